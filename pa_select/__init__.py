@@ -1,0 +1,60 @@
+"""Model selection by posterior agreement.
+
+Public names are loaded when they are first used, so that ``import pa_select`` costs
+little and needs neither torch nor skorch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from pa_select.agreement import (
+        AgreementMatrix,
+        PosteriorAgreement,
+        agreement_matrix,
+        pa_kernel,
+        posterior_agreement,
+    )
+    from pa_select.scores import class_scores
+    from pa_select.scoring import PAScorer, pa_scorer
+    from pa_select.search import GuardedSelection
+
+__all__ = [
+    "AgreementMatrix",
+    "GuardedSelection",
+    "PAScorer",
+    "PosteriorAgreement",
+    "agreement_matrix",
+    "class_scores",
+    "pa_kernel",
+    "pa_scorer",
+    "posterior_agreement",
+]
+
+_HOMES = {
+    "AgreementMatrix": "agreement",
+    "GuardedSelection": "search",
+    "PAScorer": "scoring",
+    "PosteriorAgreement": "agreement",
+    "agreement_matrix": "agreement",
+    "class_scores": "scores",
+    "pa_kernel": "agreement",
+    "pa_scorer": "scoring",
+    "posterior_agreement": "agreement",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

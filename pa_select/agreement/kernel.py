@@ -1,0 +1,301 @@
+r"""The posterior agreement kernel as sums over pairs.
+
+With scores :math:`A_i, B_i` whose row maxima are zero, :math:`S_i = A_i + B_i`, a
+prior :math:`\pi` and :math:`\ell_j = \log(\max_k \pi_k / \pi_j) \ge 0`, the kernel of
+one pair is
+
+.. math:: \log\sum_j \frac{p'_i(j)\, p''_i(j)}{\pi_j} = -\log \max_k \pi_k
+          + \operatorname{LSE}_j(\beta S_{ij} + \ell_j)
+          - \operatorname{LSE}_j(\beta A_{ij}) - \operatorname{LSE}_j(\beta B_{ij})
+
+The functions here return weighted means over pairs: of these terms, of the two convex
+parts :math:`L_1` (first LSE) and :math:`L_2` (the other two) with what a certificate
+needs, and of the limits at inverse temperature 0 and infinity.  Maximisation sees
+nothing but these numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pa_select.agreement.pairs import Block, Ints, PairedScores
+
+Floats = NDArray[np.float64]
+
+# A distribution on a range R has a third central moment of at most R^3 / (6 sqrt 3).
+_THIRD_MOMENT_PER_RANGE = 1 / (6 * math.sqrt(3))
+
+
+class Sums(NamedTuple):
+    """Means over pairs at inverse temperatures, each of shape (n_problems, m).
+
+    The kernel without its constant is ``l1 - l2``; ``l1`` and ``l2`` are convex.
+    """
+
+    l1: Floats
+    l2: Floats
+    #: First derivatives in the inverse temperature.
+    dl1: Floats
+    dl2: Floats
+    #: Second derivative of ``l1 - l2``.
+    curvature: Floats
+    #: Bounds of the third derivative of ``l1 - l2`` and of its negative on
+    #: [beta, 2 beta]; at beta = 0 on [0, inf).
+    rise: Floats
+    fall: Floats
+
+
+class Limits(NamedTuple):
+    """What one pass without an exponential tells, each of shape (n_problems,)."""
+
+    #: The kernel without its constant at beta = 0 and for beta -> inf (-inf if unbounded).
+    at_zero: Floats
+    at_infinity: Floats
+    #: Largest value that any pairs could reach: where both posteriors are certain of the
+    #: rarest class.
+    ceiling: Floats
+    #: For beta -> inf: slope of ``l1`` (at most 0) and infimum of ``l2``.
+    slope: Floats
+    l2_floor: Floats
+    #: Smallest, typical and largest distance between two scores of a pair (0 if all tie).
+    smallest_margin: Floats
+    typical_range: Floats
+    largest_range: Floats
+    #: Share of pairs whose predicted classes agree; ties count by their overlap.
+    agreement_rate: Floats
+    #: Whether some pair's posteriors are disjoint at every beta > 0.
+    disjoint: NDArray[np.bool_]
+
+
+def log_prior_weights(prior: Floats | None, n_classes: int) -> tuple[Floats, float]:
+    r"""Return :math:`\ell` and :math:`-\log\max\pi`; ``None`` is the uniform prior."""
+    if prior is None:
+        return np.zeros(n_classes), math.log(n_classes)
+    log_prior = np.log(prior)
+    return log_prior.max() - log_prior, float(-log_prior.max())
+
+
+def limits(pairs: PairedScores, log_weights: Floats) -> Limits:
+    """Compute the limits of all problems in one pass."""
+    n = pairs.n_problems
+    every = np.arange(n)
+    sums = torch.zeros(8, n, dtype=torch.float64, device=pairs.device)
+    smallest = torch.full((n,), torch.inf, dtype=torch.float64, device=pairs.device)
+    largest = torch.zeros(n, dtype=torch.float64, device=pairs.device)
+    weights = pairs.tensor(np.exp(log_weights))[:, None]
+    for block in pairs.blocks(every):
+        here = slice(block.first, block.last)
+        counts = block.weight > 0
+        peak = (block.a + block.b).amax(0)
+        top_a, top_b = block.a == 0, block.b == 0
+        both = top_a & top_b
+        ties_a, ties_b = top_a.sum(0).double(), top_b.sum(0).double()
+        meet = (both * weights).sum(0)
+        disjoint = torch.isneginf(peak)
+        ranges, margins = _range_and_margin(block)
+        spread = ranges > 0
+        rows = torch.stack(
+            [
+                torch.where(disjoint, 0.0, peak),
+                ties_a.log() + ties_b.log(),
+                torch.where(meet > 0, meet, 1.0).log(),
+                both.sum(0) / (ties_a * ties_b),
+                torch.where(spread, ranges, 1.0).log(),
+                spread.double(),
+            ]
+        )
+        sums[:6, here] += block.weighted_sum(rows)
+        marks = torch.stack([disjoint & counts, (peak < 0) & counts]).double()
+        sums[6:, here] += block.reduce(marks)
+        lowest = torch.where(counts, margins, torch.inf)[None]
+        smallest[here] = torch.minimum(smallest[here], block.reduce(lowest, "min")[0])
+        highest = torch.where(counts, ranges, 0.0)[None]
+        largest[here] = torch.maximum(largest[here], block.reduce(highest, "max")[0])
+    slope, l2_floor, l1_floor, agree, log_range, spread_weight, n_disjoint, n_apart = (
+        sums.cpu().numpy()
+    )
+    at_zero = math.log(np.exp(log_weights).sum()) - 2 * math.log(pairs.n_classes)
+    typical = np.exp(log_range / np.where(spread_weight > 0, spread_weight, 1.0))
+    return Limits(
+        at_zero=np.full(n, at_zero),
+        at_infinity=np.where(n_apart > 0, -np.inf, l1_floor - l2_floor),
+        ceiling=np.full(n, log_weights.max()),
+        slope=slope,
+        l2_floor=l2_floor,
+        smallest_margin=smallest.cpu().numpy(),
+        typical_range=np.where(spread_weight > 0, typical, 0.0),
+        largest_range=largest.cpu().numpy(),
+        agreement_rate=agree,
+        disjoint=n_disjoint > 0,
+    )
+
+
+def _range_and_margin(block: Block) -> tuple[torch.Tensor, torch.Tensor]:
+    """Largest and smallest positive distance of a pair's finite scores to their top."""
+    largest = torch.zeros_like(block.weight)
+    smallest = torch.full_like(block.weight, torch.inf)
+    for scores in (block.a, block.b):
+        finite = torch.isfinite(scores)
+        largest = torch.maximum(largest, -torch.where(finite, scores, 0.0).amin(0))
+        below = torch.where(finite & (scores < 0), scores, -torch.inf)
+        smallest = torch.minimum(smallest, -below.amax(0))
+    return largest, smallest
+
+
+def evaluate(pairs: PairedScores, beta: Floats, problems: Ints, log_weights: Floats) -> Sums:
+    """Evaluate the two convex sums of the given problems in one pass.
+
+    Parameters
+    ----------
+    pairs : PairedScores
+    beta : ndarray of shape (len(problems), m)
+        Finite inverse temperatures; 0 stands for the limit from above.
+    problems : ndarray of int
+        Ascending indices of problems without disjoint posteriors.
+    log_weights : ndarray of shape (n_classes,)
+        From `log_prior_weights`.
+    """
+    betas = pairs.tensor(beta.T)
+    sums = torch.zeros(7, *betas.shape, dtype=torch.float64, device=pairs.device)
+    factor = pairs.tensor(np.exp(log_weights))[:, None] if log_weights.any() else None
+    for block in pairs.blocks(problems):
+        s = block.a + block.b
+        peak = s.amax(0)
+        if pairs.has_zero_posteriors:
+            # Only pairs of weight 0 are disjoint here.
+            peak = torch.where(torch.isneginf(peak), 0.0, peak)
+        parts = [
+            _Distances(-block.a, pairs.has_zero_posteriors),
+            _Distances(-block.b, pairs.has_zero_posteriors),
+            _Distances(peak - s, pairs.has_zero_posteriors, factor),
+        ]
+        for j, beta_j in enumerate(block.spread(betas)):
+            (za, ma, va, ta), (zb, mb, vb, tb), (zs, ms, vs, ts) = (
+                part.moments(beta_j) for part in parts
+            )
+            cap_a, cap_b, cap_s = (part.third_moment_cap for part in parts)
+            minimum = torch.minimum
+            rows = torch.stack(
+                [
+                    zs + beta_j * peak,
+                    za + zb,
+                    peak - ms,
+                    -(ma + mb),
+                    vs - va - vb,
+                    # Third derivatives of log Z in beta are minus the third central
+                    # moments m3 of a distance X >= 0, and -E X^3 / 8 <= m3 <= E X^3.
+                    minimum(ts / 8, cap_s) + minimum(ta, cap_a) + minimum(tb, cap_b),
+                    minimum(ts, cap_s) + minimum(ta / 8, cap_a) + minimum(tb / 8, cap_b),
+                ]
+            )
+            sums[:, j, block.first : block.last] += block.weighted_sum(rows)
+    return Sums(*sums.permute(0, 2, 1).cpu().numpy())
+
+
+class _Distances:
+    """Distances X of a pair's scores from their top, weighted by exp(-beta X) * factor."""
+
+    def __init__(
+        self, x: torch.Tensor, may_be_infinite: bool, factor: torch.Tensor | None = None
+    ) -> None:
+        if may_be_infinite:
+            finite = torch.isfinite(x)
+            # A disjoint pair (of weight 0) keeps a harmless distance of 0.
+            finite = finite | ~finite.any(0)
+            x = torch.where(torch.isfinite(x), x, 0.0)
+            factor = finite.double() if factor is None else finite * factor
+        self.x = x
+        self.factor = factor
+        self.third_moment_cap = _THIRD_MOMENT_PER_RANGE * x.amax(0) ** 3
+
+    def moments(
+        self, beta: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Log Z, mean, variance, and a bound of E X^3 on [beta, 2 beta] (on all from 0)."""
+        e = torch.exp(-beta * self.x)
+        if self.factor is not None:
+            e = e * self.factor
+        z = e.sum(0)
+        e = e * self.x
+        mean = e.sum(0) / z
+        e = e * self.x
+        second = e.sum(0) / z
+        e = e * self.x
+        third = e.sum(0) / z
+        # Z decreases: in all to no less than 1, since each factor is at least 1, and from
+        # beta to 2 beta, log Z being convex with slope -mean, by exp(-beta mean) at most.
+        decrease = torch.where(beta > 0, torch.minimum(z, torch.exp(beta * mean)), z)
+        return z.log(), mean, (second - mean * mean).clamp_min(0), third * decrease
+
+
+def pair_terms(
+    pairs: PairedScores, beta: Floats, problems: Ints, log_prior: Floats
+) -> list[Floats]:
+    r"""Kernel of every pair, :math:`\log\sum_j p'_i(j) p''_i(j) / \pi_j`, by problem.
+
+    Parameters
+    ----------
+    pairs : PairedScores
+    beta : ndarray of shape (len(problems),)
+        Inverse temperatures in [0, inf]; at 0 every posterior is uniform.
+    problems : ndarray of int
+    log_prior : ndarray of shape (len(problems), n_classes)
+        Log prior; -inf where no posterior gives the class any mass.
+    """
+    betas = pairs.tensor(beta)
+    log_priors = pairs.tensor(np.where(np.isneginf(log_prior), 0.0, log_prior).T)
+    terms = [
+        _log_overlap(block, block.spread(betas), block.spread(log_priors))
+        for block in pairs.blocks(problems)
+    ]
+    ends = np.cumsum(pairs.counts[problems])
+    return np.split(torch.cat(terms).cpu().numpy(), ends[:-1])
+
+
+def mean_terms(pairs: PairedScores, beta: Floats, problems: Ints, log_prior: Floats) -> Floats:
+    """Weighted means of `pair_terms`, without keeping the terms."""
+    betas = pairs.tensor(beta)
+    log_priors = pairs.tensor(np.where(np.isneginf(log_prior), 0.0, log_prior).T)
+    sums = torch.zeros(len(problems), dtype=torch.float64, device=pairs.device)
+    for block in pairs.blocks(problems):
+        terms = _log_overlap(block, block.spread(betas), block.spread(log_priors))
+        terms = torch.where(block.weight > 0, terms, 0.0)
+        sums[block.first : block.last] += block.weighted_sum(terms[None])[0]
+    return sums.cpu().numpy()
+
+
+def log_marginal_prior(pairs: PairedScores, beta: Floats, problems: Ints) -> Floats:
+    """Log of the classes' mean posterior over both samples, (len(problems), n_classes)."""
+    betas = pairs.tensor(beta)
+    shape = (pairs.n_classes, len(problems))
+    log_sums = torch.full(shape, -torch.inf, dtype=torch.float64, device=pairs.device)
+    for block in pairs.blocks(problems):
+        beta_rows = block.spread(betas)
+        log_weight = block.weight.log()
+        log_p = [x - torch.logsumexp(x, 0) for x in _tempered(block, beta_rows)]
+        rows = torch.logaddexp(*log_p) - math.log(2) + log_weight
+        # Log-sum-exp over the pairs of each problem, so that no mass underflows to 0.
+        top = block.reduce(rows, "max").clamp_min(-1e300)
+        here = slice(block.first, block.last)
+        centred = rows - Block.spread(block._replace(first=0, last=top.shape[1]), top)
+        summed = top + block.reduce(centred.exp()).log()
+        log_sums[:, here] = torch.logaddexp(log_sums[:, here], summed)
+    return log_sums.T.cpu().numpy()
+
+
+def _tempered(block: Block, beta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scores times beta, also where beta is 0 or inf or a score is -inf (0 * inf = 0)."""
+    return tuple(  # type: ignore[return-value]
+        torch.nan_to_num(beta * x, nan=0.0, neginf=-torch.inf) for x in (block.a, block.b)
+    )
+
+
+def _log_overlap(block: Block, beta: torch.Tensor, log_prior: torch.Tensor) -> torch.Tensor:
+    a, b = _tempered(block, beta)
+    joint = torch.logsumexp(a + b - log_prior, 0)
+    return joint - torch.logsumexp(a, 0) - torch.logsumexp(b, 0)

@@ -1,0 +1,114 @@
+r"""Maximisation where the prior is the classes' mean posterior.
+
+With :math:`\pi_j(\beta)` the weighted mean of both samples' posteriors, the kernel is
+no longer a difference of convex functions of the inverse temperature.  Its maximum is
+found by a scan on the logarithmic scale, over the whole range in which it can lie, and
+refinement of the best local maxima; the result carries no certificate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import elementwise
+
+from pa_select.agreement.kernel import Floats, Limits, log_marginal_prior, mean_terms
+from pa_select.agreement.maximize import Maxima
+from pa_select.agreement.pairs import Ints, PairedScores
+
+# A softmax turns over about a factor of e in the inverse temperature: 8 points a decade
+# are 3 to 4 for each.
+_POINTS_PER_DECADE = 8
+_MAX_POINTS = 600
+_REFINED = 3
+# Score distances times beta below which all posteriors are uniform, and above which
+# they are saturated, to rounding of the kernel.
+_FLAT, _SATURATED = 0.02, 60.0
+
+
+def marginal_kernel(pairs: PairedScores, beta: Floats, problems: Ints) -> Floats:
+    """Mean kernel with the marginal prior, one inverse temperature for each problem.
+
+    ``problems`` may name a problem several times, each with another beta.
+    """
+    return mean_terms(pairs, beta, problems, log_marginal_prior(pairs, beta, problems))
+
+
+def maximize_marginal(pairs: PairedScores, limits: Limits) -> Maxima:
+    """Search the maximum over [0, inf] of every problem; upper bounds are nan."""
+    n = pairs.n_problems
+    value, beta = np.zeros(n), np.zeros(n)
+    count = np.zeros(n, dtype=np.int64)
+    bounded = np.flatnonzero(np.isfinite(limits.at_infinity) & ~limits.disjoint)
+    if len(bounded):
+        at_infinity = marginal_kernel(pairs, np.full(len(bounded), np.inf), bounded)
+        count[bounded] += 1
+        keep = at_infinity >= 0
+        value[bounded[keep]], beta[bounded[keep]] = at_infinity[keep], np.inf
+
+    problems = np.flatnonzero((limits.largest_range > 0) & ~limits.disjoint)
+    if len(problems):
+        grid = _grid(pairs, limits, problems)
+        m = grid.shape[1]
+        kernel = marginal_kernel(pairs, np.exp(grid).ravel(), np.repeat(problems, m))
+        kernel = kernel.reshape(grid.shape)
+        count[problems] += m
+        _improve(value, beta, problems, kernel.max(1), np.exp(_pick(grid, kernel.argmax(1))))
+
+        which, at = _best_local_maxima(kernel)
+        if len(which):
+            found = elementwise.find_minimum(
+                lambda x, problem: -marginal_kernel(pairs, np.exp(x), problem),
+                tuple(grid[which, at + step] for step in (-1, 0, 1)),
+                args=(problems[which],),
+                tolerances={"xatol": 1e-7, "xrtol": 0.0, "fatol": 1e-13, "frtol": 1e-13},
+            )
+            np.add.at(count, problems[which], found.nfev)
+            for j in range(_REFINED):
+                mine = np.flatnonzero(_rank_within(which) == j)
+                at_best = np.exp(found.x[mine])
+                _improve(value, beta, problems[which[mine]], -found.f_x[mine], at_best)
+    return Maxima(value, beta, np.full(n, np.nan), count)
+
+
+def _improve(value: Floats, beta: Floats, problems: Ints, new: Floats, at: Floats) -> None:
+    # Differences within rounding leave 0 and inf in place.
+    better = new > value[problems] + 1e-13
+    value[problems[better]] = new[better]
+    beta[problems[better]] = at[better]
+
+
+def _grid(pairs: PairedScores, limits: Limits, problems: Ints) -> Floats:
+    """Logarithms of the inverse temperatures to scan, (len(problems), m)."""
+    low = np.log(_FLAT / limits.largest_range[problems])
+    high = np.log(_SATURATED / limits.smallest_margin[problems])
+    # A pair whose posteriors' tops are D apart has a kernel of at most
+    # log(2 K / w) - beta D / 2, since p' p'' / pi <= 2 / w min(p', p''): beyond this
+    # beta the mean is negative.
+    slope = np.abs(limits.slope[problems])
+    log_sizes = np.log(2 * pairs.n_classes) + pairs.weight_entropy[problems]
+    with np.errstate(divide="ignore"):
+        high = np.minimum(high, np.log(2 * log_sizes / slope))
+    high = np.maximum(high, low + 1)
+    decades = (high - low).max() / np.log(10)
+    m = int(np.clip(np.ceil(decades * _POINTS_PER_DECADE), 16, _MAX_POINTS))
+    return low[:, None] + (high - low)[:, None] * np.linspace(0, 1, m)
+
+
+def _pick(values: Floats, index: Ints) -> Floats:
+    return np.take_along_axis(values, index[:, None], 1)[:, 0]
+
+
+def _best_local_maxima(kernel: Floats) -> tuple[Ints, Ints]:
+    """Rows and columns of each row's highest inner local maxima, by row and height."""
+    inner = kernel[:, 1:-1]
+    peak = (inner >= kernel[:, :-2]) & (inner >= kernel[:, 2:]) & np.isfinite(kernel[:, :-2])
+    peak &= np.isfinite(kernel[:, 2:])
+    height = np.where(peak, inner, -np.inf)
+    order = np.argsort(-height, axis=1, kind="stable")[:, :_REFINED]
+    row, rank = np.nonzero(np.take_along_axis(peak, order, 1))
+    return row, order[row, rank] + 1
+
+
+def _rank_within(rows: Ints) -> Ints:
+    """Position of each entry among those of its row, for sorted rows."""
+    return np.arange(len(rows)) - np.searchsorted(rows, rows)

@@ -1,0 +1,348 @@
+"""Posterior agreement of paired scores: the public functions and their result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pa_select.agreement import kernel as _kernel
+from pa_select.agreement import validation as _validation
+from pa_select.agreement.kernel import Floats
+from pa_select.agreement.marginal import marginal_kernel, maximize_marginal
+from pa_select.agreement.maximize import maximize
+from pa_select.agreement.pairs import PairedScores
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorAgreement:
+    """Posterior agreement of one set of pairs, as `posterior_agreement` returns it.
+
+    Attributes
+    ----------
+    score : float
+        The normalised kernel at its maximum over the inverse temperature, in nats per
+        pair; with the uniform prior in [0, log(n_classes)].
+    beta : float
+        The inverse temperature of the maximum, in [0, inf]. 0: no temperature makes the
+        posteriors agree better than uniform ones do. inf: the score is the limit of
+        certain posteriors.
+    log_kernel : float
+        Weighted sum over pairs of the log of the posteriors' overlap at `beta`, the
+        kernel as the thesis reports it; in nats, at most 0 and with the uniform prior at
+        least ``-sum(weights) * log(n_classes)``.
+    upper_bound : float
+        No inverse temperature gives more than this; nan where not certified.
+    gap : float
+        ``upper_bound - score``, at most the ``tol`` asked for; nan where not certified.
+    n_pairs : int
+        Number of pairs of positive weight.
+    n_classes : int
+        Number of classes.
+    agreement_rate : float
+        Weighted share of pairs whose predicted classes agree. A tie counts as a random
+        choice among its classes.
+    standard_error : float
+        Standard error of `score` in nats, first order at the maximum; nan for one pair.
+        One-sided where `beta` is 0 or inf.
+    terms : ndarray of shape (n_pairs,)
+        The normalised kernel of every pair at `beta`, in nats, in the order of the rows
+        given (those of weight 0 included). `score` is their weighted mean.
+    n_evaluations : int
+        Number of inverse temperatures at which all pairs were evaluated.
+    """
+
+    score: float
+    beta: float
+    log_kernel: float
+    upper_bound: float
+    gap: float
+    n_pairs: int
+    n_classes: int
+    agreement_rate: float
+    standard_error: float
+    terms: Floats = field(repr=False)
+    n_evaluations: int
+
+    def __repr__(self) -> str:
+        certified = "not certified" if math.isnan(self.gap) else f"certified to {self.gap:.1g}"
+        return (
+            f"PosteriorAgreement(score={self.score:.6g} nats per pair ({certified}), "
+            f"beta={self.beta:.6g}, standard_error={self.standard_error:.2g}, "
+            f"agreement_rate={self.agreement_rate:.4g}, n_pairs={self.n_pairs}, "
+            f"n_classes={self.n_classes}, n_evaluations={self.n_evaluations})"
+        )
+
+
+def posterior_agreement(
+    scores_a: Any,
+    scores_b: Any,
+    *,
+    prior: Any = "uniform",
+    sample_weight: Any = None,
+    tol: float = 1e-6,
+    device: Any = None,
+) -> Any:
+    r"""Maximise the posterior agreement of paired scores over the inverse temperature.
+
+    Each row of scores :math:`F` is read as the Gibbs posterior
+    :math:`p(j) = \mathrm{softmax}(\beta F)_j`. The agreement of the two samples is the
+    mean over pairs of :math:`\log \sum_j p'(j)\, p''(j) / \pi_j`, maximised over
+    :math:`\beta \in [0, \infty]`.
+
+    The kernel is not concave and may have several maxima. For a fixed prior the maximum
+    is global and certified: `upper_bound` bounds the kernel at every inverse temperature
+    and lies at most `tol` above `score`.
+
+    Parameters
+    ----------
+    scores_a, scores_b : array-like of shape (n_pairs, n_classes), or many of them
+        Logits or log-probabilities of the first and the second sample, row by row;
+        numpy arrays, tensors, DataFrames or lists of any real type. An array of shape
+        (n_problems, n_pairs, n_classes), or a list of matrices of different lengths,
+        holds many problems, solved together. A score of -inf means probability 0 at
+        every positive inverse temperature: one pair of disjoint posteriors then leaves
+        only beta = 0.
+    prior : {"uniform", "marginal"} or array-like of shape (n_classes,), default="uniform"
+        The class prior :math:`\pi`. "uniform" is the papers' metric; a vector must be
+        positive and sum to 1; "marginal" is the classes' mean posterior over both
+        samples at each inverse temperature: constant posteriors then score 0. It is
+        searched without a certificate.
+    sample_weight : array-like of shape (n_pairs,), default=None
+        Non-negative weights of the pairs; for many problems one such array for all, or a
+        list of one for each.
+    tol : float, default=1e-6
+        Largest certified gap, in nats per pair; at least 1e-12.
+    device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
+        Where to compute. None: where the scores are; "auto": on a GPU if there is one.
+
+    Returns
+    -------
+    PosteriorAgreement or list of PosteriorAgreement
+        A list, in the order given, for many problems.
+
+    Raises
+    ------
+    TypeError
+        If scores, weights or a prior are no real numbers.
+    ValueError
+        If they have a wrong shape or value; the message names the argument, what was
+        expected, what came and the first offending row.
+    RuntimeError
+        If the bounds do not meet within `tol`; never seen above the rounding of the sums.
+
+    See Also
+    --------
+    pa_kernel : The kernel at given inverse temperatures.
+    agreement_matrix : All pairs of several samples.
+
+    Notes
+    -----
+    The sums are in float64 whatever the type of the scores. The standard error is that of
+    a mean (for weights :math:`\sqrt{\sum w_i^2 (l_i - \bar l)^2} / \sum w_i` with the
+    factor :math:`\sqrt{n / (n-1)}`), since the derivative in the inverse temperature
+    vanishes at the maximum.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 3 (the metric). Its Theorem 3(3) claims that the kernel is concave; one
+       pair with scores (1, 0) in both samples is a counterexample.
+    .. [2] J. M. Buhmann, "Information theoretic model validation for clustering",
+       ISIT 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select import posterior_agreement
+    >>> rng = np.random.default_rng(0)
+    >>> logits = 3 * rng.normal(size=(500, 4))
+    >>> result = posterior_agreement(logits, logits + rng.normal(size=(500, 4)))
+    >>> print(f"{result.score:.3f} of {np.log(4):.3f} nats at beta = {result.beta:.2f}")
+    1.005 of 1.386 nats at beta = 2.28
+    >>> result.gap <= 1e-6
+    True
+    """
+    tol = _validation.check_tol(tol)
+    if _validation.is_batch(scores_a) or _validation.is_batch(scores_b):
+        problems = _validation.check_batch(scores_a, scores_b)
+        weights = _batch_weights(sample_weight, [len(a) for a, _ in problems])
+        return _solve_by_classes(problems, weights, prior, tol, device)
+    pair = _validation.check_pair(scores_a, scores_b)
+    weight = _validation.check_weight(sample_weight, len(pair[0]))
+    return _solve_by_classes([pair], [weight], prior, tol, device)[0]
+
+
+def _batch_weights(sample_weight: Any, counts: list[int]) -> list[Floats]:
+    if sample_weight is None:
+        return [np.ones(n) for n in counts]
+    one_for_each = (
+        len(np.shape(sample_weight)) == 2
+        if hasattr(sample_weight, "shape")
+        else (
+            isinstance(sample_weight, (list, tuple))
+            and any(w is None or np.ndim(w) == 1 for w in sample_weight)
+        )
+    )
+    if not one_for_each:
+        if len(set(counts)) > 1:
+            raise ValueError(
+                "sample_weight: expected one array for each problem, since they have "
+                "different numbers of pairs, got a single one."
+            )
+        weight = _validation.check_weight(sample_weight, counts[0])
+        return [weight] * len(counts)
+    if len(sample_weight) != len(counts):
+        raise ValueError(
+            f"sample_weight: expected one array for each of {len(counts)} problems, got "
+            f"{len(sample_weight)}."
+        )
+    return [
+        _validation.check_weight(w, n, f"sample_weight[{i}]")
+        for i, (w, n) in enumerate(zip(sample_weight, counts, strict=True))
+    ]
+
+
+def _solve_by_classes(
+    problems: Sequence[Any], weights: Sequence[Floats], prior: Any, tol: float, device: Any
+) -> list[PosteriorAgreement]:
+    """Solve together the problems that have the same number of classes."""
+    results: list[Any] = [None] * len(problems)
+    n_classes = np.array([pair[0].shape[1] for pair in problems])
+    groups = {int(k): np.flatnonzero(n_classes == k).tolist() for k in np.unique(n_classes)}
+    priors = {k: _validation.check_prior(prior, k) for k in groups}
+    for k, group in groups.items():
+        mine = [weights[i] for i in group]
+        pairs = _validation.concatenate([problems[i] for i in group], mine, device)
+        totals = np.array([w.sum() for w in mine])
+        used = np.array([np.count_nonzero(w) for w in mine])
+        for i, result in zip(group, solve(pairs, priors[k], tol, totals, used), strict=True):
+            results[i] = result
+    return results
+
+
+def solve(
+    pairs: PairedScores, prior: Floats | str | None, tol: float, totals: Floats, used: Any
+) -> list[PosteriorAgreement]:
+    """Solve a batch of checked problems of total weights ``totals`` on ``used`` pairs."""
+    marginal = isinstance(prior, str)
+    every = np.arange(pairs.n_problems)
+    fixed = None if marginal else prior
+    log_weights, constant = _kernel.log_prior_weights(fixed, pairs.n_classes)  # type: ignore[arg-type]
+    limits = _kernel.limits(pairs, log_weights)
+    if marginal:
+        found = maximize_marginal(pairs, limits)
+        log_prior = _kernel.log_marginal_prior(pairs, found.beta, every)
+        score, constant = found.value, 0.0
+    else:
+        found = maximize(
+            lambda beta, problems: _kernel.evaluate(pairs, beta, problems, log_weights),
+            limits,
+            tol,
+        )
+        log_prior = np.broadcast_to(-log_weights - constant, (len(every), pairs.n_classes))
+        score = found.value + constant
+    terms = _kernel.pair_terms(pairs, found.beta, every, log_prior)
+    if fixed is None and not marginal:
+        overlap = score - constant
+    else:
+        overlap = _kernel.mean_terms(pairs, found.beta, every, np.zeros_like(log_prior))
+    upper = np.maximum(found.upper_bound + constant, score)
+    gap = upper - score
+    weight = pairs.weight.cpu().numpy()
+    return [
+        PosteriorAgreement(
+            score=float(score[p]),
+            beta=float(found.beta[p]),
+            log_kernel=float(totals[p] * overlap[p]),
+            upper_bound=float(upper[p]),
+            gap=float(gap[p]),
+            n_pairs=int(used[p]),
+            n_classes=pairs.n_classes,
+            agreement_rate=float(limits.agreement_rate[p]),
+            standard_error=_standard_error(
+                terms[p],
+                weight[pairs.start_weight[p] : pairs.start_weight[p] + pairs.counts[p]],
+            ),
+            terms=terms[p],
+            n_evaluations=int(found.n_evaluations[p]) + 1,  # the terms
+        )
+        for p in every
+    ]
+
+
+def _standard_error(terms: Floats, weight: Floats) -> float:
+    """Standard error of the weighted mean of terms, for weights that sum to one."""
+    terms, weight = terms[weight > 0], weight[weight > 0]
+    n = len(terms)
+    if n < 2:
+        return math.nan
+    deviations = weight * (terms - weight @ terms)
+    return float(math.sqrt(n / (n - 1) * (deviations @ deviations)))
+
+
+def pa_kernel(
+    scores_a: Any,
+    scores_b: Any,
+    beta: Any,
+    *,
+    prior: Any = "uniform",
+    sample_weight: Any = None,
+) -> Any:
+    r"""Evaluate the normalised posterior agreement kernel at given inverse temperatures.
+
+    Parameters
+    ----------
+    scores_a, scores_b : array-like of shape (n_pairs, n_classes)
+        Logits or log-probabilities of the two samples, as in `posterior_agreement`.
+    beta : float or array-like
+        Inverse temperatures in [0, inf]. At 0 all posteriors are uniform; inf stands for
+        the limit.
+    prior : {"uniform", "marginal"} or array-like of shape (n_classes,), default="uniform"
+        The class prior, as in `posterior_agreement`.
+    sample_weight : array-like of shape (n_pairs,), default=None
+        Non-negative weights of the pairs.
+
+    Returns
+    -------
+    float or ndarray of the shape of `beta`
+        Weighted mean over pairs of :math:`\log \sum_j p'(j)\, p''(j) / \pi_j`, in nats per
+        pair; -inf where some pair's posteriors do not overlap.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `posterior_agreement`, and for a beta that is negative or nan.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 3 (the kernel, there without the normalisation by the prior).
+
+    Examples
+    --------
+    The kernel of a single agreeing pair is convex at 0, not concave:
+
+    >>> from pa_select import pa_kernel
+    >>> pa_kernel([[1, 0]], [[1, 0]], [0, 1, 2]).round(4)
+    array([0.    , 0.1936, 0.4574])
+    """
+    a, b = _validation.check_pair(scores_a, scores_b)
+    weight = _validation.check_weight(sample_weight, len(a))
+    betas = _validation.check_beta(beta)
+    checked = _validation.check_prior(prior, a.shape[1])
+    pairs = _validation.concatenate([(a, b)], [weight], None)
+    flat = betas.ravel()
+    same_problem = np.zeros(len(flat), dtype=np.int64)
+    if not len(flat):
+        values = flat
+    elif isinstance(checked, str):
+        values = marginal_kernel(pairs, flat, same_problem)
+    else:
+        log_weights, constant = _kernel.log_prior_weights(checked, pairs.n_classes)
+        log_prior = np.broadcast_to(-log_weights - constant, (len(flat), pairs.n_classes))
+        values = _kernel.mean_terms(pairs, flat, same_problem, log_prior)
+    return float(values[0]) if betas.ndim == 0 else values.reshape(betas.shape)

@@ -1,0 +1,302 @@
+"""Turn what users pass as scores, weights and priors into paired scores, or say why not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pa_select.agreement.kernel import Floats
+from pa_select.agreement.pairs import PairedScores
+
+#: Products of three score distances must stay finite.
+LARGEST_SCORE = 1e100
+
+_TORCH_INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
+
+
+def is_batch(scores: Any) -> bool:
+    """Whether scores hold many problems: three axes, or a list of matrices."""
+    if isinstance(scores, (list, tuple)):
+        return len(scores) > 0 and _n_axes(scores[0]) >= 2
+    return _n_axes(scores) == 3
+
+
+def _n_axes(x: Any) -> int:
+    if hasattr(x, "shape"):
+        return len(x.shape)
+    axes = 0
+    while isinstance(x, (list, tuple)):
+        axes += 1
+        x = x[0] if len(x) else None
+    return axes + (len(x.shape) if hasattr(x, "shape") else 0)
+
+
+def resolve_device(device: Any, *scores: torch.Tensor) -> torch.device:
+    """Device to compute on: the scores' own, or the one asked for."""
+    if device is None:
+        for x in scores:
+            if x.device.type != "cpu":
+                return x.device
+        return torch.device("cpu")
+    if isinstance(device, str) and device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"device: expected None, 'auto', 'cpu', 'cuda' or a torch.device, got {device!r}."
+        ) from error
+    if resolved.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device: got {device!r}, but torch finds no CUDA device.")
+    if resolved.type == "mps":
+        raise ValueError("device: got 'mps', which has no float64; use 'cpu' or 'cuda'.")
+    return resolved
+
+
+def check_tol(tol: Any) -> float:
+    if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)):
+        raise TypeError(f"tol: expected a number of nats, got {type(tol).__name__}.")
+    if not 1e-12 <= tol < np.inf:
+        raise ValueError(
+            "tol: expected at least 1e-12 nats (the rounding of the sums) and finite, "
+            f"got {tol!r}."
+        )
+    return float(tol)
+
+
+def check_scores(scores: Any, name: str) -> torch.Tensor:
+    """One score matrix as a tensor (n, K): finite or -inf, K >= 2, no row all -inf."""
+    tensor = _as_tensor(scores, name)
+    if tensor.ndim != 2:
+        hint = (
+            " One margin per row is not enough: give both classes a column, for example "
+            "numpy.column_stack([-margin / 2, margin / 2])."
+            if tensor.ndim == 1
+            else ""
+        )
+        raise ValueError(
+            f"{name}: expected scores of shape (n_pairs, n_classes), got shape "
+            f"{tuple(tensor.shape)}.{hint}"
+        )
+    n, n_classes = tensor.shape
+    if n == 0:
+        raise ValueError(f"{name}: expected at least one row, got shape {(n, n_classes)}.")
+    if n_classes < 2:
+        raise ValueError(
+            f"{name}: expected a column for each of at least 2 classes, got shape "
+            f"{(n, n_classes)}."
+        )
+    _check_values(tensor, name)
+    return tensor
+
+
+def _check_values(tensor: torch.Tensor, name: str, n_rows: int | None = None) -> None:
+    """Check a matrix, or the matrices of ``n_rows`` rows that it stacks."""
+    # One reduction settles the usual case: nan and inf survive it.
+    if not tensor.is_floating_point() or float(tensor.abs().amax()) <= LARGEST_SCORE:
+        return
+
+    def place(row: int) -> str:
+        return f"row {row}" if n_rows is None else f"problem {row // n_rows}, row {row % n_rows}"
+
+    for wrong, what in (
+        (torch.isnan(tensor), "nan"),
+        (torch.isposinf(tensor), "inf"),
+        (torch.isfinite(tensor) & (tensor.abs() > LARGEST_SCORE), "a value beyond 1e100"),
+    ):
+        if wrong.any():
+            row, column = (int(i) for i in wrong.nonzero()[0])
+            raise ValueError(
+                f"{name}: expected finite scores (or -inf for probability 0) of at most "
+                f"1e100 in size, got {what} in {place(row)}, column {column}."
+            )
+    empty = torch.isneginf(tensor).all(1)
+    if empty.any():
+        row = int(empty.nonzero()[0])
+        raise ValueError(
+            f"{name}: expected at least one class of positive probability in each row, "
+            f"got only -inf in {place(row)}."
+        )
+
+
+def _as_tensor(values: Any, name: str) -> torch.Tensor:
+    if isinstance(values, torch.Tensor):
+        if values.is_complex():
+            raise TypeError(f"{name}: expected real numbers, got {values.dtype}.")
+        if values.layout != torch.strided:
+            raise TypeError(f"{name}: expected a dense tensor, got layout {values.layout}.")
+        tensor = values.detach()
+        return tensor.to(torch.uint8) if tensor.dtype == torch.bool else tensor
+    if hasattr(values, "toarray") and hasattr(values, "nnz"):
+        raise TypeError(f"{name}: expected a dense array, got a sparse one; use .toarray().")
+    try:
+        array = np.asarray(values)
+        if array.dtype == object and hasattr(values, "to_numpy"):
+            # pandas' nullable columns hold their missing values as objects.
+            array = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (ValueError, TypeError) as error:
+        lengths = sorted({len(row) for row in values if isinstance(row, (list, tuple))})
+        if len(lengths) > 1:
+            raise ValueError(
+                f"{name}: expected rows of equal length, got rows of {lengths} entries."
+            ) from error
+        raise TypeError(f"{name}: expected an array of real numbers ({error}).") from error
+    if array.dtype.kind not in "biuf":
+        raise TypeError(
+            f"{name}: expected real numbers, got "
+            + (f"objects such as {array.ravel()[0]!r}" if array.size else "an empty sequence")
+            + f" (dtype {array.dtype})."
+        )
+    if array.dtype.kind == "b":
+        array = array.astype(np.uint8)
+    elif array.dtype.kind in "iu" and array.dtype.name not in _TORCH_INTEGERS:
+        array = array.astype(np.float64)
+    elif array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        array = array.astype(np.float64)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if any(stride < 0 for stride in array.strides):
+        array = np.ascontiguousarray(array)
+    with warnings.catch_warnings():
+        # torch warns that a read-only array could be written to; it is only read here.
+        warnings.filterwarnings("ignore", message=".*non-writable")
+        return torch.from_numpy(array)
+
+
+def check_pair(scores_a: Any, scores_b: Any, suffix: str = "") -> tuple[torch.Tensor, ...]:
+    """Both score matrices of one problem, of equal shape."""
+    columns = [getattr(s, "columns", None) for s in (scores_a, scores_b)]
+    if all(c is not None for c in columns):
+        wanted, got = (list(c) for c in columns if c is not None)
+        if wanted != got:
+            raise ValueError(
+                f"scores_b{suffix}: expected the columns of scores_a{suffix} in the same "
+                f"order, {wanted}, got {got}."
+            )
+    a = check_scores(scores_a, f"scores_a{suffix}")
+    b = check_scores(scores_b, f"scores_b{suffix}")
+    if a.shape != b.shape:
+        raise ValueError(
+            f"scores_b{suffix}: expected the shape of scores_a{suffix}, {tuple(a.shape)}, "
+            f"got {tuple(b.shape)}."
+        )
+    return a, b
+
+
+def check_batch(scores_a: Any, scores_b: Any) -> list[tuple[torch.Tensor, ...]]:
+    """Score matrices of many problems: two arrays (p, n, K), or two lists of matrices."""
+    for name, scores, other in (("scores_a", scores_a, "b"), ("scores_b", scores_b, "a")):
+        if not is_batch(scores):
+            raise ValueError(
+                f"{name}: expected many problems, as scores_{other} has, got a single matrix."
+            )
+    if len(scores_a) != len(scores_b):
+        raise ValueError(
+            f"scores_b: expected as many problems as scores_a, {len(scores_a)}, got "
+            f"{len(scores_b)}."
+        )
+    if isinstance(scores_a, (list, tuple)) or isinstance(scores_b, (list, tuple)):
+        pairs = zip(scores_a, scores_b, strict=True)
+        return [check_pair(a, b, f"[{i}]") for i, (a, b) in enumerate(pairs)]
+    a, b = check_stack(scores_a, "scores_a"), check_stack(scores_b, "scores_b")
+    if a.shape != b.shape:
+        raise ValueError(
+            f"scores_b: expected the shape of scores_a, {tuple(a.shape)}, got {tuple(b.shape)}."
+        )
+    return list(zip(a, b, strict=True))
+
+
+def check_stack(scores: Any, name: str) -> torch.Tensor:
+    """Score matrices of many problems in one array (p, n, K)."""
+    tensor = _as_tensor(scores, name)
+    if tensor.ndim != 3 or 0 in tensor.shape or tensor.shape[2] < 2:
+        raise ValueError(
+            f"{name}: expected scores of shape (n_problems, n_pairs, n_classes) with at least "
+            f"one problem, one pair and 2 classes, got shape {tuple(tensor.shape)}."
+        )
+    _check_values(tensor.reshape(-1, tensor.shape[2]), name, tensor.shape[1])
+    return tensor
+
+
+def check_weight(sample_weight: Any, n: int, name: str = "sample_weight") -> Floats:
+    """Weights of n pairs in float64; None weighs all alike."""
+    if sample_weight is None:
+        return np.ones(n)
+    if isinstance(sample_weight, torch.Tensor) and sample_weight.is_complex():
+        raise TypeError(f"{name}: expected real numbers, got {sample_weight.dtype}.")
+    weight: NDArray[Any] = _as_tensor(sample_weight, name).to("cpu", torch.float64).numpy()
+    if weight.shape != (n,):
+        raise ValueError(f"{name}: expected shape ({n},), got {weight.shape}.")
+    wrong = ~(np.isfinite(weight) & (weight >= 0))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(
+            f"{name}: expected finite non-negative weights, got {weight[row]} in row {row}."
+        )
+    total = weight.sum()
+    if not 0 < total < np.inf:
+        raise ValueError(f"{name}: expected a positive and finite sum, got {total}.")
+    return weight
+
+
+def check_prior(prior: Any, n_classes: int) -> Floats | None | str:
+    """None for the uniform prior, "marginal", or a normalised vector (K,)."""
+    if isinstance(prior, str):
+        if prior == "uniform":
+            return None
+        if prior == "marginal":
+            return "marginal"
+        raise ValueError(
+            "prior: expected 'uniform', 'marginal' or a vector of class probabilities, "
+            f"got {prior!r}."
+        )
+    vector: Floats = _as_tensor(prior, "prior").to("cpu", torch.float64).numpy()
+    if vector.shape != (n_classes,):
+        raise ValueError(
+            f"prior: expected one probability for each of {n_classes} classes, shape "
+            f"({n_classes},), got shape {vector.shape}."
+        )
+    if not (np.isfinite(vector) & (vector > 0)).all():
+        j = int((~(np.isfinite(vector) & (vector > 0))).argmax())
+        raise ValueError(
+            f"prior: expected positive class probabilities, got {vector[j]} for class {j}."
+        )
+    if abs(vector.sum() - 1) > 1e-6:
+        raise ValueError(f"prior: expected probabilities that sum to 1, got {vector.sum():.9g}.")
+    return vector / vector.sum()
+
+
+def check_beta(beta: Any) -> Floats:
+    """Inverse temperatures in [0, inf], of any shape."""
+    betas: Floats = _as_tensor(beta, "beta").to("cpu", torch.float64).numpy()
+    if not (betas >= 0).all():
+        wrong = betas[~(betas >= 0)].ravel()[0]
+        raise ValueError(f"beta: expected inverse temperatures in [0, inf], got {wrong}.")
+    return betas
+
+
+def concatenate(
+    problems: Sequence[tuple[torch.Tensor, ...]], weights: Sequence[Floats], device: Any
+) -> PairedScores:
+    """Paired scores of problems that follow one another, on the device to use."""
+    target = resolve_device(device, *(x for pair in problems for x in pair))
+
+    def stack(index: int) -> torch.Tensor:
+        parts = [pair[index] for pair in problems]
+        if len(parts) == 1:
+            return parts[0].to(target)
+        dtypes = {x.dtype for x in parts}
+        dtype = dtypes.pop() if len(dtypes) == 1 else torch.float64
+        return torch.cat([x.to(target, dtype) for x in parts])
+
+    counts = np.array([len(pair[0]) for pair in problems])
+    starts = np.cumsum(counts) - counts
+    weight = np.concatenate([w / w.sum() for w in weights])
+    return PairedScores(
+        stack(0), stack(1), torch.from_numpy(weight).to(target), counts, starts, starts, starts
+    )

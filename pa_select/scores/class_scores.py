@@ -1,0 +1,202 @@
+"""Class scores of scikit-learn classifiers, torch modules and skorch nets."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+#: Smallest probability where the classifier's own resolution is not known.
+DEFAULT_CLIP = 1e-8
+
+
+def class_scores(
+    estimator: Any, X: Any, *, clip: Any = "auto", batch_size: int = 1024
+) -> tuple[Any, NDArray[Any]]:
+    """Compute a fitted classifier's scores, one column for each class.
+
+    Parameters
+    ----------
+    estimator : object
+        A fitted scikit-learn classifier (also a pipeline, a search or a calibrated one),
+        a skorch net or a torch module.
+    X : array-like of n rows
+        What the estimator predicts on. For a torch module a tensor, an array or a
+        DataFrame, converted to the module's floating type unless it holds integers.
+    clip : "auto" or float, default="auto"
+        Smallest probability, where scores come from probabilities: a vote's or a tree's
+        exact 0 would make two posteriors disjoint. "auto": 1 / (2 n) for an ensemble of n
+        trees or a vote of n neighbours, half of one vote; 1e-8 otherwise.
+    batch_size : int, default=1024
+        Rows that a torch module sees at once. A skorch net has its own.
+
+    Returns
+    -------
+    scores : ndarray or torch.Tensor of shape (n, n_classes)
+        The decision function where it has a column for each class, a binary margin m as
+        (-m / 2, m / 2); else logs of the clipped probabilities. Modules and nets give
+        their raw outputs as a tensor on their own device, without gradients; outputs of a
+        skorch net that are probabilities (criterion `torch.nn.NLLLoss`) give their logs.
+    classes : ndarray of shape (n_classes,)
+        The classes of the columns; 0, 1, ... for a module.
+
+    Raises
+    ------
+    TypeError
+        If the estimator is no single-output classifier, or has neither a decision
+        function with a column for each class nor probabilities.
+    ValueError
+        If `clip` is neither "auto" nor a number in (0, 0.5).
+    sklearn.exceptions.NotFittedError
+        If the estimator is not fitted.
+
+    Notes
+    -----
+    A one-vs-one decision function has columns for pairs of classes and is not used. The
+    order of `clip` hardly matters to the agreement of ordinary classifiers, its absence
+    does.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 3.1 (the discriminant functions of a classifier).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from pa_select import class_scores
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> scores, classes = class_scores(LogisticRegression(max_iter=500).fit(X, y), X)
+    >>> scores.shape, classes
+    ((150, 3), array([0, 1, 2]))
+    """
+    _check_clip(clip)
+    final = _final_estimator(estimator)
+    if _is_instance(final, "torch.nn", "Module") or _is_instance(final, "skorch", "NeuralNet"):
+        # Only a process that has a torch model needs torch.
+        from pa_select.scores import modules
+
+        X = _before_final(estimator, X)
+        if _is_instance(final, "skorch", "NeuralNet"):
+            return modules.net_scores(final, X, DEFAULT_CLIP if clip == "auto" else clip)
+        return modules.module_scores(final, X, batch_size)
+
+    name = type(final).__name__
+    if not is_classifier(estimator):
+        raise TypeError(f"estimator: expected a classifier, got {name}, which is none.")
+    check_is_fitted(estimator)
+    classes = getattr(estimator, "classes_", None)
+    if isinstance(classes, list) or getattr(final, "multilabel_", False):
+        raise TypeError(
+            f"estimator: expected a classifier of one output, got {name} fitted to several."
+        )
+    if classes is None:
+        raise TypeError(f"estimator: expected an attribute classes_, which {name} has not.")
+    classes = np.asarray(classes)
+    scores = _decision_columns(estimator, final, X, len(classes))
+    if scores is None:
+        scores = _log_probabilities(estimator, final, X, classes, clip)
+    return scores, classes
+
+
+def _check_clip(clip: Any) -> None:
+    if isinstance(clip, str) and clip == "auto":
+        return
+    if not isinstance(clip, (float, np.floating)) or not 0 < clip < 0.5:
+        raise ValueError(f"clip: expected 'auto' or a probability in (0, 0.5), got {clip!r}.")
+
+
+def _is_instance(estimator: Any, module: str, name: str) -> bool:
+    """`isinstance` without an import: what was never imported has no instances."""
+    home = sys.modules.get(module)
+    return home is not None and isinstance(estimator, getattr(home, name))
+
+
+def _final_estimator(estimator: Any) -> Any:
+    """The model that makes the scores, inside searches, pipelines and frozen estimators."""
+    while True:
+        if isinstance(estimator, Pipeline) and len(estimator.steps):
+            estimator = estimator.steps[-1][1]
+        elif hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif type(estimator).__name__ == "FrozenEstimator":
+            estimator = estimator.estimator
+        else:
+            return estimator
+
+
+def _before_final(estimator: Any, X: Any) -> Any:
+    """X as the final model sees it."""
+    while True:
+        if isinstance(estimator, Pipeline):
+            if len(estimator.steps) > 1:
+                X = estimator[:-1].transform(X)
+            estimator = estimator.steps[-1][1]
+        elif hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif type(estimator).__name__ == "FrozenEstimator":
+            estimator = estimator.estimator
+        else:
+            return X
+
+
+def _decision_columns(estimator: Any, final: Any, X: Any, n_classes: int) -> Any:
+    """Decision function with a column for each class, or None."""
+    pairwise = getattr(final, "decision_function_shape", None) == "ovo" and n_classes > 2
+    if pairwise or not hasattr(estimator, "decision_function"):
+        return None
+    decision = np.asarray(estimator.decision_function(X))
+    if decision.ndim == 2 and decision.shape[1] == 1:
+        decision = decision[:, 0]
+    if decision.ndim == 1 and n_classes == 2:
+        return np.column_stack([-decision / 2, decision / 2])
+    if decision.ndim == 2 and decision.shape[1] == n_classes:
+        return decision
+    return None
+
+
+def _log_probabilities(
+    estimator: Any, final: Any, X: Any, classes: NDArray[Any], clip: Any
+) -> NDArray[np.float64]:
+    name = type(final).__name__
+    if not hasattr(estimator, "predict_proba"):
+        raise TypeError(
+            "estimator: expected predict_proba or a decision_function with a column for each "
+            f"class, which {name} has not"
+            + (
+                "; give it decision_function_shape='ovr'."
+                if hasattr(final, "decision_function_shape")
+                else "."
+            )
+        )
+    probabilities = estimator.predict_proba(X)
+    shape = getattr(probabilities, "shape", None)
+    if shape is None or len(shape) != 2 or shape[1] != len(classes):
+        raise TypeError(
+            f"estimator: expected predict_proba with {len(classes)} columns, one for each "
+            f"class, got shape {shape} from {name}."
+        )
+    probabilities = np.asarray(probabilities, dtype=np.float64)
+    sums = probabilities.sum(axis=1)
+    if not np.allclose(sums, 1, atol=1e-3):
+        row = int(np.argmin(np.isclose(sums, 1, atol=1e-3)))
+        raise TypeError(
+            f"estimator: expected probabilities of exclusive classes from {name}, got a sum "
+            f"of {sums[row]:.4g} in row {row}."
+        )
+    return np.log(np.maximum(probabilities, _resolution(final) if clip == "auto" else clip))
+
+
+def _resolution(final: Any) -> float:
+    """Half of the smallest step of a classifier's probabilities."""
+    for votes in ("n_estimators", "n_neighbors"):
+        n = getattr(final, votes, None)
+        if isinstance(n, (int, np.integer)) and n >= 1:
+            return 1 / (2 * int(n))
+    return DEFAULT_CLIP

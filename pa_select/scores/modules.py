@@ -1,0 +1,74 @@
+"""Raw outputs of torch modules and skorch nets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+
+def module_scores(
+    module: torch.nn.Module, X: Any, batch_size: int
+) -> tuple[torch.Tensor, NDArray[Any]]:
+    """Outputs of a module, batch by batch, on its device."""
+    parameter = next(module.parameters(), torch.empty(0))
+    inputs = X if isinstance(X, torch.Tensor) else torch.as_tensor(np.asarray(X))
+    if not len(inputs):
+        raise ValueError(f"X: expected at least one row, got shape {tuple(inputs.shape)}.")
+    outputs = []
+    with _evaluation(module):
+        for batch in torch.split(inputs, batch_size):
+            dtype = parameter.dtype if batch.is_floating_point() else batch.dtype
+            outputs.append(_first(module(batch.to(parameter.device, dtype))))
+    return _columns(torch.cat(outputs), type(module).__name__)
+
+
+def net_scores(net: Any, X: Any, clip: float) -> tuple[torch.Tensor, NDArray[Any]]:
+    """Outputs of a skorch net's module on the net's device, as logits."""
+    net.check_is_fitted()
+    with _evaluation(net.module_):
+        outputs = _first(net.forward(X, training=False, device=net.device))
+    if isinstance(net.criterion_, torch.nn.NLLLoss):
+        # skorch's convention: such a module returns probabilities.
+        outputs = outputs.clamp_min(clip).log()
+    scores, classes = _columns(outputs, type(net).__name__)
+    known = getattr(net, "classes_", None)
+    if known is not None and len(known) == len(classes):
+        classes = np.asarray(known)
+    return scores, classes
+
+
+@contextmanager
+def _evaluation(module: torch.nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; every part returns to the mode it was in."""
+    modes = [(part, part.training) for part in module.modules()]
+    try:
+        module.eval()
+        with torch.no_grad():
+            yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+def _first(outputs: Any) -> torch.Tensor:
+    """The scores of a module that returns several tensors come first."""
+    result: torch.Tensor = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
+    return result.detach()
+
+
+def _columns(outputs: torch.Tensor, name: str) -> tuple[torch.Tensor, NDArray[Any]]:
+    if outputs.ndim == 2 and outputs.shape[1] == 1:
+        outputs = outputs[:, 0]
+    if outputs.ndim == 1:
+        outputs = torch.stack([-outputs / 2, outputs / 2], dim=1)
+    if outputs.ndim != 2:
+        raise TypeError(
+            f"estimator: expected outputs of shape (n, n_classes) from {name}, got "
+            f"{tuple(outputs.shape)}."
+        )
+    return outputs, np.arange(outputs.shape[1])

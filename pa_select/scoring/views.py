@@ -1,0 +1,69 @@
+"""Paired views: the same observations as other environments would show them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.utils.validation import _num_samples
+
+
+def view_of(view: Any, X: Any, name: str = "views") -> Any:
+    """Apply one view to X, or look its rows up by X's index.
+
+    Parameters
+    ----------
+    view : callable, transformer or DataFrame
+        ``view(X)``, ``view.transform(X)``, or the rows of ``view`` with the index of X.
+    X : array-like of n rows
+    name : str
+        How messages call the view.
+
+    Returns
+    -------
+    object
+        n rows in the order of X.
+
+    Raises
+    ------
+    TypeError
+        If ``view`` is none of the three, or X has no index to look up.
+    ValueError
+        If rows are missing, ambiguous or of another number.
+    """
+    if hasattr(view, "transform") and not hasattr(view, "loc"):
+        other = view.transform(X)
+    elif hasattr(view, "loc"):
+        other = look_up(view, X, name)
+    elif callable(view):
+        other = view(X)
+    else:
+        raise TypeError(
+            f"{name}: expected a callable X -> X2, a transformer, a DataFrame aligned with X "
+            f"by its index, or a list of these, got {type(view).__name__}."
+        )
+    if _num_samples(other) != _num_samples(X):
+        raise ValueError(
+            f"{name}: expected a view of each of {_num_samples(X)} rows of X, got "
+            f"{_num_samples(other)} rows."
+        )
+    return other
+
+
+def look_up(table: Any, X: Any, name: str) -> Any:
+    """Rows of a Series or DataFrame with the index of X, in the order of X."""
+    index = getattr(X, "index", None)
+    if index is None or callable(index):
+        raise TypeError(
+            f"{name}: looked up by the index of X, so X must be a DataFrame, got "
+            f"{type(X).__name__}."
+        )
+    if not table.index.is_unique:
+        repeated = table.index[table.index.duplicated()][0]
+        raise ValueError(f"{name}: expected a unique index, got {repeated!r} several times.")
+    missing = ~index.isin(table.index)
+    if missing.any():
+        raise ValueError(
+            f"{name}: expected a row for each index of X, got none for {index[missing][0]!r} "
+            f"({int(missing.sum())} of {len(index)} are missing)."
+        )
+    return table.loc[index]
