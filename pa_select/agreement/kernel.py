@@ -164,41 +164,46 @@ def evaluate(pairs: PairedScores, beta: Floats, problems: Ints, log_weights: Flo
     sums = torch.zeros(7, *betas.shape, dtype=torch.float64, device=pairs.device)
     factor = pairs.tensor(np.exp(log_weights))[:, None] if log_weights.any() else None
     for block in pairs.blocks(problems):
-        s = block.a + block.b
-        peak = s.amax(0)
+        joint = block.a + block.b
+        peak = joint.amax(0)
         if pairs.has_zero_posteriors:
             # Only pairs of weight 0 are disjoint here.
             peak = torch.where(torch.isneginf(peak), 0.0, peak)
-        parts = [
-            _Distances(-block.a, pairs.has_zero_posteriors),
-            _Distances(-block.b, pairs.has_zero_posteriors),
-            _Distances(peak - s, pairs.has_zero_posteriors, factor),
-        ]
+        x_a = _Distances(-block.a, pairs.has_zero_posteriors)
+        x_b = _Distances(-block.b, pairs.has_zero_posteriors)
+        x_s = _Distances(peak - joint, pairs.has_zero_posteriors, factor)
+        cancels = factor is None and not pairs.has_zero_posteriors
         for j, beta_j in enumerate(block.spread(betas)):
-            (za, ma, va, ta), (zb, mb, vb, tb), (zs, ms, vs, ts) = (
-                part.moments(beta_j) for part in parts
-            )
-            cap_a, cap_b, cap_s = (part.third_moment_cap for part in parts)
-            minimum = torch.minimum
+            a, b, s = (x.moments(beta_j) for x in (x_a, x_b, x_s))
+            rise, fall = _third_derivative_bounds(beta_j, x_a, x_b, x_s, a, b, s, cancels)
             rows = torch.stack(
                 [
-                    zs + beta_j * peak,
-                    za + zb,
-                    peak - ms,
-                    -(ma + mb),
-                    vs - va - vb,
-                    # Third derivatives of log Z in beta are minus the third central
-                    # moments m3 of a distance X >= 0, and -E X^3 / 8 <= m3 <= E X^3.
-                    minimum(ts / 8, cap_s) + minimum(ta, cap_a) + minimum(tb, cap_b),
-                    minimum(ts, cap_s) + minimum(ta / 8, cap_a) + minimum(tb / 8, cap_b),
+                    s.log_z + beta_j * peak,
+                    a.log_z + b.log_z,
+                    peak - s.mean,
+                    -(a.mean + b.mean),
+                    s.variance - a.variance - b.variance,
+                    rise,
+                    fall,
                 ]
             )
             sums[:, j, block.first : block.last] += block.weighted_sum(rows)
     return Sums(*sums.permute(0, 2, 1).cpu().numpy())
 
 
+class _Moments(NamedTuple):
+    """Of the distances X of each pair's scores from their top, under exp(-beta X)."""
+
+    log_z: torch.Tensor
+    mean: torch.Tensor
+    variance: torch.Tensor
+    #: Upper bounds of E X^2 and E X^3 on [beta, 2 beta]; at beta = 0 on [0, inf).
+    second: torch.Tensor
+    third: torch.Tensor
+
+
 class _Distances:
-    """Distances X of a pair's scores from their top, weighted by exp(-beta X) * factor."""
+    """Distances X of the scores of a block's pairs from their top, with prior factors."""
 
     def __init__(
         self, x: torch.Tensor, may_be_infinite: bool, factor: torch.Tensor | None = None
@@ -206,17 +211,15 @@ class _Distances:
         if may_be_infinite:
             finite = torch.isfinite(x)
             # A disjoint pair (of weight 0) keeps a harmless distance of 0.
-            finite = finite | ~finite.any(0)
-            x = torch.where(torch.isfinite(x), x, 0.0)
-            factor = finite.double() if factor is None else finite * factor
+            allowed = finite | ~finite.any(0)
+            x = torch.where(finite, x, 0.0)
+            factor = allowed.double() if factor is None else allowed * factor
         self.x = x
         self.factor = factor
-        self.third_moment_cap = _THIRD_MOMENT_PER_RANGE * x.amax(0) ** 3
+        self.range = x.amax(0)
+        self.third_moment_cap = _THIRD_MOMENT_PER_RANGE * self.range**3
 
-    def moments(
-        self, beta: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Log Z, mean, variance, and a bound of E X^3 on [beta, 2 beta] (on all from 0)."""
+    def moments(self, beta: torch.Tensor) -> _Moments:
         e = torch.exp(-beta * self.x)
         if self.factor is not None:
             e = e * self.factor
@@ -227,10 +230,53 @@ class _Distances:
         second = e.sum(0) / z
         e = e * self.x
         third = e.sum(0) / z
-        # Z decreases: in all to no less than 1, since each factor is at least 1, and from
-        # beta to 2 beta, log Z being convex with slope -mean, by exp(-beta mean) at most.
+        # The sums of e X^n decrease in beta.  So does Z: in all to no less than 1, since
+        # every factor is at least 1, and from beta to 2 beta, log Z being convex with
+        # slope -mean, by a factor of exp(-beta mean) at most.
         decrease = torch.where(beta > 0, torch.minimum(z, torch.exp(beta * mean)), z)
-        return z.log(), mean, (second - mean * mean).clamp_min(0), third * decrease
+        variance = (second - mean * mean).clamp_min(0)
+        return _Moments(z.log(), mean, variance, second * decrease, third * decrease)
+
+
+def _third_derivative_bounds(
+    beta: torch.Tensor,
+    x_a: _Distances,
+    x_b: _Distances,
+    x_s: _Distances,
+    a: _Moments,
+    b: _Moments,
+    s: _Moments,
+    cancels: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Bounds of the third derivative of each pair's kernel and of its negative.
+
+    They hold on [beta, 2 beta], at beta = 0 on [0, inf).  Third derivatives of log Z are
+    minus the third central moments m3 of X >= 0, and -E X^3 / 8 <= m3 <= E X^3.
+
+    With ``cancels`` (uniform prior, no zero posteriors) log Z of the sum of scores nearly
+    cancels that of one side where the other side has a small range R.  Along the path
+    from the one to the other, t in [0, 1], the third cumulant changes at a rate of
+    beta k4(R, Y, Y, Y) + 3 k3(R, Y, Y) with joint cumulants that are at most 5/2 R E Z^3
+    and R E Z^2, Z <= X + R, under a measure within exp(beta R) of the side's own.
+    """
+    rise = (
+        torch.minimum(s.third / 8, x_s.third_moment_cap)
+        + torch.minimum(a.third, x_a.third_moment_cap)
+        + torch.minimum(b.third, x_b.third_moment_cap)
+    )
+    fall = (
+        torch.minimum(s.third, x_s.third_moment_cap)
+        + torch.minimum(a.third / 8, x_a.third_moment_cap)
+        + torch.minimum(b.third / 8, x_b.third_moment_cap)
+    )
+    if cancels:
+        for flat, other in ((x_a, b), (x_b, a)):
+            r = flat.range
+            change = 20 * beta * (other.third + r**3) + 6 * (other.second + r**2)
+            change = r * torch.exp(2 * beta * r) * change + flat.third_moment_cap
+            change = torch.where(beta > 0, change, torch.inf)
+            rise, fall = torch.fmin(rise, change), torch.fmin(fall, change)
+    return rise, fall
 
 
 def pair_terms(

@@ -18,7 +18,7 @@ from pa_select.agreement.pairs import Ints, PairedScores
 # A softmax turns over about a factor of e in the inverse temperature: 8 points a decade
 # are 3 to 4 for each.
 _POINTS_PER_DECADE = 8
-_MAX_POINTS = 600
+_MIN_POINTS, _MAX_POINTS = 16, 600
 _REFINED = 3
 # Score distances times beta below which all posteriors are uniform, and above which
 # they are saturated, to rounding of the kernel.
@@ -48,10 +48,10 @@ def maximize_marginal(pairs: PairedScores, limits: Limits) -> Maxima:
     problems = np.flatnonzero((limits.largest_range > 0) & ~limits.disjoint)
     if len(problems):
         grid = _grid(pairs, limits, problems)
-        m = grid.shape[1]
-        kernel = marginal_kernel(pairs, np.exp(grid).ravel(), np.repeat(problems, m))
-        kernel = kernel.reshape(grid.shape)
-        count[problems] += m
+        row, _ = inside = np.nonzero(np.isfinite(grid))
+        kernel = np.full_like(grid, -np.inf)
+        kernel[inside] = marginal_kernel(pairs, np.exp(grid[inside]), problems[row])
+        count[problems] += np.isfinite(grid).sum(1)
         _improve(value, beta, problems, kernel.max(1), np.exp(_pick(grid, kernel.argmax(1))))
 
         which, at = _best_local_maxima(kernel)
@@ -78,7 +78,7 @@ def _improve(value: Floats, beta: Floats, problems: Ints, new: Floats, at: Float
 
 
 def _grid(pairs: PairedScores, limits: Limits, problems: Ints) -> Floats:
-    """Logarithms of the inverse temperatures to scan, (len(problems), m)."""
+    """Logarithms of the inverse temperatures to scan, padded with nan at the end."""
     low = np.log(_FLAT / limits.largest_range[problems])
     high = np.log(_SATURATED / limits.smallest_margin[problems])
     # A pair whose posteriors' tops are D apart has a kernel of at most
@@ -89,9 +89,10 @@ def _grid(pairs: PairedScores, limits: Limits, problems: Ints) -> Floats:
     with np.errstate(divide="ignore"):
         high = np.minimum(high, np.log(2 * log_sizes / slope))
     high = np.maximum(high, low + 1)
-    decades = (high - low).max() / np.log(10)
-    m = int(np.clip(np.ceil(decades * _POINTS_PER_DECADE), 16, _MAX_POINTS))
-    return low[:, None] + (high - low)[:, None] * np.linspace(0, 1, m)
+    decades = (high - low) / np.log(10)
+    steps = np.clip(np.ceil(decades * _POINTS_PER_DECADE), _MIN_POINTS, _MAX_POINTS)[:, None]
+    step = np.arange(steps.max() + 1)
+    return np.where(step <= steps, low[:, None] + (high - low)[:, None] * step / steps, np.nan)
 
 
 def _pick(values: Floats, index: Ints) -> Floats:

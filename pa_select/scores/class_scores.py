@@ -88,9 +88,10 @@ def class_scores(
         return modules.module_scores(final, X, batch_size)
 
     name = type(final).__name__
-    if not is_classifier(estimator):
+    if not _is_classifier(estimator):
         raise TypeError(f"estimator: expected a classifier, got {name}, which is none.")
-    check_is_fitted(estimator)
+    if hasattr(estimator, "fit"):
+        check_is_fitted(estimator)
     classes = getattr(estimator, "classes_", None)
     if isinstance(classes, list) or getattr(final, "multilabel_", False):
         raise TypeError(
@@ -116,6 +117,13 @@ def _is_instance(estimator: Any, module: str, name: str) -> bool:
     """`isinstance` without an import: what was never imported has no instances."""
     home = sys.modules.get(module)
     return home is not None and isinstance(estimator, getattr(home, name))
+
+
+def _is_classifier(estimator: Any) -> bool:
+    if hasattr(estimator, "__sklearn_tags__"):
+        return bool(is_classifier(estimator))
+    # Classifiers of other libraries that only follow the conventions.
+    return hasattr(estimator, "classes_") and hasattr(estimator, "predict")
 
 
 def _final_estimator(estimator: Any) -> Any:

@@ -16,7 +16,7 @@ def module_scores(
 ) -> tuple[torch.Tensor, NDArray[Any]]:
     """Outputs of a module, batch by batch, on its device."""
     parameter = next(module.parameters(), torch.empty(0))
-    inputs = X if isinstance(X, torch.Tensor) else torch.as_tensor(np.asarray(X))
+    inputs = X if isinstance(X, torch.Tensor) else torch.as_tensor(np.require(X, requirements="W"))
     if not len(inputs):
         raise ValueError(f"X: expected at least one row, got shape {tuple(inputs.shape)}.")
     outputs = []

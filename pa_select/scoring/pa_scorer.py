@@ -201,8 +201,8 @@ class PAScorer(BaseEstimator):
         -------
         float or dict of float
             The agreement, in nats per pair. With ``return_details`` a dict with "score",
-            "beta", "agreement_rate", "standard_error", "gap" (nan where not certified),
-            "n_pairs" and "n_left_out", the number of rows without a partner.
+            "beta" (which may be inf), "agreement_rate", "standard_error", "n_pairs" and
+            "n_left_out", the number of rows without a partner.
 
         Raises
         ------
@@ -215,7 +215,7 @@ class PAScorer(BaseEstimator):
         pairs = self._pairs(estimator, X, y, environments, sample_weight)
         if pairs.a.shape[1] == 1:
             # A classifier that was fitted on one class: certain, and without information.
-            details = dict.fromkeys(("score", "beta", "standard_error", "gap"), 0.0)
+            details = dict.fromkeys(("score", "beta", "standard_error"), 0.0)
             details |= {"agreement_rate": 1.0, "n_pairs": float(len(pairs.a))}
         else:
             result = posterior_agreement(
@@ -226,7 +226,7 @@ class PAScorer(BaseEstimator):
                 tol=self.tol,
                 device=self.device,
             )
-            names = ("score", "beta", "agreement_rate", "standard_error", "gap", "n_pairs")
+            names = ("score", "beta", "agreement_rate", "standard_error", "n_pairs")
             details = {name: float(getattr(result, name)) for name in names}
         if not self.return_details:
             return details["score"]

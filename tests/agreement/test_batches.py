@@ -1,0 +1,155 @@
+"""Many problems at once, blocks, weights and the matrix of all pairs."""
+
+import numpy as np
+import pytest
+
+import pa_select.agreement.pairs as pairs_module
+from pa_select import agreement_matrix, pa_kernel, posterior_agreement
+
+PRIORS = ["uniform", "marginal", [0.2, 0.3, 0.1, 0.4]]
+
+
+def problem(seed, n=50, k=4):
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=(n, k)) * np.exp(rng.normal())
+    return a, a + rng.normal(size=(n, k)) * np.exp(rng.normal())
+
+
+def same(one, other, abs=1e-12):
+    assert one.score == pytest.approx(other.score, abs=abs)
+    assert one.beta == pytest.approx(other.beta, rel=1e-5)
+    assert one.log_kernel == pytest.approx(other.log_kernel, abs=1e-6)
+    assert one.n_pairs == other.n_pairs
+    assert one.agreement_rate == pytest.approx(other.agreement_rate)
+    np.testing.assert_allclose(one.terms, other.terms, atol=1e-4)
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=str)
+def test_a_batch_is_its_problems(prior):
+    problems = [problem(seed) for seed in range(12)]
+    # One that is solved without an evaluation, one with its optimum at 0.
+    problems += [(np.eye(4)[[0, 1, 2, 3]], np.eye(4)[[0, 1, 2, 3]]), (np.eye(4), -np.eye(4))]
+    alone = [posterior_agreement(a, b, prior=prior) for a, b in problems]
+    together = posterior_agreement(*map(list, zip(*problems, strict=True)), prior=prior)
+    for one, other in zip(alone, together, strict=True):
+        same(one, other)
+        if prior != "marginal":  # whose refinement ends by rounding
+            assert one.n_evaluations == other.n_evaluations
+
+
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+def test_problems_of_different_lengths_and_classes_keep_their_order(prior):
+    sizes = [(3, 2), (70, 5), (1, 2), (40, 5), (200, 3)]
+    problems = [problem(i, n, k) for i, (n, k) in enumerate(sizes)]
+    results = posterior_agreement(*map(list, zip(*problems, strict=True)), prior=prior)
+    for (n, k), (a, b), result in zip(sizes, problems, results, strict=True):
+        assert len(result.terms) == n
+        assert result.n_classes == k
+        same(posterior_agreement(a, b, prior=prior), result)
+
+
+def test_three_axes_and_weights():
+    a, b = (np.stack(x) for x in zip(*(problem(seed) for seed in range(6)), strict=True))
+    weight = np.random.default_rng(0).random((6, 50))
+    for w in (None, weight, list(weight), weight[0]):
+        results = posterior_agreement(a, b, sample_weight=w)
+        for i, result in enumerate(results):
+            mine = w if w is None or np.ndim(w) == 1 else w[i]
+            same(posterior_agreement(a[i], b[i], sample_weight=mine), result)
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=str)
+def test_blocks_do_not_change_the_result(prior, monkeypatch):
+    problems = list(zip(*(problem(seed, n=37) for seed in range(7)), strict=True))
+    weights = [np.random.default_rng(i).random(37) for i in range(7)]
+    whole = posterior_agreement(*map(list, problems), prior=prior, sample_weight=weights)
+    for elements in (1, 60, 1000):
+        monkeypatch.setitem(pairs_module._BLOCK_ELEMENTS, "cpu", elements)
+        parts = posterior_agreement(*map(list, problems), prior=prior, sample_weight=weights)
+        for one, other in zip(whole, parts, strict=True):
+            same(one, other, abs=1e-9)
+
+
+def test_zero_weight_is_absence():
+    a, b = problem(1)
+    b[10:20] = -a[10:20]
+    weight = np.ones(50)
+    weight[10:20] = 0
+    for prior in PRIORS:
+        with_zeros = posterior_agreement(a, b, prior=prior, sample_weight=weight)
+        without = posterior_agreement(a[weight > 0], b[weight > 0], prior=prior)
+        assert with_zeros.score == pytest.approx(without.score, abs=1e-12)
+        assert with_zeros.standard_error == pytest.approx(without.standard_error, rel=1e-6)
+        assert (with_zeros.n_pairs, len(with_zeros.terms)) == (40, 50)
+
+
+def test_standard_error_is_that_of_the_mean_term():
+    a, b = problem(2, n=400)
+    result = posterior_agreement(a, b)
+    expected = result.terms.std(ddof=1) / np.sqrt(400)
+    assert result.standard_error == pytest.approx(expected, rel=1e-12)
+
+
+def test_standard_error_against_the_bootstrap():
+    a, b = problem(5, n=300)
+    result = posterior_agreement(a, b)
+    assert 0 < result.beta < np.inf
+    rng = np.random.default_rng(0)
+    counts = rng.multinomial(300, np.full(300, 1 / 300), size=300)
+    replicates = posterior_agreement([a] * 300, [b] * 300, sample_weight=list(counts))
+    bootstrap = np.std([r.score for r in replicates], ddof=1)
+    assert result.standard_error == pytest.approx(bootstrap, rel=0.15)
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=str)
+def test_kernel_takes_many_temperatures(prior):
+    a, b = problem(3)
+    betas = np.array([[0, 0.5, 1], [2, 7, np.inf]])
+    values = pa_kernel(a, b, betas, prior=prior)
+    assert values.shape == (2, 3)
+    for beta, value in zip(betas.ravel(), values.ravel(), strict=True):
+        one = pa_kernel(a, b, beta, prior=prior)
+        assert isinstance(one, float)
+        assert one == pytest.approx(value, abs=1e-12)
+    assert pa_kernel(a, b, [], prior=prior).shape == (0,)
+
+
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+def test_matrix_of_all_pairs(prior, monkeypatch):
+    import pa_select.agreement.matrix as matrix_module
+
+    rng = np.random.default_rng(0)
+    signal = rng.normal(size=(60, 3)) * 3
+    samples = [signal + s * rng.normal(size=(60, 3)) for s in (0.5, 1, 4, 0.2)]
+    weight = rng.random(60)
+    matrix = agreement_matrix(samples, prior=prior, sample_weight=weight)
+    for i in range(4):
+        for j in range(4):
+            one = posterior_agreement(samples[i], samples[j], prior=prior, sample_weight=weight)
+            assert matrix.scores[i, j] == pytest.approx(one.score, abs=1e-9)
+            assert matrix.betas[i, j] == pytest.approx(one.beta, rel=1e-3)
+            assert matrix.agreement_rates[i, j] == pytest.approx(one.agreement_rate)
+            assert matrix.standard_errors[i, j] == pytest.approx(one.standard_error, rel=1e-3)
+    upper = matrix.scores[np.triu_indices(4, 1)]
+    assert matrix.mean == pytest.approx(upper.mean())
+    assert matrix.worst == upper.min() == matrix.scores[matrix.worst_pair]
+    assert 2 in matrix.worst_pair
+    assert (matrix.gap <= 1e-6) if prior == "uniform" else np.isnan(matrix.gap)
+    monkeypatch.setattr(matrix_module, "_ROWS_AT_ONCE", 1)
+    one_by_one = agreement_matrix(samples, prior=prior, sample_weight=weight)
+    np.testing.assert_allclose(one_by_one.scores, matrix.scores, atol=1e-12)
+
+
+@pytest.mark.gpu
+def test_gpu_gives_what_the_cpu_gives():
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    problems = [problem(seed, n=500) for seed in range(5)]
+    for prior in PRIORS:
+        on_cpu = posterior_agreement(*map(list, zip(*problems, strict=True)), prior=prior)
+        on_gpu = posterior_agreement(
+            *map(list, zip(*problems, strict=True)), prior=prior, device="cuda"
+        )
+        for one, other in zip(on_cpu, on_gpu, strict=True):
+            same(one, other, abs=1e-9)

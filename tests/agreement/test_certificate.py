@@ -1,0 +1,179 @@
+"""Attacks on the certificate, and what it costs."""
+
+import numpy as np
+import oracle
+import pytest
+
+from pa_select import pa_kernel, posterior_agreement
+
+
+def random_problem(rng):
+    """A small problem of a random kind, many of them with several modes."""
+    n, k = int(rng.integers(1, 9)), int(rng.integers(2, 6))
+    kind = rng.integers(6)
+    a = rng.normal(size=(n, k)) * np.exp(rng.normal(size=(n, 1)) * rng.choice([0, 1, 3, 6]))
+    if kind == 0:
+        b = rng.normal(size=(n, k))
+    elif kind == 1:
+        b = a + np.abs(a).mean() * rng.normal(size=(n, k)) * 10 ** rng.uniform(-3, 1)
+    elif kind == 2:
+        b = np.where(rng.random((n, 1)) < 0.8, a, a[:, ::-1])
+    elif kind == 3:
+        b = a * np.exp(3 * rng.normal(size=(n, 1)))
+        b[rng.random(n) < 0.2] *= -1
+    elif kind == 4:
+        a, b = rng.integers(-2, 3, (2, n, k)).astype(float)
+    else:
+        # Groups of agreeing margins, decades apart, and a few contradictions between.
+        margin = np.exp(rng.normal(size=n) * 5)
+        a = np.zeros((n, k))
+        a[:, 0] = margin
+        b = a.copy()
+        against = rng.random(n) < 0.15
+        b[against, 0], b[against, 1] = 0, margin[against]
+    return a, b, np.exp(rng.normal(size=n) * rng.choice([0, 2]))
+
+
+def check_against_the_oracle(seeds, n_points):
+    batch = [random_problem(np.random.default_rng(seed)) for seed in seeds]
+    first, second, weights = zip(*batch, strict=True)
+    results = posterior_agreement(list(first), list(second), sample_weight=list(weights))
+    for seed, (a, b, w), result in zip(seeds, batch, results, strict=True):
+        assert 0 <= result.gap <= 1e-6, seed
+        best, _ = oracle.maximum(a, b, weight=w, n_points=n_points)
+        # Neither below what brute force finds, nor a bound below it.
+        assert best - 1e-6 <= result.score, seed
+        assert best <= result.upper_bound + 1e-10, seed
+        # The score is attained: it is the kernel at the reported temperature.
+        assert oracle.kernel(a, b, result.beta, weight=w) == pytest.approx(
+            result.score, abs=1e-9
+        ), seed
+
+
+def test_certificate_against_brute_force():
+    check_against_the_oracle(range(300), n_points=300)
+
+
+@pytest.mark.slow
+def test_certificate_against_brute_force_thousands():
+    check_against_the_oracle(range(10_000, 13_000), n_points=600)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_prior_vector_against_brute_force(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        a, b, w = random_problem(rng)
+        prior = rng.dirichlet(np.ones(a.shape[1]))
+        result = posterior_agreement(a, b, prior=prior, sample_weight=w)
+        best, _ = oracle.maximum(a, b, prior=prior, weight=w, n_points=300)
+        assert 0 <= result.gap <= 1e-6
+        assert best - 1e-6 <= result.score
+        assert best <= result.upper_bound + 1e-10
+        value = oracle.kernel(a, b, result.beta, prior=prior, weight=w)
+        assert value == pytest.approx(result.score, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_marginal_prior_against_brute_force(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(6):
+        a, b, w = random_problem(rng)
+        result = posterior_agreement(a, b, prior="marginal", sample_weight=w)
+        best, _ = oracle.maximum(a, b, prior="marginal", weight=w, n_points=600)
+        assert result.score == pytest.approx(best, abs=1e-7)
+        value = oracle.kernel(a, b, result.beta, prior="marginal", weight=w)
+        assert value == pytest.approx(result.score, abs=1e-9)
+        assert np.isnan(result.gap)
+        assert np.isnan(result.upper_bound)
+
+
+def varied_suite():
+    rng = np.random.default_rng(0)
+
+    def problem(n, k, noise=0.7, signal=3.0):
+        scores = rng.normal(size=(n, k))
+        scores[np.arange(n), rng.integers(0, k, n)] += signal
+        return (scores + noise * rng.normal(size=(n, k)) for _ in range(2))
+
+    for k in (2, 3, 10, 100, 1000):
+        n = 2000 if k < 1000 else 200
+        a, b = problem(n, k)
+        yield f"normal, K={k}", a, b
+        yield f"over-confident, K={k}", 20 * a, 20 * b
+        yield f"one side over-confident, K={k}", 20 * a, b
+        yield f"under-confident, K={k}", a / 100, b / 100
+        yield f"nearly equal, K={k}", a, a + 1e-3 * b
+        yield f"noisy, K={k}", *problem(n, k, noise=3.0, signal=1.0)
+        yield f"unrelated, K={k}", *rng.normal(size=(2, n, k))
+        yield f"opposite, K={k}", a, -a
+        scale = np.exp(2 * rng.normal(size=(n, 1)))
+        yield f"heavy-tailed, K={k}", scale * a, scale * b
+        nearly = a.copy()
+        nearly[:5] = rng.normal(size=(5, k))
+        yield f"all but five agree, K={k}", a, nearly
+    for q in (0.4, 0.49, 0.5, 0.51, 0.6, 0.99):
+        labels = np.arange(1000) % 2
+        other = np.where(np.arange(1000) < 1000 * q, labels, 1 - labels)
+        yield f"hard labels, q={q}", np.eye(2)[labels], np.eye(2)[other]
+    tops = np.repeat([44.0475, 0.10787, 1.10364], [292, 863, 15])
+    a = np.column_stack([tops, np.zeros(1170)])
+    yield "two modes", a, np.concatenate([a[:-15], a[-15:, ::-1]])
+    extreme = np.array([[1e30, 0], [1, 0], [0, 1], [1e-30, 0]])
+    yield "sixty decades", extreme, extreme[[0, 1, 1, 3]]
+
+
+def test_cost_in_evaluations_of_the_data():
+    counts = {}
+    for name, a, b in varied_suite():
+        result = posterior_agreement(a, b, tol=1e-6)
+        assert 0 <= result.gap <= 1e-6, name
+        counts[name] = result.n_evaluations
+    assert np.median(list(counts.values())) <= 18, counts
+    assert max(counts.values()) <= 80, counts
+
+
+def test_tighter_certificates_cost_little():
+    for name, a, b in varied_suite():
+        if len(a[0]) <= 10:
+            result = posterior_agreement(a, b, tol=1e-10)
+            assert 0 <= result.gap <= 1e-10, name
+            assert result.n_evaluations <= 150, name
+
+
+def test_the_papers_optimiser_fails_where_the_certificate_holds():
+    torch = pytest.importorskip("torch")
+
+    def adam(a, b, n_steps):
+        a, b = torch.tensor(a), torch.tensor(b)
+        beta = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
+        optimiser = torch.optim.Adam([beta], lr=0.1)
+        for _ in range(n_steps):
+            optimiser.zero_grad()
+            overlap = torch.softmax(beta * a, 1) * torch.softmax(beta * b, 1)
+            loss = -overlap.sum(1).log().mean()
+            loss.backward()
+            optimiser.step()
+        return pa_kernel(a, b, max(float(beta.detach()), 0.0))
+
+    suite = {name: (a, b) for name, a, b in varied_suite()}
+    a = np.repeat([[1e-4, 0.0], [5.0, 0.0]], [999, 1], axis=0)
+    tiny = a, np.concatenate([a[:-1], a[-1:, ::-1]])
+    same = suite["normal, K=2"][0] / 100
+    for (a, b), n_steps, shortfall in (
+        (suite["two modes"], 500, 0.05),  # the wrong mode
+        (suite["two modes"], 1000, 0.05),
+        ((same, same), 1000, 1e-3),  # on its way to infinity
+    ):
+        ours = posterior_agreement(a, b)
+        assert adam(a, b, n_steps) < ours.score - shortfall
+    assert posterior_agreement(*tiny).score >= adam(*tiny, 1000)
+
+
+def test_a_problem_that_cannot_be_certified_raises(monkeypatch):
+    import pa_select.agreement.maximize as module
+
+    monkeypatch.setattr(module, "MAX_EVALUATIONS", 5)
+    a, b = np.random.default_rng(0).normal(size=(2, 50, 3))
+    with pytest.raises(RuntimeError, match=r"problem 0 .* tol=1e-06 with 5 evaluations"):
+        posterior_agreement(a, b)

@@ -1,0 +1,233 @@
+"""What is accepted, and how what is not is refused."""
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import sparse
+
+from pa_select import agreement_matrix, pa_kernel, posterior_agreement
+
+RNG = np.random.default_rng(0)
+A = np.round(RNG.normal(size=(40, 3)) * 8).clip(-20, 20)
+B = np.round(A + RNG.normal(size=(40, 3)) * 4).clip(-20, 20)
+REFERENCE = posterior_agreement(A, B)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda x: x.tolist(),
+        lambda x: [tuple(row) for row in x.tolist()],
+        lambda x: pd.DataFrame(x),
+        lambda x: pd.DataFrame(x).convert_dtypes(),
+        lambda x: x.astype(np.float32),
+        lambda x: x.astype(np.float16),
+        lambda x: x.astype(np.longdouble),
+        lambda x: x.astype(np.int8),
+        lambda x: x.astype(np.int64),
+        lambda x: (x + 20).astype(np.uint16),
+        lambda x: x.astype(">f8"),
+        lambda x: np.asfortranarray(x),
+        lambda x: np.repeat(x, 2, axis=0)[::2],
+        lambda x: x[::-1][::-1],
+        lambda x: np.ascontiguousarray(x[::-1])[::-1],
+        lambda x: torch.tensor(x),
+        lambda x: torch.tensor(x, dtype=torch.float16),
+        lambda x: torch.tensor(x, dtype=torch.bfloat16),
+        lambda x: torch.tensor(x, dtype=torch.int32),
+        lambda x: torch.tensor(x, requires_grad=True),
+        lambda x: torch.tensor(x).T.contiguous().T,
+    ],
+)
+def test_every_container_and_type_gives_the_same(convert):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = posterior_agreement(convert(A), convert(B))
+        mixed = posterior_agreement(convert(A), B)
+    assert result.score == pytest.approx(REFERENCE.score, abs=1e-12)
+    assert mixed.score == pytest.approx(REFERENCE.score, abs=1e-12)
+
+
+def test_read_only_arrays_are_read_without_a_warning(tmp_path):
+    for array in (A, B):
+        assert array.flags.writeable
+    frozen = [x.copy() for x in (A, B)]
+    for x in frozen:
+        x.flags.writeable = False
+    np.save(tmp_path / "a.npy", A)
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert posterior_agreement(*frozen).score == REFERENCE.score
+        assert posterior_agreement(mapped, B).score == REFERENCE.score
+
+
+def test_inputs_are_not_changed():
+    a, b = A.copy(), torch.tensor(B)
+    posterior_agreement(a, b, prior="marginal")
+    assert (a == A).all()
+    assert (b.numpy() == B).all()
+
+
+def with_value(x, row, column, value):
+    x = x.astype(np.float64).copy()
+    x[row, column] = value
+    return x
+
+
+WRONG = [
+    # scores_a, scores_b, keywords, error, what the message says
+    (with_value(A, 7, 1, np.nan), B, {}, ValueError, r"scores_a: .*got nan in row 7, column 1"),
+    (A, with_value(B, 3, 2, np.inf), {}, ValueError, r"scores_b: .*got inf in row 3, column 2"),
+    (A, with_value(B, 3, 2, 1e200), {}, ValueError, r"scores_b: .*beyond 1e100 in row 3"),
+    (with_value(A, 5, [0, 1, 2], -np.inf), B, {}, ValueError, r"scores_a: .*only -inf in row 5"),
+    (A, B[:-1], {}, ValueError, r"scores_b: .*\(40, 3\), got \(39, 3\)"),
+    (A, B[:, :2], {}, ValueError, r"scores_b: .*\(40, 3\), got \(40, 2\)"),
+    (A[:, :1], B[:, :1], {}, ValueError, r"scores_a: .*at least 2 classes, got shape \(40, 1\)"),
+    (A[:, 0], B[:, 0], {}, ValueError, r"scores_a: .*got shape \(40,\).*column_stack"),
+    (A[:0], B[:0], {}, ValueError, r"scores_a: expected at least one row"),
+    (A[None, None], B, {}, ValueError, r"scores_a: .*got shape \(1, 1, 40, 3\)"),
+    (A + 1j, B, {}, TypeError, r"scores_a: expected real numbers, got .*complex128"),
+    (torch.tensor(A) + 1j, B, {}, TypeError, r"scores_a: expected real numbers, got .*complex"),
+    (A.astype(str), B, {}, TypeError, r"scores_a: expected real numbers"),
+    (A.astype(object), B, {}, TypeError, r"scores_a: expected real numbers, got objects"),
+    ([[1, 2], [1, 2, 3]], B, {}, ValueError, r"scores_a: .*equal length, got rows of \[2, 3\]"),
+    (sparse.csr_matrix(A), B, {}, TypeError, r"scores_a: expected a dense array.*toarray"),
+    (None, B, {}, TypeError, r"scores_a: expected real numbers"),
+    (pd.DataFrame(A, columns=list("uvw")), pd.DataFrame(B, columns=list("vuw")), {}, ValueError,
+     r"scores_b: expected the columns .*\['u', 'v', 'w'\], got \['v', 'u', 'w'\]"),
+    ([A, A], [B], {}, ValueError, r"scores_b: expected as many problems as scores_a, 2, got 1"),
+    ([A, A], B, {}, ValueError, r"scores_b: expected many problems"),
+    (A, [B, B], {}, ValueError, r"scores_a: expected many problems"),
+    ([A, with_value(A, 2, 0, np.nan)], [B, B], {}, ValueError,
+     r"scores_a\[1\]: .*got nan in row 2, column 0"),
+    (np.stack([A, with_value(A, 2, 0, np.nan)]), np.stack([B, B]), {}, ValueError,
+     r"scores_a: .*got nan in problem 1, row 2, column 0"),
+    (np.stack([A, A]), np.stack([B[:5], B[:5]]), {}, ValueError, r"scores_b: .*\(2, 40, 3\)"),
+    (A, B, {"sample_weight": np.ones(39)}, ValueError, r"sample_weight: .*\(40,\), got \(39,\)"),
+    (A, B, {"sample_weight": -np.ones(40)}, ValueError, r"sample_weight: .*got -1.0 in row 0"),
+    (A, B, {"sample_weight": np.full(40, np.nan)}, ValueError, r"sample_weight: .*got nan in row"),
+    (A, B, {"sample_weight": np.zeros(40)}, ValueError, r"sample_weight: .*positive .*got 0"),
+    (A, B, {"sample_weight": ["a"] * 40}, TypeError, r"sample_weight: expected real numbers"),
+    ([A, A[:9]], [B, B[:9]], {"sample_weight": np.ones(40)}, ValueError,
+     r"sample_weight: expected one array for each problem"),
+    ([A, A], [B, B], {"sample_weight": [np.ones(40)]}, ValueError,
+     r"sample_weight: expected one array for each of 2 problems, got 1"),
+    (A, B, {"prior": "flat"}, ValueError, r"prior: expected 'uniform', 'marginal' .*got 'flat'"),
+    (A, B, {"prior": [0.5, 0.5]}, ValueError, r"prior: .*3 classes.*got shape \(2,\)"),
+    (A, B, {"prior": [0.5, 0.4, 0.2]}, ValueError, r"prior: .*sum to 1, got 1.1"),
+    (A, B, {"prior": [1.5, -0.5, 0]}, ValueError, r"prior: .*positive .*got -0.5 for class 1"),
+    (A, B, {"prior": [1, 0, 0]}, ValueError, r"prior: .*positive .*got 0.0 for class 1"),
+    (A, B, {"tol": 0}, ValueError, r"tol: expected at least 1e-12"),
+    (A, B, {"tol": np.nan}, ValueError, r"tol: expected at least 1e-12"),
+    (A, B, {"tol": "small"}, TypeError, r"tol: expected a number of nats, got str"),
+    (A, B, {"device": "quantum"}, ValueError, r"device: expected None, 'auto'.*got 'quantum'"),
+    (A, B, {"device": "mps"}, ValueError, r"device: got 'mps'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("a", "b", "keywords", "error", "message"), WRONG)
+def test_wrong_input_is_named(a, b, keywords, error, message):
+    with pytest.raises(error, match=message):
+        posterior_agreement(a, b, **keywords)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_there():
+    with pytest.raises(ValueError, match=r"device: got 'cuda', but torch finds no CUDA device"):
+        posterior_agreement(A, B, device="cuda")
+    assert posterior_agreement(A, B, device="auto").score == REFERENCE.score
+
+
+@pytest.mark.parametrize("beta", [-1, [1, np.nan], -np.inf])
+def test_wrong_beta_is_named(beta):
+    with pytest.raises(ValueError, match=r"beta: expected inverse temperatures in \[0, inf\]"):
+        pa_kernel(A, B, beta)
+
+
+def test_wrong_lists_of_samples_are_named():
+    with pytest.raises(ValueError, match=r"list_of_scores: expected at least two .*got 1"):
+        agreement_matrix([A])
+    with pytest.raises(ValueError, match=r"list_of_scores\[1\]: .*\(40, 3\), got \(9, 3\)"):
+        agreement_matrix([A, B[:9]])
+    with pytest.raises(ValueError, match=r"list_of_scores\[1\]: .*nan in row 0, column 0"):
+        agreement_matrix([A, with_value(B, 0, 0, np.nan)])
+
+
+def test_huge_and_tiny_margins():
+    for size in (1e30, 1e-30, 1e90):
+        result = posterior_agreement(size * A, size * B)
+        assert result.score == pytest.approx(REFERENCE.score, abs=1e-6)
+        assert result.beta * size == pytest.approx(REFERENCE.beta, rel=1e-3)
+        marginal = posterior_agreement(size * A, size * B, prior="marginal").score
+        assert marginal == pytest.approx(
+            posterior_agreement(A, B, prior="marginal").score, abs=1e-8
+        )
+    a, b = [[1e30, 0], [0, 1e-30]], [[1e30, 0], [1e-30, 0]]
+    result = posterior_agreement(a, b)
+    assert np.isfinite(result.terms).all()
+    assert 0 <= result.gap <= 1e-6
+    assert result.score == pytest.approx(np.log(2) / 2, abs=1e-6)
+    opposite = posterior_agreement([[1e30, 0]], [[0, 1e30]])
+    assert (opposite.score, opposite.beta) == (0, 0)
+    assert pa_kernel([[1e4, 0]], [[0, 1e4]], 1.0) == pytest.approx(np.log(4) - 1e4)
+
+
+def test_one_pair_and_many_classes():
+    result = posterior_agreement([[3.0, 1, 0]], [[3.0, 2, 0]])
+    assert (result.score, result.beta) == (pytest.approx(np.log(3)), np.inf)
+    assert np.isnan(result.standard_error)
+    a = np.random.default_rng(0).normal(size=(5, 5000))
+    assert posterior_agreement(a, a + 0.1).score == pytest.approx(np.log(5000))
+
+
+def test_minus_infinity_is_probability_zero():
+    # Zero in the same places: the class never counts, also not as beta falls to 0.
+    a = np.array([[1.0, 0, -np.inf], [0, 1, -np.inf]])
+    with_zeros = posterior_agreement(a, a[::-1])
+    assert pa_kernel(a, a[::-1], 0) == pytest.approx(0)
+    assert with_zeros.score == pytest.approx(np.log(3 / 2), abs=1e-9)
+    assert 0 < with_zeros.beta < 1e-300
+    assert pa_kernel(a, a[::-1], with_zeros.beta) == pytest.approx(with_zeros.score)
+    # Disjoint posteriors: only beta = 0 is left, whatever the other pairs.
+    result = posterior_agreement([[0, -np.inf], [5, 0]], [[-np.inf, 0], [5, 0]])
+    assert (result.score, result.beta, result.gap) == (0, 0, 0)
+    assert pa_kernel([[0, -np.inf]], [[-np.inf, 0]], 1e-9) == -np.inf
+    marginal = posterior_agreement(
+        [[0, -np.inf], [5, 0]], [[-np.inf, 0], [5, 0]], prior="marginal"
+    )
+    assert (marginal.score, marginal.beta) == (0, 0)
+    # A pair of weight 0 has no say.
+    ignored = posterior_agreement(
+        [[0, -np.inf], [5, 0]], [[-np.inf, 0], [5, 0]], sample_weight=[0, 1]
+    )
+    assert (ignored.score, ignored.beta) == (pytest.approx(np.log(2)), np.inf)
+
+
+def test_zero_posteriors_against_brute_force():
+    import oracle
+
+    rng = np.random.default_rng(3)
+    for _ in range(30):
+        a, b = rng.normal(size=(2, 6, 4)) * 3
+        a[rng.random(a.shape) < 0.2] = -np.inf
+        b[rng.random(b.shape) < 0.2] = -np.inf
+        a[:, 0] = b[:, 0] = -1
+        result = posterior_agreement(a, b)
+        best, _ = oracle.maximum(a, b, n_points=300)
+        assert best - 1e-6 <= result.score
+        assert best <= result.upper_bound + 1e-9
+        assert oracle.kernel(a, b, result.beta) == pytest.approx(result.score, abs=1e-9)
+
+
+def test_repr_says_what_matters():
+    text = repr(REFERENCE)
+    assert re.search(r"score=[\d.]+ nats per pair \(certified to .*\), beta=", text)
+    assert "terms" not in text
+    assert "not certified" in repr(posterior_agreement(A, B, prior="marginal"))
+    with pytest.raises(AttributeError):
+        REFERENCE.score = 1.0

@@ -1,0 +1,112 @@
+"""Exact properties of the quantity, on random problems."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from pa_select import pa_kernel, posterior_agreement
+
+PRIORS = ["uniform", "marginal"]
+
+
+@st.composite
+def problems(draw, max_pairs=8, max_classes=5):
+    n, k = draw(st.integers(1, max_pairs)), draw(st.integers(2, max_classes))
+    # Few distinct values, so that ties and perfect agreement occur.
+    values = st.one_of(
+        st.integers(-3, 3).map(float), st.floats(-20, 20, allow_subnormal=False, width=32)
+    )
+    a = draw(arrays(np.float64, (n, k), elements=values))
+    b = draw(arrays(np.float64, (n, k), elements=values))
+    if draw(st.booleans()):
+        b = a + 0.1 * b
+    return a, b
+
+
+def score(a, b, prior="uniform", **kwargs):
+    return posterior_agreement(a, b, prior=prior, tol=1e-9, **kwargs).score
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(problem=problems(), seed=st.integers(0, 1000))
+def test_what_does_not_change_the_score(prior, problem, seed):
+    a, b = problem
+    rng = np.random.default_rng(seed)
+    n, k = a.shape
+    reference = posterior_agreement(a, b, prior=prior, tol=1e-9)
+    # The scan of the marginal prior is accurate to its refinement.
+    close = {"abs": 2e-9 if prior == "uniform" else 1e-7}
+    expected = pytest.approx(reference.score, **close)
+    rows, classes = rng.permutation(n), rng.permutation(k)
+    assert score(b, a, prior) == expected
+    assert score(a[rows], b[rows], prior) == expected
+    assert score(a[:, classes], b[:, classes], prior) == expected
+    # Powers of two and small integers: exact in floating point, so no tie is broken.
+    assert score(a + 8 * rng.integers(-4, 5, (n, 1)), b, prior) == pytest.approx(
+        reference.score, abs=1e-6
+    )
+    scaled = posterior_agreement(a / 4, b / 4, prior=prior, tol=1e-9)
+    assert scaled.score == expected
+    if 0 < reference.beta < np.inf and prior == "uniform":
+        value = pa_kernel(a / 4, b / 4, 4 * reference.beta, prior=prior)
+        assert value == pytest.approx(reference.score, abs=1e-12)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(problem=problems())
+def test_range_and_certificate(problem):
+    a, b = problem
+    result = posterior_agreement(a, b)
+    assert 0 <= result.score <= np.log(a.shape[1]) + 1e-12
+    assert 0 <= result.gap <= 1e-6
+    assert result.upper_bound - result.score == result.gap
+    assert -len(a) * np.log(a.shape[1]) - 1e-9 <= result.log_kernel <= 1e-12
+    assert result.terms.mean() == pytest.approx(result.score, abs=1e-12)
+    assert pa_kernel(a, b, result.beta) == pytest.approx(result.score, abs=1e-12)
+    assert pa_kernel(a, b, 0) == pytest.approx(0, abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(problem=problems(), data=st.data())
+def test_repeated_pairs_are_integer_weights(problem, data):
+    a, b = problem
+    counts = data.draw(
+        st.lists(st.integers(0, 4), min_size=len(a), max_size=len(a)).filter(lambda c: sum(c) > 0)
+    )
+    weighted = posterior_agreement(a, b, sample_weight=counts, tol=1e-9)
+    repeated = posterior_agreement(
+        np.repeat(a, counts, axis=0), np.repeat(b, counts, axis=0), tol=1e-9
+    )
+    assert weighted.score == pytest.approx(repeated.score, abs=2e-9)
+    assert weighted.log_kernel == pytest.approx(repeated.log_kernel, abs=1e-7)
+    assert weighted.agreement_rate == pytest.approx(repeated.agreement_rate)
+    assert weighted.n_pairs == np.count_nonzero(counts)
+    assert len(weighted.terms) == len(a)
+    fractional = posterior_agreement(a, b, sample_weight=np.array(counts) / 7, tol=1e-9)
+    assert fractional.score == pytest.approx(weighted.score, abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(problem=problems())
+def test_same_scores_twice_agree_perfectly_without_ties(problem):
+    a, _ = problem
+    a = a + 0.01 * np.arange(a.shape[1])
+    top_two = np.sort(a, axis=1)[:, -2:]
+    result = posterior_agreement(a, a)
+    if (top_two[:, 0] < top_two[:, 1]).all():
+        assert (result.score, result.beta) == (pytest.approx(np.log(a.shape[1])), np.inf)
+        assert result.agreement_rate == pytest.approx(1)
+
+
+def test_kernel_derivatives_at_zero():
+    # k'(0) = 0 and k''(0) = 2 sum Cov(F', F'') over the classes.
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 30, 4))
+    step = 1e-3
+    k0, k1, k2 = pa_kernel(a, b, [0, step, 2 * step])
+    covariance = np.mean([np.cov(x, y, bias=True)[0, 1] for x, y in zip(a, b, strict=True)])
+    assert (k1 - k0) / step == pytest.approx(0, abs=1e-3)
+    assert (k2 - 2 * k1 + k0) / step**2 == pytest.approx(2 * covariance, abs=5e-3)

@@ -1,0 +1,131 @@
+"""Values known in closed form or published with their mistakes."""
+
+import numpy as np
+import pytest
+
+from pa_select import pa_kernel, posterior_agreement
+
+
+def one_hot_pairs(n, n_classes, n_agree, margin=1.0):
+    labels = np.arange(n) % n_classes
+    other = np.where(np.arange(n) < n_agree, labels, (labels + 1) % n_classes)
+    return margin * np.eye(n_classes)[labels], margin * np.eye(n_classes)[other]
+
+
+def channel_capacity(q, k):
+    """Capacity of the symmetric channel on k letters with error rate 1 - q."""
+    if q <= 1 / k:
+        return 0.0
+    rest = 0.0 if q == 1 else (1 - q) * np.log((1 - q) / (k - 1))
+    return np.log(k) + q * np.log(q) + rest
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10, 100])
+@pytest.mark.parametrize("n_agree", [0, 1, 100, 333, 334, 499, 501, 700, 900, 990, 999, 1000])
+def test_hard_labels_reach_the_capacity_of_the_symmetric_channel(n_classes, n_agree):
+    a, b = one_hot_pairs(1000, n_classes, n_agree, margin=3.7)
+    result = posterior_agreement(a, b)
+    q = n_agree / 1000
+    assert result.score == pytest.approx(channel_capacity(q, n_classes), abs=1e-9)
+    assert result.agreement_rate == pytest.approx(q, abs=1e-12)
+    if q == 1:
+        assert result.beta == np.inf
+    elif q <= 1 / n_classes:
+        assert result.beta == 0
+    else:
+        # An agreeing pair's posteriors overlap by q at the maximum.
+        p = np.exp(3.7 * result.beta)
+        overlap = (p * p + n_classes - 1) / (p + n_classes - 1) ** 2
+        assert overlap == pytest.approx(q, abs=1e-6)
+
+
+@pytest.mark.parametrize("q", [0.5, 0.49, 0.4, 0.1])
+def test_random_classifier_of_table_4_1(q):
+    a, b = one_hot_pairs(1000, 2, round(1000 * q))
+    result = posterior_agreement(a - 0.5, b - 0.5)
+    assert result.log_kernel == pytest.approx(-1000 * np.log(2), abs=1e-9)
+    assert (result.beta, result.score) == (0, 0)
+
+
+@pytest.mark.parametrize("n_agree", [1000])
+def test_perfect_and_constant_classifiers_of_table_4_1(n_agree):
+    a, b = one_hot_pairs(1000, 2, n_agree)
+    constant = np.tile([[0.5, -0.5]], (1000, 1))
+    for first, second in ((a - 0.5, b - 0.5), (constant, constant)):
+        result = posterior_agreement(first, second)
+        assert result.score == pytest.approx(np.log(2), abs=1e-15)
+        assert result.beta == np.inf
+        assert result.log_kernel == pytest.approx(0, abs=1e-12)
+
+
+def test_constant_classifier_scores_zero_with_the_marginal_prior():
+    constant = np.tile([[2.0, 1.0, 0.0]], (50, 1))
+    assert posterior_agreement(constant, constant).score == pytest.approx(np.log(3))
+    result = posterior_agreement(constant, constant, prior="marginal")
+    assert result.score == pytest.approx(0, abs=1e-12)
+
+
+def test_perfect_classifier_reaches_the_label_entropy_with_the_marginal_prior():
+    labels = np.repeat([0, 1, 2], [10, 30, 60])
+    scores = np.eye(3)[labels]
+    result = posterior_agreement(scores, scores, prior="marginal")
+    p = np.array([0.1, 0.3, 0.6])
+    assert result.score == pytest.approx(-(p * np.log(p)).sum(), abs=1e-12)
+    assert result.beta == np.inf
+
+
+def two_modes():
+    tops = np.repeat([44.0475, 0.10787, 1.10364], [292, 863, 15])
+    a = np.column_stack([tops, np.zeros(1170)])
+    b = a.copy()
+    b[-15:] = b[-15:, ::-1]
+    return a, b
+
+
+def test_both_modes_of_the_kernel_and_the_global_one():
+    a, b = two_modes()
+    near = np.linspace(0.2, 0.27, 701)
+    low = pa_kernel(a, b, near) - np.log(2)
+    assert near[low.argmax()] == pytest.approx(0.232, abs=2e-3)
+    assert 1170 * low.max() == pytest.approx(-608.71, abs=5e-3)
+    assert 0 < low.argmax() < 700  # a local maximum, not an end of the range
+    result = posterior_agreement(a, b)
+    assert result.beta == pytest.approx(20.214, abs=1e-3)
+    assert result.log_kernel == pytest.approx(-498.0415, abs=1e-4)
+    assert result.gap <= 1e-6
+
+
+def test_smallest_counterexample_to_concavity():
+    step = 1e-3
+    for beta, sign in ((0.0, 1), (2.0, -1)):
+        around = beta + step * np.array([0, 1, 2])
+        first, middle, last = pa_kernel([[1, 0]], [[1, 0]], around)
+        assert np.sign(first - 2 * middle + last) == sign
+
+
+@pytest.mark.parametrize("margin", [1e-2, 1e-4, 1e-8])
+def test_agreement_by_a_tiny_margin_is_found_beside_large_disagreement(margin):
+    a = np.repeat([[margin, 0.0], [5.0, 0.0]], [995, 5], axis=0)
+    b = a.copy()
+    b[-5:] = b[-5:, ::-1]
+    result = posterior_agreement(a, b)
+    # The two modes: one where the tiny margins decide, one near 0.
+    betas = np.geomspace(1e-3, 1e3 / margin, 20_000)
+    assert result.score >= pa_kernel(a, b, betas).max() - 1e-9
+    assert result.gap <= 1e-6
+
+
+def test_ties_at_the_top_can_make_uniform_posteriors_the_best():
+    # Argmax sets {0, 1} and {1, 2} meet, yet certain posteriors overlap by only 1/4.
+    result = posterior_agreement([[1, 1, 0]], [[0, 1, 1]])
+    assert pa_kernel([[1, 1, 0]], [[0, 1, 1]], np.inf) == pytest.approx(np.log(3 / 4))
+    assert result.score == pytest.approx(0, abs=1e-12)
+    assert result.beta == 0
+    assert result.agreement_rate == pytest.approx(1 / 4)
+
+
+def test_limit_with_ties_is_exact():
+    a, b = [[1, 1, 0], [2, 0, 0]], [[1, 1, -3], [5, 1, 0]]
+    result = posterior_agreement(a, b)
+    assert result.beta == np.inf
+    assert result.score == pytest.approx((np.log(3 / 2) + np.log(3)) / 2, abs=1e-14)

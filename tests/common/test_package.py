@@ -1,0 +1,61 @@
+"""The package as a whole: names, imports, documentation of public names."""
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import pa_select
+
+ROOT = Path(pa_select.__file__).parents[1]
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+
+def test_import_needs_neither_torch_nor_skorch():
+    code = (
+        "import sys, pa_select\n"
+        "assert not {'torch', 'skorch', 'sklearn'} & set(sys.modules)\n"
+        "from pa_select import pa_scorer, PAScorer, GuardedSelection, class_scores\n"
+        "assert not {'torch', 'skorch'} & set(sys.modules)\n"
+        "from pa_select import posterior_agreement\n"
+        "assert 'torch' in sys.modules and 'skorch' not in sys.modules\n"
+    )
+    run(code)
+
+
+def test_public_names():
+    assert sorted(pa_select.__all__) == pa_select.__all__
+    assert set(pa_select.__all__) == set(pa_select._HOMES)
+    assert set(pa_select.__all__) <= set(dir(pa_select))
+    with pytest.raises(AttributeError, match="module 'pa_select' has no attribute 'nothing'"):
+        getattr(pa_select, "nothing")  # noqa: B009
+
+
+@pytest.mark.parametrize("name", pa_select.__all__)
+def test_every_public_name_is_documented(name):
+    value = getattr(pa_select, name)
+    home = import_module(f"pa_select.{pa_select._HOMES[name]}")
+    assert getattr(home, name) is value
+    document = value.__doc__
+    assert document
+    if not name.endswith(("Agreement", "Matrix")):  # results are shown by what makes them
+        for section in ("Parameters", "Examples", "References"):
+            assert f"{section}\n" in document, section
+        assert ">>> " in document
+
+
+def python_blocks():
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        if path.exists():
+            for i, block in enumerate(path.read_text().split("```python\n")[1:]):
+                yield pytest.param(block.split("```")[0], id=f"{path.name}-{i}")
+
+
+@pytest.mark.parametrize("block", list(python_blocks()))
+def test_code_in_the_documentation_runs(block):
+    exec(compile(block, "documentation", "exec"), {"__name__": "__main__"})

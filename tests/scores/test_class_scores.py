@@ -1,0 +1,254 @@
+"""Scores of every kind of classifier, and the clear refusal of what is none."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_iris
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import (
+    BaggingClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from torch import nn
+
+from pa_select import class_scores, posterior_agreement
+
+X, Y = load_iris(return_X_y=True)
+NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
+
+CLASSIFIERS = [
+    LogisticRegression(max_iter=500),
+    SVC(),
+    LinearSVC(),
+    RidgeClassifier(),
+    GaussianNB(),
+    DecisionTreeClassifier(max_depth=3),
+    RandomForestClassifier(20, random_state=0),
+    BaggingClassifier(random_state=0),
+    GradientBoostingClassifier(n_estimators=5),
+    HistGradientBoostingClassifier(max_iter=5),
+    KNeighborsClassifier(7),
+    DummyClassifier(strategy="prior"),
+    make_pipeline(StandardScaler(), SVC()),
+    make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), GaussianNB())),
+    CalibratedClassifierCV(LinearSVC(), cv=2),
+    GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [3, 9]}, cv=2),
+    GridSearchCV(make_pipeline(StandardScaler(), SVC()), {"svc__C": [1, 10]}, cv=2),
+    OneVsRestClassifier(LinearSVC()),
+    OneVsOneClassifier(LinearSVC()),
+    VotingClassifier([("a", GaussianNB()), ("b", LogisticRegression())], voting="soft"),
+    StackingClassifier([("a", GaussianNB()), ("b", DecisionTreeClassifier())], cv=2),
+]
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=lambda e: str(e).split("(")[0])
+@pytest.mark.parametrize("binary", [False, True], ids=["three", "binary"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_one_finite_column_for_each_class_and_the_same_prediction(estimator, binary):
+    rows = NAMES != "virginica" if binary else np.full(len(X), True)
+    estimator.fit(X[rows], NAMES[rows])
+    scores, classes = class_scores(estimator, X[rows])
+    assert list(classes) == sorted(set(NAMES[rows]))
+    assert scores.shape == (rows.sum(), len(classes))
+    assert np.isfinite(scores).all()
+    predicted = estimator.predict(X[rows])
+    ties = (scores == scores.max(axis=1, keepdims=True)).sum(axis=1) > 1
+    wrong = (classes[scores.argmax(axis=1)] != predicted) & ~ties
+    assert wrong.sum() <= 1
+    assert 0 <= posterior_agreement(scores, scores).score <= np.log(len(classes)) + 1e-12
+
+
+def test_binary_margins_give_the_probabilities():
+    rows = Y < 2
+    model = LogisticRegression().fit(X[rows], Y[rows])
+    scores, _ = class_scores(model, X[rows])
+    p = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(p, model.predict_proba(X[rows]), rtol=1e-9)
+
+
+def test_probabilities_are_clipped_at_half_a_vote():
+    for estimator, smallest in (
+        (KNeighborsClassifier(5), 1 / 10),
+        (RandomForestClassifier(25, random_state=0), 1 / 50),
+        (DecisionTreeClassifier(), 1e-8),
+        (make_pipeline(StandardScaler(), KNeighborsClassifier(4)), 1 / 8),
+        (GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [2]}, cv=2), 1 / 4),
+    ):
+        scores, _ = class_scores(estimator.fit(X, Y), X)
+        assert scores.min() == pytest.approx(np.log(smallest))
+        scores, _ = class_scores(estimator, X, clip=1e-3)
+        assert scores.min() == pytest.approx(np.log(1e-3))
+
+
+def test_one_vs_one_decisions_are_not_class_scores():
+    # With three classes there are as many pairs as classes.
+    with pytest.raises(TypeError, match=r"SVC has not; give it decision_function_shape='ovr'"):
+        class_scores(SVC(decision_function_shape="ovo").fit(X, Y), X)
+    binary = SVC(decision_function_shape="ovo").fit(X[Y < 2], Y[Y < 2])
+    assert class_scores(binary, X)[0].shape == (150, 2)
+
+
+class Multilabel(ClassifierMixin, BaseEstimator):
+    def fit(self, X, y):
+        self.classes_ = np.arange(3)
+        return self
+
+    def predict_proba(self, X):
+        return np.full((len(X), 3), 0.9)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (LinearRegression().fit(X, Y), "expected a classifier, got LinearRegression"),
+        (KMeans(2, n_init=1).fit(X), "expected a classifier, got KMeans"),
+        (MultiOutputClassifier(GaussianNB()).fit(X, np.column_stack([Y, Y])), "one output"),
+        (KNeighborsClassifier().fit(X, np.column_stack([Y, Y])), "one output"),
+        (OneVsRestClassifier(LinearSVC()).fit(X, np.eye(3, dtype=int)[Y]), "one output"),
+        (Multilabel().fit(X, Y), "exclusive classes from Multilabel, got a sum of 2.7 in row 0"),
+        (
+            VotingClassifier([("a", GaussianNB())]).fit(X, Y),
+            "predict_proba or a decision_function",
+        ),
+        (object(), "expected a classifier, got object"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else type(x).__name__,
+)
+def test_what_is_no_classifier_of_one_output(estimator, message):
+    with pytest.raises(TypeError, match=f"estimator: .*{message}"):
+        class_scores(estimator, X)
+
+
+def test_unfitted_and_wrong_clip():
+    with pytest.raises(NotFittedError):
+        class_scores(SVC(), X)
+    for clip in (0, 0.7, "none", True):
+        with pytest.raises(ValueError, match="clip: expected 'auto' or a probability"):
+            class_scores(GaussianNB().fit(X, Y), X, clip=clip)
+
+
+def test_frozen_estimators_and_data_frames():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frozen = FrozenEstimator(KNeighborsClassifier(5).fit(frame, Y))
+    scores, _ = class_scores(frozen, frame)
+    assert scores.min() == pytest.approx(np.log(1 / 10))
+
+
+class Net(nn.Module):
+    def __init__(self, n_outputs=3, several=False, squeeze=False):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, n_outputs)
+        )
+        self.several, self.squeeze = several, squeeze
+
+    def forward(self, x):
+        out = self.layers(x)
+        out = out[:, 0] if self.squeeze else out
+        return (out, x) if self.several else out
+
+
+@pytest.mark.parametrize("convert", [np.asarray, pd.DataFrame, torch.tensor, np.float32])
+def test_modules_give_their_raw_outputs(convert):
+    torch.manual_seed(0)
+    net = Net()
+    net.layers[1].eval()  # a frozen layer stays frozen
+    net.layers[2].train()
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+    state = torch.random.get_rng_state()
+    scores, classes = class_scores(net, convert(X), batch_size=40)
+    assert isinstance(scores, torch.Tensor)
+    assert not scores.requires_grad
+    assert [part.training for part in net.layers] == [True, False, True, True]
+    assert all((v == before[k]).all() for k, v in net.state_dict().items())
+    assert (torch.random.get_rng_state() == state).all()
+    with torch.no_grad():
+        expected = net.eval()(torch.tensor(X, dtype=torch.float32))
+    torch.testing.assert_close(scores, expected)
+    assert list(classes) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "net", [Net(1), Net(1, squeeze=True), Net(2, several=True)], ids=["column", "vector", "tuple"]
+)
+def test_modules_of_other_outputs(net):
+    scores, classes = class_scores(net, X)
+    assert scores.shape == (150, 2)
+    assert list(classes) == [0, 1]
+    if net.layers[-1].out_features == 1:
+        margin = net.eval()(torch.tensor(X, dtype=torch.float32)).detach().reshape(-1)
+        torch.testing.assert_close(scores[:, 1] - scores[:, 0], margin)
+
+
+def test_modules_get_integers_and_their_own_precision():
+    embedding = nn.Sequential(nn.Embedding(5, 3), nn.Flatten()).double()
+    scores, _ = class_scores(embedding, np.array([[0], [4], [2]]))
+    assert scores.dtype == torch.float64
+    with pytest.raises(TypeError, match=r"expected outputs of shape \(n, n_classes\)"):
+        class_scores(nn.Embedding(5, 3), np.array([[0, 1], [4, 4]]))
+    with pytest.raises(ValueError, match="X: expected at least one row"):
+        class_scores(Net(), X[:0])
+
+
+@pytest.fixture(scope="module")
+def nets():
+    from skorch import NeuralNetBinaryClassifier, NeuralNetClassifier
+
+    settings = {"max_epochs": 2, "verbose": 0, "train_split": None, "batch_size": 64}
+    X32 = X.astype(np.float32)
+    logits = NeuralNetClassifier(Net, criterion=nn.CrossEntropyLoss, **settings)
+    probabilities = NeuralNetClassifier(
+        nn.Sequential(nn.Linear(4, 3), nn.Softmax(dim=1)), **settings
+    )
+    binary = NeuralNetBinaryClassifier(Net(1, squeeze=True), **settings)
+    return (
+        logits.fit(X32, Y),
+        probabilities.fit(X32, Y),
+        binary.fit(X32, (Y == 0).astype(np.float32)),
+    )
+
+
+def test_skorch_nets_give_logits(nets):
+    X32 = X.astype(np.float32)
+    for net in nets:
+        net.module_.train()
+        scores, classes = class_scores(net, X32)
+        assert net.module_.training
+        assert isinstance(scores, torch.Tensor)
+        assert not scores.requires_grad
+        assert len(classes) == scores.shape[1]
+        p = net.predict_proba(X32)
+        np.testing.assert_allclose(torch.softmax(scores, 1).numpy(), p, atol=1e-5)
+    pipeline = make_pipeline(StandardScaler(), nets[0])
+    pipeline.steps[0][1].fit(X32)
+    scores, _ = class_scores(pipeline, X32)
+    expected, _ = class_scores(nets[0], pipeline[:-1].transform(X32))
+    torch.testing.assert_close(scores, expected)
+
+
+def test_an_untrained_net_is_refused():
+    from skorch import NeuralNetClassifier
+    from skorch.exceptions import NotInitializedError
+
+    with pytest.raises(NotInitializedError):
+        class_scores(NeuralNetClassifier(Net), X)
