@@ -38,7 +38,7 @@ from sklearn.svm import SVC
 
 from pa_select import GuardedSelection, PAScorer
 
-parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
+parser = argparse.ArgumentParser(description="Which classifier survives a drifting scanner?")
 parser.add_argument("--save", metavar="FILE", help="save the picture there")
 parser.add_argument("--seed", type=int, default=0, help="of the split and the drifts")
 parser.add_argument("--n-jobs", type=int, default=2)

@@ -133,6 +133,28 @@ def test_cost_in_evaluations_of_the_data():
     assert max(counts.values()) <= 80, counts
 
 
+def test_each_bound_earns_its_place(monkeypatch):
+    import pa_select.agreement.maximize as module
+
+    def cost():
+        results = [posterior_agreement(a, b) for _, a, b in varied_suite()]
+        assert all(result.gap <= 1e-6 for result in results)
+        counts = [result.n_evaluations for result in results]
+        return np.median(counts), max(counts), [result.score for result in results]
+
+    def no_bound(a, c, left, right):
+        return np.full(a.shape, 1e9), (a + c) / 2
+
+    median, most, scores = cost()
+    for name in ("_two_cubics", "_chord_minus_tangents"):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, no_bound)
+            median_without, most_without, scores_without = cost()
+        assert median_without > 1.3 * median
+        assert most_without > 2 * most
+        np.testing.assert_allclose(scores_without, scores, atol=1e-6)
+
+
 def test_tighter_certificates_cost_little():
     for name, a, b in varied_suite():
         if len(a[0]) <= 10:
