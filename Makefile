@@ -19,7 +19,7 @@ test-fast: $(VENV)/.test ## without the tests marked slow
 	$(BIN)/python -m pytest -m "not slow"
 
 bench: $(VENV)/.test ## time ratios of the solver, measured in one run
-	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only -s
 
 lint: $(VENV)/.dev ## style
 	$(BIN)/ruff check .

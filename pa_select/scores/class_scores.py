@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -77,12 +79,14 @@ def class_scores(
     ((150, 3), array([0, 1, 2]))
     """
     _check_clip(clip)
-    final = _final_estimator(estimator)
+    *wrappers, final = _layers(estimator)
     if _is_instance(final, "torch.nn", "Module") or _is_instance(final, "skorch", "NeuralNet"):
         # Only a process that has a torch model needs torch.
         from pa_select.scores import modules
 
-        X = _before_final(estimator, X)
+        for wrapper in wrappers:
+            if isinstance(wrapper, Pipeline) and len(wrapper.steps) > 1:
+                X = wrapper[:-1].transform(X)
         if _is_instance(final, "skorch", "NeuralNet"):
             return modules.net_scores(final, X, DEFAULT_CLIP if clip == "auto" else clip)
         return modules.module_scores(final, X, batch_size)
@@ -126,32 +130,18 @@ def _is_classifier(estimator: Any) -> bool:
     return hasattr(estimator, "classes_") and hasattr(estimator, "predict")
 
 
-def _final_estimator(estimator: Any) -> Any:
-    """The model that makes the scores, inside searches, pipelines and frozen estimators."""
+def _layers(estimator: Any) -> Iterator[Any]:
+    """The estimator and what it holds: from searches, pipelines and frozen estimators in."""
     while True:
+        yield estimator
         if isinstance(estimator, Pipeline) and len(estimator.steps):
             estimator = estimator.steps[-1][1]
         elif hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
-        elif type(estimator).__name__ == "FrozenEstimator":
+        elif isinstance(estimator, FrozenEstimator):
             estimator = estimator.estimator
         else:
-            return estimator
-
-
-def _before_final(estimator: Any, X: Any) -> Any:
-    """X as the final model sees it."""
-    while True:
-        if isinstance(estimator, Pipeline):
-            if len(estimator.steps) > 1:
-                X = estimator[:-1].transform(X)
-            estimator = estimator.steps[-1][1]
-        elif hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        elif type(estimator).__name__ == "FrozenEstimator":
-            estimator = estimator.estimator
-        else:
-            return X
+            return
 
 
 def _decision_columns(estimator: Any, final: Any, X: Any, n_classes: int) -> Any:
