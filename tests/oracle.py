@@ -6,35 +6,35 @@ from scipy.special import log_softmax, logsumexp
 
 
 def log_posterior(scores, beta):
+    """Log posteriors of all rows at one or many betas, shape (..., n, k)."""
     scores = np.asarray(scores, dtype=np.float64)
     centred = scores - scores.max(axis=1, keepdims=True)
-    if np.isposinf(beta):
-        top = centred == 0
-        with np.errstate(divide="ignore"):
-            return np.log(top / top.sum(axis=1, keepdims=True))
-    if beta == 0:
-        return np.full_like(centred, -np.log(centred.shape[1]))
-    return log_softmax(beta * centred, axis=1)
+    beta = np.asarray(beta, dtype=np.float64)[..., None, None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        tempered = np.where(np.isposinf(beta), np.where(centred == 0, 0, -np.inf), beta * centred)
+    return log_softmax(np.where(beta == 0, 0.0, tempered), axis=-1)
 
 
 def kernel(a, b, beta, prior="uniform", weight=None):
-    """Normalised kernel, straight from its definition."""
+    """Normalised kernel at one or many betas, straight from its definition."""
     log_a, log_b = log_posterior(a, beta), log_posterior(b, beta)
-    n, k = log_a.shape
+    n, k = log_a.shape[-2:]
     weight = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
     weight = weight / weight.sum()
     if isinstance(prior, str) and prior == "uniform":
         log_prior = np.full(k, -np.log(k))
     elif isinstance(prior, str):
         with np.errstate(divide="ignore"):
-            both = np.concatenate([log_a, log_b]) + np.log(np.tile(weight / 2, 2))[:, None]
-        log_prior = logsumexp(both, axis=0)
+            both = (
+                np.concatenate([log_a, log_b], axis=-2) + np.log(np.tile(weight / 2, 2))[:, None]
+            )
+        log_prior = logsumexp(both, axis=-2, keepdims=True)
         log_prior = np.where(np.isneginf(log_prior), 0.0, log_prior)
     else:
         log_prior = np.log(prior)
     with np.errstate(divide="ignore"):
-        terms = logsumexp(log_a + log_b - log_prior, axis=1)
-    return float(weight[weight > 0] @ terms[weight > 0])
+        terms = logsumexp(log_a + log_b - log_prior, axis=-1)
+    return terms[..., weight > 0] @ weight[weight > 0]
 
 
 def maximum(a, b, prior="uniform", weight=None, n_points=1500, n_refined=6):
@@ -44,15 +44,12 @@ def maximum(a, b, prior="uniform", weight=None, n_points=1500, n_refined=6):
     def value(log_beta):
         return kernel(a, b, np.exp(log_beta), prior, weight)
 
-    found = [
-        (kernel(a, b, 0.0, prior, weight), 0.0),
-        (kernel(a, b, np.inf, prior, weight), np.inf),
-    ]
+    found = [(float(kernel(a, b, beta, prior, weight)), beta) for beta in (0.0, np.inf)]
     distances = np.concatenate([x.max(axis=1, keepdims=True) - x for x in (a, b)]).ravel()
     distances = distances[np.isfinite(distances) & (distances > 0)]
     if len(distances):
         grid = np.linspace(np.log(1e-3 / distances.max()), np.log(1e3 / distances.min()), n_points)
-        values = np.array([value(x) for x in grid])
+        values = value(grid)
         for i in np.argsort(-values)[:n_refined]:
             low, high = grid[max(i - 1, 0)], grid[min(i + 1, n_points - 1)]
             best = minimize_scalar(

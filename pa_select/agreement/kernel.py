@@ -17,6 +17,7 @@ nothing but these numbers.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -34,12 +35,14 @@ _THIRD_MOMENT_PER_RANGE = 1 / (6 * math.sqrt(3))
 class Sums(NamedTuple):
     """Means over pairs at inverse temperatures, each of shape (n_problems, m).
 
-    The kernel without its constant is ``l1 - l2``; ``l1`` and ``l2`` are convex.
+    The kernel without its constant is ``l1 - l2``; ``l1`` and ``l2`` are convex. Derivatives
+    are in a given unit of the inverse temperature, so that they are of order one for
+    scores of any size: n-th derivatives are multiplied by the n-th power of the unit.
     """
 
     l1: Floats
     l2: Floats
-    #: First derivatives in the inverse temperature.
+    #: First derivatives.
     dl1: Floats
     dl2: Floats
     #: Second derivative of ``l1 - l2``.
@@ -56,8 +59,8 @@ class Limits(NamedTuple):
     #: The kernel without its constant at beta = 0 and for beta -> inf (-inf if unbounded).
     at_zero: Floats
     at_infinity: Floats
-    #: Largest value that any pairs could reach: where both posteriors are certain of the
-    #: rarest class.
+    #: No beta gives more: a pair's overlap is at most the top posterior of either side,
+    #: one over its number of ties, as if it were all on the rarest class.
     ceiling: Floats
     #: For beta -> inf: slope of ``l1`` (at most 0) and infimum of ``l2``.
     slope: Floats
@@ -84,12 +87,12 @@ def limits(pairs: PairedScores, log_weights: Floats) -> Limits:
     """Compute the limits of all problems in one pass."""
     n = pairs.n_problems
     every = np.arange(n)
-    sums = torch.zeros(8, n, dtype=torch.float64, device=pairs.device)
+    sums = torch.zeros(9, n, dtype=torch.float64, device=pairs.device)
     smallest = torch.full((n,), torch.inf, dtype=torch.float64, device=pairs.device)
     largest = torch.zeros(n, dtype=torch.float64, device=pairs.device)
     weights = pairs.tensor(np.exp(log_weights))[:, None]
-    for block in pairs.blocks(every):
-        here = slice(block.first, block.last)
+
+    def part(block: Block) -> tuple[torch.Tensor, ...]:
         counts = block.weight > 0
         peak = (block.a + block.b).amax(0)
         top_a, top_b = block.a == 0, block.b == 0
@@ -105,18 +108,25 @@ def limits(pairs: PairedScores, log_weights: Floats) -> Limits:
                 ties_a.log() + ties_b.log(),
                 torch.where(meet > 0, meet, 1.0).log(),
                 both.sum(0) / (ties_a * ties_b),
+                torch.maximum(ties_a, ties_b).log(),
                 torch.where(spread, ranges, 1.0).log(),
                 spread.double(),
             ]
         )
-        sums[:6, here] += block.weighted_sum(rows)
         marks = torch.stack([disjoint & counts, (peak < 0) & counts]).double()
-        sums[6:, here] += block.reduce(marks)
         lowest = torch.where(counts, margins, torch.inf)[None]
-        smallest[here] = torch.minimum(smallest[here], block.reduce(lowest, "min")[0])
         highest = torch.where(counts, ranges, 0.0)[None]
-        largest[here] = torch.maximum(largest[here], block.reduce(highest, "max")[0])
-    slope, l2_floor, l1_floor, agree, log_range, spread_weight, n_disjoint, n_apart = (
+        return (
+            torch.cat([block.weighted_sum(rows), block.reduce(marks)]),
+            block.reduce(lowest, "min")[0],
+            block.reduce(highest, "max")[0],
+        )
+
+    for here, (added, lowest, highest) in pairs.map_blocks(part, every):
+        sums[:, here] += added
+        smallest[here] = torch.minimum(smallest[here], lowest)
+        largest[here] = torch.maximum(largest[here], highest)
+    slope, l2_floor, l1_floor, agree, log_ties, log_range, spread_weight, n_disjoint, n_apart = (
         sums.cpu().numpy()
     )
     at_zero = math.log(np.exp(log_weights).sum()) - 2 * math.log(pairs.n_classes)
@@ -124,13 +134,13 @@ def limits(pairs: PairedScores, log_weights: Floats) -> Limits:
     return Limits(
         at_zero=np.full(n, at_zero),
         at_infinity=np.where(n_apart > 0, -np.inf, l1_floor - l2_floor),
-        ceiling=np.full(n, log_weights.max()),
+        ceiling=log_weights.max() - log_ties,
         slope=slope,
         l2_floor=l2_floor,
         smallest_margin=smallest.cpu().numpy(),
         typical_range=np.where(spread_weight > 0, typical, 0.0),
         largest_range=largest.cpu().numpy(),
-        agreement_rate=agree,
+        agreement_rate=np.clip(agree, 0.0, 1.0),
         disjoint=n_disjoint > 0,
     )
 
@@ -147,7 +157,9 @@ def _range_and_margin(block: Block) -> tuple[torch.Tensor, torch.Tensor]:
     return largest, smallest
 
 
-def evaluate(pairs: PairedScores, beta: Floats, problems: Ints, log_weights: Floats) -> Sums:
+def evaluate(
+    pairs: PairedScores, beta: Floats, unit: Floats, problems: Ints, log_weights: Floats
+) -> Sums:
     """Evaluate the two convex sums of the given problems in one pass.
 
     Parameters
@@ -155,15 +167,19 @@ def evaluate(pairs: PairedScores, beta: Floats, problems: Ints, log_weights: Flo
     pairs : PairedScores
     beta : ndarray of shape (len(problems), m)
         Finite inverse temperatures; 0 stands for the limit from above.
+    unit : ndarray of shape (len(problems), m)
+        Unit of the derivatives: `beta` where that is positive.
     problems : ndarray of int
         Ascending indices of problems without disjoint posteriors.
     log_weights : ndarray of shape (n_classes,)
         From `log_prior_weights`.
     """
-    betas = pairs.tensor(beta.T)
+    betas, units = pairs.tensor(beta.T), pairs.tensor(unit.T)
     sums = torch.zeros(7, *betas.shape, dtype=torch.float64, device=pairs.device)
     factor = pairs.tensor(np.exp(log_weights))[:, None] if log_weights.any() else None
-    for block in pairs.blocks(problems):
+    prior_range = float(log_weights.max())
+
+    def part(block: Block) -> torch.Tensor:
         joint = block.a + block.b
         peak = joint.amax(0)
         if pairs.has_zero_posteriors:
@@ -172,34 +188,46 @@ def evaluate(pairs: PairedScores, beta: Floats, problems: Ints, log_weights: Flo
         x_a = _Distances(-block.a, pairs.has_zero_posteriors)
         x_b = _Distances(-block.b, pairs.has_zero_posteriors)
         x_s = _Distances(peak - joint, pairs.has_zero_posteriors, factor)
-        cancels = factor is None and not pairs.has_zero_posteriors
-        for j, beta_j in enumerate(block.spread(betas)):
-            a, b, s = (x.moments(beta_j) for x in (x_a, x_b, x_s))
-            rise, fall = _third_derivative_bounds(beta_j, x_a, x_b, x_s, a, b, s, cancels)
+        parts = []
+        for beta_j, unit_j in zip(block.spread(betas), block.spread(units), strict=True):
+            a, b, s = (x.moments(beta_j, unit_j) for x in (x_a, x_b, x_s))
+            rise, fall = _third_derivative_bounds(beta_j > 0, a, b, s, prior_range)
             rows = torch.stack(
                 [
-                    s.log_z + beta_j * peak,
+                    # Below this the pair decides against such a beta on its own.
+                    s.log_z + (beta_j * peak).clamp_min(-1e300),
                     a.log_z + b.log_z,
-                    peak - s.mean,
+                    (unit_j * peak).clamp_min(-1e300) - s.mean,
                     -(a.mean + b.mean),
                     s.variance - a.variance - b.variance,
                     rise,
                     fall,
                 ]
             )
-            sums[:, j, block.first : block.last] += block.weighted_sum(rows)
+            parts.append(block.weighted_sum(rows))
+        return torch.stack(parts, dim=1)
+
+    for here, added in pairs.map_blocks(part, problems):
+        sums[:, :, here] += added
     return Sums(*sums.permute(0, 2, 1).cpu().numpy())
 
 
 class _Moments(NamedTuple):
-    """Of the distances X of each pair's scores from their top, under exp(-beta X)."""
+    """Of the distances X of each pair's scores from their top, under exp(-beta X).
+
+    X is in inverse units of beta.
+    """
 
     log_z: torch.Tensor
     mean: torch.Tensor
     variance: torch.Tensor
-    #: Upper bounds of E X^2 and E X^3 on [beta, 2 beta]; at beta = 0 on [0, inf).
+    #: Upper bounds of E X^2, E X^3 on [beta, 2 beta].
     second: torch.Tensor
     third: torch.Tensor
+    #: Largest X, inf where it cannot tell a small change: some posterior is zero.
+    range: torch.Tensor
+    #: Upper bound of the size of the third central moment at any temperature.
+    third_central: torch.Tensor
 
 
 class _Distances:
@@ -208,74 +236,80 @@ class _Distances:
     def __init__(
         self, x: torch.Tensor, may_be_infinite: bool, factor: torch.Tensor | None = None
     ) -> None:
+        self.complete = None
         if may_be_infinite:
             finite = torch.isfinite(x)
+            self.complete = finite.all(0)
             # A disjoint pair (of weight 0) keeps a harmless distance of 0.
             allowed = finite | ~finite.any(0)
             x = torch.where(finite, x, 0.0)
             factor = allowed.double() if factor is None else allowed * factor
         self.x = x
         self.factor = factor
-        self.range = x.amax(0)
-        self.third_moment_cap = _THIRD_MOMENT_PER_RANGE * self.range**3
+        self.largest = x.amax(0)
 
-    def moments(self, beta: torch.Tensor) -> _Moments:
-        e = torch.exp(-beta * self.x)
+    def moments(self, beta: torch.Tensor, unit: torch.Tensor) -> _Moments:
+        # Far beyond where exp(-x) is zero, and so that x^3 is finite.
+        x = (unit * self.x).clamp_max(1e100)
+        e = torch.exp(-(beta / unit) * x)
         if self.factor is not None:
             e = e * self.factor
         z = e.sum(0)
-        e = e * self.x
+        e = e * x
         mean = e.sum(0) / z
-        e = e * self.x
+        e = e * x
         second = e.sum(0) / z
-        e = e * self.x
+        e = e * x
         third = e.sum(0) / z
         # The sums of e X^n decrease in beta.  So does Z: in all to no less than 1, since
         # every factor is at least 1, and from beta to 2 beta, log Z being convex with
         # slope -mean, by a factor of exp(-beta mean) at most.
-        decrease = torch.where(beta > 0, torch.minimum(z, torch.exp(beta * mean)), z)
-        variance = (second - mean * mean).clamp_min(0)
-        return _Moments(z.log(), mean, variance, second * decrease, third * decrease)
+        decrease = torch.minimum(z, torch.exp(mean))
+        extent = unit * self.largest
+        return _Moments(
+            z.log(),
+            mean,
+            (second - mean * mean).clamp_min(0),
+            second * decrease,
+            third * decrease,
+            extent if self.complete is None else torch.where(self.complete, extent, torch.inf),
+            _THIRD_MOMENT_PER_RANGE * extent**3,
+        )
 
 
 def _third_derivative_bounds(
-    beta: torch.Tensor,
-    x_a: _Distances,
-    x_b: _Distances,
-    x_s: _Distances,
-    a: _Moments,
-    b: _Moments,
-    s: _Moments,
-    cancels: bool,
+    positive: torch.Tensor, a: _Moments, b: _Moments, s: _Moments, prior_range: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Bounds of the third derivative of each pair's kernel and of its negative.
 
     They hold on [beta, 2 beta], at beta = 0 on [0, inf).  Third derivatives of log Z are
     minus the third central moments m3 of X >= 0, and -E X^3 / 8 <= m3 <= E X^3.
 
-    With ``cancels`` (uniform prior, no zero posteriors) log Z of the sum of scores nearly
-    cancels that of one side where the other side has a small range R.  Along the path
-    from the one to the other, t in [0, 1], the third cumulant changes at a rate of
-    beta k4(R, Y, Y, Y) + 3 k3(R, Y, Y) with joint cumulants that are at most 5/2 R E Z^3
-    and R E Z^2, Z <= X + R, under a measure within exp(beta R) of the side's own.
+    Where one side has a small range R, log Z of the sum of scores nearly cancels that of
+    the other side.  Tilting the one into the other by t (beta R + log prior weight),
+    t in [0, 1], changes the third cumulant at a rate of k4(T, Y, Y, Y) + 3 k3(R, Y, Y):
+    joint cumulants that are at most 5/2 T E Z^3 and R E Z^2, where T is the range of the
+    tilt and Z <= X + R, under a measure within exp(T) of the side's own.
     """
+    infinity = torch.where(positive, 0.0, torch.inf)
+    third_a, third_b, third_s = (m.third + infinity for m in (a, b, s))
+    minimum = torch.minimum
     rise = (
-        torch.minimum(s.third / 8, x_s.third_moment_cap)
-        + torch.minimum(a.third, x_a.third_moment_cap)
-        + torch.minimum(b.third, x_b.third_moment_cap)
+        minimum(third_s / 8, s.third_central)
+        + minimum(third_a, a.third_central)
+        + minimum(third_b, b.third_central)
     )
     fall = (
-        torch.minimum(s.third, x_s.third_moment_cap)
-        + torch.minimum(a.third / 8, x_a.third_moment_cap)
-        + torch.minimum(b.third / 8, x_b.third_moment_cap)
+        minimum(third_s, s.third_central)
+        + minimum(third_a / 8, a.third_central)
+        + minimum(third_b / 8, b.third_central)
     )
-    if cancels:
-        for flat, other in ((x_a, b), (x_b, a)):
-            r = flat.range
-            change = 20 * beta * (other.third + r**3) + 6 * (other.second + r**2)
-            change = r * torch.exp(2 * beta * r) * change + flat.third_moment_cap
-            change = torch.where(beta > 0, change, torch.inf)
-            rise, fall = torch.fmin(rise, change), torch.fmin(fall, change)
+    for flat, other in ((a, b), (b, a)):
+        r = flat.range
+        tilt = 2 * r + prior_range
+        change = 10 * tilt * (other.third + r**3) + 6 * r * (other.second + r**2)
+        change = torch.exp(tilt) * change + flat.third_central + infinity
+        rise, fall = torch.fmin(rise, change), torch.fmin(fall, change)
     return rise, fall
 
 
@@ -293,45 +327,58 @@ def pair_terms(
     log_prior : ndarray of shape (len(problems), n_classes)
         Log prior; -inf where no posterior gives the class any mass.
     """
-    betas = pairs.tensor(beta)
-    log_priors = pairs.tensor(np.where(np.isneginf(log_prior), 0.0, log_prior).T)
-    terms = [
-        _log_overlap(block, block.spread(betas), block.spread(log_priors))
-        for block in pairs.blocks(problems)
-    ]
+    overlap = _overlap_terms(pairs, beta, log_prior)
+    terms = [part for _, part in pairs.map_blocks(overlap, problems)]
     ends = np.cumsum(pairs.counts[problems])
     return np.split(torch.cat(terms).cpu().numpy(), ends[:-1])
 
 
 def mean_terms(pairs: PairedScores, beta: Floats, problems: Ints, log_prior: Floats) -> Floats:
     """Weighted means of `pair_terms`, without keeping the terms."""
-    betas = pairs.tensor(beta)
-    log_priors = pairs.tensor(np.where(np.isneginf(log_prior), 0.0, log_prior).T)
+    overlap = _overlap_terms(pairs, beta, log_prior)
+
+    def part(block: Block) -> torch.Tensor:
+        return block.weighted_sum(torch.where(block.weight > 0, overlap(block), 0.0)[None])[0]
+
     sums = torch.zeros(len(problems), dtype=torch.float64, device=pairs.device)
-    for block in pairs.blocks(problems):
-        terms = _log_overlap(block, block.spread(betas), block.spread(log_priors))
-        terms = torch.where(block.weight > 0, terms, 0.0)
-        sums[block.first : block.last] += block.weighted_sum(terms[None])[0]
+    for here, added in pairs.map_blocks(part, problems):
+        sums[here] += added
     return sums.cpu().numpy()
 
 
 def log_marginal_prior(pairs: PairedScores, beta: Floats, problems: Ints) -> Floats:
     """Log of the classes' mean posterior over both samples, (len(problems), n_classes)."""
     betas = pairs.tensor(beta)
-    shape = (pairs.n_classes, len(problems))
-    log_sums = torch.full(shape, -torch.inf, dtype=torch.float64, device=pairs.device)
-    for block in pairs.blocks(problems):
+
+    def part(block: Block) -> torch.Tensor:
         beta_rows = block.spread(betas)
-        log_weight = block.weight.log()
         log_p = [x - torch.logsumexp(x, 0) for x in _tempered(block, beta_rows)]
-        rows = torch.logaddexp(*log_p) - math.log(2) + log_weight
+        rows = torch.logaddexp(*log_p) - math.log(2) + block.weight.log()
         # Log-sum-exp over the pairs of each problem, so that no mass underflows to 0.
         top = block.reduce(rows, "max").clamp_min(-1e300)
-        here = slice(block.first, block.last)
-        centred = rows - Block.spread(block._replace(first=0, last=top.shape[1]), top)
-        summed = top + block.reduce(centred.exp()).log()
-        log_sums[:, here] = torch.logaddexp(log_sums[:, here], summed)
+        centred = rows - block.spread_own(top)
+        return top + block.reduce(centred.exp()).log()
+
+    shape = (pairs.n_classes, len(problems))
+    log_sums = torch.full(shape, -torch.inf, dtype=torch.float64, device=pairs.device)
+    for here, added in pairs.map_blocks(part, problems):
+        log_sums[:, here] = torch.logaddexp(log_sums[:, here], added)
     return log_sums.T.cpu().numpy()
+
+
+def _overlap_terms(
+    pairs: PairedScores, beta: Floats, log_prior: Floats
+) -> Callable[[Block], torch.Tensor]:
+    """The kernel of every pair of a block."""
+    betas = pairs.tensor(beta)
+    log_priors = pairs.tensor(np.where(np.isneginf(log_prior), 0.0, log_prior).T)
+
+    def overlap(block: Block) -> torch.Tensor:
+        a, b = _tempered(block, block.spread(betas))
+        joint = torch.logsumexp(a + b - block.spread(log_priors), 0)
+        return joint - torch.logsumexp(a, 0) - torch.logsumexp(b, 0)
+
+    return overlap
 
 
 def _tempered(block: Block, beta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -339,9 +386,3 @@ def _tempered(block: Block, beta: torch.Tensor) -> tuple[torch.Tensor, torch.Ten
     return tuple(  # type: ignore[return-value]
         torch.nan_to_num(beta * x, nan=0.0, neginf=-torch.inf) for x in (block.a, block.b)
     )
-
-
-def _log_overlap(block: Block, beta: torch.Tensor, log_prior: torch.Tensor) -> torch.Tensor:
-    a, b = _tempered(block, beta)
-    joint = torch.logsumexp(a + b - log_prior, 0)
-    return joint - torch.logsumexp(a, 0) - torch.logsumexp(b, 0)

@@ -12,14 +12,15 @@ import numpy as np
 from scipy.optimize import elementwise
 
 from pa_select.agreement.kernel import Floats, Limits, log_marginal_prior, mean_terms
-from pa_select.agreement.maximize import Maxima
+from pa_select.agreement.maximize import LARGEST_BETA, Maxima
 from pa_select.agreement.pairs import Ints, PairedScores
 
 # A softmax turns over about a factor of e in the inverse temperature: 8 points a decade
 # are 3 to 4 for each.
 _POINTS_PER_DECADE = 8
 _MIN_POINTS, _MAX_POINTS = 16, 600
-_REFINED = 3
+# Local maxima this close to the best point of the scan, in nats, are refined.
+_REFINED = 0.05
 # Score distances times beta below which all posteriors are uniform, and above which
 # they are saturated, to rounding of the kernel.
 _FLAT, _SATURATED = 0.02, 60.0
@@ -45,6 +46,13 @@ def maximize_marginal(pairs: PairedScores, limits: Limits) -> Maxima:
         keep = at_infinity >= 0
         value[bounded[keep]], beta[bounded[keep]] = at_infinity[keep], np.inf
 
+    if pairs.has_zero_posteriors:
+        # The limit from above differs from the kernel at 0.
+        some = np.flatnonzero(~limits.disjoint)
+        smallest = np.full(len(some), np.finfo(float).tiny)
+        _improve(value, beta, some, marginal_kernel(pairs, smallest, some), smallest)
+        count[some] += 1
+
     problems = np.flatnonzero((limits.largest_range > 0) & ~limits.disjoint)
     if len(problems):
         grid = _grid(pairs, limits, problems)
@@ -63,7 +71,7 @@ def maximize_marginal(pairs: PairedScores, limits: Limits) -> Maxima:
                 tolerances={"xatol": 1e-7, "xrtol": 0.0, "fatol": 1e-13, "frtol": 1e-13},
             )
             np.add.at(count, problems[which], found.nfev)
-            for j in range(_REFINED):
+            for j in range(_rank_within(which).max() + 1):
                 mine = np.flatnonzero(_rank_within(which) == j)
                 at_best = np.exp(found.x[mine])
                 _improve(value, beta, problems[which[mine]], -found.f_x[mine], at_best)
@@ -79,8 +87,12 @@ def _improve(value: Floats, beta: Floats, problems: Ints, new: Floats, at: Float
 
 def _grid(pairs: PairedScores, limits: Limits, problems: Ints) -> Floats:
     """Logarithms of the inverse temperatures to scan, padded with nan at the end."""
-    low = np.log(_FLAT / limits.largest_range[problems])
-    high = np.log(_SATURATED / limits.smallest_margin[problems])
+    with np.errstate(over="ignore"):
+        low = np.log(np.minimum(_FLAT / limits.largest_range[problems], LARGEST_BETA))
+        high = np.log(np.minimum(_SATURATED / limits.smallest_margin[problems], LARGEST_BETA))
+    if pairs.has_zero_posteriors:
+        # With a slope at 0 a maximum may lie at a smaller beta than otherwise.
+        low = low - np.log(1000)
     # A pair whose posteriors' tops are D apart has a kernel of at most
     # log(2 K / w) - beta D / 2, since p' p'' / pi <= 2 / w min(p', p''): beyond this
     # beta the mean is negative.
@@ -100,14 +112,13 @@ def _pick(values: Floats, index: Ints) -> Floats:
 
 
 def _best_local_maxima(kernel: Floats) -> tuple[Ints, Ints]:
-    """Rows and columns of each row's highest inner local maxima, by row and height."""
+    """Rows and columns of each row's inner local maxima that can be the highest."""
     inner = kernel[:, 1:-1]
     peak = (inner >= kernel[:, :-2]) & (inner >= kernel[:, 2:]) & np.isfinite(kernel[:, :-2])
     peak &= np.isfinite(kernel[:, 2:])
-    height = np.where(peak, inner, -np.inf)
-    order = np.argsort(-height, axis=1, kind="stable")[:, :_REFINED]
-    row, rank = np.nonzero(np.take_along_axis(peak, order, 1))
-    return row, order[row, rank] + 1
+    peak &= inner >= kernel.max(1, keepdims=True) - _REFINED
+    row, column = np.nonzero(peak)
+    return row, column + 1
 
 
 def _rank_within(rows: Ints) -> Ints:

@@ -143,7 +143,9 @@ def agreement_matrix(
         used = np.full(len(a), np.count_nonzero(weight))
         results += [
             (r.score, r.beta, r.agreement_rate, r.standard_error, r.gap)
-            for r in solve(pairs, checked, tol, totals, used)
+            for r in solve(
+                pairs, checked, tol, totals, used, list(zip(a.tolist(), b.tolist(), strict=True))
+            )
         ]
     shape = (len(samples), len(samples))
     scores, betas, rates, errors, gaps = (np.empty(shape) for _ in range(5))

@@ -20,8 +20,9 @@ round; what depends on the number of pairs is hidden behind ``evaluate``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 from pa_select.agreement.kernel import Floats, Limits, Sums
 from pa_select.agreement.pairs import Ints
 
-Evaluate = Callable[[Floats, Ints], Sums]
+Evaluate = Callable[[Floats, Floats, Ints], Sums]
 
 #: Inverse temperatures of the first round, in units of 1 / (typical range of the scores).
 FIRST_BETAS = np.array([0.5, 5.0, 50.0])
@@ -37,7 +38,7 @@ FIRST_BETAS = np.array([0.5, 5.0, 50.0])
 MAX_EVALUATIONS = 500
 
 _SMALLEST_BETA = float(np.finfo(float).tiny)
-_LARGEST_BETA = 1e200
+LARGEST_BETA = 1e307
 # Values of the kernel closer than this are equal but for rounding.
 _ROUNDING = 1e-13
 # Newton steps go on, beyond what tol asks, while they promise more than this.
@@ -56,18 +57,23 @@ class Maxima:
     n_evaluations: Ints
 
 
-def maximize(evaluate: Evaluate, limits: Limits, tol: float) -> Maxima:
+def maximize(
+    evaluate: Evaluate, limits: Limits, tol: float, names: Sequence[Any] | None = None
+) -> Maxima:
     """Find the maximum over [0, inf] of every problem, within ``tol`` of an upper bound.
 
     Parameters
     ----------
     evaluate : callable
-        ``evaluate(beta, problems)`` returns the `Sums` of the given problems (indices) at
-        the given inverse temperatures, of shape (len(problems), m).
+        ``evaluate(beta, unit, problems)`` returns the `Sums` of the given problems
+        (indices) at the given inverse temperatures, in the given units of them, both of
+        shape (len(problems), m).
     limits : Limits
         The kernel's limits.
     tol : float
         Largest difference of upper bound and value, in the kernel's unit.
+    names : sequence, default=None
+        What to call the problems in messages; their indices if None.
 
     Returns
     -------
@@ -90,8 +96,11 @@ def maximize(evaluate: Evaluate, limits: Limits, tol: float) -> Maxima:
     if not len(active):
         return Maxima(value, beta, np.maximum(upper, value), count)
 
-    points = _first_points(limits, active)
-    sums = evaluate(points, active)
+    scale = np.clip(limits.typical_range, 1e-300, None)[:, None]
+    scale = np.where(limits.typical_range[:, None] > 0, scale, 1.0)
+    points = np.concatenate([0 * scale, FIRST_BETAS / scale], axis=1)[active]
+    units = _units(points, scale[active])
+    sums = evaluate(points, units, active)
     while True:
         here = sums.l1 - sums.l2
         best = here.argmax(1)
@@ -106,30 +115,30 @@ def maximize(evaluate: Evaluate, limits: Limits, tol: float) -> Maxima:
         better_than_ends = np.isfinite(beta[active]) & (beta[active] == at)
 
         bound, split = _bounds(
-            points, sums, limits.slope[active], limits.l2_floor[active], value[active]
+            points, units, sums, limits.slope[active], limits.l2_floor[active], value[active]
         )
         top = bound.argmax(1)
         upper[active] = np.minimum(upper[active], np.maximum(bound[rows, top], value[active]))
         open_ = upper[active] - value[active] > tol
-        newton, unpolished = _polish(points, sums, best)
+        newton, unpolished = _polish(points, units, sums, best)
         keep = open_ | (unpolished & better_than_ends)
         if not keep.any():
             return Maxima(value, beta, upper, count)
         if open_.any() and points.shape[1] >= MAX_EVALUATIONS:
             worst = active[(upper - value)[active].argmax()]
             raise RuntimeError(
-                f"The agreement of problem {worst} could not be certified to "
-                f"tol={tol:g} with {MAX_EVALUATIONS} evaluations: its maximum lies between "
-                f"{value[worst]:.9g} and {upper[worst]:.9g} (without the prior's constant). "
-                "Ask for a larger tol."
+                f"The agreement of problem {worst if names is None else names[worst]} could not "
+                f"be certified to tol={tol:g} with {MAX_EVALUATIONS} evaluations: its maximum "
+                f"is known to {upper[worst] - value[worst]:.2g} nats. Ask for a larger tol."
             )
         new = np.where(open_, split[rows, top], newton)[keep, None]
         active, points = active[keep], points[keep]
         sums = Sums(*(x[keep] for x in sums))
-        fresh = evaluate(new, active)
+        fresh = evaluate(new, _units(new, scale[active]), active)
         points = np.concatenate([points, new], axis=1)
         order = points.argsort(1, kind="stable")
         points = np.take_along_axis(points, order, 1)
+        units = _units(points, scale[active])
         sums = Sums(
             *(
                 np.take_along_axis(np.concatenate(both, axis=1), order, 1)
@@ -138,14 +147,13 @@ def maximize(evaluate: Evaluate, limits: Limits, tol: float) -> Maxima:
         )
 
 
-def _first_points(limits: Limits, problems: Ints) -> Floats:
-    scale = limits.typical_range[problems, None]
-    scale = np.where(scale > 0, scale, 1.0)
-    return np.concatenate([np.zeros_like(scale), FIRST_BETAS / scale], axis=1)
+def _units(points: Floats, scale: Floats) -> Floats:
+    """Units of the derivatives at the points: the point itself, at 0 that of the scores."""
+    return np.where(points > 0, points, 1 / scale)
 
 
 def _bounds(
-    points: Floats, sums: Sums, slope: Floats, l2_floor: Floats, value: Floats
+    points: Floats, units: Floats, sums: Sums, slope: Floats, l2_floor: Floats, value: Floats
 ) -> tuple[Floats, Floats]:
     """Upper bounds on the intervals and beyond, and where to split each of them.
 
@@ -155,12 +163,18 @@ def _bounds(
     right = Sums(*(x[:, 1:] for x in sums))
     a, c = points[:, :-1], points[:, 1:]
     with np.errstate(all="ignore"):
-        bound, split = _chord_minus_tangents(a, c, left, right)
-        cubic_bound, cubic_split = _two_cubics(a, c, left, right)
-    # The bounds of the third derivative hold on [a, 2 a], from 0 everywhere.
+        # Derivatives by the position in the interval, from 0 at its left end to 1.
+        left = _in_units_of(left, (c - a) / units[:, :-1])
+        # The bounds of the third derivative are those of the left end.
+        right = _in_units_of(right, (c - a) / units[:, 1:])._replace(
+            rise=left.rise, fall=left.fall
+        )
+        bound, split = _chord_minus_tangents(left, right)
+        cubic_bound, cubic_split = _two_cubics(left, right)
+    # They hold on [a, 2 a], from 0 everywhere.
     cubic = ((a == 0) | (c <= 2 * a)) & (cubic_bound < bound)
     bound = np.where(cubic, cubic_bound, bound)
-    split = _inner(np.where(cubic, cubic_split, split), a, c)
+    split = _inner(a + (c - a) * np.where(cubic, cubic_split, split), a, c)
     # Where the arithmetic overflows nothing is known yet; but nothing lies between
     # neighbouring numbers.
     bound = np.where(np.isnan(bound), np.inf, bound)
@@ -173,20 +187,32 @@ def _bounds(
         # From here on the bound beyond is below the value, where the slope is negative.
         enough = last + (tail - value) / -slope
         step = np.clip(np.where(slope < 0, enough, np.inf), 1.5 * last, 30 * last)
-    step = np.minimum(np.where(slope < 0, step, 4 * last), _LARGEST_BETA)
+    step = np.minimum(np.where(slope < 0, step, 4 * last), LARGEST_BETA)
     return (
         np.concatenate([bound, tail[:, None]], axis=1),
         np.concatenate([split, step[:, None]], axis=1),
     )
 
 
-def _polish(points: Floats, sums: Sums, best: Ints) -> tuple[Floats, NDArray[np.bool_]]:
+def _in_units_of(sums: Sums, unit: Floats) -> Sums:
+    return sums._replace(
+        dl1=sums.dl1 * unit,
+        dl2=sums.dl2 * unit,
+        curvature=sums.curvature * unit**2,
+        rise=sums.rise * unit**3,
+        fall=sums.fall * unit**3,
+    )
+
+
+def _polish(
+    points: Floats, units: Floats, sums: Sums, best: Ints
+) -> tuple[Floats, NDArray[np.bool_]]:
     """Newton's next point from the best one, and whether it promises a gain."""
     rows = np.arange(len(best))
     gradient = (sums.dl1 - sums.dl2)[rows, best]
     curvature = sums.curvature[rows, best]
     with np.errstate(all="ignore"):
-        target = points[rows, best] - gradient / curvature
+        target = points[rows, best] - gradient / curvature * units[rows, best]
         gain = -(gradient**2) / (2 * curvature)
     low = points[rows, np.maximum(best - 1, 0)]
     high = points[rows, np.minimum(best + 1, points.shape[1] - 1)]
@@ -206,29 +232,29 @@ def _inner(split: Floats, a: Floats, c: Floats) -> Floats:
     return np.clip(split, low, high)
 
 
-def _chord_minus_tangents(a: Floats, c: Floats, left: Sums, right: Sums) -> tuple[Floats, Floats]:
-    h = c - a
+def _chord_minus_tangents(left: Sums, right: Sums) -> tuple[Floats, Floats]:
+    """Bound on an interval of length 1, and where in it the bound is attained."""
     # The bound is concave and has its maximum where the tangents of L2 meet.
-    t = (right.l2 - right.dl2 * h - left.l2) / (left.dl2 - right.dl2)
-    t = np.where(np.isfinite(t), np.clip(t, 0, h), h / 2)
-    tangents = np.maximum(left.l2 + left.dl2 * t, right.l2 - right.dl2 * (h - t))
-    return left.l1 + (right.l1 - left.l1) * (t / h) - tangents, a + t
+    t = (right.l2 - right.dl2 - left.l2) / (left.dl2 - right.dl2)
+    t = np.where(np.isfinite(t), np.clip(t, 0, 1), 0.5)
+    tangents = np.maximum(left.l2 + left.dl2 * t, right.l2 - right.dl2 * (1 - t))
+    return left.l1 + (right.l1 - left.l1) * t - tangents, t
 
 
-def _two_cubics(a: Floats, c: Floats, left: Sums, right: Sums) -> tuple[Floats, Floats]:
-    h = c - a
+def _two_cubics(left: Sums, right: Sums) -> tuple[Floats, Floats]:
+    """Bound on an interval of length 1, and where in it the bound is attained."""
     # Any meeting point is valid; at this one both remainders are alike.
     rise, fall = np.cbrt(left.rise), np.cbrt(left.fall)
-    t = h * np.where(rise + fall > 0, fall / (rise + fall), 0.5)
+    meeting = np.where(rise + fall > 0, fall / (rise + fall), 0.5)
     from_left, t_left = _cubic_maximum(
-        left.l1 - left.l2, left.dl1 - left.dl2, left.curvature, left.rise, t
+        left.l1 - left.l2, left.dl1 - left.dl2, left.curvature, left.rise, meeting
     )
     from_right, t_right = _cubic_maximum(
-        right.l1 - right.l2, right.dl2 - right.dl1, right.curvature, left.fall, h - t
+        right.l1 - right.l2, right.dl2 - right.dl1, right.curvature, right.fall, 1 - meeting
     )
     return (
         np.maximum(from_left, from_right),
-        np.where(from_left >= from_right, a + t_left, c - t_right),
+        np.where(from_left >= from_right, t_left, 1 - t_right),
     )
 
 
@@ -246,4 +272,5 @@ def _cubic_maximum(
         return value
 
     inner, outer = cubic(t), cubic(end)
-    return np.maximum(inner, outer), np.where(outer > inner, end, t)
+    known = np.isfinite(discriminant)
+    return np.where(known, np.maximum(inner, outer), np.nan), np.where(outer > inner, end, t)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pa_select.agreement.threads import single_threaded_operations
+
+Result = TypeVar("Result")
 Ints = NDArray[np.int64]
 
 # A block and its temporaries should stay in a core's cache; on an accelerator a
@@ -36,7 +40,10 @@ class Block(NamedTuple):
 
     def spread(self, values: torch.Tensor) -> torch.Tensor:
         """Repeat values of problems (last axis) for each of their pairs."""
-        values = values[..., self.first : self.last]
+        return self.spread_own(values[..., self.first : self.last])
+
+    def spread_own(self, values: torch.Tensor) -> torch.Tensor:
+        """Repeat values of the block's own problems (last axis) for their pairs."""
         if self.last - self.first == 1:
             return values
         return values.repeat_interleave(self.lengths, dim=-1)
@@ -112,38 +119,46 @@ class PairedScores:
         """Put small float64 values (inverse temperatures, priors) on the device."""
         return torch.as_tensor(np.ascontiguousarray(values), dtype=torch.float64).to(self.device)
 
-    def blocks(self, problems: Ints) -> Iterator[Block]:
-        """Pairs of the given problems, one problem after the other, in blocks."""
+    def map_blocks(
+        self, part: Callable[[Block], Result], problems: Ints
+    ) -> Iterator[tuple[slice, Result]]:
+        """Apply a function to the pairs of the given problems, block by block.
+
+        Yields, in the order of the pairs, which of the problems a block belongs to (a
+        slice) and the function's result.  On a CPU as many blocks run at once as torch
+        may use threads.
+        """
         elements = _BLOCK_ELEMENTS.get(self.device.type, _ACCELERATOR_BLOCK_ELEMENTS)
         n_rows = max(elements // self.n_classes, 1)
         counts = self.counts[problems]
         ends = np.cumsum(counts)
         begins = ends - counts
-        for begin in range(0, int(ends[-1]), n_rows):
+
+        def run(begin: int) -> tuple[slice, Result]:
             end = min(begin + n_rows, int(ends[-1]))
             first = int(np.searchsorted(ends, begin, "right"))
             last = int(np.searchsorted(ends, end, "left")) + 1
             starts = np.maximum(begins[first:last], begin)
             lengths = np.minimum(ends[first:last], end) - starts
             inside = starts - begins[first:last]
-
-            def rows(
-                store: torch.Tensor,
-                start: Ints,
-                here: Ints = problems[first:last],
-                inside: Ints = inside,
-                lengths: Ints = lengths,
-            ) -> torch.Tensor:
-                return _rows(store, start[here] + inside, lengths)
-
-            yield Block(
-                _classes_first(rows(self.a, self.start_a)),
-                _classes_first(rows(self.b, self.start_b)),
-                rows(self.weight, self.start_weight),
+            here = problems[first:last]
+            block = Block(
+                _classes_first(_rows(self.a, self.start_a[here] + inside, lengths)),
+                _classes_first(_rows(self.b, self.start_b[here] + inside, lengths)),
+                _rows(self.weight, self.start_weight[here] + inside, lengths),
                 first,
                 last,
                 torch.from_numpy(lengths).to(self.device),
             )
+            return slice(first, last), part(block)
+
+        blocks = range(0, int(counts.sum()), n_rows)
+        with single_threaded_operations(self.device) as n_threads:
+            if min(n_threads, len(blocks)) < 2:
+                yield from map(run, blocks)
+            else:
+                with ThreadPoolExecutor(min(n_threads, len(blocks))) as pool:
+                    yield from pool.map(run, blocks)
 
 
 def _rows(store: torch.Tensor, starts: Ints, lengths: Ints) -> torch.Tensor:

@@ -14,7 +14,7 @@ from pa_select.agreement import validation as _validation
 from pa_select.agreement.kernel import Floats
 from pa_select.agreement.marginal import marginal_kernel, maximize_marginal
 from pa_select.agreement.maximize import maximize
-from pa_select.agreement.pairs import PairedScores
+from pa_select.agreement.pairs import Ints, PairedScores
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,12 +100,12 @@ def posterior_agreement(
     Parameters
     ----------
     scores_a, scores_b : array-like of shape (n_pairs, n_classes), or many of them
-        Logits or log-probabilities of the first and the second sample, row by row;
-        numpy arrays, tensors, DataFrames or lists of any real type. An array of shape
-        (n_problems, n_pairs, n_classes), or a list of matrices of different lengths,
-        holds many problems, solved together. A score of -inf means probability 0 at
-        every positive inverse temperature: one pair of disjoint posteriors then leaves
-        only beta = 0.
+        Logits or log-probabilities (not probabilities) of the first and the second
+        sample, row by row; numpy arrays, tensors, DataFrames or lists of any real type.
+        An array of shape (n_problems, n_pairs, n_classes), or a list of matrices of
+        different lengths, holds many problems, solved together. A score of -inf means
+        probability 0 at every positive inverse temperature: one pair of disjoint
+        posteriors then leaves only beta = 0.
     prior : {"uniform", "marginal"} or array-like of shape (n_classes,), default="uniform"
         The class prior :math:`\pi`. "uniform" is the papers' metric; a vector must be
         positive and sum to 1; "marginal" is the classes' mean posterior over both
@@ -132,7 +132,8 @@ def posterior_agreement(
         If they have a wrong shape or value; the message names the argument, what was
         expected, what came and the first offending row.
     RuntimeError
-        If the bounds do not meet within `tol`; never seen above the rounding of the sums.
+        If the bounds do not meet within `tol` after 500 evaluations: a kernel that is flat
+        over many decades, and a small `tol`. The message tells what was reached.
 
     See Also
     --------
@@ -219,13 +220,19 @@ def _solve_by_classes(
         pairs = _validation.concatenate([problems[i] for i in group], mine, device)
         totals = np.array([w.sum() for w in mine])
         used = np.array([np.count_nonzero(w) for w in mine])
-        for i, result in zip(group, solve(pairs, priors[k], tol, totals, used), strict=True):
+        solved = solve(pairs, priors[k], tol, totals, used, group)
+        for i, result in zip(group, solved, strict=True):
             results[i] = result
     return results
 
 
 def solve(
-    pairs: PairedScores, prior: Floats | str | None, tol: float, totals: Floats, used: Any
+    pairs: PairedScores,
+    prior: Floats | str | None,
+    tol: float,
+    totals: Floats,
+    used: Ints,
+    names: Sequence[Any] | None = None,
 ) -> list[PosteriorAgreement]:
     """Solve a batch of checked problems of total weights ``totals`` on ``used`` pairs."""
     marginal = isinstance(prior, str)
@@ -239,9 +246,12 @@ def solve(
         score, constant = found.value, 0.0
     else:
         found = maximize(
-            lambda beta, problems: _kernel.evaluate(pairs, beta, problems, log_weights),
+            lambda beta, unit, problems: _kernel.evaluate(
+                pairs, beta, unit, problems, log_weights
+            ),
             limits,
             tol,
+            names,
         )
         log_prior = np.broadcast_to(-log_weights - constant, (len(every), pairs.n_classes))
         score = found.value + constant

@@ -10,11 +10,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pa_select._rows import reordered
 from pa_select.agreement.kernel import Floats
 from pa_select.agreement.pairs import PairedScores
 
-#: Products of three score distances must stay finite.
+#: Larger scores could overflow in a sum over pairs.
 LARGEST_SCORE = 1e100
+#: Smaller class probabilities have inverses that overflow.
+SMALLEST_PRIOR = 1e-100
 
 _TORCH_INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
 
@@ -34,6 +37,15 @@ def _n_axes(x: Any) -> int:
         axes += 1
         x = x[0] if len(x) else None
     return axes + (len(x.shape) if hasattr(x, "shape") else 0)
+
+
+def _refuse_class_scores(scores: Any, name: str) -> None:
+    """A pair (scores, classes) reads like a batch, but is what `class_scores` returns."""
+    if isinstance(scores, tuple) and [_n_axes(x) for x in scores] == [2, 1]:
+        raise ValueError(
+            f"{name}: expected scores, got a tuple of scores and classes; take the first of "
+            "what class_scores returns."
+        )
 
 
 def resolve_device(device: Any, *scores: torch.Tensor) -> torch.device:
@@ -71,6 +83,7 @@ def check_tol(tol: Any) -> float:
 
 def check_scores(scores: Any, name: str) -> torch.Tensor:
     """One score matrix as a tensor (n, K): finite or -inf, K >= 2, no row all -inf."""
+    _refuse_class_scores(scores, name)
     tensor = _as_tensor(scores, name)
     if tensor.ndim != 2:
         hint = (
@@ -170,6 +183,11 @@ def _as_tensor(values: Any, name: str) -> torch.Tensor:
 
 def check_pair(scores_a: Any, scores_b: Any, suffix: str = "") -> tuple[torch.Tensor, ...]:
     """Both score matrices of one problem, of equal shape."""
+    if reordered(scores_a, scores_b):
+        raise ValueError(
+            f"scores_b{suffix}: expected the rows of scores_a{suffix} in the same order, got the "
+            "same index in another order."
+        )
     columns = [getattr(s, "columns", None) for s in (scores_a, scores_b)]
     if all(c is not None for c in columns):
         wanted, got = (list(c) for c in columns if c is not None)
@@ -191,6 +209,7 @@ def check_pair(scores_a: Any, scores_b: Any, suffix: str = "") -> tuple[torch.Te
 def check_batch(scores_a: Any, scores_b: Any) -> list[tuple[torch.Tensor, ...]]:
     """Score matrices of many problems: two arrays (p, n, K), or two lists of matrices."""
     for name, scores, other in (("scores_a", scores_a, "b"), ("scores_b", scores_b, "a")):
+        _refuse_class_scores(scores, name)
         if not is_batch(scores):
             raise ValueError(
                 f"{name}: expected many problems, as scores_{other} has, got a single matrix."
@@ -238,7 +257,8 @@ def check_weight(sample_weight: Any, n: int, name: str = "sample_weight") -> Flo
         raise ValueError(
             f"{name}: expected finite non-negative weights, got {weight[row]} in row {row}."
         )
-    total = weight.sum()
+    with np.errstate(over="ignore"):
+        total = weight.sum()
     if not 0 < total < np.inf:
         raise ValueError(f"{name}: expected a positive and finite sum, got {total}.")
     return weight
@@ -261,10 +281,12 @@ def check_prior(prior: Any, n_classes: int) -> Floats | None | str:
             f"prior: expected one probability for each of {n_classes} classes, shape "
             f"({n_classes},), got shape {vector.shape}."
         )
-    if not (np.isfinite(vector) & (vector > 0)).all():
-        j = int((~(np.isfinite(vector) & (vector > 0))).argmax())
+    wrong = ~(np.isfinite(vector) & (vector >= SMALLEST_PRIOR))
+    if wrong.any():
+        j = int(wrong.argmax())
         raise ValueError(
-            f"prior: expected positive class probabilities, got {vector[j]} for class {j}."
+            f"prior: expected positive class probabilities of at least {SMALLEST_PRIOR:g}, got "
+            f"{vector[j]} for class {j}."
         )
     if abs(vector.sum() - 1) > 1e-6:
         raise ValueError(f"prior: expected probabilities that sum to 1, got {vector.sum():.9g}.")

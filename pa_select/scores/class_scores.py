@@ -16,6 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 #: Smallest probability where the classifier's own resolution is not known.
 DEFAULT_CLIP = 1e-8
 
+# What would give an estimator with such a parameter one score for each class.
+_HINTS = {
+    "decision_function_shape": "; give it decision_function_shape='ovr'.",
+    "voting": "; give it voting='soft'.",
+}
+
 
 def class_scores(
     estimator: Any, X: Any, *, clip: Any = "auto", batch_size: int = 1024
@@ -53,7 +59,8 @@ def class_scores(
         If the estimator is no single-output classifier, or has neither a decision
         function with a column for each class nor probabilities.
     ValueError
-        If `clip` is neither "auto" nor a number in (0, 0.5).
+        If `clip` is neither "auto" nor a number in (0, 0.5), or `batch_size` is not a
+        positive integer.
     sklearn.exceptions.NotFittedError
         If the estimator is not fitted.
 
@@ -61,7 +68,8 @@ def class_scores(
     -----
     A one-vs-one decision function has columns for pairs of classes and is not used. The
     order of `clip` hardly matters to the agreement of ordinary classifiers, its absence
-    does.
+    does. A threshold that an estimator puts on its scores is no part of them. A module
+    should return logits: probabilities would be read as such.
 
     References
     ----------
@@ -79,6 +87,8 @@ def class_scores(
     ((150, 3), array([0, 1, 2]))
     """
     _check_clip(clip)
+    if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
+        raise ValueError(f"batch_size: expected a positive integer, got {batch_size!r}.")
     *wrappers, final = _layers(estimator)
     if _is_instance(final, "torch.nn", "Module") or _is_instance(final, "skorch", "NeuralNet"):
         # Only a process that has a torch model needs torch.
@@ -88,6 +98,8 @@ def class_scores(
             if isinstance(wrapper, Pipeline) and len(wrapper.steps) > 1:
                 X = wrapper[:-1].transform(X)
         if _is_instance(final, "skorch", "NeuralNet"):
+            if _is_instance(final, "skorch", "NeuralNetRegressor"):
+                raise TypeError("estimator: expected a classifier, got a NeuralNetRegressor.")
             return modules.net_scores(final, X, DEFAULT_CLIP if clip == "auto" else clip)
         return modules.module_scores(final, X, batch_size)
 
@@ -167,11 +179,7 @@ def _log_probabilities(
         raise TypeError(
             "estimator: expected predict_proba or a decision_function with a column for each "
             f"class, which {name} has not"
-            + (
-                "; give it decision_function_shape='ovr'."
-                if hasattr(final, "decision_function_shape")
-                else "."
-            )
+            + _HINTS.get(next((h for h in _HINTS if hasattr(final, h)), ""), ".")
         )
     probabilities = estimator.predict_proba(X)
     shape = getattr(probabilities, "shape", None)

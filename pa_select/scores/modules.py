@@ -57,7 +57,12 @@ def _evaluation(module: torch.nn.Module) -> Iterator[None]:
 
 def _first(outputs: Any) -> torch.Tensor:
     """The scores of a module that returns several tensors come first."""
-    result: torch.Tensor = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
+    result = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
+    if not isinstance(result, torch.Tensor):
+        raise TypeError(
+            "estimator: expected a module that returns a tensor, or several of which the "
+            f"first holds the scores, got {type(result).__name__}."
+        )
     return result.detach()
 
 

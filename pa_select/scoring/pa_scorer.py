@@ -13,9 +13,11 @@ from sklearn.utils.metadata_routing import (
     MetadataRequest,
     get_routing_for_object,
 )
+from sklearn.utils.validation import _num_samples
 
 from pa_select.pairing import pair_environments, pair_within_label
 from pa_select.scores import class_scores
+from pa_select.scoring.columns import check_column, check_weight
 from pa_select.scoring.views import look_up, view_of
 
 PAIRINGS = ("label", "views", "environments")
@@ -41,11 +43,13 @@ class PAScorer(BaseEstimator):
     views : callable, transformer, DataFrame or list of these, default=None
         For pairing="views": what gives the rows of X as another environment would show
         them; ``views(X)``, ``views.transform(X)``, or the rows of a DataFrame with the
-        index of X. The pairs of several views are pooled.
+        index of X. Each gets a copy of X. A random view should be seeded, so that all
+        candidates are compared on the same one. The pairs of several views are pooled.
     environments : Series, default=None
         For pairing="environments": the environment of each row, looked up by the index of
         X. With metadata routing it can be passed to ``fit`` instead, after
-        ``set_score_request(environments=True)``.
+        ``set_score_request(environments=True)``. Cross-validation must leave rows of
+        several environments in each test fold.
     prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
         Class prior of `posterior_agreement`. With the marginal prior a constant classifier
         scores 0; with the uniform one it has the best score of all, so that is for
@@ -60,7 +64,8 @@ class PAScorer(BaseEstimator):
         Chooses partners. None: always the same ones for the same labels, so that the
         candidates of a search are compared on the same pairs; another int chooses others.
     return_details : bool, default=False
-        Return a dict of numbers instead of one, for multi-metric use; see ``__call__``.
+        Return a dict of numbers instead of one; see ``__call__``. For use by hand or in a
+        scoring function of your own; in a dict of scorers each must return one number.
 
     See Also
     --------
@@ -71,6 +76,9 @@ class PAScorer(BaseEstimator):
     -----
     Agreement measures stability, not truth: a constant classifier is perfectly stable.
     Select with `GuardedSelection`, or look at the accuracy beside it.
+
+    Searches turn an error of any scorer into a score of nan and a warning; with
+    ``error_score="raise"`` a mistake in a parameter stops them at once.
 
     References
     ----------
@@ -242,20 +250,34 @@ class PAScorer(BaseEstimator):
                 f"views: expected {'some' if self.views is None else 'None'} with "
                 f"pairing={self.pairing!r}, got {type(self.views).__name__}."
             )
-        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        if self.pairing != "environments" and not (
+            environments is None and self.environments is None
+        ):
+            raise ValueError(
+                f"environments: expected None with pairing={self.pairing!r}; to compare "
+                "environments give pairing='environments'."
+            )
+        n = _num_samples(X)
+        weight = None if sample_weight is None else check_weight(sample_weight, n)
         if self.pairing == "views":
             return self._view_pairs(estimator, X, weight)
         if y is None:
             raise ValueError(f"y: expected labels with pairing={self.pairing!r}, got None.")
-        labels = np.asarray(y)
+        labels = check_column(y, n, "y")
         used = np.arange(len(labels)) if weight is None else np.flatnonzero(weight)
         seed = 0 if self.random_state is None else self.random_state
         if self.pairing == "label":
             a, b, n_left_out = pair_within_label(labels[used], seed)
             wanted = "a class with at least two rows"
         else:
-            names = self._environments_of(X, environments, len(labels))
-            a, b, n_left_out = pair_environments(names[used], labels[used], seed)
+            names = self._environments_of(X, environments, n)[used]
+            if len(np.unique(names)) < 2:
+                raise ValueError(
+                    f"environments: expected at least two among the rows scored, got only "
+                    f"{names[0]!r} in {len(used)} rows. Cross-validation that holds out whole "
+                    "environments leaves none to compare."
+                )
+            a, b, n_left_out = pair_environments(names, labels[used], seed)
             wanted = "a class with rows in at least two environments"
         if not len(a):
             raise ValueError(f"y: expected {wanted}, got none in {len(used)} rows.")
@@ -290,10 +312,7 @@ class PAScorer(BaseEstimator):
                 "None; give the scorer a Series, or route them with "
                 "set_score_request(environments=True)."
             )
-        names = np.asarray(environments)
-        if names.shape != (n,):
-            raise ValueError(f"environments: expected shape ({n},), got {names.shape}.")
-        return names
+        return check_column(environments, n, "environments")
 
 
 class _ScoredPairs(NamedTuple):
@@ -313,5 +332,6 @@ def _concatenate(parts: list[Any]) -> Any:
     return torch.cat(parts)
 
 
-#: `PAScorer` as it is: pairs within a class, marginal prior.
+#: `PAScorer` as it is: pairs within a class, marginal prior. Shared by all who import it;
+#: make a `PAScorer()` of your own to change a parameter or to ask for metadata.
 pa_scorer = PAScorer()

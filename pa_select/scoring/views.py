@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from sklearn.utils.validation import _num_samples
+
+from pa_select._rows import reordered
 
 
 def view_of(view: Any, X: Any, name: str = "views") -> Any:
@@ -30,23 +33,37 @@ def view_of(view: Any, X: Any, name: str = "views") -> Any:
     ValueError
         If rows are missing, ambiguous or of another number.
     """
-    if hasattr(view, "transform") and not hasattr(view, "loc"):
-        other = view.transform(X)
-    elif hasattr(view, "loc"):
-        other = look_up(view, X, name)
-    elif callable(view):
-        other = view(X)
+    if hasattr(view, "loc"):
+        return look_up(view, X, name)
+    # A view may work in place; the next view and the next metric must not see that.
+    if hasattr(view, "transform") and not isinstance(view, type):
+        other = view.transform(_copy(X))
+    elif callable(view) and not isinstance(view, type):
+        other = view(_copy(X))
     else:
+        got = view if isinstance(view, type) else type(view)
         raise TypeError(
             f"{name}: expected a callable X -> X2, a transformer, a DataFrame aligned with X "
-            f"by its index, or a list of these, got {type(view).__name__}."
+            f"by its index, or a list of these, got {got.__name__}"
+            f"{', a class' if isinstance(view, type) else ''}."
         )
+    if other is None:
+        raise TypeError(f"{name}: expected a view of X, got None.")
     if _num_samples(other) != _num_samples(X):
         raise ValueError(
             f"{name}: expected a view of each of {_num_samples(X)} rows of X, got "
             f"{_num_samples(other)} rows."
         )
+    if reordered(X, other):
+        raise ValueError(f"{name}: expected the rows of X in their order, got another order.")
     return other
+
+
+def _copy(X: Any) -> Any:
+    for method in ("clone", "copy"):
+        if hasattr(X, method):
+            return getattr(X, method)()
+    return deepcopy(X)
 
 
 def look_up(table: Any, X: Any, name: str) -> Any:

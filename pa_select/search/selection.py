@@ -38,13 +38,18 @@ class GuardedSelection(BaseEstimator):
         Agreements closer than this, in nats, are tied.
     floor : str or float, default="majority_rate"
         The majority rate: the name of a recorded metric (`pa_select.scoring.majority_rate`
-        is one) or a number. A metric that was not recorded sets no floor.
+        is one) or a number; for a score that is an accuracy. The default sets no floor
+        where "majority_rate" was not recorded.
 
     Notes
     -----
     The standard error is the standard deviation over the splits divided by the root of
     their number; folds share training data, so it is a rule of thumb. A candidate that
     failed in a split is not eligible. If none is, a warning says so and the score decides.
+
+    With any such rule a search of scikit-learn has no ``best_score_``, and its ``score``
+    method does not know which metric to use: look into ``cv_results_`` at
+    ``best_index_``, and give ``scoring`` to a cross-validation of the search.
 
     References
     ----------
@@ -134,6 +139,8 @@ class GuardedSelection(BaseEstimator):
         return _first_by(candidates, keys, cv_results)
 
     def _check(self) -> None:
+        if self.agreement == self.score:
+            raise ValueError(f"score: expected another metric than agreement={self.agreement!r}.")
         for name in ("n_se", "floor_se", "tie_tol"):
             value = getattr(self, name)
             if not isinstance(value, (int, float, np.number)) or not value >= 0:
@@ -145,8 +152,10 @@ class GuardedSelection(BaseEstimator):
         best = int(np.nanargmax(np.where(np.isfinite(score), score, -np.inf)))
         eligible: NDArray[np.bool_] = score >= score[best] - self.n_se * error[best]
         floor = self.floor
-        if isinstance(floor, str):
-            floor = cv_results.get(f"mean_test_{floor}")
+        if floor == "majority_rate" and "mean_test_majority_rate" not in cv_results:
+            floor = None
+        elif isinstance(floor, str):
+            floor = _mean(cv_results, floor, "floor")
         if floor is not None:
             eligible &= score >= np.asarray(floor, dtype=np.float64) + self.floor_se * error
         return eligible

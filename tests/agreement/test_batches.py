@@ -5,6 +5,7 @@ import pytest
 
 import pa_select.agreement.pairs as pairs_module
 from pa_select import agreement_matrix, pa_kernel, posterior_agreement
+from pa_select.agreement.pairs import PairedScores
 
 PRIORS = ["uniform", "marginal", [0.2, 0.3, 0.1, 0.4]]
 
@@ -138,6 +139,26 @@ def test_matrix_of_all_pairs(prior, monkeypatch):
     monkeypatch.setattr(matrix_module, "_ROWS_AT_ONCE", 1)
     one_by_one = agreement_matrix(samples, prior=prior, sample_weight=weight)
     np.testing.assert_allclose(one_by_one.scores, matrix.scores, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_torch_threads_are_used_and_restored(n_threads, monkeypatch):
+    torch = pytest.importorskip("torch")
+    a, b = problem(0, n=500)
+    expected = posterior_agreement(a, b, prior="marginal")
+    monkeypatch.setitem(pairs_module._BLOCK_ELEMENTS, "cpu", 100)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(n_threads)
+        same(posterior_agreement(a, b, prior="marginal"), expected, abs=1e-9)
+        assert torch.get_num_threads() == n_threads
+        scores, start = torch.zeros(900, 2), np.array([0])
+        pairs = PairedScores(scores, scores, torch.ones(900), start + 900, start, start, start)
+        with pytest.raises(ZeroDivisionError):
+            list(pairs.map_blocks(lambda block: 1 / 0, start))
+        assert torch.get_num_threads() == n_threads
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.gpu

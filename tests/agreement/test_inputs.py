@@ -100,6 +100,10 @@ WRONG = [
     (None, B, {}, TypeError, r"scores_a: expected real numbers"),
     (pd.DataFrame(A, columns=list("uvw")), pd.DataFrame(B, columns=list("vuw")), {}, ValueError,
      r"scores_b: expected the columns .*\['u', 'v', 'w'\], got \['v', 'u', 'w'\]"),
+    (pd.DataFrame(A), pd.DataFrame(B)[::-1], {}, ValueError,
+     "scores_b: expected the rows of scores_a in the same order"),
+    ((A, np.arange(3)), (B, np.arange(3)), {}, ValueError,
+     "scores_a: .*got a tuple of scores and classes"),
     ([A, A], [B], {}, ValueError, r"scores_b: expected as many problems as scores_a, 2, got 1"),
     ([A, A], B, {}, ValueError, r"scores_b: expected many problems"),
     (A, [B, B], {}, ValueError, r"scores_a: expected many problems"),
@@ -121,6 +125,8 @@ WRONG = [
     (A, B, {"prior": [0.5, 0.5]}, ValueError, r"prior: .*3 classes.*got shape \(2,\)"),
     (A, B, {"prior": [0.5, 0.4, 0.2]}, ValueError, r"prior: .*sum to 1, got 1.1"),
     (A, B, {"prior": [1.5, -0.5, 0]}, ValueError, r"prior: .*positive .*got -0.5 for class 1"),
+    (A, B, {"prior": [1, 1e-309, 1e-9]}, ValueError, r"prior: .*at least 1e-100, got 1e-309"),
+    (A, B, {"sample_weight": np.full(40, 1e308)}, ValueError, r"sample_weight: .*finite sum"),
     (A, B, {"prior": [1, 0, 0]}, ValueError, r"prior: .*positive .*got 0.0 for class 1"),
     (A, B, {"tol": 0}, ValueError, r"tol: expected at least 1e-12"),
     (A, B, {"tol": np.nan}, ValueError, r"tol: expected at least 1e-12"),
@@ -158,6 +164,11 @@ def test_wrong_lists_of_samples_are_named():
         agreement_matrix([A, with_value(B, 0, 0, np.nan)])
 
 
+def test_what_class_scores_returns_is_no_sample():
+    with pytest.raises(ValueError, match=r"list_of_scores\[0\]: .*a tuple of scores and classes"):
+        agreement_matrix([(A, np.arange(3)), (B, np.arange(3))])
+
+
 def test_huge_and_tiny_margins():
     for size in (1e30, 1e-30, 1e90):
         result = posterior_agreement(size * A, size * B)
@@ -175,6 +186,25 @@ def test_huge_and_tiny_margins():
     opposite = posterior_agreement([[1e30, 0]], [[0, 1e30]])
     assert (opposite.score, opposite.beta) == (0, 0)
     assert pa_kernel([[1e4, 0]], [[0, 1e4]], 1.0) == pytest.approx(np.log(4) - 1e4)
+
+
+@pytest.mark.parametrize("prior", [[0.1, 0.9], "uniform", "marginal"], ids=str)
+def test_scores_of_any_size_are_certified_alike(prior):
+    a, b = np.array([[2.0, 0], [30, 0], [0, 1]]), np.array([[2.0, 0], [0, 30], [0, 3]])
+    weight = [3, 0.1, 1]
+    expected = posterior_agreement(a, b, prior=prior, sample_weight=weight)
+    for size in 10.0 ** np.array([-290, -170, -110, -80, 77, 80, 98]):
+        result = posterior_agreement(size * a, size * b, prior=prior, sample_weight=weight)
+        assert result.score == pytest.approx(expected.score, abs=1e-9)
+        assert size * result.beta == pytest.approx(expected.beta, rel=1e-5)
+        assert prior == "marginal" or result.gap <= 1e-6
+
+
+@pytest.mark.parametrize("tiny", [1e-250, 1e-290])
+def test_margins_hundreds_of_decades_apart(tiny):
+    result = posterior_agreement([[1, 0], [tiny, 0], [tiny, 0]], [[1, 0], [tiny, 0], [0, tiny]])
+    assert 0 <= result.gap <= 1e-6
+    assert result.score == pytest.approx(np.log(2) / 3, abs=1e-6)
 
 
 def test_one_pair_and_many_classes():
@@ -206,6 +236,15 @@ def test_minus_infinity_is_probability_zero():
         [[0, -np.inf], [5, 0]], [[-np.inf, 0], [5, 0]], sample_weight=[0, 1]
     )
     assert (ignored.score, ignored.beta) == (pytest.approx(np.log(2)), np.inf)
+
+
+def test_zero_posteriors_and_the_marginal_prior():
+    # The supremum is the limit from above, where the classes of probability 0 do not count.
+    a = [[0, -1, -np.inf], [-np.inf, -np.inf, 0]]
+    b = [[-1, -1, 0], [-np.inf, -np.inf, 0]]
+    result = posterior_agreement(a, b, prior="marginal")
+    near = pa_kernel(a, b, np.geomspace(1e-12, 1, 1000), prior="marginal")
+    assert result.score >= near.max() - 1e-9
 
 
 def test_zero_posteriors_against_brute_force():

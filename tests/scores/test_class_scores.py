@@ -128,7 +128,7 @@ class Multilabel(ClassifierMixin, BaseEstimator):
         (Multilabel().fit(X, Y), "exclusive classes from Multilabel, got a sum of 2.7 in row 0"),
         (
             VotingClassifier([("a", GaussianNB())]).fit(X, Y),
-            "predict_proba or a decision_function",
+            "give it voting='soft'",
         ),
         (object(), "expected a classifier, got object"),
     ],
@@ -244,6 +244,23 @@ def test_skorch_nets_give_logits(nets):
     scores, _ = class_scores(pipeline, X32)
     expected, _ = class_scores(nets[0], pipeline[:-1].transform(X32))
     torch.testing.assert_close(scores, expected)
+
+
+def test_modules_and_nets_that_are_no_classifiers():
+    from skorch import NeuralNetRegressor
+
+    class Mapping(nn.Linear):
+        def forward(self, x):
+            return {"logits": super().forward(x)}
+
+    with pytest.raises(TypeError, match="module that returns a tensor, .*got dict"):
+        class_scores(Mapping(4, 3), X)
+    net = NeuralNetRegressor(Net(1), max_epochs=1, verbose=0, train_split=None)
+    net.fit(X.astype(np.float32), Y.astype(np.float32)[:, None])
+    with pytest.raises(TypeError, match="expected a classifier, got a NeuralNetRegressor"):
+        class_scores(net, X.astype(np.float32))
+    with pytest.raises(ValueError, match="batch_size: expected a positive integer, got 0"):
+        class_scores(Net(), X, batch_size=0)
 
 
 def test_an_untrained_net_is_refused():

@@ -263,7 +263,20 @@ MODELS = {"model": GaussianNB().fit(X, Y)}
         (PAScorer("environments", environments=[1, 2]), (X, Y), TypeError,
          "environments: expected a Series to look up by the index of X, got list"),
         (PAScorer("environments", environments=ENVIRONMENTS * 0), (FRAME, Y), ValueError,
-         "rows in at least two environments, got none"),
+         "environments: expected at least two among the rows scored, got only .*0.* in 150 rows"),
+        (PAScorer(environments=ENVIRONMENTS), (FRAME, Y), ValueError,
+         "environments: expected None with pairing='label'"),
+        (PAScorer("environments", environments=ENVIRONMENTS.where(ENVIRONMENTS > 0)), (FRAME, Y),
+         ValueError, "environments: expected a value for each row, got nan in row 0"),
+        (PAScorer("environments", environments=ENVIRONMENTS.astype(str).astype(object).where(
+            ENVIRONMENTS > 0, None)), (FRAME, Y), ValueError, "got (None|nan) in row 0"),
+        (PAScorer(), (X, Y[:10]), ValueError, r"y: expected shape \(150,\), got \(10,\)"),
+        (PAScorer(), (X, np.eye(3)[Y]), ValueError, r"y: expected shape \(150,\), got \(150, 3\)"),
+        (PAScorer("views", views=lambda X: None), (X, Y), TypeError, "a view of X, got None"),
+        (PAScorer("views", views=FunctionTransformer), (X, Y), TypeError,
+         "got FunctionTransformer, a class"),
+        (PAScorer("views", views=lambda X: X[::-1]), (FRAME, Y), ValueError,
+         "views: expected the rows of X in their order"),
         (PAScorer(clip=2), (X, Y), ValueError, "clip: expected"),
         (PAScorer(prior="flat"), (X, Y), ValueError, "prior: expected"),
         (PAScorer(tol=0), (X, Y), ValueError, "tol: expected"),
@@ -273,6 +286,41 @@ def test_wrong_parameters_and_data_are_named(scorer, data, error, message):
     model = GaussianNB().fit(data[0], Y[: len(data[0])]) if len(data[0]) > 1 else MODELS["model"]
     with pytest.raises(error, match=message):
         scorer(model, *data)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.ones(10), r"sample_weight: expected shape \(150,\), got \(10,\)"),
+        (-np.ones(150), "sample_weight: expected finite non-negative weights, got -1.0 in row 0"),
+        (np.zeros(150), "sample_weight: expected a positive sum"),
+        (np.full(150, np.nan), "sample_weight: expected a value for each row, got nan in row 0"),
+    ],
+)
+@pytest.mark.parametrize("name", ["label", "a view"])
+def test_wrong_weights_are_named(name, weight, message):
+    with pytest.raises(ValueError, match=message):
+        SCORERS[name](MODELS["model"], X, Y, sample_weight=weight)
+
+
+def test_labels_in_a_column_are_labels():
+    expected = pa_scorer(MODELS["model"], X, Y)
+    for column in (Y[:, None], pd.DataFrame(Y), Y.tolist()):
+        assert pa_scorer(MODELS["model"], X, column) == expected
+
+
+@pytest.mark.parametrize("kind", [np.array, pd.DataFrame, sparse.csr_matrix])
+def test_a_view_in_place_changes_nothing_else(kind):
+    def in_place(X):
+        X *= 3.0
+        return X
+
+    data = kind(X.copy())
+    model = RandomForestClassifier(5, random_state=0).fit(data, Y)
+    twice = PAScorer("views", views=[in_place, in_place])(model, data)
+    assert twice == pytest.approx(PAScorer("views", views=lambda X: 3.0 * X)(model, data))
+    back = data.toarray() if sparse.issparse(data) else np.asarray(data)
+    np.testing.assert_array_equal(back, X)
 
 
 def test_wrong_estimators_and_environments_are_named():

@@ -78,6 +78,8 @@ def test_floor_and_the_warning_when_nothing_is_eligible():
     [
         (GuardedSelection("agreement", "acc"), r"agreement: .*\['pa', 'acc'\], got 'agreement'"),
         (GuardedSelection("pa", "accuracy"), r"score: .*\['pa', 'acc'\], got 'accuracy'"),
+        (GuardedSelection("pa", "pa"), "score: expected another metric than agreement='pa'"),
+        (GuardedSelection("pa", "acc", floor="dummy"), r"floor: .*\['pa', 'acc'\], got 'dummy'"),
         (GuardedSelection("pa", "acc", n_se=-1), "n_se: expected a number >= 0, got -1"),
         (GuardedSelection("pa", "acc", tie_tol="x"), "tie_tol: expected a number >= 0, got 'x'"),
     ],
