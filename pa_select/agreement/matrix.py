@@ -141,11 +141,10 @@ def agreement_matrix(
         pairs = PairedScores(store, store, normalised, zeros + n, a * n, b * n, zeros)
         totals = np.full(len(a), weight.sum())
         used = np.full(len(a), np.count_nonzero(weight))
+        names = list(zip(a.tolist(), b.tolist(), strict=True))
         results += [
             (r.score, r.beta, r.agreement_rate, r.standard_error, r.gap)
-            for r in solve(
-                pairs, checked, tol, totals, used, list(zip(a.tolist(), b.tolist(), strict=True))
-            )
+            for r in solve(pairs, checked, tol, totals, used, names)
         ]
     shape = (len(samples), len(samples))
     scores, betas, rates, errors, gaps = (np.empty(shape) for _ in range(5))

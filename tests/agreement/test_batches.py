@@ -64,7 +64,7 @@ def test_blocks_do_not_change_the_result(prior, monkeypatch):
     problems = list(zip(*(problem(seed, n=37) for seed in range(7)), strict=True))
     weights = [np.random.default_rng(i).random(37) for i in range(7)]
     whole = posterior_agreement(*map(list, problems), prior=prior, sample_weight=weights)
-    for elements in (1, 60, 1000):
+    for elements in (16, 60, 1000):
         monkeypatch.setitem(pairs_module._BLOCK_ELEMENTS, "cpu", elements)
         parts = posterior_agreement(*map(list, problems), prior=prior, sample_weight=weights)
         for one, other in zip(whole, parts, strict=True):
