@@ -113,9 +113,11 @@ def _pick(values: Floats, index: Ints) -> Floats:
 
 def _best_local_maxima(kernel: Floats) -> tuple[Ints, Ints]:
     """Rows and columns of each row's inner local maxima that can be the highest."""
-    inner = kernel[:, 1:-1]
-    peak = (inner >= kernel[:, :-2]) & (inner >= kernel[:, 2:]) & np.isfinite(kernel[:, :-2])
-    peak &= np.isfinite(kernel[:, 2:])
+    left, inner, right = kernel[:, :-2], kernel[:, 1:-1], kernel[:, 2:]
+    peak = (inner >= left) & (inner >= right) & np.isfinite(left) & np.isfinite(right)
+    # On a plateau there is nothing to refine but at its ends.
+    with np.errstate(invalid="ignore"):
+        peak &= inner - np.minimum(left, right) > 1e-13
     peak &= inner >= kernel.max(1, keepdims=True) - _REFINED
     row, column = np.nonzero(peak)
     return row, column + 1
