@@ -249,8 +249,9 @@ class _Distances:
         self.largest = x.amax(0)
 
     def moments(self, beta: torch.Tensor, unit: torch.Tensor) -> _Moments:
-        # Far beyond where exp(-x) is zero, and so that x^3 is finite.
-        x = (unit * self.x).clamp_max(1e100)
+        x = unit * self.x
+        # Where exp(-x) is zero, x^3 need only be finite.
+        x = torch.where(beta > 0, x.clamp_max(1e100), x)
         e = torch.exp(-(beta / unit) * x)
         if self.factor is not None:
             e = e * self.factor

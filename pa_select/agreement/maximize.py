@@ -32,8 +32,9 @@ from pa_select.agreement.pairs import Ints
 
 Evaluate = Callable[[Floats, Floats, Ints], Sums]
 
-#: Inverse temperatures of the first round, in units of 1 / (typical range of the scores).
-FIRST_BETAS = np.array([0.5, 5.0, 50.0])
+#: Inverse temperatures of the first round: where the largest range of scores matters, in
+#: units of its inverse, and where the typical one does.
+FIRST_BETA_LARGEST, FIRST_BETAS_TYPICAL = 1.0, np.array([5.0, 50.0])
 #: Give up after so many evaluations of one problem.
 MAX_EVALUATIONS = 500
 
@@ -98,7 +99,10 @@ def maximize(
 
     scale = np.clip(limits.typical_range, 1e-300, None)[:, None]
     scale = np.where(limits.typical_range[:, None] > 0, scale, 1.0)
-    points = np.concatenate([0 * scale, FIRST_BETAS / scale], axis=1)[active]
+    largest = np.maximum(limits.largest_range[:, None], scale)
+    points = np.concatenate(
+        [0 * scale, FIRST_BETA_LARGEST / largest, FIRST_BETAS_TYPICAL / scale], axis=1
+    )[active]
     units = _units(points, scale[active])
     sums = evaluate(points, units, active)
     while True:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pa_select.agreement.threads import single_threaded_operations
+from pa_select.agreement.threads import single_threaded_operations, start_single_threaded
 
 Result = TypeVar("Result")
 Ints = NDArray[np.int64]
@@ -157,7 +157,8 @@ class PairedScores:
             if min(n_threads, len(blocks)) < 2:
                 yield from map(run, blocks)
             else:
-                with ThreadPoolExecutor(min(n_threads, len(blocks))) as pool:
+                n_workers = min(n_threads, len(blocks))
+                with ThreadPoolExecutor(n_workers, initializer=start_single_threaded) as pool:
                     yield from pool.map(run, blocks)
 
 

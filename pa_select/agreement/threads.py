@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
 
 import torch
-
-_lock = Lock()
-_users = 0
-_n_threads = 1
 
 
 @contextmanager
@@ -23,23 +18,22 @@ def single_threaded_operations(device: torch.device) -> Iterator[int]:
     Yields
     ------
     int
-        How many blocks may run at once: torch's own number of threads, which is restored
-        when the last of concurrent users leaves.
+        How many blocks may run at once: the calling thread's number of threads, which is
+        restored at the end.
     """
-    global _users, _n_threads
     if device.type != "cpu":
         yield 1
         return
-    with _lock:
-        if _users == 0:
-            _n_threads = torch.get_num_threads()
-            torch.set_num_threads(1)
-        _users += 1
-        n_threads = _n_threads
+    # The number belongs to each thread, so each restores its own.
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     try:
         yield n_threads
     finally:
-        with _lock:
-            _users -= 1
-            if _users == 0:
-                torch.set_num_threads(_n_threads)
+        torch.set_num_threads(n_threads)
+
+
+def start_single_threaded() -> None:
+    """Initialise a thread of a pool, which would otherwise start with torch's default."""
+    torch.get_num_threads()  # what is set before the first question is forgotten at it
+    torch.set_num_threads(1)

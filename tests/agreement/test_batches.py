@@ -1,5 +1,7 @@
 """Many problems at once, blocks, weights and the matrix of all pairs."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -157,6 +159,28 @@ def test_torch_threads_are_used_and_restored(n_threads, monkeypatch):
         with pytest.raises(ZeroDivisionError):
             list(pairs.map_blocks(lambda block: 1 / 0, start))
         assert torch.get_num_threads() == n_threads
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_concurrent_callers_keep_their_threads(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setitem(pairs_module._BLOCK_ELEMENTS, "cpu", 100)
+    a, b = problem(0, n=300)
+    expected = posterior_agreement(a, b).score
+
+    def call(n_threads):
+        torch.get_num_threads()  # a new thread asks once, and forgets what was set before
+        torch.set_num_threads(n_threads)
+        scores = [posterior_agreement(a, b).score for _ in range(5)]
+        return scores, torch.get_num_threads()
+
+    before = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            for n_threads, (scores, after) in enumerate(pool.map(call, (1, 2, 3)), 1):
+                assert scores == pytest.approx([expected] * 5, abs=1e-12)
+                assert after == n_threads
     finally:
         torch.set_num_threads(before)
 

@@ -207,6 +207,18 @@ def test_margins_hundreds_of_decades_apart(tiny):
     assert result.score == pytest.approx(np.log(2) / 3, abs=1e-6)
 
 
+@pytest.mark.parametrize(("large", "small"), [(1, 1e-290), (1e99, 1e-150), (1e50, 1e-100)])
+def test_few_large_margins_among_tiny_ones(large, small):
+    a = np.column_stack([np.repeat([large, small], 10), np.zeros(20)])
+    b = a.copy()
+    b[:2] = b[:2, ::-1]
+    result = posterior_agreement(a, b)
+    attained = pa_kernel(a, b, np.geomspace(0.01 / large, 100 / large, 2000)).max()
+    assert attained > 0.05
+    assert result.score >= attained - 1e-9
+    assert 0 <= result.gap <= 1e-6
+
+
 def test_one_pair_and_many_classes():
     result = posterior_agreement([[3.0, 1, 0]], [[3.0, 2, 0]])
     assert (result.score, result.beta) == (pytest.approx(np.log(3)), np.inf)
