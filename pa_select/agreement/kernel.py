@@ -249,10 +249,10 @@ class _Distances:
         self.largest = x.amax(0)
 
     def moments(self, beta: torch.Tensor, unit: torch.Tensor) -> _Moments:
+        e = torch.exp(-beta * self.x)
         x = unit * self.x
         # Where exp(-x) is zero, x^3 need only be finite.
         x = torch.where(beta > 0, x.clamp_max(1e100), x)
-        e = torch.exp(-(beta / unit) * x)
         if self.factor is not None:
             e = e * self.factor
         z = e.sum(0)

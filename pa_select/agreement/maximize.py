@@ -106,7 +106,7 @@ def maximize(
     units = _units(points, scale[active])
     sums = evaluate(points, units, active)
     while True:
-        here = sums.l1 - sums.l2
+        here = np.nan_to_num(sums.l1 - sums.l2, nan=-np.inf, neginf=-np.inf)
         best = here.argmax(1)
         rows = np.arange(len(active))
         better = here[rows, best] > value[active] + _ROUNDING
@@ -179,10 +179,8 @@ def _bounds(
     cubic = ((a == 0) | (c <= 2 * a)) & (cubic_bound < bound)
     bound = np.where(cubic, cubic_bound, bound)
     split = _inner(a + (c - a) * np.where(cubic, cubic_split, split), a, c)
-    # Where the arithmetic overflows nothing is known yet; but nothing lies between
-    # neighbouring numbers.
-    bound = np.where(np.isnan(bound), np.inf, bound)
     ends = np.maximum(left.l1 - left.l2, right.l1 - right.l2)
+    # Nothing lies between neighbouring numbers.
     bound = np.where((split <= a) | (split >= c), ends, np.maximum(bound, ends))
 
     last = points[:, -1]
@@ -192,10 +190,10 @@ def _bounds(
         enough = last + (tail - value) / -slope
         step = np.clip(np.where(slope < 0, enough, np.inf), 1.5 * last, 30 * last)
     step = np.minimum(np.where(slope < 0, step, 4 * last), LARGEST_BETA)
-    return (
-        np.concatenate([bound, tail[:, None]], axis=1),
-        np.concatenate([split, step[:, None]], axis=1),
-    )
+    bound = np.concatenate([bound, tail[:, None]], axis=1)
+    # Where the arithmetic overflows nothing is known.
+    bound = np.where(np.isnan(bound), np.inf, bound)
+    return bound, np.concatenate([split, step[:, None]], axis=1)
 
 
 def _in_units_of(sums: Sums, unit: Floats) -> Sums:

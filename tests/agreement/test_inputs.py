@@ -207,14 +207,17 @@ def test_margins_hundreds_of_decades_apart(tiny):
     assert result.score == pytest.approx(np.log(2) / 3, abs=1e-6)
 
 
-@pytest.mark.parametrize(("large", "small"), [(1, 1e-290), (1e99, 1e-150), (1e50, 1e-100)])
-def test_few_large_margins_among_tiny_ones(large, small):
-    a = np.column_stack([np.repeat([large, small], 10), np.zeros(20)])
+@pytest.mark.parametrize(
+    ("large", "small"), [(1, 1e-290), (1e99, 1e-150), (1e99, 1e-290), (1e50, 1e-100)]
+)
+@pytest.mark.parametrize("n_small", [10, 30])
+def test_few_large_margins_among_tiny_ones(large, small, n_small):
+    a = np.repeat([large, small], [10, n_small])[:, None] * [1.0, 0.0]
     b = a.copy()
     b[:2] = b[:2, ::-1]
     result = posterior_agreement(a, b)
     attained = pa_kernel(a, b, np.geomspace(0.01 / large, 100 / large, 2000)).max()
-    assert attained > 0.05
+    assert attained > 0.04
     assert result.score >= attained - 1e-9
     assert 0 <= result.gap <= 1e-6
 
