@@ -50,7 +50,7 @@ def test_solve(benchmark, n, k, prior):
         return
     first, second = torch.tensor(a), torch.tensor(b)
     softmaxes = seconds(lambda: (torch.softmax(first, 1), torch.softmax(second, 1)))
-    ten_steps = seconds(lambda: adam(torch, first, second, 10), repeats=1)
+    ten_steps = seconds(lambda: adam(torch, first, second, 10))
     solve = benchmark.stats.stats.min
     print(
         f"\nN={n} K={k} {prior}: {result.n_evaluations} evaluations, a solve takes "
