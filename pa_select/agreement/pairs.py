@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -21,6 +21,10 @@ Ints = NDArray[np.int64]
 # block only has to be large enough to hide the cost of launching kernels.
 _BLOCK_ELEMENTS = {"cpu": 1 << 16}
 _ACCELERATOR_BLOCK_ELEMENTS = 1 << 25
+# Blocks beside each other must be larger, so that threads rarely wait for Python's lock;
+# with less than a few of these one thread is faster than several.
+_THREAD_BLOCK_ELEMENTS = 1 << 18
+_FEWEST_THREAD_BLOCKS = 4
 
 
 class Block(NamedTuple):
@@ -125,17 +129,16 @@ class PairedScores:
         """Apply a function to the pairs of the given problems, block by block.
 
         Yields, in the order of the pairs, which of the problems a block belongs to (a
-        slice) and the function's result.  On a CPU as many blocks run at once as torch
-        may use threads.
+        slice) and the function's result.  Of much data on a CPU as many blocks run at
+        once as torch may use threads.
         """
-        elements = _BLOCK_ELEMENTS.get(self.device.type, _ACCELERATOR_BLOCK_ELEMENTS)
-        n_rows = max(elements // self.n_classes, 1)
         counts = self.counts[problems]
+        total = int(counts.sum())
         ends = np.cumsum(counts)
         begins = ends - counts
 
-        def run(begin: int) -> tuple[slice, Result]:
-            end = min(begin + n_rows, int(ends[-1]))
+        def run(begin: int, n_rows: int) -> tuple[slice, Result]:
+            end = min(begin + n_rows, total)
             first = int(np.searchsorted(ends, begin, "right"))
             last = int(np.searchsorted(ends, end, "left")) + 1
             starts = np.maximum(begins[first:last], begin)
@@ -152,14 +155,16 @@ class PairedScores:
             )
             return slice(first, last), part(block)
 
-        blocks = range(0, int(counts.sum()), n_rows)
         with single_threaded_operations(self.device) as n_threads:
-            if min(n_threads, len(blocks)) < 2:
-                yield from map(run, blocks)
+            n_rows = max(_THREAD_BLOCK_ELEMENTS // self.n_classes, 1)
+            if n_threads > 1 and total >= _FEWEST_THREAD_BLOCKS * n_rows:
+                blocks = range(0, total, n_rows)
+                with ThreadPoolExecutor(n_threads, initializer=start_single_threaded) as pool:
+                    yield from pool.map(partial(run, n_rows=n_rows), blocks)
             else:
-                n_workers = min(n_threads, len(blocks))
-                with ThreadPoolExecutor(n_workers, initializer=start_single_threaded) as pool:
-                    yield from pool.map(run, blocks)
+                elements = _BLOCK_ELEMENTS.get(self.device.type, _ACCELERATOR_BLOCK_ELEMENTS)
+                n_rows = max(elements // self.n_classes, 1)
+                yield from (run(begin, n_rows) for begin in range(0, total, n_rows))
 
 
 def _rows(store: torch.Tensor, starts: Ints, lengths: Ints) -> torch.Tensor:

@@ -148,7 +148,7 @@ def test_torch_threads_are_used_and_restored(n_threads, monkeypatch):
     torch = pytest.importorskip("torch")
     a, b = problem(0, n=500)
     expected = posterior_agreement(a, b, prior="marginal")
-    monkeypatch.setitem(pairs_module._BLOCK_ELEMENTS, "cpu", 100)
+    monkeypatch.setattr(pairs_module, "_THREAD_BLOCK_ELEMENTS", 100)
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(n_threads)
@@ -165,7 +165,7 @@ def test_torch_threads_are_used_and_restored(n_threads, monkeypatch):
 
 def test_concurrent_callers_keep_their_threads(monkeypatch):
     torch = pytest.importorskip("torch")
-    monkeypatch.setitem(pairs_module._BLOCK_ELEMENTS, "cpu", 100)
+    monkeypatch.setattr(pairs_module, "_THREAD_BLOCK_ELEMENTS", 100)
     a, b = problem(0, n=300)
     expected = posterior_agreement(a, b).score
 
