@@ -1,6 +1,7 @@
 """Many problems at once, blocks, weights and the matrix of all pairs."""
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import get_ident
 
 import numpy as np
 import pytest
@@ -156,6 +157,8 @@ def test_torch_threads_are_used_and_restored(n_threads, monkeypatch):
         assert torch.get_num_threads() == n_threads
         scores, start = torch.zeros(900, 2), np.array([0])
         pairs = PairedScores(scores, scores, torch.ones(900), start + 900, start, start, start)
+        ran_in = {thread for _, thread in pairs.map_blocks(lambda block: get_ident(), start)}
+        assert (ran_in == {get_ident()}) == (n_threads == 1)
         with pytest.raises(ZeroDivisionError):
             list(pairs.map_blocks(lambda block: 1 / 0, start))
         assert torch.get_num_threads() == n_threads
