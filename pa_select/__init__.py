@@ -21,30 +21,41 @@ if TYPE_CHECKING:
     )
     from pa_select.scores import class_scores
     from pa_select.scoring import PAScorer, pa_scorer
-    from pa_select.search import GuardedSelection
+    from pa_select.search import (
+        GuardedSelection,
+        PARandomizedSearchCV,
+        PASearchCV,
+        within_one_standard_error,
+    )
 
 __all__ = [
     "AgreementMatrix",
     "GuardedSelection",
+    "PARandomizedSearchCV",
     "PAScorer",
+    "PASearchCV",
     "PosteriorAgreement",
     "agreement_matrix",
     "class_scores",
     "pa_kernel",
     "pa_scorer",
     "posterior_agreement",
+    "within_one_standard_error",
 ]
 
 _HOMES = {
     "AgreementMatrix": "agreement",
     "GuardedSelection": "search",
+    "PARandomizedSearchCV": "search",
     "PAScorer": "scoring",
+    "PASearchCV": "search",
     "PosteriorAgreement": "agreement",
     "agreement_matrix": "agreement",
     "class_scores": "scores",
     "pa_kernel": "agreement",
     "pa_scorer": "scoring",
     "posterior_agreement": "agreement",
+    "within_one_standard_error": "search",
 }
 
 

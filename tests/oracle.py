@@ -2,7 +2,7 @@
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, logsumexp
+from scipy.special import log_softmax, logsumexp, softmax
 
 
 def log_posterior(scores, beta):
@@ -59,3 +59,19 @@ def maximum(a, b, prior="uniform", weight=None, n_points=1500, n_refined=6):
     # Of equal values the infinite beta, since finite ones only saturate there.
     top = max(v for v, _ in found)
     return max((b, v) for v, b in found if v >= top - 1e-13)[::-1]
+
+
+def pooled_kernel(a, b, model_a, model_b, beta):
+    """Mean kernel of pairs scored by several models, each with its own mean posterior."""
+    p, q = softmax(beta * a, axis=1), softmax(beta * b, axis=1)
+    models = np.union1d(model_a, model_b)
+    means = {m: np.concatenate([p[model_a == m], q[model_b == m]]).mean(0) for m in models}
+    prior = np.array([means[m] + means[n] for m, n in zip(model_a, model_b, strict=True)]) / 2
+    return np.log((p * q / prior).sum(1)).mean()
+
+
+def pooled_maximum(a, b, model_a, model_b):
+    """Largest value of `pooled_kernel` on a dense grid."""
+    grid = np.geomspace(1e-3, 1e3, 400)
+    with np.errstate(divide="ignore"):
+        return max(0.0, *(pooled_kernel(a, b, model_a, model_b, beta) for beta in grid))

@@ -347,24 +347,25 @@ def mean_terms(pairs: PairedScores, beta: Floats, problems: Ints, log_prior: Flo
     return sums.cpu().numpy()
 
 
-def log_marginal_prior(pairs: PairedScores, beta: Floats, problems: Ints) -> Floats:
-    """Log of the classes' mean posterior over both samples, (len(problems), n_classes)."""
+def log_masses(pairs: PairedScores, beta: Floats, problems: Ints) -> tuple[Floats, Floats]:
+    """Logs of both sides' summed weighted posteriors, each (len(problems), n_classes)."""
     betas = pairs.tensor(beta)
 
     def part(block: Block) -> torch.Tensor:
-        beta_rows = block.spread(betas)
-        log_p = [x - torch.logsumexp(x, 0) for x in _tempered(block, beta_rows)]
-        rows = torch.logaddexp(*log_p) - math.log(2) + block.weight.log()
+        sides = _tempered(block, block.spread(betas))
+        log_p = torch.cat([x - torch.logsumexp(x, 0) for x in sides])
+        rows = log_p + block.weight.log()
         # Log-sum-exp over the pairs of each problem, so that no mass underflows to 0.
         top = block.reduce(rows, "max").clamp_min(-1e300)
         centred = rows - block.spread_own(top)
         return top + block.reduce(centred.exp()).log()
 
-    shape = (pairs.n_classes, len(problems))
+    shape = (2 * pairs.n_classes, len(problems))
     log_sums = torch.full(shape, -torch.inf, dtype=torch.float64, device=pairs.device)
     for here, added in pairs.map_blocks(part, problems):
         log_sums[:, here] = torch.logaddexp(log_sums[:, here], added)
-    return log_sums.T.cpu().numpy()
+    mass_a, mass_b = log_sums.T.cpu().numpy().reshape(len(problems), 2, -1).swapaxes(0, 1)
+    return mass_a, mass_b
 
 
 def _overlap_terms(

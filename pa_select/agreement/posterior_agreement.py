@@ -11,8 +11,14 @@ import numpy as np
 
 from pa_select.agreement import kernel as _kernel
 from pa_select.agreement import validation as _validation
+from pa_select.agreement.inference import standard_error
 from pa_select.agreement.kernel import Floats
-from pa_select.agreement.marginal import marginal_kernel, maximize_marginal
+from pa_select.agreement.marginal import (
+    ModelRuns,
+    marginal_kernel,
+    marginal_terms,
+    maximize_marginal,
+)
 from pa_select.agreement.maximize import maximize
 from pa_select.agreement.pairs import Ints, PairedScores
 
@@ -233,17 +239,22 @@ def solve(
     totals: Floats,
     used: Ints,
     names: Sequence[Any] | None = None,
+    runs: ModelRuns | None = None,
 ) -> list[PosteriorAgreement]:
-    """Solve a batch of checked problems of total weights ``totals`` on ``used`` pairs."""
+    """Solve a batch of checked problems of total weights ``totals`` on ``used`` pairs.
+
+    ``runs`` tells the marginal prior which pairs were scored by which fitted models.
+    """
     marginal = isinstance(prior, str)
     every = np.arange(pairs.n_problems)
     fixed = None if marginal else prior
     log_weights, constant = _kernel.log_prior_weights(fixed, pairs.n_classes)  # type: ignore[arg-type]
     limits = _kernel.limits(pairs, log_weights)
     if marginal:
-        found = maximize_marginal(pairs, limits)
-        log_prior = _kernel.log_marginal_prior(pairs, found.beta, every)
+        runs = runs or ModelRuns.one_model_each(pairs)
+        found = maximize_marginal(pairs, runs, limits)
         score, constant = found.value, 0.0
+        terms = marginal_terms(runs, found.beta)
     else:
         found = maximize(
             lambda beta, unit, problems: _kernel.evaluate(
@@ -255,11 +266,12 @@ def solve(
         )
         log_prior = np.broadcast_to(-log_weights - constant, (len(every), pairs.n_classes))
         score = found.value + constant
-    terms = _kernel.pair_terms(pairs, found.beta, every, log_prior)
+        terms = _kernel.pair_terms(pairs, found.beta, every, log_prior)
     if fixed is None and not marginal:
         overlap = score - constant
     else:
-        overlap = _kernel.mean_terms(pairs, found.beta, every, np.zeros_like(log_prior))
+        zeros = np.zeros((len(every), pairs.n_classes))
+        overlap = _kernel.mean_terms(pairs, found.beta, every, zeros)
     upper = np.maximum(found.upper_bound + constant, score)
     gap = upper - score
     weight = pairs.weight.cpu().numpy()
@@ -273,7 +285,7 @@ def solve(
             n_pairs=int(used[p]),
             n_classes=pairs.n_classes,
             agreement_rate=float(limits.agreement_rate[p]),
-            standard_error=_standard_error(
+            standard_error=standard_error(
                 terms[p],
                 weight[pairs.start_weight[p] : pairs.start_weight[p] + pairs.counts[p]],
             ),
@@ -282,16 +294,6 @@ def solve(
         )
         for p in every
     ]
-
-
-def _standard_error(terms: Floats, weight: Floats) -> float:
-    """Standard error of the weighted mean of terms, for weights that sum to one."""
-    terms, weight = terms[weight > 0], weight[weight > 0]
-    n = len(terms)
-    if n < 2:
-        return math.nan
-    deviations = weight * (terms - weight @ terms)
-    return float(math.sqrt(n / (n - 1) * (deviations @ deviations)))
 
 
 def pa_kernel(
@@ -350,7 +352,7 @@ def pa_kernel(
     if not len(flat):
         values = flat
     elif isinstance(checked, str):
-        values = marginal_kernel(pairs, flat, same_problem)
+        values = marginal_kernel(ModelRuns.one_model_each(pairs), flat, same_problem)
     else:
         log_weights, constant = _kernel.log_prior_weights(checked, pairs.n_classes)
         log_prior = np.broadcast_to(-log_weights - constant, (len(flat), pairs.n_classes))

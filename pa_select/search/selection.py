@@ -1,31 +1,42 @@
-"""Selection rules on the results of a search."""
+"""Selection by agreement among the candidates that are also accurate."""
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from pa_select._warnings import warn_caller
+from pa_select.search.table import column, first_by, scores_and_errors
+
 Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+class Eligibility(NamedTuple):
+    """Which candidates a rule chooses from, and why, in words."""
+
+    eligible: Mask
+    reason: list[str]
 
 
 class GuardedSelection(BaseEstimator):
     """Choose the best agreement among the candidates that are also accurate.
 
-    A ``refit`` rule for scikit-learn's multi-metric searches. A candidate is eligible if
-    its mean score is within `n_se` standard errors of the best one and above the majority
-    rate by `floor_se` standard errors. The eligible candidate of the best mean agreement
-    is chosen; ties go to the score, then to the log-loss where it was recorded, then to
-    the steadier score over the splits, never to the order of the grid.
+    The ``selection`` of `PASearchCV`, and a ``refit`` rule for scikit-learn's own
+    multi-metric searches. A candidate is eligible if its mean score is within `n_se`
+    standard errors of the best one and above chance by `floor_se` standard errors. The
+    eligible candidate of the best agreement is chosen; ties go to the score, then to the
+    log-loss where it was recorded, then to the steadier score over the splits, never to
+    the order of the grid.
 
     Parameters
     ----------
-    agreement : str
-        Name of the agreement among the search's metrics.
-    score : str
+    agreement : str, default="agreement"
+        Name of the agreement: one of the search's metrics, or a column of its results.
+    score : str, default="score"
         Name of the score that guards it; higher is better.
     n_se : float, default=1
         How many standard errors, over the splits, an eligible candidate's score may lie
@@ -33,23 +44,25 @@ class GuardedSelection(BaseEstimator):
         keeps more of the gain.
     floor_se : float, default=2
         How many of its own standard errors an eligible candidate's score must lie above
-        the majority rate.
+        the floor.
     tie_tol : float, default=1e-6
         Agreements closer than this, in nats, are tied.
-    floor : str or float, default="majority_rate"
-        The majority rate: the name of a recorded metric (`pa_select.scoring.majority_rate`
-        is one) or a number; for a score that is an accuracy. The default sets no floor
-        where "majority_rate" was not recorded.
+    floor : "auto", str, float or None, default="auto"
+        The score of having learnt nothing: the name of a recorded metric, a number, or
+        None for no floor. "auto": what `PASearchCV` measured (the score of predicting
+        the class frequencies), else a recorded metric "majority_rate"
+        (`pa_select.scoring.majority_rate`), else none.
 
     Notes
     -----
     The standard error is the standard deviation over the splits divided by the root of
-    their number; folds share training data, so it is a rule of thumb. A candidate that
-    failed in a split is not eligible. If none is, a warning says so and the score decides.
+    their number, or of the number of splits with rows of their own where the search
+    tests rows several times. Folds share training data, so it is a rule of thumb. A
+    candidate that failed in a split is not eligible. If none is, a warning says so and
+    the score decides.
 
-    With any such rule a search of scikit-learn has no ``best_score_``, and its ``score``
-    method does not know which metric to use: look into ``cv_results_`` at
-    ``best_index_``, and give ``scoring`` to a cross-validation of the search.
+    As a ``refit`` rule of scikit-learn's searches it leaves them without ``best_score_``:
+    look into ``cv_results_`` at ``best_index_``.
 
     References
     ----------
@@ -78,13 +91,13 @@ class GuardedSelection(BaseEstimator):
 
     def __init__(
         self,
-        agreement: str,
-        score: str,
+        agreement: str = "agreement",
+        score: str = "score",
         n_se: float = 1,
         floor_se: float = 2,
         tie_tol: float = 1e-6,
         *,
-        floor: Any = "majority_rate",
+        floor: Any = "auto",
     ) -> None:
         self.agreement = agreement
         self.score = score
@@ -112,31 +125,66 @@ class GuardedSelection(BaseEstimator):
             If a metric was not recorded, a parameter is out of range, or every candidate
             failed.
         """
-        self._check()
-        agreement = _mean(cv_results, self.agreement, "agreement")
-        score = _mean(cv_results, self.score, "score")
-        finite = np.isfinite(score)
-        if not finite.any():
-            raise ValueError(f"cv_results: expected a finite {self.score!r}, got none.")
-        error = _standard_error(cv_results, self.score)
-        eligible = self._eligible(cv_results, score, error) & np.isfinite(agreement)
-        log_loss = np.asarray(
-            cv_results.get("mean_test_neg_log_loss", np.zeros_like(score)), dtype=np.float64
-        )
-        keys = [score, log_loss, -error]
+        eligible = self.explain(cv_results).eligible
+        agreement = column(cv_results, self.agreement, "agreement")
+        score, error = scores_and_errors(cv_results, self.score)
+        keys = [score, _or_zeros(cv_results.get("mean_test_neg_log_loss"), score), -error]
         if eligible.any():
             best = agreement[eligible].max()
             candidates = np.flatnonzero(eligible & (agreement >= best - self.tie_tol))
         else:
-            warnings.warn(
+            warn_caller(
                 f"No candidate is within {self.n_se:g} standard errors of the best "
-                f"{self.score!r} and {self.floor_se:g} above the majority rate, with a finite "
-                f"{self.agreement!r}: the {self.score!r} alone decides.",
-                UserWarning,
-                stacklevel=2,
+                f"{self.score!r} and {self.floor_se:g} above chance, with a finite "
+                f"{self.agreement!r}: the {self.score!r} alone decides."
             )
-            candidates = np.flatnonzero(finite)
-        return _first_by(candidates, keys, cv_results)
+            candidates = np.flatnonzero(np.isfinite(score))
+        return first_by(candidates, keys, cv_results)
+
+    def explain(self, cv_results: dict[str, Any]) -> Eligibility:
+        """Tell which candidates are eligible, and why.
+
+        Parameters
+        ----------
+        cv_results : dict
+            As for ``__call__``.
+
+        Returns
+        -------
+        Eligibility
+            A mask and a reason in words for each candidate.
+
+        Raises
+        ------
+        ValueError
+            As ``__call__``.
+        """
+        self._check()
+        agreement = column(cv_results, self.agreement, "agreement")
+        score, error = scores_and_errors(cv_results, self.score)
+        if not np.isfinite(score).any():
+            raise ValueError(f"cv_results: expected a finite {self.score!r}, got none.")
+        top = int(np.nanargmax(np.where(np.isfinite(score), score, np.nan)))
+        lowest = score[top] - self.n_se * error[top]
+        floor = self._floor(cv_results, len(score))
+        reasons = []
+        for i, value in enumerate(score):
+            within = f"{self.n_se:g} standard errors of the best, {score[top]:.4g}"
+            if not np.isfinite(value):
+                reasons.append(f"not eligible: no {self.score}")
+            elif not np.isfinite(agreement[i]):
+                reasons.append(f"not eligible: no {self.agreement}")
+            elif value < lowest:
+                reasons.append(f"not eligible: {self.score} {value:.4g} is not within {within}")
+            elif value < floor[i] + self.floor_se * error[i]:
+                reasons.append(
+                    f"not eligible: {self.score} {value:.4g} is not {self.floor_se:g} standard "
+                    f"errors above chance, {floor[i]:.4g}"
+                )
+            else:
+                reasons.append(f"eligible: {self.score} {value:.4g} is within {within}")
+        eligible = np.array([not reason.startswith("not") for reason in reasons])
+        return Eligibility(eligible, reasons)
 
     def _check(self) -> None:
         if self.agreement == self.score:
@@ -146,53 +194,17 @@ class GuardedSelection(BaseEstimator):
             if not isinstance(value, (int, float, np.number)) or not value >= 0:
                 raise ValueError(f"{name}: expected a number >= 0, got {value!r}.")
 
-    def _eligible(
-        self, cv_results: dict[str, Any], score: Floats, error: Floats
-    ) -> NDArray[np.bool_]:
-        best = int(np.nanargmax(np.where(np.isfinite(score), score, -np.inf)))
-        eligible: NDArray[np.bool_] = score >= score[best] - self.n_se * error[best]
+    def _floor(self, cv_results: dict[str, Any], n: int) -> Floats:
         floor = self.floor
-        if floor == "majority_rate" and "mean_test_majority_rate" not in cv_results:
-            floor = None
+        if isinstance(floor, str) and floor == "auto":
+            recorded = (f"chance_test_{self.score}", "mean_test_majority_rate")
+            floor = next((cv_results[name] for name in recorded if name in cv_results), None)
         elif isinstance(floor, str):
-            floor = _mean(cv_results, floor, "floor")
-        if floor is not None:
-            eligible &= score >= np.asarray(floor, dtype=np.float64) + self.floor_se * error
-        return eligible
+            floor = column(cv_results, floor, "floor")
+        floor = -np.inf if floor is None else floor
+        return np.broadcast_to(np.nan_to_num(np.asarray(floor, dtype=float), nan=-np.inf), n)
 
 
-def _mean(cv_results: dict[str, Any], metric: str, argument: str) -> Floats:
-    column = f"mean_test_{metric}"
-    if column not in cv_results:
-        known = [key[10:] for key in cv_results if key.startswith("mean_test_")]
-        raise ValueError(f"{argument}: expected one of the metrics {known}, got {metric!r}.")
-    return np.asarray(cv_results[column], dtype=np.float64)
-
-
-def _standard_error(cv_results: dict[str, Any], metric: str) -> Floats:
-    """Standard error of the mean over the splits; 0 where there is only one."""
-    splits = [
-        np.asarray(values, dtype=np.float64)
-        for key, values in cv_results.items()
-        if key.startswith("split")
-        and key.endswith(f"_test_{metric}")
-        and key[5 : -len(f"_test_{metric}")].isdigit()
-    ]
-    if len(splits) < 2:
-        return np.zeros(len(_mean(cv_results, metric, "score")))
-    error: Floats = np.std(splits, axis=0, ddof=1) / np.sqrt(len(splits))
-    return np.nan_to_num(error)
-
-
-def _first_by(candidates: NDArray[np.intp], keys: list[Floats], cv_results: Any) -> int:
-    """The candidate with the highest keys, the first key first."""
-    # What is still tied then is told apart by what it is, not by where it stands.
-    names = [repr(sorted(p.items(), key=str)) for p in cv_results.get("params", [])]
-    ranked = sorted(
-        candidates.tolist(),
-        key=lambda i: (
-            *(-np.nan_to_num(k[i], nan=-np.inf) for k in keys),
-            names[i] if names else "",
-        ),
-    )
-    return int(ranked[0])
+def _or_zeros(values: Any, like: Floats) -> Floats:
+    """A recorded column, or zeros."""
+    return np.zeros_like(like) if values is None else np.asarray(values, dtype=np.float64)

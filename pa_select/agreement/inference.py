@@ -1,0 +1,57 @@
+"""Standard errors of mean agreements."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def standard_error(
+    terms: Floats, weight: Floats, objects: tuple[Ints, Ints] | None = None
+) -> float:
+    """Standard error of the weighted mean of the terms of pairs.
+
+    Parameters
+    ----------
+    terms : ndarray of shape (n,)
+        One value for each pair.
+    weight : ndarray of shape (n,)
+        Non-negative weights that sum to one.
+    objects : tuple of two ndarrays of shape (n,), default=None
+        Non-negative integers that name the two objects of each pair, equal where both
+        are the same one. Pairs that share an object are then not taken as independent
+        (dyadic cluster-robust variance). None: every pair has objects of its own.
+
+    Returns
+    -------
+    float
+        nan where fewer than two pairs, or objects, have weight.
+    """
+    used = weight > 0
+    terms, weight = terms[used], weight[used]
+    n = len(terms)
+    if n < 2:
+        return math.nan
+    deviations = weight * (terms - weight @ terms)
+    if objects is None:
+        return float(math.sqrt(n / (n - 1) * (deviations @ deviations)))
+    a, b = objects[0][used], objects[1][used]
+    differ = a != b
+    # The covariance of all pairs that share an object: a pair of two objects is counted
+    # with itself at both.
+    sums = np.bincount(a, deviations)
+    sums.resize(max(len(sums), int(b.max()) + 1))
+    np.add.at(sums, b[differ], deviations[differ])
+    of_pairs = deviations[differ] @ deviations[differ]
+    n_objects = len(np.union1d(a, b))
+    if n_objects < 2:
+        return math.nan
+    variance = sums @ sums - of_pairs
+    # Small samples can give less than independent pairs would, even less than nothing.
+    variance = max(variance, of_pairs)
+    return float(math.sqrt(n_objects / (n_objects - 1) * variance))

@@ -1,0 +1,34 @@
+"""Scores of models that know different classes, brought to the same columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def align_classes(
+    scores: NDArray[Any], classes: NDArray[Any], all_classes: NDArray[Any]
+) -> NDArray[Any]:
+    """Give scores a column for each of ``all_classes``.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, n_classes)
+    classes : ndarray of shape (n_classes,)
+        Classes of the columns, all of them among `all_classes`.
+    all_classes : ndarray of shape (n_all,)
+        Sorted.
+
+    Returns
+    -------
+    ndarray of shape (n, n_all)
+        A class that the model does not know is as unlikely as the row's least likely
+        class: finite whatever the scale of the scores, and scaled with it.
+    """
+    if len(classes) == len(all_classes) and (classes == all_classes).all():
+        return scores
+    aligned = np.repeat(scores.min(axis=1, keepdims=True), len(all_classes), axis=1)
+    aligned[:, np.searchsorted(all_classes, classes)] = scores
+    return aligned

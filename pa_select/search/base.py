@@ -1,0 +1,466 @@
+"""What all searches by agreement share: fit, table, choice, comparison."""
+
+from __future__ import annotations
+
+import numbers
+import os
+import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.utils import check_random_state, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from pa_select._sklearn_private import (
+    BaseSearchCV,
+    Callbacks,
+    HasMethods,
+    Interval,
+    StrOptions,
+    _check_method_params,
+    _fit_context,
+    _insert_error_scores,
+    _MultimetricScorer,
+    _num_samples,
+    _warn_or_raise_about_fit_failures,
+)
+from pa_select._warnings import warn_caller
+from pa_select.scoring.columns import check_column
+from pa_select.search import pairings, results
+from pa_select.search.plan import Plan, make_plan
+from pa_select.search.rules import make_rule
+from pa_select.search.run import chance_scores, evaluate
+from pa_select.search.table import scores_and_errors
+from pa_select.search.worker import Data, Outcome
+
+Floats = NDArray[np.float64]
+SELECTIONS = ("guarded", "agreement", "score", "rank_sum")
+
+
+class AgreementDifference(NamedTuple):
+    """How much more one candidate's pairs agree than another's, in nats per pair."""
+
+    difference: float
+    standard_error: float
+
+
+class PASearch(BaseSearchCV):
+    """A search over the candidates that a subclass names."""
+
+    _parameter_constraints: dict[str, Any] = {
+        key: value
+        for key, value in BaseSearchCV._parameter_constraints.items()
+        if key != "return_train_score"
+    } | {
+        "pairing": [StrOptions(set(pairings.NAMES)), HasMethods(["pairs"])],
+        "selection": [StrOptions(set(SELECTIONS)), callable],
+        "prior": [StrOptions({"marginal", "uniform"}), "array-like"],
+        "random_state": ["random_state"],
+        "device": "no_validation",
+        "tol": [Interval(numbers.Real, 0, None, closed="neither")],
+        "memory": [str, os.PathLike, HasMethods(["cache"]), None],
+        "return_fold_scores": ["boolean"],
+        "dtype": "no_validation",
+    }
+    # BaseSearchCV's table asks for it; class scores of training rows are not compared.
+    return_train_score = False
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        pairing: Any,
+        scoring: Any,
+        cv: Any,
+        selection: Any,
+        refit: Any,
+        prior: Any,
+        n_jobs: Any,
+        pre_dispatch: Any,
+        verbose: int,
+        error_score: Any,
+        random_state: Any,
+        device: Any,
+        tol: float,
+        memory: Any,
+        return_fold_scores: bool,
+        dtype: Any,
+    ) -> None:
+        self.estimator = estimator
+        self.pairing = pairing
+        self.scoring = scoring
+        self.cv = cv
+        self.selection = selection
+        self.refit = refit
+        self.prior = prior
+        self.n_jobs = n_jobs
+        self.pre_dispatch = pre_dispatch
+        self.verbose = verbose
+        self.error_score = error_score
+        self.random_state = random_state
+        self.device = device
+        self.tol = tol
+        self.memory = memory
+        self.return_fold_scores = return_fold_scores
+        self.dtype = dtype
+
+    def _candidates(self) -> Iterable[dict[str, Any]]:
+        raise NotImplementedError
+
+    @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        environments: Any = None,
+        views: Any = None,
+        target: Any = None,
+        groups: Any = None,
+        **params: Any,
+    ) -> Any:
+        """Fit all candidates to all splits, compare their scores, and refit the best.
+
+        Parameters
+        ----------
+        X : array-like of n rows
+            Whatever the estimator takes.
+        y : array-like of shape (n,)
+            Labels.
+        environments : array-like of shape (n,), default=None
+            The environment of each row, at least two: chooses pairing="environments".
+        views : array-like of n rows, callable, transformer or list of these, default=None
+            The rows of X as other environments would show them: chooses pairing="views".
+            A DataFrame is aligned with a DataFrame X by its index, an array row by row; a
+            callable or a transformer is applied to X once, before any fit.
+        target : array-like of m rows, default=None
+            Unlabelled rows from where the model will be used: chooses pairing="target".
+        groups : array-like of shape (n,), default=None
+            Groups that no split may divide. Without a splitter of your own in `cv`, folds
+            are then `StratifiedGroupKFold`.
+        **params : dict
+            Passed on to the estimator's ``fit``, the scorer and the splitter as in
+            GridSearchCV. ``sample_weight``, where given, also weights the pairs: the
+            weight of a pair is the geometric mean of its rows'.
+
+        Returns
+        -------
+        self : object
+            The fitted search.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Before any fit, if a parameter or the data do not fit; the message names it.
+            After it, if every candidate failed in some split.
+        KeyboardInterrupt
+            If interrupted; ``cv_results_`` then holds the finished candidates.
+        """
+        scorers, _ = self._get_scorers()
+        X, y = self._check_data(X, y)
+        # Without a splitter of the user's the groups are for the default one.
+        own_folds = self.cv is None or isinstance(self.cv, numbers.Integral)
+        if groups is not None and not own_folds:
+            params["groups"] = groups
+        elif groups is not None:
+            groups = check_column(groups, _num_samples(X), "groups")
+        params = _check_method_params(X, params=params)
+        routed = self._get_routed_params_for_fit(params)
+        sample_weight = params.get("sample_weight")
+        rng = check_random_state(0 if self.random_state is None else self.random_state)
+        plan = make_plan(
+            X,
+            y,
+            pairing=self.pairing,
+            cv=self.cv,
+            environments=environments,
+            views=views,
+            target=target,
+            groups=groups,
+            sample_weight=sample_weight,
+            seed=int(rng.randint(2**31 - 2)),
+            split_params=routed.splitter.split,
+        )
+        # The mathematics needs torch; a worker that fits and scores does not.
+        from pa_select.agreement import validation
+
+        validation.check_tol(self.tol)
+        validation.check_prior(self.prior, len(np.unique(y)))
+        validation.resolve_device(self.device)
+        candidates = list(self._candidates())
+        if not candidates:
+            name = "param_grid" if hasattr(self, "param_grid") else "n_iter"
+            raise ValueError(f"{name}: expected at least one candidate, got none.")
+        data = Data(
+            plan.sources,
+            y,
+            scorers,
+            routed.estimator.fit,
+            routed.scorer.score,
+            self.error_score,
+            self.dtype,
+        )
+        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        task = Callbacks.of_fit(self, 1 + (self.refit is not False), metadata)
+        task.begin(X, y)
+        base_estimator = clone(self.estimator)
+        outcomes: list[list[Outcome]] = []
+        evaluated = evaluate(
+            candidates,
+            base_estimator,
+            plan.splits,
+            data,
+            task,
+            memory=self.memory,
+            n_jobs=self.n_jobs,
+            pre_dispatch=self.pre_dispatch,
+            verbose=self.verbose,
+        )
+        try:
+            for finished in evaluated:
+                outcomes.append(finished)
+        except KeyboardInterrupt:
+            if outcomes:
+                self._conclude(candidates[: len(outcomes)], outcomes, plan, data)
+                self._warn_of_interruption(len(outcomes), len(candidates))
+            raise
+        self._conclude(candidates, outcomes, plan, data)
+        if self.refit:
+            self._refit(base_estimator, X, y, routed.estimator.fit, task)
+        task.end(X, y)
+        return self
+
+    def _check_data(self, X: Any, y: Any) -> tuple[Any, Any]:
+        name = type(self.estimator).__name__
+        if not is_classifier(self.estimator):
+            raise ValueError(f"estimator: expected a classifier, got {name}, which is none.")
+        if y is None:
+            raise ValueError(
+                f"y: {type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        X, y = indexable(X, y)
+        check_classification_targets(y)
+        return X, y
+
+    def _conclude(
+        self,
+        candidates: list[dict[str, Any]],
+        outcomes: list[list[Outcome]],
+        plan: Plan,
+        data: Data,
+    ) -> None:
+        """Make the table of the candidates, and choose one."""
+        self.n_splits_ = len(plan.splits)
+        self.pairing_ = plan.pairing
+        self._report_failures(outcomes)
+        self.multimetric_ = isinstance(outcomes[0][0].test_scores, dict)
+        if self.multimetric_ and callable(self.scoring):
+            self._check_refit_for_multimetric(outcomes[0][0].test_scores)
+        table = self._format_results(
+            candidates,
+            self.n_splits_,
+            [
+                {"fit_time": o.fit_time, "score_time": o.score_time, "test_scores": o.test_scores}
+                for candidate in outcomes
+                for o in candidate
+            ],
+        )
+        chance = chance_scores(plan.splits, data)
+        columns, metrics = results.split_table(outcomes, chance, plan)
+        table |= columns
+        labels = np.unique(np.asarray(data.y))
+        columns, found, stacks = results.agreement_table(
+            outcomes, plan, labels, prior=self.prior, tol=self.tol, device=self.device
+        )
+        table |= columns
+        self.agreement_terms_ = found.terms
+        self._pairs = plan.pairs
+        if self.return_fold_scores:
+            self.fold_scores_ = [[o.matrices for o in candidate] for candidate in outcomes]
+            self.fold_rows_ = plan.layout.wanted
+        if self.pairing_ == "target":
+            self._record_balances(table, stacks, plan, np.asarray(data.y))
+        failures = [results.failure(candidate) for candidate in outcomes]
+        table["n_failed_splits"] = np.array([n for n, _ in failures])
+        # Kept as soon as it is there: a rule may fail.
+        self.cv_results_ = table
+        metric = "score"
+        if self.multimetric_:
+            metric = self.refit if isinstance(self.refit, str) else metrics[0]
+        self._check_some_succeeded(table, metric, failures[0][1], data)
+        self._select(table, metric, [message for _, message in failures])
+        scorer = data.scorer
+        self.scorer_ = scorer._scorers if isinstance(scorer, _MultimetricScorer) else scorer
+
+    def _check_some_succeeded(
+        self, table: dict[str, Any], metric: str, failure: str | None, data: Data
+    ) -> None:
+        score, _ = scores_and_errors(table, metric)
+        if np.isfinite(score).any():
+            return
+        params = clone(table["params"][0], safe=False)
+        # What is wrong with the data for all is best said by the estimator itself.
+        clone(self.estimator).set_params(**params).fit(data.sources[0], data.y, **data.fit_params)
+        raise ValueError(
+            f"No candidate has a finite {metric!r} in all splits. The first: "
+            f"{failure or 'its scoring failed'}."
+        )
+
+    def _report_failures(self, outcomes: list[list[Outcome]]) -> None:
+        flat = [
+            {"fit_error": o.fit_error, "test_scores": o.test_scores}
+            for candidate in outcomes
+            for o in candidate
+        ]
+        _warn_or_raise_about_fit_failures(flat, self.error_score)
+        if callable(self.scoring):
+            # Only now it is known whether the scorer returns several scores.
+            _insert_error_scores(flat, self.error_score)
+            scores = iter(flat)
+            for candidate in outcomes:
+                for outcome in candidate:
+                    outcome.test_scores = next(scores)["test_scores"]
+
+    def _record_balances(self, table: dict[str, Any], stacks: Any, plan: Plan, y: Any) -> None:
+        n, k = len(table["params"]), len(stacks.classes)
+        complete = np.isfinite(table["agreement"])
+        on_source, on_target = results.class_balances(stacks, plan.layout, y, 1)
+        self.source_class_balance_, self.target_class_balance_ = np.full((2, n, k), np.nan)
+        self.source_class_balance_[complete] = on_source
+        self.target_class_balance_[complete] = on_target
+        shift = np.abs(self.target_class_balance_ - self.source_class_balance_).sum(1) / 2
+        table["class_balance_shift"] = shift
+
+    def _select(self, table: dict[str, Any], metric: str, failures: list[str | None]) -> None:
+        selection = self.refit if callable(self.refit) else self.selection
+        rule = make_rule(selection, metric, self.pairing_)
+        self._explain(rule, table, failures)
+        if self.refit is False and self.multimetric_:
+            return
+        best: Any = rule(table)
+        n = len(table["params"])
+        if not isinstance(best, (int, np.integer)):
+            raise TypeError(f"selection: expected the index of a candidate, got {best!r}.")
+        if not 0 <= best < n:
+            raise IndexError(f"selection: expected a candidate from 0 to {n - 1}, got {best}.")
+        self.best_index_ = int(best)
+        self.best_params_ = table["params"][self.best_index_]
+        self.best_score_ = table[f"mean_test_{metric}"][self.best_index_]
+        self._warn_of_label_shift(table)
+
+    def _explain(self, rule: Any, table: dict[str, Any], failures: list[str | None]) -> None:
+        if hasattr(rule, "explain"):
+            eligible, reasons = rule.explain(table)
+        else:
+            eligible = np.array([failure is None for failure in failures])
+            reasons = ["eligible"] * len(failures)
+        table["eligible"] = np.asarray(eligible)
+        table["reason"] = np.array(
+            [
+                reason if failure is None else f"not eligible: {failure}"
+                for reason, failure in zip(reasons, failures, strict=True)
+            ],
+            dtype=object,
+        )
+
+    def _warn_of_label_shift(self, table: dict[str, Any]) -> None:
+        shift = table.get("class_balance_shift")
+        if shift is not None and shift[self.best_index_] > results.LARGE_SHIFT:
+            warn_caller(
+                f"The chosen candidate predicts other classes on the target than on X: "
+                f"{shift[self.best_index_]:.0%} of its predictions would have to change. The "
+                "classes' shares are likely to differ there, or the candidate to fail; "
+                "neither its score nor its agreement tell which."
+            )
+
+    def _warn_of_interruption(self, n_finished: int, n: int) -> None:
+        resume = "" if self.memory is None else " Fitted again, it goes on from there."
+        warn_caller(
+            f"Interrupted: cv_results_ holds the {n_finished} candidates that were finished, of "
+            f"{n}. No estimator was refitted.{resume}"
+        )
+
+    def _refit(
+        self, base_estimator: Any, X: Any, y: Any, fit_params: dict[str, Any], task: Callbacks
+    ) -> None:
+        # Parameters may be estimators, which the candidates share.
+        self.best_estimator_ = clone(base_estimator).set_params(
+            **clone(self.best_params_, safe=False)
+        )
+        part = task.subtask("refit-with-best-params")
+        with part.passed_on_to(self.best_estimator_):
+            part.begin(X, y)
+            start = time.time()
+            self.best_estimator_.fit(X, y, **fit_params)
+            self.refit_time_ = time.time() - start
+        if hasattr(self.best_estimator_, "feature_names_in_"):
+            self.feature_names_in_ = self.best_estimator_.feature_names_in_
+        part.end(X, y)
+
+    def compare(self, i: int, j: int) -> AgreementDifference:
+        """Compare the agreement of two candidates on the same pairs.
+
+        Parameters
+        ----------
+        i, j : int
+            Candidates, as in ``cv_results_["params"]``.
+
+        Returns
+        -------
+        AgreementDifference
+            ``difference``, the agreement of i less that of j in nats per pair, and its
+            ``standard_error``, which allows for pairs that share a row; nan where a
+            candidate has no agreement.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the search is not fitted.
+        IndexError
+            If there is no such candidate.
+        """
+        from pa_select.agreement.inference import standard_error
+
+        check_is_fitted(self, "cv_results_")
+        n = len(self.agreement_terms_)
+        for name, value in (("i", i), ("j", j)):
+            if not isinstance(value, numbers.Integral) or not 0 <= value < n:
+                raise IndexError(f"{name}: expected a candidate from 0 to {n - 1}, got {value!r}.")
+        terms = self.agreement_terms_[i] - self.agreement_terms_[j]
+        weight = self._pairs.weight / self._pairs.weight.sum()
+        objects = (self._pairs.object_a, self._pairs.object_b)
+        used = weight > 0
+        difference = float(weight[used] @ terms[used])
+        return AgreementDifference(difference, standard_error(terms, weight, objects))
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Get metadata routing of this search.
+
+        Returns
+        -------
+        sklearn.utils.metadata_routing.MetadataRouter
+        """
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(
+            estimator=self.estimator,
+            method_mapping=MethodMapping().add(caller="fit", callee="fit"),
+        )
+        scorer, _ = self._get_scorers()
+        router.add(
+            scorer=scorer,
+            method_mapping=MethodMapping()
+            .add(caller="score", callee="score")
+            .add(caller="fit", callee="score"),
+        )
+        splitters = self.cv if pairings.is_sequence_of_splitters(self.cv) else [self.cv]
+        for i, splitter in enumerate(splitters):
+            router.add(
+                **{f"splitter{i or ''}": splitter},
+                method_mapping=MethodMapping().add(caller="fit", callee="split"),
+            )
+        return router

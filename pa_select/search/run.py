@@ -1,0 +1,114 @@
+"""Evaluation of candidates on splits, in parallel, with progress and a memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.utils.parallel import Parallel, delayed
+
+from pa_select._sklearn_private import Callbacks, _num_samples
+from pa_select.search.checkpoint import Checkpoint, run
+from pa_select.search.worker import Data, Outcome, Split, fit_and_score_split
+
+
+def evaluate(
+    candidates: Sequence[dict[str, Any]],
+    estimator: Any,
+    splits: Sequence[Split],
+    data: Data,
+    task: Callbacks,
+    *,
+    memory: Any,
+    n_jobs: Any,
+    pre_dispatch: Any,
+    verbose: int,
+) -> Iterator[list[Outcome]]:
+    """Yield each candidate's outcomes, one for each split, as soon as they are there.
+
+    Raises
+    ------
+    ValueError
+        Before any fit, if a candidate's parameters are none of the estimator's.
+    """
+    _check_parameters(candidates, estimator)
+    checkpoint = Checkpoint(memory, data)
+    n_fits = len(candidates) * len(splits)
+    if verbose > 0:
+        print(
+            f"Fitting {len(splits)} folds for each of {len(candidates)} candidates, totalling "
+            f"{n_fits} fits"
+        )
+    part = task.subtask("search", max_subtasks=n_fits, sequential_subtasks=False)
+    part.begin()
+    # Made before any is sent off: a context must not change while it is pickled.
+    parts = [part.subtask("candidate-split-evaluation", task_id=i) for i in range(n_fits)]
+
+    def jobs() -> Iterator[Any]:
+        for c, parameters in enumerate(candidates):
+            prepared = _with_parameters(estimator, parameters) if memory is not None else None
+            for s, split in enumerate(splits):
+                arguments = {
+                    "estimator": clone(estimator),
+                    "parameters": parameters,
+                    "split": split,
+                    "data": data,
+                    "verbose": verbose,
+                    "split_progress": (s, len(splits)),
+                    "candidate_progress": (c, len(candidates)),
+                    "callback": parts[c * len(splits) + s].of_worker(),
+                }
+                yield delayed(run)(checkpoint.work, checkpoint.key(prepared, split), arguments)
+
+    finished: list[Outcome] = []
+    for outcome in _parallel(n_jobs, pre_dispatch)(jobs()):
+        finished.append(outcome)
+        if len(finished) == len(splits):
+            yield finished
+            finished = []
+    part.end()
+
+
+def _parallel(n_jobs: Any, pre_dispatch: Any) -> Any:
+    options = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
+    try:
+        # What is finished is there to keep when the rest is interrupted.
+        return Parallel(**options, return_as="generator")
+    except ValueError:
+        return Parallel(**options)  # some backends only return all at once
+
+
+def _with_parameters(estimator: Any, parameters: dict[str, Any]) -> Any:
+    # Parameters may be estimators, which the candidates share.
+    return clone(estimator).set_params(**clone(parameters, safe=False))
+
+
+def _check_parameters(candidates: Sequence[dict[str, Any]], estimator: Any) -> None:
+    """One candidate of each set of names: a misspelt one should not cost an hour."""
+    by_names = {frozenset(parameters): parameters for parameters in candidates}
+    for parameters in by_names.values():
+        _with_parameters(estimator, parameters)
+
+
+def chance_scores(splits: Sequence[Split], data: Data) -> list[Any]:
+    """Each split's test scores of predicting the classes' frequencies."""
+    weight = data.fit_params.get("sample_weight")
+    blind = Data(
+        # It looks at no feature, so that none need be copied.
+        sources=[np.zeros((_num_samples(data.sources[0]), 1))],
+        y=data.y,
+        scorer=data.scorer,
+        fit_params={} if weight is None else {"sample_weight": weight},
+        score_params=data.score_params,
+        error_score=np.nan,
+        dtype=None,
+    )
+    return [
+        fit_and_score_split(
+            DummyClassifier(strategy="prior"), None, Split(split.train, split.test, {}, []), blind
+        ).test_scores
+        for split in splits
+    ]
