@@ -102,7 +102,7 @@ class PASearchCV(PASearch):
         - ``eligible``, ``reason``: whether it could be chosen, and why, in words;
         - ``n_failed_splits``;
         - ``se_test_<metric>``, ``chance_test_<metric>``: standard error of the mean score,
-          and the score of predicting the classes' frequencies;
+          and the best score of predictions that look at no feature;
         - with views: ``mean_test_<metric>_views``, the score on the views' rows (the
           control that uses the labels);
         - with environments: ``mean_test_<metric>_environment_<name>`` for each,
@@ -162,7 +162,7 @@ class PASearchCV(PASearch):
     >>> search.cv_results_["agreement"].round(2)
     array([0.01, 1.09, 1.05, 1.04])
     >>> search.cv_results_["reason"][0]
-    'not eligible: score 0.6967 is not within 1 standard errors of the best, 0.9833'
+    'not eligible: score 0.399 is not within 1 standard errors of the best, 0.983'
     """
 
     _parameter_constraints: dict[str, Any] = {

@@ -162,11 +162,11 @@ def environment_columns(
 
 
 def split_table(
-    outcomes: Sequence[Sequence[Outcome]], chance: Sequence[Any], plan: Plan
+    outcomes: Sequence[Sequence[Outcome]], chance: Sequence[Sequence[Any]], plan: Plan
 ) -> tuple[dict[str, Any], list[str]]:
     """Columns of standard errors, chance, views and environments, and the metrics' names."""
     scores = _by_metric([[o.test_scores for o in candidate] for candidate in outcomes])
-    by_chance = _by_metric([chance])
+    by_chance = _by_metric(chance)
     columns: dict[str, Any] = {}
     for name, splits in scores.items():
         columns[f"se_test_{name}"] = standard_error(splits, plan.n_disjoint)
@@ -213,9 +213,10 @@ def _by_metric(scores: Sequence[Sequence[Any]]) -> dict[str, Floats]:
 
 
 def _chance(by_chance: dict[str, Floats], name: str, n: int) -> Floats:
-    splits = by_chance.get(name)
-    # A scorer that cannot score a constant prediction sets no floor.
-    return np.full(n, np.nan if splits is None else splits.mean())
+    """The best of the constant predictions; nan if the scorer can score none of them."""
+    means = by_chance[name].mean(1) if name in by_chance else np.array([np.nan])
+    known = means[np.isfinite(means)]
+    return np.full(n, known.max() if len(known) else np.nan)
 
 
 def agreement_table(

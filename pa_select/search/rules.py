@@ -65,7 +65,7 @@ class BestAgreement(_Rule):
         if chance is not None and not score[best] > chance[best] + 2 * error[best]:
             warn_caller(
                 f"The candidate of the best agreement is near-constant: its {self.score} "
-                f"{score[best]:.4g} is that of predicting the class frequencies, "
+                f"{score[best]:.4g} is no better than without any feature, "
                 f"{chance[best]:.4g}. Agreement measures stability, not truth: use "
                 "selection='guarded'."
             )

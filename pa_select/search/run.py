@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -93,8 +94,16 @@ def _check_parameters(candidates: Sequence[dict[str, Any]], estimator: Any) -> N
         _with_parameters(estimator, parameters)
 
 
-def chance_scores(splits: Sequence[Split], data: Data) -> list[Any]:
-    """Each split's test scores of predicting the classes' frequencies."""
+# Constant predictions of the most frequent classes that are scored beside the frequencies.
+_CONSTANTS = 3
+
+
+def chance_scores(splits: Sequence[Split], data: Data) -> list[list[Any]]:
+    """Each split's test scores of classifiers that look at no feature.
+
+    One list for predicting the classes' frequencies, and one for each of the most
+    frequent classes: what a search must do better than, by any metric.
+    """
     weight = data.fit_params.get("sample_weight")
     blind = Data(
         # It looks at no feature, so that none need be copied.
@@ -106,9 +115,21 @@ def chance_scores(splits: Sequence[Split], data: Data) -> list[Any]:
         error_score=np.nan,
         dtype=None,
     )
-    return [
-        fit_and_score_split(
-            DummyClassifier(strategy="prior"), None, Split(split.train, split.test, {}, []), blind
-        ).test_scores
-        for split in splits
+    labels, counts = np.unique(np.asarray(data.y), return_counts=True)
+    frequent = labels[np.argsort(-counts, kind="stable")[:_CONSTANTS]]
+    dummies = [
+        DummyClassifier(strategy="prior"),
+        *(DummyClassifier(strategy="constant", constant=label) for label in frequent),
     ]
+    with warnings.catch_warnings():
+        # Metrics that are not defined for constant predictions say so each time.
+        warnings.simplefilter("ignore")
+        return [
+            [
+                fit_and_score_split(
+                    dummy, None, Split(split.train, split.test, {}, []), blind
+                ).test_scores
+                for split in splits
+            ]
+            for dummy in dummies
+        ]

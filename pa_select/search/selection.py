@@ -49,8 +49,8 @@ class GuardedSelection(BaseEstimator):
         Agreements closer than this, in nats, are tied.
     floor : "auto", str, float or None, default="auto"
         The score of having learnt nothing: the name of a recorded metric, a number, or
-        None for no floor. "auto": what `PASearchCV` measured (the score of predicting
-        the class frequencies), else a recorded metric "majority_rate"
+        None for no floor. "auto": what `PASearchCV` measured (the best score of
+        predictions that look at no feature), else a recorded metric "majority_rate"
         (`pa_select.scoring.majority_rate`), else none.
 
     Notes
@@ -176,7 +176,7 @@ class GuardedSelection(BaseEstimator):
                 reasons.append(f"not eligible: no {self.agreement}")
             elif value < lowest:
                 reasons.append(f"not eligible: {self.score} {value:.4g} is not within {within}")
-            elif value < floor[i] + self.floor_se * error[i]:
+            elif not value > floor[i] + self.floor_se * error[i]:
                 reasons.append(
                     f"not eligible: {self.score} {value:.4g} is not {self.floor_se:g} standard "
                     f"errors above chance, {floor[i]:.4g}"
