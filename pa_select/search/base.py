@@ -217,6 +217,7 @@ class PASearch(BaseSearchCV):
             data,
             task,
             memory=self.memory,
+            scoring=self.scoring,
             n_jobs=self.n_jobs,
             pre_dispatch=self.pre_dispatch,
             verbose=self.verbose,

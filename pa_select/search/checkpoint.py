@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+from dataclasses import replace
 from typing import Any
 
 import joblib
@@ -24,17 +26,20 @@ class Checkpoint:
         Where results are kept; None keeps nothing.
     data : Data
         On which every result depends. Hashed once.
+    scoring : object
+        What the user gave as ``scoring``: the scorer of None holds the estimator.
     """
 
-    def __init__(self, memory: Any, data: Data) -> None:
+    def __init__(self, memory: Any, data: Data, scoring: Any) -> None:
         #: Called with a key and the worker's arguments.
         self.work: Any = _work
         self._data = None
         if memory is not None:
-            memory = check_memory(memory)
+            memory = check_memory(os.fspath(memory) if isinstance(memory, os.PathLike) else memory)
             self.work = memory.cache(_work, ignore=["arguments"])
             versions = [m.__version__ for m in (pa_select, sklearn, np, scipy, joblib)]
-            self._data = _hash((versions, data), "the data and the scoring")
+            parts = (versions, replace(data, scorer=None), scoring, _sources(scoring))
+            self._data = _hash(parts, "the data and the scoring")
 
     def key(self, estimator: Any, split: Any) -> str | None:
         """Name the result of an estimator, with its parameters set, on a split."""
@@ -67,7 +72,7 @@ def _hash(value: Any, what: str) -> str:
     except Exception as error:
         raise ValueError(
             f"memory: expected {what} to be picklable, so that results can be told apart; "
-            f"got {type(error).__name__}: {error}"
+            f"got {type(error).__name__}: {str(error.args[0] if error.args else error):.200}"
         ) from error
 
 

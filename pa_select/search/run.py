@@ -24,6 +24,7 @@ def evaluate(
     task: Callbacks,
     *,
     memory: Any,
+    scoring: Any,
     n_jobs: Any,
     pre_dispatch: Any,
     verbose: int,
@@ -36,7 +37,7 @@ def evaluate(
         Before any fit, if a candidate's parameters are none of the estimator's.
     """
     _check_parameters(candidates, estimator)
-    checkpoint = Checkpoint(memory, data)
+    checkpoint = Checkpoint(memory, data, scoring)
     n_fits = len(candidates) * len(splits)
     if verbose > 0:
         print(
