@@ -79,11 +79,11 @@ def make_splits(
     k = 5 if cv is None else int(cv)
     labels = y if environments is None else _cells(environments, y)
     largest = int(np.unique(labels, return_counts=True)[1].max())
-    if k < 2 or largest < k:
+    if largest < k:
         raise ValueError(
-            f"cv: expected 2 or more folds and no more than there are rows of the largest "
-            f"class{'' if environments is None else ' in one environment'}, {largest}, got {k} "
-            f"with n_samples={len(labels)}."
+            f"cv: expected no more folds than there are rows of the largest class"
+            f"{'' if environments is None else ' in one environment'}, {largest}, got {k} with "
+            f"n_samples={len(labels)}."
         )
     twice = pairing in ("repeated", "target")
     splitters: list[Any]

@@ -1,0 +1,108 @@
+"""Bad input is refused before any fit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_iris
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import PredefinedSplit
+
+from pa_select import PARandomizedSearchCV, PASearchCV
+
+X, Y = load_iris(return_X_y=True)
+HALVES = np.arange(150) % 2
+FRAME = pd.DataFrame(X, columns=list("abcd"))
+
+
+class Unfittable(ClassifierMixin, BaseEstimator):
+    def __init__(self, depth=1):
+        self.depth = depth
+
+    def fit(self, X, y):
+        raise AssertionError("a fit before the check")
+
+
+def search(**params):
+    return PASearchCV(Unfittable(), {"depth": [1]}, error_score="raise", **params)
+
+
+@pytest.mark.parametrize(
+    ("params", "fit", "message"),
+    [
+        ({}, {"y": None}, "y: PASearchCV requires y to be passed"),
+        ({}, {"y": Y[:9]}, "inconsistent numbers of samples"),
+        ({}, {"y": np.linspace(0, 1, 150)}, "Unknown label type: continuous"),
+        ({}, {"y": np.arange(150) // 2}, "cv: expected no more folds than .*, 2, got 5"),
+        ({"cv": 51}, {}, "cv: expected no more folds than there are rows .*, 50, got 51"),
+        ({"cv": 1}, {}, "'cv' parameter of PASearchCV must be"),
+        ({}, {"environments": HALVES[:9]}, r"environments: expected shape .150,., got .9,."),
+        (
+            {},
+            {"environments": np.zeros(150)},
+            "environments: expected at least two, got only .*0.0",
+        ),
+        ({}, {"environments": [None] * 150}, "environments: expected a value for each row"),
+        ({}, {"environments": Y}, "a class with rows in at least two environments"),
+        (
+            {},
+            {"X": FRAME, "environments": pd.Series(HALVES).iloc[::-1]},
+            "environments: expected the rows of X in their order",
+        ),
+        ({}, {"views": X[:9]}, "views: expected a view of each of 150 rows of X, got 9 rows"),
+        ({}, {"views": X[:, :2]}, r"views: expected rows of shape .4,. like those of X, got .2,."),
+        ({}, {"views": []}, "views: expected at least one"),
+        ({}, {"views": [X, lambda X: X[:3]]}, r"views\[1\]: expected a view of each of 150 rows"),
+        ({}, {"X": FRAME, "views": FRAME[list("dcba")]}, "views: expected the columns of X"),
+        ({}, {"X": FRAME, "views": FRAME.iloc[:9]}, "views: expected a row for each index of X"),
+        ({}, {"target": X[:0]}, "target: expected at least one row, got none"),
+        ({}, {"target": X[:, :3]}, r"target: expected rows of shape .4,. like those of X"),
+        ({}, {"target": 3}, "target: expected unlabelled rows like X, got int"),
+        ({}, {"target": X, "views": X}, "target: expected None beside views"),
+        ({"pairing": "views"}, {}, r"views: expected some in fit.X, y, views=....*, got None"),
+        ({"pairing": "target"}, {"views": X}, "target: expected some in fit"),
+        (
+            {"pairing": "split-half"},
+            {"views": X},
+            "views: expected None with pairing='split-half'",
+        ),
+        ({"pairing": "nearest"}, {}, "'pairing' parameter of PASearchCV must be"),
+        ({"selection": "best"}, {}, "'selection' parameter of PASearchCV must be"),
+        ({"prior": [0.5, 0.5]}, {}, "prior"),
+        ({"prior": "flat"}, {}, "'prior' parameter of PASearchCV must be"),
+        ({"tol": 0}, {}, "'tol' parameter of PASearchCV must be"),
+        ({"device": "abacus"}, {}, "device"),
+        ({"memory": 3}, {}, "'memory' parameter of PASearchCV must be"),
+        ({}, {"groups": np.arange(9)}, r"groups: expected shape .150,., got .9,."),
+        ({}, {"sample_weight": -np.ones(150)}, "sample_weight: expected finite non-negative"),
+        (
+            {"cv": PredefinedSplit(np.where(HALVES, 0, -1))},
+            {"target": X},
+            "cv: expected at least two splits with pairing='target', got one",
+        ),
+    ],
+)
+def test_refused_before_any_fit(params, fit, message):
+    data = {"X": X, "y": Y} | fit
+    with pytest.raises((TypeError, ValueError), match=message):
+        search(**params).fit(data.pop("X"), data.pop("y"), **data)
+
+
+def test_wrong_candidates_are_refused_before_any_fit():
+    with pytest.raises(ValueError, match="Invalid parameter 'width'"):
+        PASearchCV(Unfittable(), [{"depth": [1]}, {"width": [2]}], error_score="raise").fit(X, Y)
+    with pytest.raises(ValueError, match="param_grid: expected at least one candidate, got none"):
+        PASearchCV(Unfittable(), []).fit(X, Y)
+    with pytest.raises(ValueError, match="non-empty sequence"):
+        PASearchCV(Unfittable(), {"depth": []}).fit(X, Y)
+    with pytest.raises(ValueError, match="estimator: expected a classifier, got Ridge"):
+        PASearchCV(Ridge(), {"alpha": [1]}).fit(X, Y)
+    with pytest.raises(ValueError, match="'n_iter' parameter"):
+        PARandomizedSearchCV(Unfittable(), {"depth": [1]}, n_iter=0).fit(X, Y)
+
+    class Pairing:
+        def pairs(self, splits, X, y, **context):
+            return []
+
+    with pytest.raises(ValueError, match="views: expected None with a pairing object"):
+        search(pairing=Pairing()).fit(X, Y, views=X)
