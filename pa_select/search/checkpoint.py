@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import joblib
@@ -14,7 +16,7 @@ import sklearn
 from sklearn.utils.validation import check_memory
 
 import pa_select
-from pa_select.search.worker import Data, Outcome, fit_and_score_split
+from pa_select.search.worker import Data, Outcome, Split, fit_and_score_split
 
 
 class Checkpoint:
@@ -26,27 +28,27 @@ class Checkpoint:
         Where results are kept; None keeps nothing.
     data : Data
         On which every result depends. Hashed once.
+    splits : sequence of Split
     scoring : object
         What the user gave as ``scoring``: the scorer of None holds the estimator.
     """
 
-    def __init__(self, memory: Any, data: Data, scoring: Any) -> None:
+    def __init__(self, memory: Any, data: Data, splits: Sequence[Split], scoring: Any) -> None:
         #: Called with a key and the worker's arguments.
         self.work: Any = _work
-        self._data = None
         if memory is not None:
             memory = check_memory(os.fspath(memory) if isinstance(memory, os.PathLike) else memory)
             self.work = memory.cache(_work, ignore=["arguments"])
             versions = [m.__version__ for m in (pa_select, sklearn, np, scipy, joblib)]
             parts = (versions, replace(data, scorer=None), scoring, _sources(scoring))
-            self._data = _hash(parts, "the data and the scoring")
+            shared = _hash(parts, "the data and the scoring")
+            self._splits = [_hash((shared, split), "the splits") for split in splits]
 
-    def key(self, estimator: Any, split: Any) -> str | None:
-        """Name the result of an estimator, with its parameters set, on a split."""
-        if self._data is None:
-            return None
-        parts = (estimator, _sources(estimator), split, self._data)
-        return _hash(parts, f"{type(estimator).__name__} with its parameters")
+    def keys(self, estimator: Any) -> list[str]:
+        """Name the results of an estimator, with its parameters set, on each split."""
+        what = f"{type(estimator).__name__} with its parameters"
+        mine = _hash((estimator, _sources(estimator)), what)
+        return [_hash((mine, split), what) for split in self._splits]
 
 
 def run(work: Any, key: str | None, arguments: dict[str, Any]) -> Outcome:
@@ -81,11 +83,16 @@ def _sources(estimator: Any) -> list[str]:
     parts = [estimator]
     if hasattr(estimator, "get_params"):
         parts += estimator.get_params(deep=True).values()
-    sources = set()
-    for part in parts:
-        code = part if inspect.isroutine(part) or inspect.isclass(part) else type(part)
-        try:
-            sources.add(inspect.getsource(code))
-        except (OSError, TypeError):
-            continue
-    return sorted(sources)
+    codes: set[Any] = {
+        getattr(x, "__func__", x) if inspect.isroutine(x) or inspect.isclass(x) else type(x)
+        for x in parts
+    }
+    return sorted({_source(code) for code in codes})
+
+
+@lru_cache(maxsize=1000)
+def _source(code: Any) -> str:
+    try:
+        return inspect.getsource(code)
+    except (OSError, TypeError):
+        return ""  # built in, or defined where there is no file

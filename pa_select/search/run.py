@@ -37,7 +37,7 @@ def evaluate(
         Before any fit, if a candidate's parameters are none of the estimator's.
     """
     _check_parameters(candidates, estimator)
-    checkpoint = Checkpoint(memory, data, scoring)
+    checkpoint = Checkpoint(memory, data, splits, scoring)
     n_fits = len(candidates) * len(splits)
     if verbose > 0:
         print(
@@ -51,7 +51,9 @@ def evaluate(
 
     def jobs() -> Iterator[Any]:
         for c, parameters in enumerate(candidates):
-            prepared = _with_parameters(estimator, parameters) if memory is not None else None
+            keys: list[Any] = [None] * len(splits)
+            if memory is not None:
+                keys = checkpoint.keys(_with_parameters(estimator, parameters))
             for s, split in enumerate(splits):
                 arguments = {
                     "estimator": clone(estimator),
@@ -63,7 +65,7 @@ def evaluate(
                     "candidate_progress": (c, len(candidates)),
                     "callback": parts[c * len(splits) + s].of_worker(),
                 }
-                yield delayed(run)(checkpoint.work, checkpoint.key(prepared, split), arguments)
+                yield delayed(run)(checkpoint.work, keys[s], arguments)
 
     finished: list[Outcome] = []
     for outcome in _parallel(n_jobs, pre_dispatch)(jobs()):
