@@ -15,6 +15,8 @@ extensions = [
 ]
 exclude_patterns = ["_build", "sg_execution_times.rst"]
 default_role = "code"
+# Inherited docstrings use terms of scikit-learn's glossary.
+suppress_warnings = ["ref.term"]
 
 autosummary_generate = True
 numpydoc_show_class_members = False

@@ -226,6 +226,8 @@ class PASearch(BaseSearchCV):
             for finished in evaluated:
                 outcomes.append(finished)
         except KeyboardInterrupt:
+            if hasattr(self, "best_estimator_"):  # of an earlier fit
+                del self.best_estimator_
             if outcomes:
                 self._conclude(candidates[: len(outcomes)], outcomes, plan, data)
                 self._warn_of_interruption(len(outcomes), len(candidates))

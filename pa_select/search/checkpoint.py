@@ -51,8 +51,9 @@ class Checkpoint:
         return [_hash((mine, split), what) for split in self._splits]
 
 
-def run(work: Any, key: str | None, arguments: dict[str, Any]) -> Outcome:
+def run(work: Any, key: str | None, data: Data, arguments: dict[str, Any]) -> Outcome:
     """Compute or look up one result; callbacks hear of both."""
+    arguments = arguments | {"data": data}
     callback = arguments.get("callback") or {}
     known = hasattr(work, "check_call_in_cache") and work.check_call_in_cache(key, arguments)
     if known and callback:

@@ -227,7 +227,7 @@ def _check_view(view: Any, X: Any, n: int, name: str) -> Any:
             f"{name}: expected a view of each of {n} rows of X, got {_num_samples(view)} rows."
         )
     _check_features(view, X, name)
-    return view
+    return _named_like(X, view)
 
 
 def _check_target(target: Any, X: Any) -> Any:
@@ -236,7 +236,14 @@ def _check_target(target: Any, X: Any) -> Any:
     if not _num_samples(target):
         raise ValueError("target: expected at least one row, got none.")
     _check_features(target, X, "target")
-    return target
+    return _named_like(X, target)
+
+
+def _named_like(X: Any, rows: Any) -> Any:
+    """An array of rows as a DataFrame where X is one, so that columns have their names."""
+    if hasattr(X, "loc") and isinstance(rows, np.ndarray) and rows.ndim == 2:
+        return type(X)(rows, columns=X.columns)
+    return rows
 
 
 def _check_features(rows: Any, X: Any, name: str) -> None:

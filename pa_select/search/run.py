@@ -59,13 +59,12 @@ def evaluate(
                     "estimator": clone(estimator),
                     "parameters": parameters,
                     "split": split,
-                    "data": data,
                     "verbose": verbose,
                     "split_progress": (s, len(splits)),
                     "candidate_progress": (c, len(candidates)),
                     "callback": parts[c * len(splits) + s].of_worker(),
                 }
-                yield delayed(run)(checkpoint.work, keys[s], arguments)
+                yield delayed(run)(checkpoint.work, keys[s], data, arguments)
 
     finished: list[Outcome] = []
     for outcome in _parallel(n_jobs, pre_dispatch)(jobs()):

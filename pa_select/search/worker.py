@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from sys import getsizeof
 from traceback import format_exc
 from typing import Any, NamedTuple
 
@@ -46,6 +47,10 @@ class Data:
     score_params: dict[str, Any]
     error_score: Any
     dtype: Any
+
+    def __sizeof__(self) -> int:
+        # A cluster sends what is large once, not with each job.
+        return sum(getattr(x, "nbytes", None) or getsizeof(x) for x in self.sources)
 
 
 @dataclass

@@ -192,6 +192,7 @@ def test_views_may_be_arrays_frames_transformers_or_several():
         (X, [drift]),
         (X, FunctionTransformer(drift)),
         (frame, drift(frame)),
+        (frame, drift(X)),  # takes the frame's column names
         (frame, drift(shuffled)),  # aligned by the index
     ]:
         found = PASearchCV(MODEL, GRID, cv=3).fit(data, Y, views=views).cv_results_

@@ -1,6 +1,7 @@
 """Several processes, a cluster, progress: the same numbers."""
 
 import gc
+import sys
 import tracemalloc
 
 import joblib
@@ -15,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pa_select import PASearchCV
 from pa_select._sklearn_private import SUPPORTS_CALLBACKS
+from pa_select.search.worker import Data
 
 X, Y = load_iris(return_X_y=True)
 MODEL = make_pipeline(StandardScaler(), LogisticRegression())
@@ -61,6 +63,11 @@ def test_a_dask_cluster(alone):
         joblib.parallel_config(backend="dask"),
     ):
         same(numbers(PASearchCV(MODEL, GRID).fit(X, Y)), alone)
+
+
+def test_data_weigh_what_they_hold():
+    data = Data([X, X], Y, None, {}, {}, np.nan, None)
+    assert sys.getsizeof(data) >= 2 * X.nbytes
 
 
 class Recorder:
