@@ -27,12 +27,16 @@ if TYPE_CHECKING:
         PASearchCV,
         within_one_standard_error,
     )
+    from pa_select.training import EpochSelector, PAEarlyStopping, PAScoring
 
 __all__ = [
     "AgreementMatrix",
+    "EpochSelector",
     "GuardedSelection",
+    "PAEarlyStopping",
     "PARandomizedSearchCV",
     "PAScorer",
+    "PAScoring",
     "PASearchCV",
     "PosteriorAgreement",
     "agreement_matrix",
@@ -45,9 +49,12 @@ __all__ = [
 
 _HOMES = {
     "AgreementMatrix": "agreement",
+    "EpochSelector": "training",
     "GuardedSelection": "search",
+    "PAEarlyStopping": "training",
     "PARandomizedSearchCV": "search",
     "PAScorer": "scoring",
+    "PAScoring": "training",
     "PASearchCV": "search",
     "PosteriorAgreement": "agreement",
     "agreement_matrix": "agreement",

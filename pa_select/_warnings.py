@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import warnings
 
-_OWN = ("pa_select", "sklearn", "contextlib")
+_OWN = ("pa_select", "sklearn", "skorch", "lightning", "contextlib")
 
 
 def warn_caller(message: str) -> None:
-    """Warn at the first line outside of this package and scikit-learn."""
+    """Warn at the first line outside of this package and what calls it."""
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OWN:
         frame, level = frame.f_back, level + 1

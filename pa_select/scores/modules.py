@@ -30,8 +30,15 @@ def module_scores(
 def net_scores(net: Any, X: Any, clip: float) -> tuple[torch.Tensor, NDArray[Any]]:
     """Outputs of a skorch net's module on the net's device, as logits."""
     net.check_is_fitted()
-    with _evaluation(net.module_):
-        outputs = _first(net.forward(X, training=False, device=net.device))
+    parts = [getattr(net, f"{name}_") for name in (*net._modules, *net._criteria)]
+    with _evaluation(*(part for part in parts if isinstance(part, torch.nn.Module))):
+        outputs = net.forward(X, training=False, device=net.device)
+    return scores_of_net(net, outputs, clip)
+
+
+def scores_of_net(net: Any, outputs: Any, clip: float) -> tuple[torch.Tensor, NDArray[Any]]:
+    """What a skorch net's module returned, as logits."""
+    outputs = _first(outputs)
     if isinstance(net.criterion_, torch.nn.NLLLoss):
         # skorch's convention: such a module returns probabilities.
         outputs = outputs.clamp_min(clip).log()
@@ -43,11 +50,12 @@ def net_scores(net: Any, X: Any, clip: float) -> tuple[torch.Tensor, NDArray[Any
 
 
 @contextmanager
-def _evaluation(module: torch.nn.Module) -> Iterator[None]:
+def _evaluation(*modules: torch.nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients; every part returns to the mode it was in."""
-    modes = [(part, part.training) for part in module.modules()]
+    modes = [(part, part.training) for module in modules for part in module.modules()]
     try:
-        module.eval()
+        for module in modules:
+            module.eval()
         with torch.no_grad():
             yield
     finally:

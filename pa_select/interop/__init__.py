@@ -1,0 +1,1 @@
+"""Adapters for other libraries, each imported only with its extra."""

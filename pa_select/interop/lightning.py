@@ -1,0 +1,156 @@
+"""Early stopping by agreement for Lightning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, RandomSampler
+
+from pa_select._optional_imports import optional_import
+from pa_select._warnings import warn_caller
+from pa_select.scores.modules import module_scores
+from pa_select.training.pairs import untouched_random_states
+from pa_select.training.selector import EpochSelector
+
+_Callback: Any = optional_import("lightning.pytorch", "lightning").Callback
+
+
+class PAEarlyStopping(_Callback):
+    """Stop a Lightning training when the agreement no longer improves; keep the best epoch.
+
+    After each validation epoch (without one, each training epoch) the module's ``forward``
+    sees both environments, row by row the same things. The best epoch's state is restored
+    when the training ends. The same as `pa_select.PAEarlyStopping` for skorch.
+
+    Parameters
+    ----------
+    environments : tuple of two tensors, arrays or DataLoaders
+        The rows of both environments; of a loader that does not shuffle, the first element
+        of each batch.
+    patience, min_delta, tie, min_epochs, prior, tol, device
+        As in `EpochSelector`.
+    guard : str or None, default=None
+        Name of a logged validation accuracy: kept is the best agreement among the epochs
+        within `guard_error` of the best accuracy so far.
+    guard_error : float, default=0.0
+        Standard error of that accuracy.
+    load_best : bool, default=True
+        Whether to restore the best epoch's state.
+    name : str, default="pa"
+        The agreement is logged under this name.
+
+    Attributes
+    ----------
+    selector_ : EpochSelector
+        Holds ``best_epoch`` (from 1), ``best_score`` and ``best_state``.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 5.2 (model selection over epochs).
+    """
+
+    def __init__(
+        self,
+        environments: Any,
+        *,
+        patience: int = 5,
+        min_delta: float = 0.0,
+        tie: str = "first",
+        min_epochs: int = 1,
+        prior: Any = "marginal",
+        guard: str | None = None,
+        guard_error: float = 0.0,
+        load_best: bool = True,
+        name: str = "pa",
+        tol: float = 1e-6,
+        device: Any = None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(environments, (tuple, list)) or len(environments) != 2:
+            raise ValueError(
+                f"environments: expected two, in a tuple, got {type(environments).__name__}."
+            )
+        for k, environment in enumerate(environments):
+            if isinstance(getattr(environment, "sampler", None), RandomSampler):
+                raise ValueError(
+                    f"environments[{k}]: expected a DataLoader that does not shuffle, since rows "
+                    "are paired by their order."
+                )
+        self.environments = environments
+        self.guard = guard
+        self.guard_error = guard_error
+        self.load_best = load_best
+        self.name = name
+        self.selector_ = EpochSelector(
+            prior=prior,
+            patience=patience,
+            min_delta=min_delta,
+            tie=tie,
+            min_epochs=min_epochs,
+            keep_state=load_best,
+            tol=tol,
+            device=device,
+        )
+
+    def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Score the epoch where there is a validation."""
+        if not trainer.sanity_checking:
+            self._score(trainer, pl_module)
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Score the epoch where there is none."""
+        if not trainer.enable_validation:
+            self._score(trainer, pl_module)
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """Restore the best epoch's state."""
+        if self.load_best and self.selector_.best_state is not None:
+            pl_module.load_state_dict(self.selector_.best_state)
+        for concern in self.selector_.concerns:
+            warn_caller(concern)
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Restore it also when the training is interrupted."""
+        self.on_train_end(trainer, pl_module)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {"selector": self.selector_}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self.selector_ = state_dict["selector"]
+
+    def _score(self, trainer: Any, pl_module: Any) -> None:
+        with untouched_random_states():
+            a, b = (_outputs(pl_module, environment) for environment in self.environments)
+        score = None
+        if self.guard is not None:
+            if self.guard not in trainer.callback_metrics:
+                known = sorted(trainer.callback_metrics)
+                raise ValueError(
+                    f"guard: expected a logged metric, one of {known}, got {self.guard!r}."
+                )
+            score = float(trainer.callback_metrics[self.guard])
+        self.selector_.update(
+            a,
+            b,
+            pl_module,
+            score=score,
+            score_error=self.guard_error,
+            epoch=trainer.current_epoch + 1,
+        )
+        assert self.selector_.last is not None
+        self.log(self.name, self.selector_.last.score)
+        if self.selector_.should_stop:
+            trainer.should_stop = True
+
+
+def _outputs(pl_module: Any, environment: Any) -> torch.Tensor:
+    batches: Iterable[Any] = [environment]
+    if isinstance(environment, DataLoader):
+        batches = (b[0] if isinstance(b, (tuple, list)) else b for b in environment)
+    return torch.cat([module_scores(pl_module, batch, 1024)[0] for batch in batches])

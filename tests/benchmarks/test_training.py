@@ -1,0 +1,50 @@
+"""What scoring an epoch costs beyond the forward passes it needs, as a ratio."""
+
+from time import perf_counter
+
+import numpy as np
+import pytest
+import torch
+from skorch import NeuralNetClassifier
+from torch import nn
+
+from pa_select import PAScoring
+
+
+class Images(nn.Sequential):
+    """A small convolutional net on images of 3 x 28 x 28."""
+
+    def __init__(self):
+        super().__init__(
+            nn.Conv2d(3, 16, 3), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Flatten(), nn.Linear(800, 10),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_scoring_an_epoch(benchmark, n):
+    if n > 1_000 and not benchmark.enabled:
+        pytest.skip("only worth its time as a benchmark")
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(n, 3, 28, 28)).astype(np.float32)
+    b = a + 0.1 * rng.normal(size=a.shape).astype(np.float32)
+    torch.manual_seed(0)
+    net = NeuralNetClassifier(
+        Images,
+        criterion=nn.CrossEntropyLoss,
+        callbacks=[("pa", PAScoring((a, b)))],
+        max_epochs=1,
+        train_split=None,
+        verbose=0,
+    )
+    net.fit(a[:100], rng.integers(0, 10, 100))
+    scoring = dict(net.callbacks_)["pa"]
+    benchmark.pedantic(scoring.on_epoch_end, (net,), rounds=2)
+    if not benchmark.enabled:
+        return
+    start = perf_counter()
+    for rows in (a, b):
+        net.forward(rows)
+    forward = perf_counter() - start
+    print(f"\nN={n}: {benchmark.stats.stats.min / forward:.2f} times the two forward passes")

@@ -1,0 +1,390 @@
+"""skorch callbacks: what they record, keep, restore, and leave alone."""
+
+import inspect
+import pickle
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import skorch.callbacks
+import torch
+from nets import Module
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV
+from skorch import NeuralNetBinaryClassifier, NeuralNetClassifier
+from skorch.callbacks import Callback, Checkpoint, EarlyStopping, EpochScoring, LRScheduler
+from torch import nn
+
+from pa_select import PAEarlyStopping, PAScoring, class_scores, posterior_agreement
+from pa_select.environments import SharedEnvironment
+
+X, Y = load_digits(return_X_y=True)
+X, Y = (X[:400] / 16).astype(np.float32), Y[:400].astype(np.int64)
+OTHER = (0.7 * X + 0.1).astype(np.float32)
+PAIR = (SharedEnvironment(X), SharedEnvironment(OTHER))
+COLUMNS = ("pa", "pa_best", "pa_beta", "pa_uniform", "pa_agreement_rate", "pa_seconds")
+
+
+def make(*callbacks, kind=NeuralNetClassifier, **params):
+    torch.manual_seed(0)
+    defaults = {
+        "criterion": nn.CrossEntropyLoss,
+        "max_epochs": 4,
+        "lr": 0.1,
+        "verbose": 0,
+        "callbacks": list(callbacks),
+    }
+    return kind(Module, **defaults | params)
+
+
+def callback(net, kind):
+    return next(cb for _, cb in net.callbacks_ if isinstance(cb, kind))
+
+
+class Keeper(Callback):
+    """Every epoch's state."""
+
+    def on_train_begin(self, net, **kwargs):
+        self.states_ = []
+
+    def on_epoch_end(self, net, **kwargs):
+        self.states_.append(deepcopy(net.module_.state_dict()))
+
+
+def same(one, two):
+    return all(torch.equal(one[name], two[name]) for name in one)
+
+
+@pytest.mark.parametrize("kind", [PAScoring, PAEarlyStopping])
+def test_every_hook_takes_further_arguments(kind):
+    hooks = [name for name in dir(Callback) if name.startswith("on_")]
+    for name in hooks:
+        signature = inspect.signature(getattr(kind, name))
+        assert any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()), name
+        stock = inspect.signature(getattr(skorch.callbacks.Callback, name))
+        assert set(stock.parameters) <= set(signature.parameters) | {"X", "y"} | set(
+            stock.parameters
+        )
+
+
+def test_the_record_is_that_of_the_nets_scores():
+    keeper = Keeper()
+    net = make(PAScoring(PAIR), keeper).fit(X, Y)
+    assert len(net.history[:, COLUMNS]) == 4
+    for epoch, state in enumerate(callback(net, Keeper).states_):
+        net.module_.load_state_dict(state)
+        a, b = (class_scores(net, rows)[0] for rows in (X, OTHER))
+        expected = posterior_agreement(a, b, prior="marginal")
+        assert net.history[epoch, "pa"] == pytest.approx(expected.score, abs=1e-6)
+        assert net.history[epoch, "pa_beta"] == pytest.approx(expected.beta, rel=1e-3)
+        uniform = posterior_agreement(a, b).score
+        assert net.history[epoch, "pa_uniform"] == pytest.approx(uniform, abs=1e-6)
+    best = np.array(net.history[:, "pa"]) >= np.maximum.accumulate(net.history[:, "pa"])
+    np.testing.assert_array_equal(net.history[:, "pa_best"], best)
+
+
+def test_training_is_the_same_with_and_without():
+    plain = make(Keeper(), iterator_train__shuffle=True).fit(X, Y)
+    scored = make(PAScoring(PAIR), Keeper(), iterator_train__shuffle=True).fit(X, Y)
+    for one, two in zip(
+        callback(plain, Keeper).states_, callback(scored, Keeper).states_, strict=True
+    ):
+        assert same(one, two)
+    assert plain.history[:, "valid_loss"] == scored.history[:, "valid_loss"]
+
+    class Modes(Callback):
+        def on_epoch_end(self, net, **kwargs):
+            self.before_ = [part.training for part in net.module_.modules()]
+
+    modes = Modes()
+    net = make(modes, PAScoring(PAIR))
+    net.fit(X, Y)
+    assert [part.training for part in net.module_.modules()] == callback(net, Modes).before_
+
+
+def test_the_best_epoch_is_restored():
+    net = make(Keeper(), PAEarlyStopping(PAIR, patience=100, guard=None), max_epochs=8).fit(X, Y)
+    stopping = callback(net, PAEarlyStopping)
+    best = int(np.argmax(net.history[:, "pa"]))
+    assert stopping.best_epoch_ == best + 1
+    assert stopping.best_score_ == net.history[best, "pa"]
+    assert same(net.module_.state_dict(), callback(net, Keeper).states_[best])
+    assert stopping.stopped_epoch_ is None
+    kept = make(Keeper(), PAEarlyStopping(PAIR, patience=100, load_best=False)).fit(X, Y)
+    assert same(kept.module_.state_dict(), callback(kept, Keeper).states_[-1])
+
+
+class Worsen(Callback):
+    """Spoils the module from some epoch on, or interrupts."""
+
+    def __init__(self, epoch, how):
+        self.epoch = epoch
+        self.how = how
+
+    def on_epoch_begin(self, net, **kwargs):
+        if net.history[-1, "epoch"] >= self.epoch and self.how == "interrupt":
+            raise KeyboardInterrupt
+
+    def on_batch_end(self, net, training=False, **kwargs):
+        if net.history[-1, "epoch"] >= self.epoch and training and self.how != "interrupt":
+            with torch.no_grad():
+                weight = net.module_.layers[-1].weight
+                weight.fill_(torch.nan if self.how == "nan" else 0.0)
+
+
+def test_training_stops_after_all_other_callbacks():
+    told = []
+    net = make(
+        PAEarlyStopping(PAIR, patience=2, guard=None, sink=told.append),
+        Keeper(),
+        Worsen(4, "collapse"),
+        max_epochs=30,
+    ).fit(X, Y)
+    stopping = callback(net, PAEarlyStopping)
+    assert stopping.stopped_epoch_ == len(net.history) < 30
+    assert stopping.best_epoch_ <= 3
+    assert len(callback(net, Keeper).states_) == len(net.history)  # heard of the last epoch
+    assert "Stopping since pa has not improved in the last 2 scored epochs." in told
+    assert told[-1] == f"Restoring the module of epoch {stopping.best_epoch_}."
+    assert [name for name, _ in net.callbacks_ if name.endswith("_stop")] == []
+    assert net.score(X, Y) > 0.3
+
+
+def test_ctrl_c_restores_the_best_epoch():
+    stopping = PAEarlyStopping(PAIR, guard=None)
+    net = make(stopping, Keeper(), Worsen(4, "interrupt"), max_epochs=9).fit(X, Y)
+    kept = callback(net, PAEarlyStopping)
+    assert len(callback(net, Keeper).states_) == 3
+    assert same(net.module_.state_dict(), callback(net, Keeper).states_[kept.best_epoch_ - 1])
+
+
+def test_outputs_that_are_no_numbers_keep_the_best_so_far():
+    net = make(PAEarlyStopping(PAIR, guard=None), Worsen(3, "nan"), max_epochs=9)
+    with pytest.raises(ValueError, match="epoch 3, environment 0: expected finite outputs"):
+        net.fit(X, Y)
+    assert np.isfinite(class_scores(net, X)[0]).all()
+
+
+def test_the_guard_follows_the_validation_accuracy():
+    net = make(PAEarlyStopping(PAIR, patience=100), max_epochs=8).fit(X, Y)
+    accuracy, agreement = np.array(net.history[:, "valid_acc"]), np.array(net.history[:, "pa"])
+    n = 80  # a fifth of the rows
+    error = np.sqrt(accuracy * (1 - accuracy) / n)
+    allowed = accuracy >= (accuracy - error).max()
+    best = np.flatnonzero(allowed)[agreement[allowed].argmax()] + 1
+    assert callback(net, PAEarlyStopping).best_epoch_ == best
+    with pytest.raises(ValueError, match="guard: expected a column of the history, one of"):
+        make(PAEarlyStopping(PAIR, guard="nothing")).fit(X, Y)
+
+
+def test_training_goes_on_from_the_best_epoch():
+    net = make(PAEarlyStopping(PAIR, patience=100, guard=None)).fit(X, Y)
+    first = callback(net, PAEarlyStopping).best_score_
+    net.partial_fit(X, Y)
+    assert len(net.history) == 8
+    stopping = callback(net, PAEarlyStopping)
+    assert stopping.best_score_ >= first
+    assert stopping.best_score_ == max(net.history[:, "pa"])
+    warm = (
+        make(PAEarlyStopping(PAIR, patience=100, guard=None), warm_start=True).fit(X, Y).fit(X, Y)
+    )
+    assert callback(warm, PAEarlyStopping).best_score_ == max(warm.history[:, "pa"])
+    # Fitted anew, nothing is left of the epochs before.
+    net.fit(X, Y)
+    assert len(net.history) == 4
+    assert callback(net, PAEarlyStopping).best_epoch_ <= 4
+    # A net that was pickled goes on, too.
+    again = pickle.loads(pickle.dumps(make(PAEarlyStopping(PAIR, guard=None)).fit(X, Y)))
+    assert callback(again, PAEarlyStopping).best_state_ is None
+    best = max(again.history[:, "pa"])
+    again.set_params(lr=1e-9).partial_fit(X, Y)
+    assert callback(again, PAEarlyStopping).best_score_ >= best
+
+
+def test_pickles_hold_no_state_twice():
+    net = make(PAEarlyStopping(PAIR)).fit(X, Y)
+    stopping = callback(net, PAEarlyStopping)
+    light = pickle.loads(pickle.dumps(stopping))
+    assert light.best_state_ is None
+    assert light.best_epoch_ == stopping.best_epoch_
+    assert stopping.best_state_ is not None
+
+
+def test_a_collapsed_net_is_warned_of_at_the_end():
+    net = make(PAEarlyStopping(PAIR, guard=None), Worsen(1, "collapse"), max_epochs=2)
+    with pytest.warns(UserWarning, match="predicts one class for 100% of the rows") as caught:
+        net.fit(X, Y)
+    assert any(w.filename == __file__ for w in caught)
+
+
+def test_shared_environments_are_not_copied():
+    net = clone(make(("pa", PAEarlyStopping(PAIR))))
+    assert net.callbacks[0][1].environments[0] is PAIR[0]
+    assert deepcopy(PAIR[0]) is PAIR[0]
+    with pytest.raises(ValueError, match="y: expected 400 labels, got 3"):
+        SharedEnvironment(X, [1, 2, 3])
+
+
+def test_grid_search_over_the_callbacks_parameters():
+    search = GridSearchCV(
+        make(("pa", PAEarlyStopping(PAIR)), max_epochs=3),
+        {"callbacks__pa__patience": [1, 2], "lr": [0.1, 0.2]},
+        cv=2,
+        n_jobs=2,
+    ).fit(X, Y)
+    assert len(search.cv_results_["params"]) == 4
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    chosen = callback(search.best_estimator_, PAEarlyStopping)
+    assert chosen.patience == search.best_params_["callbacks__pa__patience"]
+
+
+class View(torch.utils.data.Dataset):
+    """A dataset's rows, dimmed."""
+
+    def __init__(self, dataset):
+        self.dataset = dataset
+
+    def __len__(self):
+        return len(self.dataset)
+
+    def __getitem__(self, index):
+        x, y = self.dataset[index]
+        return 0.7 * x + 0.1, y
+
+
+def test_views_of_the_validation_rows_use_its_outputs():
+    class Counting(NeuralNetClassifier):
+        passes = 0
+
+        def evaluation_step(self, batch, training=False):
+            type(self).passes += 1
+            return super().evaluation_step(batch, training)
+
+    scoring = PAScoring(lambda valid: (valid, View(valid)))
+    net = make(scoring, kind=Counting, batch_size=400).fit(X, Y)
+    # Validation makes its own pass, in a step of its own; only the view needs another.
+    assert Counting.passes == 4
+    valid = net.get_split_datasets(X, Y)[1]
+    rows = np.stack([valid[i][0] for i in range(len(valid))])
+    a, b = (class_scores(net, r)[0] for r in (rows, 0.7 * rows + np.float32(0.1)))
+    expected = posterior_agreement(a, b, prior="marginal").score
+    assert net.history[-1, "pa"] == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(ValueError, match="train_split=None"):
+        make(scoring, train_split=None).fit(X, Y)
+    assert len(make(PAScoring(PAIR), train_split=None).fit(X, Y).history[:, "pa"]) == 4
+
+
+def test_pairings_weights_and_fewer_pairs():
+    labelled = ((X[:150], Y[:150]), (OTHER[150:], Y[150:]))
+    net = make(PAScoring(labelled, pairing="label")).fit(X, Y)
+    paired = callback(net, PAScoring).paired_
+    first, second = paired.pairs[0, 1]
+    used = np.array(paired.datasets[1].indices)  # the larger one has rows without a partner
+    np.testing.assert_array_equal(Y[:150][first], Y[150:][used[second]])
+    shared = [SharedEnvironment(*e) for e in labelled]
+    again = make(PAScoring(shared, pairing="label")).fit(X, Y)
+    assert again.history[:, "pa"] == net.history[:, "pa"]
+
+    rows = np.arange(0, 400, 2), np.arange(1, 400, 2)
+    net = make(PAScoring(PAIR, pairing=rows, sample_weight=np.arange(200.0))).fit(X, Y)
+    a, b = (class_scores(net, e)[0] for e in (X[rows[0]], OTHER[rows[1]]))
+    expected = posterior_agreement(a, b, prior="marginal", sample_weight=np.arange(200.0))
+    assert net.history[-1, "pa"] == pytest.approx(expected.score, abs=1e-5)
+
+    few = make(PAScoring(PAIR, max_pairs=50)).fit(X, Y)
+    assert [len(d) for d in callback(few, PAScoring).paired_.datasets] == [50, 50]
+
+
+def test_more_than_two_environments():
+    third = SharedEnvironment((0.2 * X).astype(np.float32))
+    net = make(PAScoring((*PAIR, third))).fit(X, Y)
+    assert len(callback(net, PAScoring).paired_.pairs) == 3
+    for row in net.history:
+        assert row["pa_worst"] <= row["pa"]
+
+
+def test_every_other_epoch():
+    net = make(PAEarlyStopping(PAIR, every=2, name="agree", patience=1), max_epochs=5).fit(X, Y)
+    scored = np.isfinite(net.history[:, "agree"])
+    np.testing.assert_array_equal(scored, [epoch % 2 == 0 for epoch in range(1, len(scored) + 1)])
+    assert callback(net, PAEarlyStopping).best_epoch_ % 2 == 0
+
+
+def test_with_stock_callbacks(tmp_path):
+    net = make(
+        PAScoring(PAIR),
+        Checkpoint(monitor="pa_best", dirname=str(tmp_path)),
+        EarlyStopping("pa", lower_is_better=False, threshold_mode="abs", patience=2),
+        LRScheduler("StepLR", step_size=2),
+        EpochScoring("accuracy", name="train_acc", on_train=True, lower_is_better=False),
+        max_epochs=6,
+    ).fit(X, Y)
+    assert (tmp_path / "params.pt").exists()
+    assert net.history[-1, "pa"] > 0
+
+
+def test_binary_tuples_parallel_and_probabilities():
+    binary = make(
+        PAScoring(PAIR),
+        kind=NeuralNetBinaryClassifier,
+        module__n_out=1,
+        criterion=nn.BCEWithLogitsLoss,
+    ).fit(X, (Y % 2).astype(np.float32))
+    assert 0 < binary.history[-1, "pa"] <= np.log(2) + 1e-9
+
+    class Tuples(NeuralNetClassifier):
+        def get_loss(self, y_pred, *args, **kwargs):
+            return super().get_loss(y_pred[0], *args, **kwargs)
+
+    several = make(PAScoring(PAIR), kind=Tuples, module__extra=True).fit(X, Y)
+    plain = make(PAScoring(PAIR)).fit(X, Y)
+    assert several.history[-1, "pa"] == pytest.approx(plain.history[-1, "pa"])
+
+    class Parallel(NeuralNetClassifier):
+        def initialize_module(self):
+            super().initialize_module()
+            self.module_ = nn.DataParallel(self.module_)
+            return self
+
+    assert make(PAEarlyStopping(PAIR), kind=Parallel).fit(X, Y).history[-1, "pa"] > 0
+
+    class Half(NeuralNetClassifier):
+        def infer(self, x, **params):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return super().infer(x, **params)
+
+    half = make(PAScoring(PAIR), kind=Half, callbacks__valid_acc=None).fit(X, Y)
+    assert half.history[-1, "pa"] > 0
+
+
+@pytest.mark.parametrize(
+    ("scoring", "params", "message"),
+    [
+        (PAScoring((X,)), {}, "environments: expected two or more, .* got tuple of 1"),
+        (PAScoring(X), {}, "environments: expected two or more, in a tuple or list, got ndarray"),
+        (PAScoring((X, X[:9])), {}, "as many rows in each .* 400 in environment 0 and 9 in"),
+        (PAScoring((X, X[:0])), {}, r"environments\[1\]: expected at least one row"),
+        (PAScoring(PAIR, pairing="label"), {}, r"environments\[0\]: expected .X, y. or a Dataset"),
+        (PAScoring(PAIR, pairing="nearest"), {}, "pairing: expected 'identity', 'label'"),
+        (PAScoring(PAIR, pairing=([0], [999])), {}, "pairing: expected row numbers of environ"),
+        (PAScoring(PAIR, every=0), {}, "every: expected a positive number"),
+        (PAScoring(PAIR, max_pairs=0), {}, "max_pairs: expected a positive number"),
+        (PAScoring(PAIR, sample_weight=[1.0]), {}, "sample_weight: expected shape"),
+        (PAScoring(PAIR), {"iterator_valid__shuffle": True}, "iterator_valid__shuffle: expected"),
+        (PAEarlyStopping(PAIR, patience=0), {}, "patience: expected a positive number"),
+        (PAEarlyStopping(PAIR, tie="both"), {}, "tie: expected 'first' or 'last'"),
+        (
+            PAScoring(((X, Y), (X, np.full(400, 77))), pairing="label"),
+            {},
+            "pairing: expected pairs of environments 0 and 1, got none",
+        ),
+    ],
+)
+def test_refused_before_training(scoring, params, message):
+    class Untrainable(NeuralNetClassifier):
+        def train_step(self, *args, **kwargs):
+            raise AssertionError("a step before the check")
+
+    with pytest.raises((TypeError, ValueError), match=message):
+        make(scoring, kind=Untrainable, **params).fit(X, Y)

@@ -1,0 +1,132 @@
+"""Which epoch is kept, by hand-made epochs."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from pa_select import EpochSelector, posterior_agreement
+
+
+def epoch(noise, seed=0, n=200):
+    """Scores of two environments that agree less the more noise there is."""
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=(n, 3))
+    return 3 * a, 3 * a + noise * rng.normal(size=a.shape)
+
+
+def run(noises, scores=None, error=0.02, **params):
+    selector = EpochSelector(**params)
+    for i, noise in enumerate(noises):
+        selector.update(
+            *epoch(noise),
+            {"number": torch.tensor(i + 1)},
+            score=None if scores is None else scores[i],
+            score_error=error,
+        )
+    return selector
+
+
+def test_the_best_epoch_is_kept_and_patience_counts():
+    selector = run([3, 1, 2, 2, 2], patience=3)
+    assert selector.best_epoch == 2
+    assert selector.best_state["number"] == 2
+    assert selector.best_score == posterior_agreement(*epoch(1), prior="marginal").score
+    assert selector.should_stop
+    assert not run([3, 1, 2, 2], patience=3).should_stop
+    # A small improvement is kept, but does not count for the patience.
+    slow = run([2.0, 1.999, 1.998, 1.997], patience=3, min_delta=0.1)
+    assert slow.should_stop
+    assert slow.best_epoch == 4
+
+
+def test_ties_and_first_epochs():
+    assert run([2, 1, 1, 3]).best_epoch == 2
+    assert run([2, 1, 1, 3], tie="last").best_epoch == 3
+    assert run([1, 3, 2], min_epochs=2).best_epoch == 3
+    assert run([1, 3, 3, 3], patience=2, min_epochs=3).should_stop is False
+
+
+def test_the_guard_keeps_agreement_within_an_error_of_the_best_score():
+    # The first epoch agrees best, but its score is soon too low.
+    selector = run([0.1, 1.0, 0.5, 2.0], [0.50, 0.90, 0.89, 0.91])
+    assert selector.best_epoch == 3
+    assert selector.best_state["number"] == 3
+    # It is the error of the best so far that counts, also for epochs kept before.
+    assert run([0.1, 1.0], [0.50, 0.90]).best_epoch == 2
+    assert run([0.1, 1.0, 0.5], [0.50, 0.90, 0.51]).best_epoch == 2
+    # Only states that can still be chosen are held.
+    many = run(np.linspace(0.5, 3, 30), np.linspace(0.8, 0.9, 30), error=0.001)
+    assert len(many._kept) <= 2
+    # The brute-force rule over random epochs.
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        noises, scores = rng.uniform(0.5, 3, 12), rng.uniform(0.7, 0.9, 12)
+        agreement = np.array(
+            [posterior_agreement(*epoch(n), prior="marginal").score for n in noises]
+        )
+        allowed = scores >= scores.max() - 0.05
+        best = np.flatnonzero(allowed)[agreement[allowed].argmax()] + 1
+        assert run(noises, scores, error=0.05).best_epoch == best
+
+
+def test_states_are_copies_on_the_cpu():
+    module = torch.nn.Linear(3, 3)
+    selector = EpochSelector()
+    selector.update(*epoch(1), module)
+    weight = module.weight.detach().clone()
+    with torch.no_grad():
+        module.weight.zero_()
+    assert (selector.best_state["weight"] == weight).all()
+    light = pickle.loads(pickle.dumps(selector.without_states()))
+    assert light.best_state is None
+    assert light.best_epoch == 1
+    assert selector.best_state is not None
+    assert EpochSelector(keep_state=False).update(*epoch(1), module)
+
+
+def test_going_on():
+    selector = EpochSelector(patience=2)
+    selector.resume(7, 5, 0.2, {"w": torch.zeros(1)})
+    assert selector.update(*epoch(1), {"w": torch.ones(1)})
+    assert (selector.best_epoch, selector.epoch) == (8, 8)
+    other = EpochSelector()
+    other.resume(7, 5, 99.0, {"w": torch.zeros(1)})
+    assert not other.update(*epoch(1), {"w": torch.ones(1)})
+    assert other.best_epoch == 5
+    assert other.best_state["w"] == 0
+
+
+def test_what_speaks_against_the_epoch_kept():
+    a, b = epoch(1)
+    with pytest.warns(UserWarning, match="the same data") as caught:
+        EpochSelector().update(a, a)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        good = EpochSelector()
+        good.update(a, b)
+        assert good.concerns == ()
+        saturated = EpochSelector()
+        saturated.update(a, a * (1 + 1e-3))
+        assert "epoch 1 is saturated" in saturated.concerns[0]
+        collapsed = EpochSelector()
+        collapsed.update(a + [99, 0, 0], b + [99, 0, 0])
+        assert "epoch 1 predicts one class for 100% of the rows" in collapsed.concerns[1]
+        # A better epoch is of no concern.
+        collapsed.update(a, b)
+        assert (collapsed.best_epoch, collapsed.concerns) == (2, ())
+
+
+def test_wrong_scores_name_the_epoch_and_keep_the_best():
+    selector = run([1, 2])
+    a, b = epoch(1)
+    b[3, 0] = np.nan
+    with pytest.raises(ValueError, match="epoch 3: scores_b.*row 3"):
+        selector.update(a, b)
+    assert selector.best_epoch == 1
+    for name, value in (("patience", 0), ("min_delta", -1), ("tie", "middle")):
+        with pytest.raises(ValueError, match=f"{name}: expected"):
+            EpochSelector(**{name: value})
