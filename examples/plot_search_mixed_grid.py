@@ -135,5 +135,5 @@ axes[0].legend(loc="center left")
 for rule, values in accuracies.items():
     axes[1].plot(list(shifted), np.mean(values, axis=0), "o-", label=rule)
 axes[1].set(ylabel="accuracy on unseen patients", ylim=(0.55, 1))
-axes[1].legend(fontsize="small", loc="center left")
+axes[1].legend(fontsize="small", loc="lower left")
 plt.show()

@@ -122,5 +122,6 @@ for j, rule in enumerate(RULES):
     values = [np.mean([v[1] for v in accuracies[s.__name__, rule]]) for s in (turned, blurred)]
     axes[1].bar(np.arange(2) + 0.27 * (j - 1), values, width=0.25, label=rule)
 axes[1].set(xticks=[0, 1], xticklabels=["turned", "blurred"], ylabel="accuracy on the target")
-axes[1].legend(loc="lower left")
+axes[1].set_ylim(0, 1.3)
+axes[1].legend(loc="upper left")
 plt.show()

@@ -112,6 +112,11 @@ class PASearch(BaseSearchCV):
     def _candidates(self) -> Iterable[dict[str, Any]]:
         raise NotImplementedError
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = False  # class scores are gathered as numpy arrays
+        return tags
+
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     def fit(
         self,

@@ -53,8 +53,9 @@ def search(estimator=TREE, grid=GRID, **params):
     "estimator",
     [
         PASearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2, error_score="raise"),
-        PASearchCV(make_pipeline(StandardScaler(), LinearSVC()), {"linearsvc__C": [0.1, 1.0]}),
-        PARandomizedSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, n_iter=2, cv=2),
+        PARandomizedSearchCV(
+            make_pipeline(StandardScaler(), LinearSVC()), {"linearsvc__C": [0.1, 1.0]}, 2, cv=2
+        ),
     ],
 )
 def test_estimator_checks(estimator):
