@@ -11,9 +11,8 @@ others.
 
 `PAScoring` records after each epoch how much the net's posteriors agree on the same
 validation digits in both environments. Which epoch would agreement keep, which one
-validation accuracy, and what are they worth under the shift? Agreement uses no label. In an
-earlier study of 160 such trainings both were worth the same; the table at the end is this
-run's own.
+validation accuracy, and what are they worth under the shift? Agreement uses no label. The
+table at the end tells; more seeds (``--seeds 8``) narrow its errors.
 """
 
 # %%
@@ -158,13 +157,17 @@ worth = {
 }
 for rule, values in worth.items():
     print(f"{rule:26s}" + "".join(f"{v:9.3f}" for v in values.mean(1)) + f"{values.mean():9.3f}")
+all_runs = [run for name in runs for run in runs[name]]
 gap = (worth["agreement"] - worth["validation accuracy"]).ravel()
 print(
     f"\nagreement less validation accuracy: {100 * gap.mean():+.1f} +- "
     f"{100 * gap.std(ddof=1) / np.sqrt(len(gap)):.1f} points over {len(gap)} trainings"
 )
-collapsed = {rule: int((values < 0.3).sum()) for rule, values in worth.items()}
-print("kept an epoch no better than chance there:", collapsed)
+collapsed = {
+    rule: sum(bool(r["valid_acc"][choose(r)] < 0.5 * r["valid_acc"].max()) for r in all_runs)
+    for rule, choose in RULES.items()
+}
+print("kept an epoch with less than half of the best validation accuracy:", collapsed)
 
 # %%
 # The course of two trainings, with the epochs kept.

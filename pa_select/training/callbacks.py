@@ -276,9 +276,8 @@ class PAEarlyStopping(PAScoring):
     Training goes on with ``partial_fit`` or warm_start from the best epoch so far. All
     callbacks hear of the last epoch before training stops.
 
-    In our study of 160 trainings agreement with the marginal prior kept epochs as good as
-    validation accuracy does, using no labels, and never a collapsed one; with the uniform
-    prior it did in 7 to 8 % of them.
+    Expect the epochs that validation accuracy would keep, without its labels; the user
+    guide has the figures. With the uniform prior collapsed epochs may be kept.
 
     References
     ----------
