@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state, indexable
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -67,6 +67,8 @@ class PASearch(BaseSearchCV):
         "return_fold_scores": ["boolean"],
         "dtype": "no_validation",
     }
+    # Groups go to the splitter that asks for them, as in all searches.
+    __metadata_request__fit = {"groups": UNUSED}  # noqa: RUF012
     # BaseSearchCV's table asks for it; class scores of training rows are not compared.
     return_train_score = False
 
@@ -389,8 +391,8 @@ class PASearch(BaseSearchCV):
     def _warn_of_interruption(self, n_finished: int, n: int) -> None:
         resume = "" if self.memory is None else " Fitted again, it goes on from there."
         warn_caller(
-            f"Interrupted: cv_results_ holds the {n_finished} candidates that were finished, of "
-            f"{n}. No estimator was refitted.{resume}"
+            f"Interrupted: cv_results_ holds what was finished, {n_finished} of {n} candidates. "
+            f" No estimator was refitted.{resume}"
         )
 
     def _refit(

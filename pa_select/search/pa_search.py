@@ -162,7 +162,7 @@ class PASearchCV(PASearch):
     >>> search.cv_results_["agreement"].round(2)
     array([0.01, 1.09, 1.05, 1.04])
     >>> search.cv_results_["reason"][0]
-    'not eligible: score 0.399 is not within 1 standard errors of the best, 0.983'
+    'not eligible: score 0.399 is not within 1 standard error of the best, 0.983'
     """
 
     _parameter_constraints: dict[str, Any] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
+from inspect import signature
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -71,7 +72,7 @@ def make_splits(
         return [split for part in cv for split in part.split(X, y, **split_params)]
     if cv is not None and not isinstance(cv, (int, np.integer)):
         given = [check_cv(cv, y, classifier=True)]
-        if pairing == "repeated" and hasattr(cv, "shuffle"):
+        if pairing == "repeated" and "shuffle" in signature(type(cv)).parameters:
             # Folds that can be shuffled: once as they are, once in another order.
             given.append(copy(cv))
             given[1].shuffle, given[1].random_state = True, seed
@@ -132,9 +133,10 @@ def halves(splits: Sequence[Split], y: Any, groups: Any, seed: int) -> list[Spli
 def tested_twice(splits: Sequence[Split]) -> list[Block]:
     """Every row with itself, for every two models that were not fitted to it."""
     blocks = []
-    for (s, (_, test_s)), (t, (_, test_t)) in combinations(enumerate(splits), 2):
+    for (s, (train_s, test_s)), (t, (train_t, test_t)) in combinations(enumerate(splits), 2):
         rows = np.intersect1d(test_s, test_t)
-        if len(rows):
+        # Two fits to the same rows are one model: that it agrees with itself says nothing.
+        if len(rows) and not np.array_equal(np.sort(train_s), np.sort(train_t)):
             blocks.append(Block(s, rows, t, rows))
     return blocks
 

@@ -12,7 +12,7 @@ from pa_select._rows import reordered
 from pa_select._sklearn_private import _num_samples
 from pa_select._warnings import warn_caller
 from pa_select.scoring.columns import check_column, check_weight
-from pa_select.scoring.views import view_of
+from pa_select.scoring.views import look_up, view_of
 from pa_select.search import pairings
 from pa_select.search.pairings import OF_X, Block, Layout
 from pa_select.search.worker import Extra, Split
@@ -96,7 +96,8 @@ def make_plan(
         warn_caller(
             "cv tests no row by two models, which pairing='repeated' compares: the two halves "
             "of each split's training rows are compared instead (pairing='split-half'). To "
-            "train on all of them give a number of folds, a repeated splitter or a list of two."
+            "train on all of them give a number of folds, a repeated splitter or a list of two "
+            "with different seeds."
         )
     if kind == "split-half":
         splits = pairings.halves(splits, labels, groups, seed)
@@ -198,7 +199,7 @@ def _positions(rows: Any) -> NDArray[np.int64]:
 
 def _check_environments(environments: Any, X: Any, n: int) -> NDArray[Any]:
     if reordered(X, environments):
-        raise ValueError("environments: expected the rows of X in their order, got another order.")
+        environments = look_up(environments, X, "environments")
     names = check_column(environments, n, "environments")
     distinct = np.unique(names)
     if len(distinct) < 2:
@@ -240,9 +241,11 @@ def _check_target(target: Any, X: Any) -> Any:
 
 
 def _named_like(X: Any, rows: Any) -> Any:
-    """An array of rows as a DataFrame where X is one, so that columns have their names."""
+    """Rows as a DataFrame where X is one, as an array where X is one."""
     if hasattr(X, "loc") and isinstance(rows, np.ndarray) and rows.ndim == 2:
         return type(X)(rows, columns=X.columns)
+    if isinstance(X, np.ndarray) and hasattr(rows, "to_numpy"):
+        return rows.to_numpy()
     return rows
 
 

@@ -272,4 +272,4 @@ def failure(outcomes: Sequence[Outcome]) -> tuple[int, str | None]:
     if messages:
         return len(messages), f"failed in {len(messages)} of {len(outcomes)} splits: {messages[0]}"
     errors = [outcome.score_error for outcome in outcomes if outcome.score_error is not None]
-    return 0, f"no class scores: {errors[0]}" if errors else None
+    return 0, f"no class scores: {errors[0].splitlines()[0]}" if errors else None

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from pa_select._warnings import warn_caller
 from pa_select.search.selection import Eligibility, GuardedSelection
-from pa_select.search.table import column, first_by, scores_and_errors
+from pa_select.search.table import column, errors_in_words, first_by, scores_and_errors
 
 #: Standard errors of the guard where the pairs are views of the shift that will come.
 N_SE_OF_VIEWS = 4
@@ -79,12 +79,31 @@ class RankSum(_Rule):
 
     def __call__(self, cv_results: dict[str, Any]) -> int:
         """Choose a candidate."""
+        score, _ = scores_and_errors(cv_results, self.score)
+        eligible = np.flatnonzero(super().explain(cv_results).eligible)
+        ranks = self._ranks(cv_results, eligible).sum(0)
+        return first_by(eligible, [-ranks, score], cv_results)
+
+    def explain(self, cv_results: dict[str, Any]) -> Eligibility:
+        """Tell which candidates have both ranks, and which ones."""
+        found = super().explain(cv_results)
+        by_score, by_agreement = self._ranks(cv_results, np.flatnonzero(found.eligible))
+        reasons = [
+            f"eligible: rank {by_score[i]:g} by {self.score}, {by_agreement[i]:g} by agreement"
+            if found.eligible[i]
+            else reason
+            for i, reason in enumerate(found.reason)
+        ]
+        return Eligibility(found.eligible, reasons)
+
+    def _ranks(self, cv_results: dict[str, Any], eligible: Any) -> Any:
+        """Ranks by score and by agreement, (2, n_candidates), infinite without both."""
         agreement = column(cv_results, "agreement", "agreement")
         score, _ = scores_and_errors(cv_results, self.score)
-        eligible = np.flatnonzero(self.explain(cv_results).eligible)
-        ranks = np.full(len(score), np.inf)
-        ranks[eligible] = rankdata(-score[eligible]) + rankdata(-agreement[eligible])
-        return first_by(eligible, [-ranks, score], cv_results)
+        ranks = np.full((2, len(score)), np.inf)
+        for row, values in zip(ranks, (score, agreement), strict=True):
+            row[eligible] = rankdata(-values[eligible])
+        return ranks
 
 
 class _SimplestWithin(_Rule):
@@ -100,7 +119,7 @@ class _SimplestWithin(_Rule):
         near = score >= score[top] - self.n_se * error[top]
         reasons = [
             f"{'eligible' if near[i] else 'not eligible'}: {self.score} {score[i]:.4g} is "
-            f"{'' if near[i] else 'not '}within {self.n_se:g} standard errors of the best, "
+            f"{'' if near[i] else 'not '}within {errors_in_words(self.n_se)} of the best, "
             f"{score[top]:.4g}"
             if found.eligible[i]
             else reason

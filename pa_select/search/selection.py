@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from pa_select._warnings import warn_caller
-from pa_select.search.table import column, first_by, scores_and_errors
+from pa_select.search.table import column, errors_in_words, first_by, scores_and_errors
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -134,7 +134,7 @@ class GuardedSelection(BaseEstimator):
             candidates = np.flatnonzero(eligible & (agreement >= best - self.tie_tol))
         else:
             warn_caller(
-                f"No candidate is within {self.n_se:g} standard errors of the best "
+                f"No candidate is within {errors_in_words(self.n_se)} of the best "
                 f"{self.score!r} and {self.floor_se:g} above chance, with a finite "
                 f"{self.agreement!r}: the {self.score!r} alone decides."
             )
@@ -169,7 +169,7 @@ class GuardedSelection(BaseEstimator):
         floor = self._floor(cv_results, len(score))
         reasons = []
         for i, value in enumerate(score):
-            within = f"{self.n_se:g} standard errors of the best, {score[top]:.4g}"
+            within = f"{errors_in_words(self.n_se)} of the best, {score[top]:.4g}"
             if not np.isfinite(value):
                 reasons.append(f"not eligible: no {self.score}")
             elif not np.isfinite(agreement[i]):
@@ -178,8 +178,8 @@ class GuardedSelection(BaseEstimator):
                 reasons.append(f"not eligible: {self.score} {value:.4g} is not within {within}")
             elif not value > floor[i] + self.floor_se * error[i]:
                 reasons.append(
-                    f"not eligible: {self.score} {value:.4g} is not {self.floor_se:g} standard "
-                    f"errors above chance, {floor[i]:.4g}"
+                    f"not eligible: {self.score} {value:.4g} is not "
+                    f"{errors_in_words(self.floor_se)} above chance, {floor[i]:.4g}"
                 )
             else:
                 reasons.append(f"eligible: {self.score} {value:.4g} is within {within}")

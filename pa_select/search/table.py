@@ -43,6 +43,11 @@ def standard_errors(cv_results: dict[str, Any], metric: str) -> Floats:
     return np.nan_to_num(np.std(splits, axis=0, ddof=1) / np.sqrt(len(splits)))
 
 
+def errors_in_words(n: float) -> str:
+    """A number of standard errors."""
+    return f"{n:g} standard error{'' if n == 1 else 's'}"
+
+
 def first_by(candidates: NDArray[np.intp], keys: list[Floats], cv_results: Any) -> int:
     """The candidate with the highest keys, the first key first."""
     # What is still tied then is told apart by what it is, not by where it stands.

@@ -187,7 +187,9 @@ class PAScoring(Callback):
         record(f"{self.name}_seconds", perf_counter() - start)
 
     def _pair_up(self, net: Any, environments: Any) -> PairedEnvironments:
-        return pair_up(net, environments, self.pairing, self.sample_weight, self.max_pairs)
+        return pair_up(
+            net, environments, self.pairing, self.prior, self.sample_weight, self.max_pairs
+        )
 
     def _is_due(self, net: Any) -> bool:
         return bool(net.history[-1, "epoch"] % self.every == 0)

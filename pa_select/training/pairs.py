@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import Dataset, RandomSampler, Subset
 
+from pa_select.agreement.validation import check_prior
 from pa_select.pairing import pair_environments
 from pa_select.scores.class_scores import DEFAULT_CLIP
 from pa_select.scores.modules import net_scores, scores_of_net
@@ -54,7 +55,12 @@ class PairedEnvironments:
 
 
 def pair_up(
-    net: Any, environments: Any, pairing: Any, sample_weight: Any, max_pairs: int | None
+    net: Any,
+    environments: Any,
+    pairing: Any,
+    prior: Any,
+    sample_weight: Any,
+    max_pairs: int | None,
 ) -> PairedEnvironments:
     """Check the environments of a net and pair their rows.
 
@@ -74,6 +80,8 @@ def pair_up(
         if not len(dataset):
             raise ValueError(f"environments[{i}]: expected at least one row, got none.")
     _refuse_shuffling(net, datasets[0])
+    for i, dataset in enumerate(datasets):
+        _try_out(net, dataset, f"environments[{i}]", prior)
     pairs = {}
     for i, j in combinations(range(len(datasets)), 2):
         a, b = _rows(pairing, environments, datasets, i, j)
@@ -136,6 +144,15 @@ def _labels(environment: Any, dataset: Any, k: int) -> NDArray[Any]:
             f"pairing='label', got {type(environment).__name__}."
         )
     return np.array([int(label) if isinstance(label, torch.Tensor) else label for label in known])
+
+
+def _try_out(net: Any, dataset: Any, name: str, prior: Any) -> None:
+    """Score a row or two: what does not fit should not cost an epoch."""
+    try:
+        scores = scores_on(net, Subset(dataset, range(min(len(dataset), 2))))
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"{name}: the net cannot score its rows: {error}") from error
+    check_prior(prior, scores.shape[1])
 
 
 def _refuse_shuffling(net: Any, dataset: Any) -> None:

@@ -163,6 +163,9 @@ def test_metadata_routing():
             nested, X, Y, cv=2, params={"environments": environments}, return_estimator=True
         )
         assert found["estimator"][0].pairing_ == "environments"
+        grouped = search(cv=GroupKFold(3))
+        params = {"groups": np.arange(150) // 5}
+        assert len(cross_val_score(grouped, X, Y, cv=GroupKFold(2), params=params)) == 2
         with pytest.raises(TypeError, match="unexpected argument"):
             search().fit(X, Y, nothing=1)
         # Two splitters both ask for groups.

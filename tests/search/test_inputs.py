@@ -44,11 +44,6 @@ def search(**params):
         ),
         ({}, {"environments": [None] * 150}, "environments: expected a value for each row"),
         ({}, {"environments": Y}, "a class with rows in at least two environments"),
-        (
-            {},
-            {"X": FRAME, "environments": pd.Series(HALVES).iloc[::-1]},
-            "environments: expected the rows of X in their order",
-        ),
         ({}, {"views": X[:9]}, "views: expected a view of each of 150 rows of X, got 9 rows"),
         ({}, {"views": X[:, :2]}, r"views: expected rows of shape .4,. like those of X, got .2,."),
         ({}, {"views": []}, "views: expected at least one"),

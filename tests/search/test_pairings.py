@@ -18,6 +18,7 @@ from sklearn.model_selection import (
     RepeatedStratifiedKFold,
     ShuffleSplit,
     StratifiedKFold,
+    TimeSeriesSplit,
     cross_val_score,
 )
 from sklearn.naive_bayes import GaussianNB
@@ -138,11 +139,15 @@ def test_split_half_compares_the_halves_of_the_training_rows():
 
 def test_splits_that_test_no_row_twice_are_halved_with_a_warning():
     folds = PredefinedSplit(np.arange(len(Y)) % 3)
-    with pytest.warns(UserWarning, match="cv tests no row by two models") as caught:
-        search = PASearchCV(MODEL, GRID, cv=folds).fit(X, Y)
-    assert caught[0].filename == __file__
-    assert search.pairing_ == "split-half"
-    assert search.n_splits_ == 6
+    # The same splits twice, or in time, give no second model either.
+    same = [StratifiedKFold(3), StratifiedKFold(3)]
+    for cv, n_splits in ((folds, 6), (same, 12), (TimeSeriesSplit(3), 6)):
+        order = np.argsort(np.arange(len(Y)) % 59, kind="stable")  # all classes everywhere
+        with pytest.warns(UserWarning, match="cv tests no row by two models") as caught:
+            search = PASearchCV(MODEL, GRID, cv=cv).fit(X[order], Y[order])
+        assert caught[0].filename == __file__
+        assert search.pairing_ == "split-half"
+        assert search.n_splits_ == n_splits
 
 
 def test_a_constant_with_a_fixed_seed_fools_split_half_only():
@@ -193,6 +198,7 @@ def test_views_may_be_arrays_frames_transformers_or_several():
         (X, FunctionTransformer(drift)),
         (frame, drift(frame)),
         (frame, drift(X)),  # takes the frame's column names
+        (X, drift(frame)),
         (frame, drift(shuffled)),  # aligned by the index
     ]:
         found = PASearchCV(MODEL, GRID, cv=3).fit(data, Y, views=views).cv_results_
@@ -205,7 +211,7 @@ def test_the_guard_is_wider_with_views():
     reasons = PASearchCV(MODEL, GRID).fit(X, Y, views=drift).cv_results_["reason"]
     assert any("within 4 standard errors" in reason for reason in reasons)
     reasons = PASearchCV(MODEL, GRID).fit(X, Y).cv_results_["reason"]
-    assert any("within 1 standard errors" in reason for reason in reasons)
+    assert any("within 1 standard error" in reason for reason in reasons)
 
 
 # -- environments ---------------------------------------------------------------------------
@@ -221,6 +227,12 @@ def test_environments_compare_rows_of_one_class():
     assert (environments[pairs.object_a] != environments[pairs.object_b]).all()
     np.testing.assert_array_equal(Y[pairs.object_a], Y[pairs.object_b])
     np.testing.assert_array_equal(pairs.model_a, pairs.model_b)
+    # A Series is aligned by its index, as views are.
+    named = pd.Series(environments, name="site")
+    aligned = PASearchCV(MODEL, GRID, cv=4).fit(
+        pd.DataFrame(X).add_prefix("x"), Y, environments=named.sample(frac=1, random_state=0)
+    )
+    np.testing.assert_allclose(aligned.cv_results_["agreement"], table["agreement"])
     # Per environment and worst, from the splits.
     means = np.array([table[f"mean_test_score_environment_{e}"] for e in "xyz"])
     np.testing.assert_allclose(table["mean_test_score_worst_environment"], means.min(0))

@@ -27,6 +27,10 @@ def table(score, agreement, **more):
 def test_rank_sum_takes_the_best_of_both_ranks():
     # Ranks of the score 1, 2, 3, 4 and of the agreement 4, 1, 3, 2.
     assert RankSum()(table([0.9, 0.8, 0.7, 0.6], [0.1, 0.4, 0.2, 0.3])) == 1
+    assert RankSum().explain(table([0.9, 0.8], [0.1, 0.4])).reason == [
+        "eligible: rank 1 by score, 2 by agreement",
+        "eligible: rank 2 by score, 1 by agreement",
+    ]
     # A tie of the sums goes to the score.
     assert RankSum()(table([0.8, 0.9], [0.4, 0.1])) == 1
     # Who failed or has no agreement takes no rank.
@@ -52,7 +56,7 @@ def test_simplest_within_one_standard_error():
     assert within_one_standard_error("mean_fit_time")(found) == 2
     assert within_one_standard_error(lambda params: -params["size"])(found) == 2
     reasons = within_one_standard_error("size").explain(found).reason
-    assert reasons[0].startswith("not eligible: score 0.88 is not within 1 standard errors")
+    assert reasons[0].startswith("not eligible: score 0.88 is not within 1 standard error")
     assert reasons[1].startswith("eligible: score 0.895 is within")
     rule = within_one_standard_error("size", n_se=2)
     assert clone(rule).get_params() == rule.get_params()

@@ -66,7 +66,7 @@ def test_failed_candidates_are_never_chosen():
 def test_floor_and_the_warning_when_nothing_is_eligible():
     floor = {"mean_test_majority_rate": [0.93] * 3}
     assert choose([1, 3, 2], [0.95, 0.93, 0.945], **floor) == 2
-    with pytest.warns(UserWarning, match="No candidate is within 1 standard errors"):
+    with pytest.warns(UserWarning, match="No candidate is within 1 standard error"):
         # All at the majority rate: the score decides, not the agreement.
         assert choose([1, 3, 2], [0.935, 0.93, 0.93], **floor) == 0
     number = GuardedSelection("pa", "acc", n_se=100, floor=0.94)

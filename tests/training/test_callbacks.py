@@ -264,7 +264,8 @@ def test_views_of_the_validation_rows_use_its_outputs():
     scoring = PAScoring(lambda valid: (valid, View(valid)))
     net = make(scoring, kind=Counting, batch_size=400).fit(X, Y)
     # Validation makes its own pass, in a step of its own; only the view needs another.
-    assert Counting.passes == 4
+    # Both are tried out once before the first step.
+    assert Counting.passes == 2 + 4
     valid = net.get_split_datasets(X, Y)[1]
     rows = np.stack([valid[i][0] for i in range(len(valid))])
     a, b = (class_scores(net, r)[0] for r in (rows, 0.7 * rows + np.float32(0.1)))
@@ -368,6 +369,9 @@ def test_binary_tuples_parallel_and_probabilities():
         (PAScoring(PAIR, pairing="label"), {}, r"environments\[0\]: expected .X, y. or a Dataset"),
         (PAScoring(PAIR, pairing="nearest"), {}, "pairing: expected 'identity', 'label'"),
         (PAScoring(PAIR, pairing=([0], [999])), {}, "pairing: expected row numbers of environ"),
+        (PAScoring((X, X.astype(float))), {}, r"environments\[1\]: the net cannot score its rows"),
+        (PAScoring((X, X[:, :9])), {}, r"environments\[1\]: the net cannot score its rows"),
+        (PAScoring(PAIR, prior="flat"), {}, "prior: expected 'uniform', 'marginal'"),
         (PAScoring(PAIR, every=0), {}, "every: expected a positive number"),
         (PAScoring(PAIR, max_pairs=0), {}, "max_pairs: expected a positive number"),
         (PAScoring(PAIR, sample_weight=[1.0]), {}, "sample_weight: expected shape"),
