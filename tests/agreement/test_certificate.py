@@ -55,8 +55,8 @@ def test_certificate_against_brute_force():
 
 
 @pytest.mark.slow
-def test_certificate_against_brute_force_thousands():
-    check_against_the_oracle(range(10_000, 11_000), n_points=500)
+def test_certificate_against_brute_force_hundreds():
+    check_against_the_oracle(range(10_000, 10_500), n_points=500)
 
 
 @pytest.mark.parametrize("seed", range(10))

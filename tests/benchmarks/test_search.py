@@ -68,15 +68,16 @@ def test_overhead(benchmark, monkeypatch, model, grid):
             refit="accuracy",
         ),
     }
-    ratios = {name: [] for name in theirs}
-    shares = []
-    for _ in range(3):
+    # The best of several rounds, all in turn: what is left is the work, not the machine.
+    best = dict.fromkeys((*theirs, "search", "solve"), np.inf)
+    for _ in range(5):
         ours = seconds(search, X, y)
-        shares.append(solving[-1] / ours)
+        best["search"] = min(best["search"], ours - solving[-1])
+        best["solve"] = min(best["solve"], solving[-1])
         for name, other in theirs.items():
-            ratios[name].append((ours - solving[-1]) / seconds(other, X, y) - 1)
-    told = ", ".join(f"{np.median(values):+.0%} over {name}" for name, values in ratios.items())
+            best[name] = min(best[name], seconds(other, X, y))
+    told = ", ".join(f"{best['search'] / best[name] - 1:+.0%} over {name}" for name in theirs)
     print(
-        f"\n{type(model).__name__}: overhead {told} besides the solve, which is "
-        f"{np.median(shares):.0%} of the time"
+        f"\n{type(model).__name__}: {told}, and a solve that takes "
+        f"{best['solve'] / best['search']:.0%} of that time"
     )
