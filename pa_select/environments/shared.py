@@ -22,6 +22,11 @@ class SharedEnvironment(torch.utils.data.Dataset):  # type: ignore[type-arg]
     y : array-like of shape (n,), default=None
         Labels, where they are known. Agreement of views needs none.
 
+    Raises
+    ------
+    ValueError
+        If there are not as many labels as rows.
+
     References
     ----------
     .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",

@@ -50,6 +50,30 @@ class PAEarlyStopping(_Callback):
     ----------
     .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
        section 5.2 (model selection over epochs).
+
+    Raises
+    ------
+    ValueError
+        If there are not two environments, or a loader shuffles.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from lightning.pytorch import LightningModule
+    >>> from pa_select.interop.lightning import PAEarlyStopping
+    >>> class Module(LightningModule):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.layer = torch.nn.Linear(4, 3)
+    ...
+    ...     def forward(self, x):
+    ...         return self.layer(x)
+    >>> rows = torch.randn(20, 4)
+    >>> stopping = PAEarlyStopping((rows, rows + 0.1), patience=3)
+    >>> stopping.selector_.patience, stopping.selector_.best_epoch
+    (3, None)
+
+    Then ``Trainer(callbacks=[stopping]).fit(Module(), loader)``.
     """
 
     def __init__(

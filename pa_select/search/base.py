@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 import time
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -34,7 +35,7 @@ from pa_select.scoring.columns import check_column
 from pa_select.search import pairings, results
 from pa_select.search.plan import Plan, make_plan
 from pa_select.search.rules import make_rule
-from pa_select.search.run import chance_scores, evaluate
+from pa_select.search.run import chance_scores, evaluate, with_parameters
 from pa_select.search.table import scores_and_errors
 from pa_select.search.worker import Data, Outcome
 
@@ -43,7 +44,29 @@ SELECTIONS = ("guarded", "agreement", "score", "rank_sum")
 
 
 class AgreementDifference(NamedTuple):
-    """How much more one candidate's pairs agree than another's, in nats per pair."""
+    """How much more one candidate's pairs agree than another's: `PASearchCV.compare`.
+
+    Attributes
+    ----------
+    difference : float
+        In nats per pair.
+    standard_error : float
+        Its standard error in nats; pairs that share a row are not taken as independent.
+
+    References
+    ----------
+    .. [1] P. Aronow, C. Samii, V. Assenova, "Cluster-robust variance estimation for dyadic
+       data", Political Analysis 2015.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from pa_select import PASearchCV
+    >>> search = PASearchCV(GaussianNB(), {"var_smoothing": [1e-9, 1e-2]})
+    >>> search.fit(*load_iris(return_X_y=True)).compare(1, 1)
+    AgreementDifference(difference=0.0, standard_error=0.0)
+    """
 
     difference: float
     standard_error: float
@@ -111,8 +134,9 @@ class PASearch(BaseSearchCV):
         self.return_fold_scores = return_fold_scores
         self.dtype = dtype
 
+    @abstractmethod
     def _candidates(self) -> Iterable[dict[str, Any]]:
-        raise NotImplementedError
+        """The parameters to try."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -313,9 +337,9 @@ class PASearch(BaseSearchCV):
         score, _ = scores_and_errors(table, metric)
         if np.isfinite(score).any():
             return
-        params = clone(table["params"][0], safe=False)
         # What is wrong with the data for all is best said by the estimator itself.
-        clone(self.estimator).set_params(**params).fit(data.sources[0], data.y, **data.fit_params)
+        first = with_parameters(self.estimator, table["params"][0])
+        first.fit(data.sources[0], data.y, **data.fit_params)
         raise ValueError(
             f"No candidate has a finite {metric!r} in all splits. The first: "
             f"{failure or 'its scoring failed'}."
@@ -392,16 +416,13 @@ class PASearch(BaseSearchCV):
         resume = "" if self.memory is None else " Fitted again, it goes on from there."
         warn_caller(
             f"Interrupted: cv_results_ holds what was finished, {n_finished} of {n} candidates. "
-            f" No estimator was refitted.{resume}"
+            f"No estimator was refitted.{resume}"
         )
 
     def _refit(
         self, base_estimator: Any, X: Any, y: Any, fit_params: dict[str, Any], task: Callbacks
     ) -> None:
-        # Parameters may be estimators, which the candidates share.
-        self.best_estimator_ = clone(base_estimator).set_params(
-            **clone(self.best_params_, safe=False)
-        )
+        self.best_estimator_ = with_parameters(base_estimator, self.best_params_)
         part = task.subtask("refit-with-best-params")
         with part.passed_on_to(self.best_estimator_):
             part.begin(X, y)

@@ -53,7 +53,7 @@ def evaluate(
         for c, parameters in enumerate(candidates):
             keys: list[Any] = [None] * len(splits)
             if memory is not None:
-                keys = checkpoint.keys(_with_parameters(estimator, parameters))
+                keys = checkpoint.keys(with_parameters(estimator, parameters))
             for s, split in enumerate(splits):
                 arguments = {
                     "estimator": clone(estimator),
@@ -84,8 +84,9 @@ def _parallel(n_jobs: Any, pre_dispatch: Any) -> Any:
         return Parallel(**options)  # some backends only return all at once
 
 
-def _with_parameters(estimator: Any, parameters: dict[str, Any]) -> Any:
-    # Parameters may be estimators, which the candidates share.
+def with_parameters(estimator: Any, parameters: dict[str, Any]) -> Any:
+    """A clone with a candidate's parameters."""
+    # They may be estimators, which the candidates share.
     return clone(estimator).set_params(**clone(parameters, safe=False))
 
 
@@ -93,7 +94,7 @@ def _check_parameters(candidates: Sequence[dict[str, Any]], estimator: Any) -> N
     """One candidate of each set of names: a misspelt one should not cost an hour."""
     by_names = {frozenset(parameters): parameters for parameters in candidates}
     for parameters in by_names.values():
-        _with_parameters(estimator, parameters)
+        with_parameters(estimator, parameters)
 
 
 # Constant predictions of the most frequent classes that are scored beside the frequencies.

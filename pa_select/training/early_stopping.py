@@ -1,0 +1,257 @@
+"""The skorch callback that stops early and keeps the epoch of the best agreement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from skorch.callbacks import Callback
+
+from pa_select._warnings import warn_caller
+from pa_select.training.scoring import PAScoring
+from pa_select.training.selector import EpochSelector
+
+
+class PAEarlyStopping(PAScoring):
+    """Stop when the agreement no longer improves, and keep the epoch where it was best.
+
+    Records what `PAScoring` records. The state of the best epoch is kept on the CPU and
+    restored when training ends, also by Ctrl-C. The untrained module is no candidate.
+
+    Parameters
+    ----------
+    environments, pairing, prior, every, name, sample_weight, max_pairs, device, tol
+        As in `PAScoring`.
+    patience : int, default=5
+        Scored epochs without improvement after which to stop.
+    min_delta : float, default=0.0
+        Smallest improvement, in nats, that counts for the patience. What is kept is the
+        best epoch, however small its lead.
+    load_best : bool, default=True
+        Whether to restore the best epoch's module at the end.
+    tie : {"first", "last"}, default="first"
+        Which of tied epochs (within 1e-7 nats) is kept.
+    min_epochs : int, default=1
+        Epochs before this one are neither kept nor counted.
+    guard : str or None, default="auto"
+        Column of the history with a validation accuracy: kept is the best agreement among
+        the epochs within one standard error of the best accuracy so far. "auto":
+        "valid_acc" where the net records it. None: no guard but the marginal prior.
+    sink : callable, default=print
+        Where it says what it does; print only if the net is verbose.
+
+    Attributes
+    ----------
+    best_epoch_, best_score_, best_state_ : int, float, dict
+        The epoch kept, its agreement in nats per pair and the module's state (not
+        pickled).
+    stopped_epoch_ : int or None
+        The epoch at which training was stopped.
+
+    Notes
+    -----
+    Training goes on with ``partial_fit`` or warm_start from the best epoch so far. All
+    callbacks hear of the last epoch before training stops.
+
+    Expect the epochs that validation accuracy would keep, without its labels; the user
+    guide has the figures. With the uniform prior collapsed epochs may be kept.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 5.2 (model selection over epochs).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn.datasets import load_iris
+    >>> from skorch import NeuralNetClassifier
+    >>> from pa_select import PAEarlyStopping
+    >>> X, y = load_iris(return_X_y=True)
+    >>> X = X.astype("float32")
+    >>> net = NeuralNetClassifier(
+    ...     lambda: torch.nn.Linear(4, 3),
+    ...     criterion=torch.nn.CrossEntropyLoss,
+    ...     callbacks=[("pa", PAEarlyStopping((X, 1.1 * X), patience=3))],
+    ...     max_epochs=50,
+    ...     lr=0.1,
+    ...     verbose=0,
+    ... ).fit(X, y)
+    >>> stopping = dict(net.callbacks_)["pa"]
+    >>> net.history[stopping.best_epoch_ - 1, "pa"] == stopping.best_score_
+    True
+    """
+
+    def __init__(
+        self,
+        environments: Any,
+        *,
+        pairing: Any = "identity",
+        prior: Any = "marginal",
+        every: int = 1,
+        name: str = "pa",
+        sample_weight: Any = None,
+        max_pairs: int | None = None,
+        device: Any = None,
+        tol: float = 1e-6,
+        patience: int = 5,
+        min_delta: float = 0.0,
+        load_best: bool = True,
+        tie: str = "first",
+        min_epochs: int = 1,
+        guard: str | None = "auto",
+        sink: Any = print,
+    ) -> None:
+        super().__init__(
+            environments,
+            pairing=pairing,
+            prior=prior,
+            every=every,
+            name=name,
+            sample_weight=sample_weight,
+            max_pairs=max_pairs,
+            device=device,
+            tol=tol,
+        )
+        self.patience = patience
+        self.min_delta = min_delta
+        self.load_best = load_best
+        self.tie = tie
+        self.min_epochs = min_epochs
+        self.guard = guard
+        self.sink = sink
+
+    def initialize(self) -> PAEarlyStopping:
+        """Forget all epochs."""
+        super().initialize()
+        self.stopped_epoch_: int | None = None
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        if state.get("selector_") is not None:
+            state["selector_"] = state["selector_"].without_states()
+        return state
+
+    @property
+    def best_epoch_(self) -> int | None:
+        """The epoch kept."""
+        return None if self.selector_ is None else self.selector_.best_epoch
+
+    @property
+    def best_score_(self) -> float | None:
+        """Its agreement in nats per pair."""
+        return None if self.selector_ is None else self.selector_.best_score
+
+    @property
+    def best_state_(self) -> Any:
+        """Its module's state, on the CPU."""
+        return None if self.selector_ is None else self.selector_.best_state
+
+    def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
+        """Check and pair the environments; go on from the best epoch."""
+        super().on_train_begin(net, X=X, y=y, **kwargs)
+        assert self.selector_ is not None
+        self.stopped_epoch_ = None
+        self.selector_.go_on(net.module_)
+        # Who stops the training goes last, so that all others hear of the epoch.
+        others = [item for item in net.callbacks_ if not self._is_my_stop(item[1])]
+        net.callbacks_ = [*others, (f"{self.name}_stop", _Stop(self))]
+
+    def on_epoch_end(
+        self, net: Any, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any
+    ) -> None:
+        """Score the epoch, record it, and keep it if it is the best."""
+        try:
+            super().on_epoch_end(net, dataset_train, dataset_valid, **kwargs)
+        except Exception:
+            self._restore(net)
+            raise
+        assert self.selector_ is not None
+        if self.stopped_epoch_ is None and self.selector_.should_stop:
+            self.stopped_epoch_ = net.history[-1, "epoch"]
+            self._say(
+                net,
+                f"Stopping since {self.name} has not improved in the last {self.patience} "
+                "scored epochs.",
+            )
+
+    def on_train_end(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
+        """Restore the best epoch's module."""
+        net.callbacks_ = [item for item in net.callbacks_ if not self._is_my_stop(item[1])]
+        assert self.selector_ is not None
+        for concern in self.selector_.concerns:
+            warn_caller(concern)
+        if self._restore(net):
+            self._say(net, f"Restoring the module of epoch {self.best_epoch_}.")
+
+    def _selector(self) -> EpochSelector:
+        return EpochSelector(
+            prior=self.prior,
+            patience=self.patience,
+            min_delta=self.min_delta,
+            tie=self.tie,
+            min_epochs=self.min_epochs,
+            keep_state=self.load_best,
+            device=self.device,
+            tol=self.tol,
+        )
+
+    def _update(self, net: Any, a: torch.Tensor, b: torch.Tensor, dataset_valid: Any) -> bool:
+        assert self.paired_ is not None
+        assert self.selector_ is not None
+        score, error = self._guard(net, dataset_valid)
+        return self.selector_.update(
+            a,
+            b,
+            net.module_,
+            score=score,
+            score_error=error,
+            sample_weight=self.paired_.weight,
+            epoch=net.history[-1, "epoch"],
+        )
+
+    def _guard(self, net: Any, dataset_valid: Any) -> tuple[float | None, float]:
+        """The validation accuracy and its standard error."""
+        if self.guard is None:
+            return None, 0.0
+        column = "valid_acc" if self.guard == "auto" else self.guard
+        value = net.history[-1].get(column)
+        if value is None:
+            if self.guard == "auto":
+                return None, 0.0
+            raise ValueError(
+                f"guard: expected a column of the history, one of {sorted(net.history[-1])}, "
+                f"got {column!r}."
+            )
+        spread = max(float(value) * (1 - float(value)), 0.0)
+        n = len(dataset_valid) if dataset_valid is not None else 0
+        return float(value), float(np.sqrt(spread / n)) if n else 0.0
+
+    def _restore(self, net: Any) -> bool:
+        """Load the best epoch's state, unless the module has it."""
+        if not self.load_best or self.best_state_ is None or not len(net.history):
+            return False
+        if self.best_epoch_ == net.history[-1, "epoch"]:
+            return False
+        net.module_.load_state_dict(self.best_state_)
+        return True
+
+    def _is_my_stop(self, callback: Any) -> bool:
+        return isinstance(callback, _Stop) and callback.of is self
+
+    def _say(self, net: Any, text: str) -> None:
+        if self.sink is not print or net.verbose:
+            self.sink(text)
+
+
+class _Stop(Callback):
+    """Ends the training after all other callbacks, when its owner says so."""
+
+    def __init__(self, of: PAEarlyStopping) -> None:
+        self.of = of
+
+    def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
+        if self.of.stopped_epoch_ is not None:
+            raise KeyboardInterrupt  # skorch's way to end a training
