@@ -1,9 +1,4 @@
-r"""Maximisation where the prior is the classes' mean posterior.
-
-With :math:`\pi_j(\beta)` the weighted mean of both samples' posteriors, the kernel is
-no longer a difference of convex functions of the inverse temperature.  Its maximum is
-found by a scan on the logarithmic scale, over the whole range in which it can lie, and
-refinement of the best local maxima; the result carries no certificate.
+r"""The marginal prior: the classes' mean posterior, which depends on the temperature.
 
 Where the pairs of one problem were scored by several fitted models, each model has a
 mean posterior :math:`\pi_m` of its own, over all that it scored, and the prior of a pair
@@ -17,21 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import elementwise
 
-from pa_select.agreement.kernel import Floats, Limits, log_masses, mean_terms, pair_terms
-from pa_select.agreement.maximize import LARGEST_BETA, Maxima
+from pa_select.agreement.kernel import Floats, log_masses, mean_terms, pair_terms
 from pa_select.agreement.pairs import Ints, PairedScores
 
-# A softmax turns over about a factor of e in the inverse temperature: 8 points a decade
-# are 3 to 4 for each.
-_POINTS_PER_DECADE = 8
-_MIN_POINTS, _MAX_POINTS = 16, 600
-# Local maxima this close to the best point of the scan, in nats, are refined.
-_REFINED = 0.05
-# Score distances times beta below which all posteriors are uniform, and above which
-# they are saturated, to rounding of the kernel.
-_FLAT, _SATURATED = 0.02, 60.0
 # Mean posteriors held at once: bounds the memory, not the result.
 _PRIORS_AT_ONCE = 1 << 22
 
@@ -77,7 +61,10 @@ class ModelRuns:
 
     @cached_property
     def log_weights(self) -> Floats:
-        """Logs of the weights that each model has in its problem, (n_problems, n_models)."""
+        """Logs of the weights that each model has in its problem, (n_problems, n_models).
+
+        Both sides of a pair count.
+        """
         problem = np.repeat(np.arange(len(self.n_runs)), self.n_runs)
         weight = self.pairs.weight.cpu().numpy()
         totals = [
@@ -91,35 +78,75 @@ class ModelRuns:
             return np.log(sums)
 
 
+class ModelMeans:
+    """Means over what each fitted model scored, and over the two models of each run.
+
+    Parameters
+    ----------
+    runs : ModelRuns
+    problems : ndarray of int
+        Which problems; one may be named several times.
+    index, owner : ndarray of shape (n,)
+        Their runs, from ``runs.of``.
+    log_mass : ndarray of shape (2, n, n_classes)
+        Logs of the summed weighted posteriors of both sides of each run.
+
+    Attributes
+    ----------
+    log_prior : ndarray of shape (n, n_classes)
+        Logs of the mean posteriors of each run's models.
+    """
+
+    def __init__(
+        self, runs: ModelRuns, problems: Ints, index: Ints, owner: Ints, log_mass: Floats
+    ) -> None:
+        n = len(index)
+        model = np.concatenate([runs.model_a[index], runs.model_b[index]])
+        group = np.tile(owner, 2) * runs.n_models + model
+        self._order = np.argsort(group, kind="stable")
+        present, self._starts = np.unique(group[self._order], return_index=True)
+        self._model = np.searchsorted(present, group)
+        self._log_weight = runs.log_weights[problems].ravel()[present]
+        flat = log_mass.reshape(2 * n, -1)
+        total = np.logaddexp.reduceat(flat[self._order], self._starts, axis=0)
+        with np.errstate(invalid="ignore"):
+            mean = total - self._log_weight[:, None]
+            share = flat - total[self._model]
+        mean = np.where(np.isneginf(total), -np.inf, mean)[self._model].reshape(2, n, -1)
+        self.log_prior = np.logaddexp(*mean) - np.log(2)
+        # Classes without any mass have no shares, instead of nan.
+        self._share = np.exp(np.where(np.isneginf(flat), -np.inf, share))
+        with np.errstate(invalid="ignore"):
+            log_share = mean - np.log(2) - self.log_prior
+        self._model_share = np.exp(np.where(np.isneginf(mean), -np.inf, log_share))
+
+    def by_posterior(self, values: Floats) -> Floats:
+        """Average (2, n, n_classes, q) means of sides with the posteriors as weights."""
+        flat = values.reshape(-1, *values.shape[2:]) * self._share[..., None]
+        of_models = np.add.reduceat(flat[self._order], self._starts, axis=0)
+        both = of_models[self._model].reshape(values.shape) * self._model_share[..., None]
+        return both.sum(0)
+
+    def by_weight(self, sums: Floats) -> Floats:
+        """Average (2, n, q) weighted sums of sides over what the models scored."""
+        of_models = np.add.reduceat(
+            sums.reshape(-1, sums.shape[2])[self._order], self._starts, axis=0
+        )
+        weight = np.exp(self._log_weight)[:, None]
+        of_models = np.divide(of_models, weight, out=np.zeros_like(of_models), where=weight > 0)
+        return of_models[self._model].reshape(sums.shape).mean(0)
+
+
 def log_marginal_priors(
-    runs: ModelRuns, beta: Floats, problems: Ints
+    runs: ModelRuns, beta: Floats, problems: Ints, *, of_top: bool = False
 ) -> tuple[Floats, Ints, Ints]:
-    """Log prior of each run of the given problems, with the runs and their owners."""
+    """Log prior of each run of the given problems, with the runs and their owners.
+
+    With ``of_top`` only what pairs give to the classes that they rank first.
+    """
     index, owner = runs.of(problems)
-    mass_a, mass_b = log_masses(runs.pairs, beta[owner], index)
-    n_models = runs.n_models
-    if n_models == 1:
-        by_owner = np.logaddexp(mass_a, mass_b) - runs.log_weights[problems][owner]
-        return by_owner, index, owner
-    model_a, model_b = (
-        owner * n_models + runs.model_a[index],
-        owner * n_models + runs.model_b[index],
-    )
-    weight = runs.log_weights[problems].ravel()[:, None]
-    total = _logsumexp_by(
-        np.concatenate([mass_a, mass_b]), np.concatenate([model_a, model_b]), len(weight)
-    )
-    prior = np.where(np.isneginf(weight), -np.inf, total - weight)
-    return np.logaddexp(prior[model_a], prior[model_b]) - np.log(2), index, owner
-
-
-def _logsumexp_by(values: Floats, group: Ints, n_groups: int) -> Floats:
-    """Log of the sums of exp(values) over the rows of each group, (n_groups, n_columns)."""
-    order = np.argsort(group, kind="stable")
-    present, starts = np.unique(group[order], return_index=True)
-    sums = np.full((n_groups, values.shape[1]), -np.inf)
-    sums[present] = np.logaddexp.reduceat(values[order], starts, axis=0)
-    return sums
+    log_mass = np.stack(log_masses(runs.pairs, beta[owner], index, of_top=of_top))
+    return ModelMeans(runs, problems, index, owner, log_mass).log_prior, index, owner
 
 
 def marginal_kernel(runs: ModelRuns, beta: Floats, problems: Ints) -> Floats:
@@ -143,97 +170,3 @@ def marginal_terms(runs: ModelRuns, beta: Floats) -> list[Floats]:
     terms = pair_terms(runs.pairs, beta[owner], index, log_prior)
     ends = np.cumsum(runs.n_runs)
     return [np.concatenate(terms[end - n : end]) for end, n in zip(ends, runs.n_runs, strict=True)]
-
-
-def maximize_marginal(pairs: PairedScores, runs: ModelRuns, limits: Limits) -> Maxima:
-    """Search the maximum over [0, inf] of every problem; upper bounds are nan."""
-    n = pairs.n_problems
-    value, beta = np.zeros(n), np.zeros(n)
-    count = np.zeros(n, dtype=np.int64)
-    bounded = np.flatnonzero(np.isfinite(limits.at_infinity) & ~limits.disjoint)
-    if len(bounded):
-        at_infinity = marginal_kernel(runs, np.full(len(bounded), np.inf), bounded)
-        count[bounded] += 1
-        keep = at_infinity >= 0
-        value[bounded[keep]], beta[bounded[keep]] = at_infinity[keep], np.inf
-
-    if pairs.has_zero_posteriors:
-        # The limit from above differs from the kernel at 0.
-        some = np.flatnonzero(~limits.disjoint)
-        smallest = np.full(len(some), np.finfo(float).tiny)
-        _improve(value, beta, some, marginal_kernel(runs, smallest, some), smallest)
-        count[some] += 1
-
-    problems = np.flatnonzero((limits.largest_range > 0) & ~limits.disjoint)
-    if len(problems):
-        grid = _grid(pairs, limits, problems)
-        row, _ = inside = np.nonzero(np.isfinite(grid))
-        kernel = np.full_like(grid, -np.inf)
-        kernel[inside] = marginal_kernel(runs, np.exp(grid[inside]), problems[row])
-        count[problems] += np.isfinite(grid).sum(1)
-        _improve(value, beta, problems, kernel.max(1), np.exp(_pick(grid, kernel.argmax(1))))
-
-        which, at = _best_local_maxima(kernel)
-        if len(which):
-            found = elementwise.find_minimum(
-                lambda x, problem: -marginal_kernel(runs, np.exp(x), problem),
-                tuple(grid[which, at + step] for step in (-1, 0, 1)),
-                args=(problems[which],),
-                tolerances={"xatol": 1e-7, "xrtol": 0.0, "fatol": 1e-13, "frtol": 1e-13},
-            )
-            np.add.at(count, problems[which], found.nfev)
-            for j in range(_rank_within(which).max() + 1):
-                mine = np.flatnonzero(_rank_within(which) == j)
-                at_best = np.exp(found.x[mine])
-                _improve(value, beta, problems[which[mine]], -found.f_x[mine], at_best)
-    return Maxima(value, beta, np.full(n, np.nan), count)
-
-
-def _improve(value: Floats, beta: Floats, problems: Ints, new: Floats, at: Floats) -> None:
-    # Differences within rounding leave 0 and inf in place.
-    better = new > value[problems] + 1e-13
-    value[problems[better]] = new[better]
-    beta[problems[better]] = at[better]
-
-
-def _grid(pairs: PairedScores, limits: Limits, problems: Ints) -> Floats:
-    """Logarithms of the inverse temperatures to scan, padded with nan at the end."""
-    with np.errstate(over="ignore"):
-        low = np.log(np.minimum(_FLAT / limits.largest_range[problems], LARGEST_BETA))
-        high = np.log(np.minimum(_SATURATED / limits.smallest_margin[problems], LARGEST_BETA))
-    if pairs.has_zero_posteriors:
-        # With a slope at 0 a maximum may lie at a smaller beta than otherwise.
-        low = low - np.log(1000)
-    # A pair whose posteriors' tops are D apart has a kernel of at most
-    # log(4 K / w) - beta D / 2, since p' p'' / pi <= 4 / w min(p', p''): beyond this
-    # beta the mean is negative.
-    slope = np.abs(limits.slope[problems])
-    log_sizes = np.log(4 * pairs.n_classes) + pairs.weight_entropy[problems]
-    with np.errstate(divide="ignore"):
-        high = np.minimum(high, np.log(2 * log_sizes / slope))
-    high = np.maximum(high, low + 1)
-    decades = (high - low) / np.log(10)
-    steps = np.clip(np.ceil(decades * _POINTS_PER_DECADE), _MIN_POINTS, _MAX_POINTS)[:, None]
-    step = np.arange(steps.max() + 1)
-    return np.where(step <= steps, low[:, None] + (high - low)[:, None] * step / steps, np.nan)
-
-
-def _pick(values: Floats, index: Ints) -> Floats:
-    return np.take_along_axis(values, index[:, None], 1)[:, 0]
-
-
-def _best_local_maxima(kernel: Floats) -> tuple[Ints, Ints]:
-    """Rows and columns of each row's inner local maxima that can be the highest."""
-    left, inner, right = kernel[:, :-2], kernel[:, 1:-1], kernel[:, 2:]
-    peak = (inner >= left) & (inner >= right) & np.isfinite(left) & np.isfinite(right)
-    # On a plateau there is nothing to refine but at its ends.
-    with np.errstate(invalid="ignore"):
-        peak &= inner - np.minimum(left, right) > 1e-13
-    peak &= inner >= kernel.max(1, keepdims=True) - _REFINED
-    row, column = np.nonzero(peak)
-    return row, column + 1
-
-
-def _rank_within(rows: Ints) -> Ints:
-    """Position of each entry among those of its row, for sorted rows."""
-    return np.arange(len(rows)) - np.searchsorted(rows, rows)

@@ -63,7 +63,8 @@ def agreement_matrix(
     *,
     prior: Any = "uniform",
     sample_weight: Any = None,
-    tol: float = 1e-6,
+    tol: float | None = None,
+    certify: bool = True,
     device: Any = None,
 ) -> AgreementMatrix:
     """Compute the posterior agreement of all pairs of several samples.
@@ -76,8 +77,10 @@ def agreement_matrix(
         The class prior, as in `posterior_agreement`.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights of the objects.
-    tol : float, default=1e-6
-        Largest certified gap, in nats per pair.
+    tol : float, default=None
+        Largest certified gap, in nats per pair. None: as in `posterior_agreement`.
+    certify : bool, default=True
+        Whether to certify the maxima, as in `posterior_agreement`.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where to compute, as in `posterior_agreement`.
 
@@ -107,7 +110,7 @@ def agreement_matrix(
            [1.04, 1.1 , 0.56],
            [0.56, 0.56, 1.1 ]])
     """
-    tol = _validation.check_tol(tol)
+    tol = _validation.check_tol(tol, prior)
     samples = [
         _validation.check_scores(scores, f"list_of_scores[{i}]")
         for i, scores in enumerate(list_of_scores)
@@ -144,7 +147,7 @@ def agreement_matrix(
         names = list(zip(a.tolist(), b.tolist(), strict=True))
         results += [
             (r.score, r.beta, r.agreement_rate, r.standard_error, r.gap)
-            for r in solve(pairs, checked, tol, totals, used, names)
+            for r in solve(pairs, checked, tol, totals, used, names, certify=certify)
         ]
     shape = (len(samples), len(samples))
     scores, betas, rates, errors, gaps = (np.empty(shape) for _ in range(5))

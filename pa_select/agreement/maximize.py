@@ -1,42 +1,34 @@
-r"""Certified maximisation of the agreement kernel over the inverse temperature.
+r"""Certified maximisation of an agreement kernel over the inverse temperature.
 
-The kernel :math:`k = L_1 - L_2` is not concave and can have several maxima, so its
-maximum is found by branch and bound.  On an interval :math:`[a, c]` between two
-evaluated points two upper bounds of :math:`k` hold, and the smaller one counts:
-
-- *chord minus tangents*: :math:`L_1, L_2` are convex, so :math:`L_1` lies below its
-  chord and :math:`L_2` above its tangents.  Good everywhere, exact to second order.
-- *two cubics*: Taylor's theorem from both ends with a bound of the third derivative.
-  Exact to third order and insensitive to how large :math:`L_1''` and :math:`L_2''` are
-  themselves, so that a flat maximum is certified by a few points around it.
-
-Beyond the last point :math:`L_1` lies below a line of its asymptotic slope and
-:math:`L_2` above its infimum.  The interval with the largest bound is split where its
-bound is attained, which near a maximum is a third-order Newton step.
+The kernel is not concave and can have several maxima, so its maximum is found by branch
+and bound.  The kernel bounds itself on every interval between two evaluated points and
+beyond the last one; the interval with the largest bound is split where the kernel says,
+and Newton steps polish the best point.
 
 All problems of a batch advance together, one evaluation of each unfinished problem a
-round; what depends on the number of pairs is hidden behind ``evaluate``.
+round.  What depends on the number of pairs or on the prior is hidden behind a `Kernel`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pa_select.agreement.kernel import Floats, Limits, Sums
+from pa_select.agreement.kernel import Floats, Limits
 from pa_select.agreement.pairs import Ints
-
-Evaluate = Callable[[Floats, Floats, Ints], Sums]
 
 #: Inverse temperatures of the first round: where the largest range of scores matters, in
 #: units of its inverse, and where the typical one does.
 FIRST_BETA_LARGEST, FIRST_BETAS_TYPICAL = 1.0, np.array([5.0, 50.0])
 #: Give up after so many evaluations of one problem.
 MAX_EVALUATIONS = 500
+#: Without a certificate no local maximum that is higher by more than this, in nats, is
+#: overlooked; the one that is found is exact all the same.
+SEARCHED = 1e-3
 
 _SMALLEST_BETA = float(np.finfo(float).tiny)
 LARGEST_BETA = 1e307
@@ -46,6 +38,34 @@ _ROUNDING = 1e-13
 _POLISH = 1e-12
 # Intervals over more than this factor are split on the logarithmic scale.
 _WIDE = 16.0
+
+
+P = TypeVar("P", bound=tuple[Any, ...])
+
+
+class Kernel(Protocol[P]):
+    """A batch of kernels that can be evaluated and bounded."""
+
+    def evaluate(self, beta: Floats, unit: Floats, problems: Ints) -> P:
+        """Evaluate problems at inverse temperatures, all three of shape (n,).
+
+        0 stands for the limit from above; a problem may be asked for several times.
+        Returns a named tuple of arrays of shape (n, ...), with the kernel as ``value`` and
+        its derivatives ``slope`` and ``curvature``. Derivatives are in the given unit of
+        the inverse temperature, so that they are of order one for scores of any size:
+        n-th derivatives are multiplied by the n-th power of the unit.
+        """
+
+    def bound(
+        self, left: P, right: P, ends: tuple[Floats, Floats], units: tuple[Floats, Floats]
+    ) -> tuple[Floats, Floats]:
+        """Bound the kernel on n intervals between two points.
+
+        Returns the upper bounds and where to split, from 0 at the left end to 1.
+        """
+
+    def beyond(self, last: P, beta: Floats, problems: Ints) -> Floats:
+        """Bound the kernel beyond the last points of n problems."""
 
 
 @dataclass(frozen=True)
@@ -59,22 +79,26 @@ class Maxima:
 
 
 def maximize(
-    evaluate: Evaluate, limits: Limits, tol: float, names: Sequence[Any] | None = None
+    kernel: Kernel[P],
+    limits: Limits,
+    tol: float,
+    names: Sequence[Any] | None = None,
+    *,
+    certify: bool = True,
 ) -> Maxima:
     """Find the maximum over [0, inf] of every problem, within ``tol`` of an upper bound.
 
     Parameters
     ----------
-    evaluate : callable
-        ``evaluate(beta, unit, problems)`` returns the `Sums` of the given problems
-        (indices) at the given inverse temperatures, in the given units of them, both of
-        shape (len(problems), m).
+    kernel : Kernel
     limits : Limits
         The kernel's limits.
     tol : float
         Largest difference of upper bound and value, in the kernel's unit.
     names : sequence, default=None
         What to call the problems in messages; their indices if None.
+    certify : bool, default=True
+        False: bounds of `SEARCHED` will do, if they can be had, and upper bounds are nan.
 
     Returns
     -------
@@ -85,6 +109,7 @@ def maximize(
     RuntimeError
         If a problem's bounds do not meet within `MAX_EVALUATIONS` evaluations.
     """
+    tol = tol if certify else max(tol, SEARCHED)
     n = len(limits.at_zero)
     # With disjoint posteriors the kernel is -inf at every beta > 0.
     at_infinity = np.where(limits.disjoint, -np.inf, limits.at_infinity)
@@ -94,61 +119,189 @@ def maximize(
     upper = np.where(limits.disjoint, limits.at_zero, limits.ceiling)
     count = np.zeros(n, dtype=np.int64)
     active = np.flatnonzero(upper - value > tol)
-    if not len(active):
-        return Maxima(value, beta, np.maximum(upper, value), count)
+    if len(active):
+        search = _Search(kernel, limits, active)
+        while True:
+            rows = search.active
+            here, at = search.best()
+            better = here > value[rows] + _ROUNDING
+            value[rows] = np.where(better, here, value[rows])
+            # The first point is the limit from above; only where a posterior is zero does
+            # it differ from the kernel at 0, and the smallest number attains it.
+            at = np.maximum(at, _SMALLEST_BETA)
+            beta[rows] = np.where(better, at, beta[rows])
+            upper[rows] = np.minimum(upper[rows], np.maximum(search.top(), value[rows]))
+            count[rows] = search.n_points
+            open_ = upper[rows] - value[rows] > tol
+            newton, unpolished = search.polish()
+            keep = open_ | (unpolished & (beta[rows] == at))
+            if not keep.any():
+                break
+            if open_.any() and search.n_points >= MAX_EVALUATIONS:
+                if not certify:
+                    break
+                worst = rows[(upper - value)[rows].argmax()]
+                raise RuntimeError(
+                    f"The agreement of problem {worst if names is None else names[worst]} could "
+                    f"not be certified to tol={tol:g} with {MAX_EVALUATIONS} evaluations: its "
+                    f"maximum is known to {upper[worst] - value[worst]:.2g} nats. Ask for a "
+                    "larger tol, or for certify=False."
+                )
+            search.keep(keep)
+            search.advance(np.where(open_, np.nan, newton)[keep], value)
+    return Maxima(value, beta, upper if certify else np.full(n, np.nan), count)
 
-    scale = np.clip(limits.typical_range, 1e-300, None)[:, None]
-    scale = np.where(limits.typical_range[:, None] > 0, scale, 1.0)
-    largest = np.maximum(limits.largest_range[:, None], scale)
-    points = np.concatenate(
-        [0 * scale, FIRST_BETA_LARGEST / largest, FIRST_BETAS_TYPICAL / scale], axis=1
-    )[active]
-    units = _units(points, scale[active])
-    sums = evaluate(points, units, active)
-    while True:
-        here = np.nan_to_num(sums.l1 - sums.l2, nan=-np.inf, neginf=-np.inf)
-        best = here.argmax(1)
-        rows = np.arange(len(active))
-        better = here[rows, best] > value[active] + _ROUNDING
-        value[active] = np.where(better, here[rows, best], value[active])
-        # The first point is the limit from above; only where a posterior is zero does it
-        # differ from the kernel at 0, and the smallest number attains it.
-        at = np.maximum(points[rows, best], _SMALLEST_BETA)
-        beta[active] = np.where(better, at, beta[active])
-        count[active] = points.shape[1]
-        better_than_ends = np.isfinite(beta[active]) & (beta[active] == at)
 
-        bound, split = _bounds(
-            points, units, sums, limits.slope[active], limits.l2_floor[active], value[active]
+class _Search(Generic[P]):
+    """Points of the unfinished problems, and the intervals that they leave.
+
+    Arrays have the shape (n_problems, capacity, ...). The problems in `active` use
+    `n_points` columns of them: so many points, and as many intervals, each from its
+    `left` point to its `right` one, or from the last point (-1) to infinity.
+    """
+
+    def __init__(self, kernel: Kernel[P], limits: Limits, active: Ints) -> None:
+        self._kernel = kernel
+        self._asymptote = limits.slope
+        typical = limits.typical_range
+        self._scale = np.where(typical > 0, np.clip(typical, 1e-300, None), 1.0)
+        self._columns: dict[str, NDArray[Any]] = {}
+        self.active, self.n_points = active, 0
+        scale = self._scale[active, None]
+        largest = np.maximum(limits.largest_range[active, None], scale)
+        beta = np.concatenate(
+            [0 * scale, FIRST_BETA_LARGEST / largest, FIRST_BETAS_TYPICAL / scale], axis=1
         )
-        top = bound.argmax(1)
-        upper[active] = np.minimum(upper[active], np.maximum(bound[rows, top], value[active]))
-        open_ = upper[active] - value[active] > tol
-        newton, unpolished = _polish(points, units, sums, best)
-        keep = open_ | (unpolished & better_than_ends)
-        if not keep.any():
-            return Maxima(value, beta, upper, count)
-        if open_.any() and points.shape[1] >= MAX_EVALUATIONS:
-            worst = active[(upper - value)[active].argmax()]
-            raise RuntimeError(
-                f"The agreement of problem {worst if names is None else names[worst]} could not "
-                f"be certified to tol={tol:g} with {MAX_EVALUATIONS} evaluations: its maximum "
-                f"is known to {upper[worst] - value[worst]:.2g} nats. Ask for a larger tol."
+        self._add_points(beta)
+        for column in range(self.n_points):
+            right = column + 1 if column + 1 < self.n_points else -1
+            self._set_interval(np.full(len(active), column), column, right, limits.at_zero)
+
+    def best(self) -> tuple[Floats, Floats]:
+        """The best of each problem's points: its value and inverse temperature."""
+        best = self._used("value").argmax(1)
+        return self._at("value", best), self._at("beta", best)
+
+    def top(self) -> Floats:
+        """The largest bound of each problem's intervals."""
+        top: Floats = self._used("bound").max(1)
+        return top
+
+    def polish(self) -> tuple[Floats, NDArray[np.bool_]]:
+        """Newton's next point from the best one, and whether it promises a gain."""
+        best = self._used("value").argmax(1)
+        gradient, curvature = self._at("slope", best), self._at("curvature", best)
+        beta, points = self._at("beta", best), self._used("beta")
+        unit = _units(beta, self._scale[self.active])
+        with np.errstate(all="ignore"):
+            target = beta - gradient / curvature * unit
+            gain = -(gradient**2) / (2 * curvature)
+        below, above = points < beta[:, None], points > beta[:, None]
+        low = np.where(below, points, -np.inf).max(1)
+        high = np.where(above, points, np.inf).min(1)
+        low, high = np.where(below.any(1), low, beta), np.where(above.any(1), high, beta)
+        # A step that is not taken to a new point would be repeated for ever.
+        inside = (target > low * (1 + 1e-12)) & (target < high * (1 - 1e-12))
+        return target, (curvature < 0) & (gain > _POLISH) & inside
+
+    def keep(self, which: NDArray[np.bool_]) -> None:
+        """Go on with these of the active problems."""
+        self.active = self.active[which]
+
+    def advance(self, at: Floats, value: Floats) -> None:
+        """Split each problem's interval of the largest bound, or the one that holds `at`.
+
+        `at` is nan where the bound counts; `value` are the best known values.
+        """
+        left, right = self._used("left"), self._used("right")
+        interval = self._used("bound").argmax(1)
+        if not np.isnan(at).all():
+            points = self._used("beta")
+            begin = np.take_along_axis(points, left, 1)
+            end = np.where(right < 0, np.inf, np.take_along_axis(points, right, 1))
+            holds = (begin < at[:, None]) & (at[:, None] < end)
+            interval = np.where(np.isnan(at), interval, holds.argmax(1))
+        new = np.where(np.isnan(at), self._at("split", interval), at)
+        first, last = self._at("left", interval), self._at("right", interval)
+        column = self.n_points
+        self._add_points(new[:, None])
+        self._set_interval(first, interval, np.full_like(first, column), value)
+        self._set_interval(np.full_like(first, column), column, last, value)
+
+    def _add_points(self, beta: Floats) -> None:
+        n, m = beta.shape
+        units = _units(beta, self._scale[self.active, None])
+        fresh: Any = self._kernel.evaluate(beta.ravel(), units.ravel(), np.repeat(self.active, m))
+        self._make, self._fields = fresh._make, tuple(fresh._asdict())
+        value = np.nan_to_num(fresh.value, nan=-np.inf, neginf=-np.inf)
+        fields = {"beta": beta.ravel(), "value": value, "slope": fresh.slope}
+        fields |= {"curvature": fresh.curvature, **fresh._asdict()}
+        self.n_points += m
+        for name, new in fields.items():
+            new = new.reshape(n, m, *new.shape[1:])
+            self._column(name, new.dtype, new.shape[2:])[
+                self.active, self.n_points - m : self.n_points
+            ] = new
+
+    def _column(self, name: str, dtype: Any, shape: tuple[int, ...] = ()) -> NDArray[Any]:
+        """The array of this name, with room for all points."""
+        old = self._columns.get(name)
+        if old is None or old.shape[1] < self.n_points:
+            room = np.empty((len(self._scale), max(2 * self.n_points, 16), *shape), dtype)
+            if old is not None:
+                room[:, : old.shape[1]] = old
+            self._columns[name] = old = room
+        return old
+
+    def _set_interval(self, left: Ints, column: Any, right: Any, value: Floats) -> None:
+        """Put the intervals between these points into a column, with their bounds."""
+        rows, n = self.active, len(self.active)
+        left, right = np.broadcast_to(left, n), np.broadcast_to(right, n)
+        bound, split = np.empty(n), np.empty(n)
+        tail = right < 0
+        if tail.any():
+            bound[tail], split[tail] = self._beyond(rows[tail], left[tail], value)
+        if not tail.all():
+            inner = ~tail
+            bound[inner], split[inner] = self._between(rows[inner], left[inner], right[inner])
+        new = {"left": left, "right": right, "bound": bound, "split": split}
+        for name, values in new.items():
+            self._column(name, values.dtype)[rows, column] = values
+
+    def _between(self, rows: Ints, left: Ints, right: Ints) -> tuple[Floats, Floats]:
+        a, c = self._columns["beta"][rows, left], self._columns["beta"][rows, right]
+        first, second = self._point(rows, left), self._point(rows, right)
+        scale = self._scale[rows]
+        with np.errstate(all="ignore"):
+            bound, t = self._kernel.bound(
+                first, second, (a, c), (_units(a, scale), _units(c, scale))
             )
-        new = np.where(open_, split[rows, top], newton)[keep, None]
-        active, points = active[keep], points[keep]
-        sums = Sums(*(x[keep] for x in sums))
-        fresh = evaluate(new, _units(new, scale[active]), active)
-        points = np.concatenate([points, new], axis=1)
-        order = points.argsort(1, kind="stable")
-        points = np.take_along_axis(points, order, 1)
-        units = _units(points, scale[active])
-        sums = Sums(
-            *(
-                np.take_along_axis(np.concatenate(both, axis=1), order, 1)
-                for both in zip(sums, fresh, strict=True)
-            )
-        )
+            split = _inner(a + (c - a) * np.where(np.isnan(t), 0.5, t), a, c)
+        ends = np.maximum(self._columns["value"][rows, left], self._columns["value"][rows, right])
+        # Nothing lies between neighbouring numbers.
+        bound = np.where((split <= a) | (split >= c), ends, np.maximum(bound, ends))
+        # Where the arithmetic overflows nothing is known.
+        return np.where(np.isnan(bound), np.inf, bound), split
+
+    def _beyond(self, rows: Ints, last: Ints, value: Floats) -> tuple[Floats, Floats]:
+        beta, slope = self._columns["beta"][rows, last], self._asymptote[rows]
+        bound = self._kernel.beyond(self._point(rows, last), beta, rows)
+        with np.errstate(all="ignore"):
+            # From here on the bound beyond is below the value, where the slope is negative.
+            enough = beta + (np.nan_to_num(bound, nan=np.inf) - value[rows]) / -slope
+            step = np.clip(np.where(slope < 0, enough, np.inf), 1.5 * beta, 30 * beta)
+        step = np.minimum(np.where(slope < 0, step, 4 * beta), LARGEST_BETA)
+        return np.where(np.isnan(bound), np.inf, bound), step
+
+    def _used(self, name: str) -> NDArray[Any]:
+        return self._columns[name][self.active, : self.n_points]
+
+    def _at(self, name: str, column: Ints) -> NDArray[Any]:
+        return self._columns[name][self.active, column]
+
+    def _point(self, rows: Ints, column: Ints) -> P:
+        point: P = self._make(self._columns[name][rows, column] for name in self._fields)
+        return point
 
 
 def _units(points: Floats, scale: Floats) -> Floats:
@@ -156,123 +309,11 @@ def _units(points: Floats, scale: Floats) -> Floats:
     return np.where(points > 0, points, 1 / scale)
 
 
-def _bounds(
-    points: Floats, units: Floats, sums: Sums, slope: Floats, l2_floor: Floats, value: Floats
-) -> tuple[Floats, Floats]:
-    """Upper bounds on the intervals and beyond, and where to split each of them.
-
-    Returns two arrays of shape (n_problems, m): m - 1 intervals and the tail.
-    """
-    left = Sums(*(x[:, :-1] for x in sums))
-    right = Sums(*(x[:, 1:] for x in sums))
-    a, c = points[:, :-1], points[:, 1:]
-    with np.errstate(all="ignore"):
-        # Derivatives by the position in the interval, from 0 at its left end to 1.
-        left = _in_units_of(left, (c - a) / units[:, :-1])
-        # The bounds of the third derivative are those of the left end.
-        right = _in_units_of(right, (c - a) / units[:, 1:])._replace(
-            rise=left.rise, fall=left.fall
-        )
-        bound, split = _chord_minus_tangents(left, right)
-        cubic_bound, cubic_split = _two_cubics(left, right)
-    # They hold on [a, 2 a], from 0 everywhere.
-    cubic = ((a == 0) | (c <= 2 * a)) & (cubic_bound < bound)
-    bound = np.where(cubic, cubic_bound, bound)
-    split = _inner(a + (c - a) * np.where(cubic, cubic_split, split), a, c)
-    ends = np.maximum(left.l1 - left.l2, right.l1 - right.l2)
-    # Nothing lies between neighbouring numbers.
-    bound = np.where((split <= a) | (split >= c), ends, np.maximum(bound, ends))
-
-    last = points[:, -1]
-    tail = sums.l1[:, -1] - l2_floor
-    with np.errstate(all="ignore"):
-        # From here on the bound beyond is below the value, where the slope is negative.
-        enough = last + (tail - value) / -slope
-        step = np.clip(np.where(slope < 0, enough, np.inf), 1.5 * last, 30 * last)
-    step = np.minimum(np.where(slope < 0, step, 4 * last), LARGEST_BETA)
-    bound = np.concatenate([bound, tail[:, None]], axis=1)
-    # Where the arithmetic overflows nothing is known.
-    bound = np.where(np.isnan(bound), np.inf, bound)
-    return bound, np.concatenate([split, step[:, None]], axis=1)
-
-
-def _in_units_of(sums: Sums, unit: Floats) -> Sums:
-    return sums._replace(
-        dl1=sums.dl1 * unit,
-        dl2=sums.dl2 * unit,
-        curvature=sums.curvature * unit**2,
-        rise=sums.rise * unit**3,
-        fall=sums.fall * unit**3,
-    )
-
-
-def _polish(
-    points: Floats, units: Floats, sums: Sums, best: Ints
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """Newton's next point from the best one, and whether it promises a gain."""
-    rows = np.arange(len(best))
-    gradient = (sums.dl1 - sums.dl2)[rows, best]
-    curvature = sums.curvature[rows, best]
-    with np.errstate(all="ignore"):
-        target = points[rows, best] - gradient / curvature * units[rows, best]
-        gain = -(gradient**2) / (2 * curvature)
-    low = points[rows, np.maximum(best - 1, 0)]
-    high = points[rows, np.minimum(best + 1, points.shape[1] - 1)]
-    # A step that is not taken to a new point would be repeated for ever.
-    inside = (target > low * (1 + 1e-12)) & (target < high * (1 - 1e-12))
-    return target, (curvature < 0) & (gain > _POLISH) & inside
-
-
 def _inner(split: Floats, a: Floats, c: Floats) -> Floats:
     """Keep a splitting point away from the ends of its interval."""
-    with np.errstate(all="ignore"):
-        ratio = c / a
-        wide = (a > 0) & (ratio > _WIDE)
-        low = np.where(wide, a * ratio**0.25, a + 0.1 * (c - a))
-        high = np.where(wide, a * ratio**0.75, c - 0.1 * (c - a))
+    ratio = c / a
+    wide = (a > 0) & (ratio > _WIDE)
+    low = np.where(wide, a * ratio**0.25, a + 0.1 * (c - a))
+    high = np.where(wide, a * ratio**0.75, c - 0.1 * (c - a))
     low = np.where(a == 0, 0.02 * c, low)
     return np.clip(split, low, high)
-
-
-def _chord_minus_tangents(left: Sums, right: Sums) -> tuple[Floats, Floats]:
-    """Bound on an interval of length 1, and where in it the bound is attained."""
-    # The bound is concave and has its maximum where the tangents of L2 meet.
-    t = (right.l2 - right.dl2 - left.l2) / (left.dl2 - right.dl2)
-    t = np.where(np.isfinite(t), np.clip(t, 0, 1), 0.5)
-    tangents = np.maximum(left.l2 + left.dl2 * t, right.l2 - right.dl2 * (1 - t))
-    return left.l1 + (right.l1 - left.l1) * t - tangents, t
-
-
-def _two_cubics(left: Sums, right: Sums) -> tuple[Floats, Floats]:
-    """Bound on an interval of length 1, and where in it the bound is attained."""
-    # Any meeting point is valid; at this one both remainders are alike.
-    rise, fall = np.cbrt(left.rise), np.cbrt(left.fall)
-    meeting = np.where(rise + fall > 0, fall / (rise + fall), 0.5)
-    from_left, t_left = _cubic_maximum(
-        left.l1 - left.l2, left.dl1 - left.dl2, left.curvature, left.rise, meeting
-    )
-    from_right, t_right = _cubic_maximum(
-        right.l1 - right.l2, right.dl2 - right.dl1, right.curvature, right.fall, 1 - meeting
-    )
-    return (
-        np.maximum(from_left, from_right),
-        np.where(from_left >= from_right, t_left, 1 - t_right),
-    )
-
-
-def _cubic_maximum(
-    c0: Floats, c1: Floats, c2: Floats, c3: Floats, end: Floats
-) -> tuple[Floats, Floats]:
-    """Maximum on [0, end] of c0 + c1 t + c2 t^2 / 2 + c3 t^3 / 6 for c3 >= 0, and where."""
-    discriminant = c2 * c2 - 2 * c1 * c3
-    t = 2 * c1 / (np.sqrt(np.maximum(discriminant, 0)) - c2)
-    inside = (discriminant >= 0) & (t > 0) & (t < end)
-    t = np.where(inside, t, 0.0)
-
-    def cubic(t: Floats) -> Floats:
-        value: Floats = c0 + t * (c1 + t * (c2 / 2 + t * c3 / 6))
-        return value
-
-    inner, outer = cubic(t), cubic(end)
-    known = np.isfinite(discriminant)
-    return np.where(known, np.maximum(inner, outer), np.nan), np.where(outer > inner, end, t)

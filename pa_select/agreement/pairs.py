@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -25,6 +26,9 @@ _ACCELERATOR_BLOCK_ELEMENTS = 1 << 25
 # with less than a few of these one thread is faster than several.
 _THREAD_BLOCK_ELEMENTS = 1 << 18
 _FEWEST_THREAD_BLOCKS = 4
+# Up to this size blocks are kept from one pass to the next.
+_KEPT_ELEMENTS = 1 << 22
+_REDUCTIONS = {"sum": "sum", "min": "amin", "max": "amax"}
 
 
 class Block(NamedTuple):
@@ -41,6 +45,8 @@ class Block(NamedTuple):
     last: int
     #: (last - first,) pairs of each of these problems in the block.
     lengths: torch.Tensor
+    #: Whether these are all equal.
+    even: bool
 
     def spread(self, values: torch.Tensor) -> torch.Tensor:
         """Repeat values of problems (last axis) for each of their pairs."""
@@ -50,14 +56,32 @@ class Block(NamedTuple):
         """Repeat values of the block's own problems (last axis) for their pairs."""
         if self.last - self.first == 1:
             return values
+        if self.even:
+            return values.repeat_interleave(self.a.shape[1] // values.shape[-1], dim=-1)
         return values.repeat_interleave(self.lengths, dim=-1)
 
     def reduce(self, values: torch.Tensor, how: str = "sum") -> torch.Tensor:
         """Reduce (q, n_rows) to (q, last - first): over the pairs of each problem."""
-        if self.last - self.first == 1:
-            reduced = getattr(values, {"sum": "sum", "min": "amin", "max": "amax"}[how])
-            return reduced(1, keepdim=True)
+        n_problems = self.last - self.first
+        if self.even:
+            reduced = getattr(values.reshape(len(values), n_problems, -1), _REDUCTIONS[how])
+            return reduced(-1)
         return torch.segment_reduce(values.T.contiguous(), how, lengths=self.lengths, axis=0).T
+
+    def class_sums(self, values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Sum (n_classes, n_rows) values times each of (q, n_rows) rows over the pairs.
+
+        Returns (q, n_classes, last - first).
+        """
+        n_problems = self.last - self.first
+        if n_problems == 1:
+            return (rows @ values.T)[..., None]
+        if self.even:
+            values = values.reshape(len(values), n_problems, -1)
+            rows = rows.reshape(len(rows), n_problems, -1)
+            return torch.einsum("kpn,qpn->qkp", values, rows)
+        products = rows[:, None] * values
+        return self.reduce(products.flatten(0, 1)).reshape(len(rows), len(values), n_problems)
 
     def weighted_sum(self, values: torch.Tensor) -> torch.Tensor:
         """Weighted sums over the pairs of each problem."""
@@ -108,20 +132,13 @@ class PairedScores:
             x.is_floating_point() and bool(torch.isneginf(x).any()) for x in (self.a, self.b)
         )
 
-    @cached_property
-    def weight_entropy(self) -> NDArray[np.float64]:
-        """Entropy of each problem's weights in nats, (n_problems,)."""
-        entropy = torch.special.entr(self.weight)
-        return np.array(
-            [
-                float(entropy[start : start + count].sum())
-                for start, count in zip(self.start_weight, self.counts, strict=True)
-            ]
-        )
-
     def tensor(self, values: Any) -> torch.Tensor:
         """Put small float64 values (inverse temperatures, priors) on the device."""
         return torch.as_tensor(np.ascontiguousarray(values), dtype=torch.float64).to(self.device)
+
+    def indices(self, values: Ints) -> torch.Tensor:
+        """Put indices on the device."""
+        return torch.from_numpy(values).to(self.device)
 
     def map_blocks(
         self, part: Callable[[Block], Result], problems: Ints
@@ -134,37 +151,75 @@ class PairedScores:
         """
         counts = self.counts[problems]
         total = int(counts.sum())
-        ends = np.cumsum(counts)
-        begins = ends - counts
 
-        def run(begin: int, n_rows: int) -> tuple[slice, Result]:
-            end = min(begin + n_rows, total)
-            first = int(np.searchsorted(ends, begin, "right"))
-            last = int(np.searchsorted(ends, end, "left")) + 1
-            starts = np.maximum(begins[first:last], begin)
-            lengths = np.minimum(ends[first:last], end) - starts
-            inside = starts - begins[first:last]
-            here = problems[first:last]
-            block = Block(
-                _classes_first(_rows(self.a, self.start_a[here] + inside, lengths)),
-                _classes_first(_rows(self.b, self.start_b[here] + inside, lengths)),
-                _rows(self.weight, self.start_weight[here] + inside, lengths),
-                first,
-                last,
-                torch.from_numpy(lengths).to(self.device),
-            )
-            return slice(first, last), part(block)
+        def run(piece: _Piece) -> tuple[slice, Result]:
+            return slice(piece.first, piece.last), part(self._block(piece, problems))
 
         with single_threaded_operations(self.device) as n_threads:
             n_rows = max(_THREAD_BLOCK_ELEMENTS // self.n_classes, 1)
             if n_threads > 1 and total >= _FEWEST_THREAD_BLOCKS * n_rows:
-                blocks = range(0, total, n_rows)
                 with ThreadPoolExecutor(n_threads, initializer=start_single_threaded) as pool:
-                    yield from pool.map(partial(run, n_rows=n_rows), blocks)
+                    yield from pool.map(run, _cut(counts, n_rows))
             else:
                 elements = _BLOCK_ELEMENTS.get(self.device.type, _ACCELERATOR_BLOCK_ELEMENTS)
-                n_rows = max(elements // self.n_classes, 1)
-                yield from (run(begin, n_rows) for begin in range(0, total, n_rows))
+                yield from map(run, _cut(counts, max(elements // self.n_classes, 1)))
+
+    def _block(self, piece: _Piece, problems: Ints) -> Block:
+        first, last, skip, n_rows = piece
+        here = problems[first:last]
+        key = int(here[0]), skip
+        small = len(here) == 1 and len(self.a) * self.n_classes <= _KEPT_ELEMENTS
+        if small and key in self._kept_blocks:
+            return self._kept_blocks[key]._replace(first=first, last=last)
+        lengths = self.counts[here] if n_rows is None else np.array([n_rows])
+        block = Block(
+            _classes_first(_rows(self.a, self.start_a[here] + skip, lengths)),
+            _classes_first(_rows(self.b, self.start_b[here] + skip, lengths)),
+            _rows(self.weight, self.start_weight[here] + skip, lengths),
+            first,
+            last,
+            torch.from_numpy(lengths).to(self.device),
+            bool((lengths == lengths[0]).all()),
+        )
+        if small:
+            self._kept_blocks[key] = block
+        return block
+
+    @cached_property
+    def _kept_blocks(self) -> dict[tuple[int, int], Block]:
+        """Blocks of single problems, where all of them are small."""
+        return {}
+
+
+class _Piece(NamedTuple):
+    """Whole problems ``first:last``, or some rows of one of them."""
+
+    first: int
+    last: int
+    #: Rows of the problem before this piece, and rows in it; None: all.
+    skip: int = 0
+    n_rows: int | None = None
+
+
+def _cut(counts: Ints, n_rows: int) -> Iterator[_Piece]:
+    """Cut problems of so many rows into pieces of at most n_rows.
+
+    No piece holds a part of one problem and something of another, so that sums over the
+    pairs of each problem are cheap.
+    """
+    ends = np.cumsum(counts)
+    first = 0
+    while first < len(counts):
+        count = int(counts[first])
+        if count > n_rows:
+            cuts = np.linspace(0, count, -(-count // n_rows) + 1).astype(int).tolist()
+            for begin, end in pairwise(cuts):
+                yield _Piece(first, first + 1, begin, end - begin)
+            first += 1
+        else:
+            last = int(np.searchsorted(ends, ends[first] - count + n_rows, "right"))
+            yield _Piece(first, last)
+            first = last
 
 
 def _rows(store: torch.Tensor, starts: Ints, lengths: Ints) -> torch.Tensor:

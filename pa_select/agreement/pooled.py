@@ -16,8 +16,10 @@ from pa_select.agreement.marginal import ModelRuns
 from pa_select.agreement.pairs import Ints, PairedScores
 from pa_select.agreement.posterior_agreement import PosteriorAgreement, solve
 
-# Scores of one side gathered at once: bounds the memory, not the result.
+# Scores of one side gathered at once, and sums of classes kept for each pair of models:
+# bound the memory, not the result.
 _ELEMENTS_AT_ONCE = 1 << 24
+_SUMS_AT_ONCE, _SUMS_PER_CLASS = 1 << 19, 400
 
 
 class PooledPairs(NamedTuple):
@@ -55,7 +57,7 @@ def pooled_agreement(
         The class prior, as in `posterior_agreement`; the marginal one is the mean of the
         mean posteriors of the two fitted models of a pair.
     tol, device
-        As in `posterior_agreement`.
+        As in `posterior_agreement`; the marginal prior is not certified.
 
     Yields
     ------
@@ -73,8 +75,13 @@ def pooled_agreement(
     weight = pairs.weight[order] / total
     row_a, row_b = pairs.row_a[order], pairs.row_b[order]
     n_classes = np.shape(stacks[0])[1] if len(stacks) else 1
-    at_once = max(_ELEMENTS_AT_ONCE // (len(order) * n_classes), 1)
+    at_once = min(
+        _ELEMENTS_AT_ONCE // (len(order) * n_classes),
+        _SUMS_AT_ONCE // (_SUMS_PER_CLASS * len(starts) * n_classes),
+    )
+    at_once = max(at_once, 1)
     checked = _validation.check_prior(prior, n_classes)
+    certify = not _validation.is_marginal(prior)
     for begin in range(0, len(stacks), at_once):
         end = min(begin + at_once, len(stacks))
         batch = [torch.as_tensor(stacks[i]) for i in range(begin, end)]
@@ -104,7 +111,10 @@ def pooled_agreement(
         )
         used = zeros + np.count_nonzero(weight)
         names = list(range(begin, begin + p))
-        for result in solve(together, checked, tol, np.full(p, total), used, names, runs):
+        solved = solve(
+            together, checked, tol, np.full(p, total), used, names, runs, certify=certify
+        )
+        for result in solved:
             terms = result.terms[back]
             error = standard_error(terms, pairs.weight / total, (pairs.object_a, pairs.object_b))
             yield replace(result, terms=terms, standard_error=error)

@@ -70,7 +70,10 @@ def resolve_device(device: Any, *scores: torch.Tensor) -> torch.device:
     return resolved
 
 
-def check_tol(tol: Any) -> float:
+def check_tol(tol: Any, prior: Any = "uniform") -> float:
+    """The largest gap to certify; None is the default for this prior."""
+    if tol is None:
+        return 1e-5 if is_marginal(prior) else 1e-6
     if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)):
         raise TypeError(f"tol: expected a number of nats, got {type(tol).__name__}.")
     if not 1e-12 <= tol < np.inf:
@@ -291,6 +294,11 @@ def check_prior(prior: Any, n_classes: int) -> Floats | None | str:
     if abs(vector.sum() - 1) > 1e-6:
         raise ValueError(f"prior: expected probabilities that sum to 1, got {vector.sum():.9g}.")
     return vector / vector.sum()
+
+
+def is_marginal(prior: Any) -> bool:
+    """Whether the prior is the marginal one, which moves with the inverse temperature."""
+    return isinstance(prior, str) and prior == "marginal"
 
 
 def check_beta(beta: Any) -> Floats:

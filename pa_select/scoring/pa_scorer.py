@@ -57,7 +57,8 @@ class PAScorer(BaseEstimator):
     clip : "auto" or float, default="auto"
         Smallest probability, as in `class_scores`.
     tol : float, default=1e-6
-        Largest certified gap in nats per pair, for priors that are certified.
+        Largest certified gap in nats per pair; with the marginal prior the maximum is
+        polished and not certified.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where the agreement is computed.
     random_state : int, RandomState instance or None, default=None
@@ -219,6 +220,7 @@ class PAScorer(BaseEstimator):
         """
         # The mathematics needs torch; a scorer that waits in a search does not.
         from pa_select.agreement import posterior_agreement
+        from pa_select.agreement.validation import is_marginal
 
         pairs = self._pairs(estimator, X, y, environments, sample_weight)
         if pairs.a.shape[1] == 1:
@@ -232,6 +234,7 @@ class PAScorer(BaseEstimator):
                 prior=self.prior,
                 sample_weight=pairs.weight,
                 tol=self.tol,
+                certify=not is_marginal(self.prior),
                 device=self.device,
             )
             names = ("score", "beta", "agreement_rate", "standard_error", "n_pairs")

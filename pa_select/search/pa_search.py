@@ -78,7 +78,8 @@ class PASearchCV(PASearch):
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where the agreement is computed.
     tol : float, default=1e-6
-        Largest certified gap of the agreement in nats per pair, for certified priors.
+        Largest certified gap of the agreement in nats per pair; with the marginal prior
+        maxima are polished and not certified, and `gap` is nan.
     memory : None, str, path or joblib.Memory, default=None
         Where the result of every finished (candidate, split) is kept. A search that was
         killed and is fitted again goes on from there, with the same results. Results are

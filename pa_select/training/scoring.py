@@ -45,7 +45,7 @@ class PAScoring(Callback):
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where the agreement is computed; None: where the net is.
     tol : float, default=1e-6
-        As in `posterior_agreement`.
+        As in `posterior_agreement`; the marginal prior is not certified.
 
     Notes
     -----
@@ -173,7 +173,11 @@ class PAScoring(Callback):
         uniform = result
         if not (isinstance(self.prior, str) and self.prior == "uniform"):
             uniform = posterior_agreement(
-                a, b, sample_weight=self.paired_.weight, tol=self.tol, device=self.device
+                a,
+                b,
+                sample_weight=self.paired_.weight,
+                certify=False,
+                device=self.device,
             )
         record = net.history.record
         record(self.name, result.score)

@@ -10,6 +10,7 @@ import torch
 
 from pa_select._warnings import warn_caller
 from pa_select.agreement import PosteriorAgreement, posterior_agreement
+from pa_select.agreement.validation import is_marginal
 
 #: Agreements closer than this, in nats, are tied.
 TIE_TOL = 1e-7
@@ -50,7 +51,7 @@ class EpochSelector:
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where the agreement is computed; None: where the scores are.
     tol : float, default=1e-6
-        As in `posterior_agreement`.
+        As in `posterior_agreement`; the marginal prior is not certified.
 
     Attributes
     ----------
@@ -213,6 +214,7 @@ class EpochSelector:
                 prior=self.prior,
                 sample_weight=sample_weight,
                 tol=self.tol,
+                certify=not is_marginal(self.prior),
                 device=self.device,
             )
         except (TypeError, ValueError) as error:

@@ -1,10 +1,16 @@
 """Attacks on the certificate, and what it costs."""
 
+from dataclasses import replace
+
 import numpy as np
 import oracle
 import pytest
+import torch
 
 from pa_select import agreement_matrix, pa_kernel, posterior_agreement
+from pa_select.agreement.marginal import ModelRuns, marginal_kernel
+from pa_select.agreement.marginal_prior import MarginalPrior
+from pa_select.agreement.validation import concatenate
 
 
 def random_problem(rng):
@@ -34,29 +40,34 @@ def random_problem(rng):
     return a, b, np.exp(rng.normal(size=n) * rng.choice([0, 2]))
 
 
-def check_against_the_oracle(seeds, n_points):
+def check_against_the_oracle(seeds, n_points, prior="uniform"):
     batch = [random_problem(np.random.default_rng(seed)) for seed in seeds]
     first, second, weights = zip(*batch, strict=True)
-    results = posterior_agreement(list(first), list(second), sample_weight=list(weights))
+    results = posterior_agreement(
+        list(first), list(second), prior=prior, sample_weight=list(weights)
+    )
+    tol = 1e-5 if prior == "marginal" else 1e-6
     for seed, (a, b, w), result in zip(seeds, batch, results, strict=True):
-        assert 0 <= result.gap <= 1e-6, seed
-        best, _ = oracle.maximum(a, b, weight=w, n_points=n_points)
+        assert 0 <= result.gap <= tol, seed
+        best, _ = oracle.maximum(a, b, prior=prior, weight=w, n_points=n_points)
         # Neither below what brute force finds, nor a bound below it.
-        assert best - 1e-6 <= result.score, seed
+        assert best - tol <= result.score, seed
         assert best <= result.upper_bound + 1e-10, seed
         # The score is attained: it is the kernel at the reported temperature.
-        assert oracle.kernel(a, b, result.beta, weight=w) == pytest.approx(
+        assert oracle.kernel(a, b, result.beta, prior=prior, weight=w) == pytest.approx(
             result.score, abs=1e-9
         ), seed
 
 
-def test_certificate_against_brute_force():
-    check_against_the_oracle(range(300), n_points=300)
+@pytest.mark.parametrize(("prior", "n_problems"), [("uniform", 300), ("marginal", 120)])
+def test_certificate_against_brute_force(prior, n_problems):
+    check_against_the_oracle(range(n_problems), n_points=300, prior=prior)
 
 
 @pytest.mark.slow
-def test_certificate_against_brute_force_hundreds():
-    check_against_the_oracle(range(10_000, 10_500), n_points=500)
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+def test_certificate_against_brute_force_hundreds(prior):
+    check_against_the_oracle(range(10_000, 10_500), n_points=500, prior=prior)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -74,18 +85,64 @@ def test_prior_vector_against_brute_force(seed):
         assert value == pytest.approx(result.score, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_marginal_prior_against_brute_force(seed):
-    rng = np.random.default_rng(seed)
-    for _ in range(6):
+def random_runs(rng, pairs):
+    """Cut the pairs of one problem into runs, each scored by two of three models."""
+    n = int(pairs.counts[0])
+    starts = np.unique(np.r_[0, rng.integers(0, n, 3)])
+    cut = replace(
+        pairs,
+        counts=np.diff(np.r_[starts, n]),
+        start_a=starts,
+        start_b=starts,
+        start_weight=starts,
+    )
+    return ModelRuns(cut, np.array([len(starts)]), *rng.integers(0, 3, (2, len(starts))))
+
+
+@pytest.mark.parametrize("n_models", [1, 3])
+def test_bounds_of_the_marginal_prior_hold_on_every_interval(n_models):
+    # Intervals of any width, not only those that a search would ask for.
+    rng = np.random.default_rng(0)
+    for _ in range(60):
         a, b, w = random_problem(rng)
-        result = posterior_agreement(a, b, prior="marginal", sample_weight=w)
-        best, _ = oracle.maximum(a, b, prior="marginal", weight=w, n_points=600)
-        assert result.score == pytest.approx(best, abs=1e-7)
-        value = oracle.kernel(a, b, result.beta, prior="marginal", weight=w)
-        assert value == pytest.approx(result.score, abs=1e-9)
-        assert np.isnan(result.gap)
-        assert np.isnan(result.upper_bound)
+        pairs = concatenate([(torch.from_numpy(a), torch.from_numpy(b))], [w], None)
+        runs = ModelRuns.one_model_each(pairs) if n_models == 1 else random_runs(rng, pairs)
+        kernel = MarginalPrior(runs)
+        scale = np.median(np.abs(a - a.max(1, keepdims=True)).max(1)) + 1e-300
+        ends = np.sort(10 ** rng.uniform(-3, 3, (20, 2)) / scale, axis=1)
+        ends[:10, 1] = ends[:10, 0] * (1 + 10 ** rng.uniform(-4, 0, 10))
+        ends[0, 0] = 0
+        units = np.where(ends > 0, ends, 1 / scale)
+        same = np.zeros(20, dtype=np.int64)
+        left, right = (kernel.evaluate(ends[:, j], units[:, j], same) for j in (0, 1))
+        with np.errstate(all="ignore"):
+            bound, _ = kernel.bound(left, right, tuple(ends.T), tuple(units.T))
+        beyond = kernel.beyond(right, ends[:, 1], same)
+        for i in range(20):
+            inside = np.linspace(*ends[i], 12)
+            inside[0] = max(inside[0], 1e-12 / scale)
+            best = marginal_kernel(runs, inside, same[:12]).max()
+            assert np.isnan(bound[i]) or best <= bound[i] + 1e-9, (i, ends[i])
+            outside = ends[i, 1] * np.geomspace(1, 1e5, 12)
+            best = marginal_kernel(runs, outside, same[:12]).max()
+            assert best <= beyond[i] + 1e-9 * (1 + abs(best)), (i, ends[i])
+
+
+def test_derivatives_of_the_marginal_kernel():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        a, b, w = random_problem(rng)
+        pairs = concatenate([(torch.from_numpy(a), torch.from_numpy(b))], [w], None)
+        kernel = MarginalPrior(ModelRuns.one_model_each(pairs))
+        scale = np.median(np.abs(a - a.max(1, keepdims=True)).max(1)) + 1e-300
+        beta = np.exp(rng.normal()) / scale
+        found = kernel.evaluate(np.array([beta]), np.array([beta]), np.array([0]))
+        steps = beta * (1 + 1e-4 * np.arange(-1, 2))
+        low, here, high = (oracle.kernel(a, b, at, prior="marginal", weight=w) for at in steps)
+        assert found.value[0] == pytest.approx(here, abs=1e-10)
+        assert found.slope[0] == pytest.approx((high - low) / 2e-4, rel=1e-4, abs=1e-6)
+        second = (high - 2 * here + low) / 1e-8
+        assert found.curvature[0] == pytest.approx(second, rel=1e-2, abs=1e-4)
 
 
 def test_marginal_prior_with_many_modes():
@@ -128,6 +185,15 @@ def test_flat_kernels_are_certified_too():
         assert result.n_evaluations <= 200, (name, result.n_evaluations)
         best, _ = oracle.maximum(a, b, prior=prior, n_points=200)
         assert best - 1e-6 <= result.score, name
+        assert best <= result.upper_bound + 1e-10, name
+
+
+def test_flat_kernels_with_the_marginal_prior():
+    for name, a, b, _ in flat_problems():
+        result = posterior_agreement(a, b, prior="marginal", tol=1e-5)
+        assert 0 <= result.gap <= 1e-5, name
+        best, _ = oracle.maximum(a, b, prior="marginal", n_points=200)
+        assert best - 1e-5 <= result.score, name
         assert best <= result.upper_bound + 1e-10, name
 
 
@@ -176,8 +242,26 @@ def test_cost_in_evaluations_of_the_data():
     assert max(counts.values()) <= 80, counts
 
 
+def test_cost_with_the_marginal_prior():
+    certified, searched = {}, {}
+    for name, a, b in varied_suite():
+        if len(a[0]) > 100:
+            continue
+        result = posterior_agreement(a, b, prior="marginal", tol=1e-5)
+        assert 0 <= result.gap <= 1e-5, name
+        certified[name] = result.n_evaluations
+        value = posterior_agreement(a, b, prior="marginal", certify=False)
+        assert np.isnan(value.gap)
+        assert np.isnan(value.upper_bound)
+        assert value.score == pytest.approx(result.score, abs=1e-4), name
+        searched[name] = value.n_evaluations
+    assert np.median(list(certified.values())) <= 30, certified
+    assert max(certified.values()) <= 150, certified
+    assert np.median(list(searched.values())) <= 21, searched
+
+
 def test_each_bound_earns_its_place(monkeypatch):
-    import pa_select.agreement.maximize as module
+    import pa_select.agreement.fixed_prior as module
 
     def cost():
         results = [posterior_agreement(a, b) for _, a, b in varied_suite()]
@@ -207,8 +291,6 @@ def test_tighter_certificates_cost_little():
 
 
 def test_the_papers_optimiser_fails_where_the_certificate_holds():
-    torch = pytest.importorskip("torch")
-
     def adam(a, b, n_steps):
         a, b = torch.tensor(a), torch.tensor(b)
         beta = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)

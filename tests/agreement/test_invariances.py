@@ -25,30 +25,43 @@ def problems(draw, max_pairs=8, max_classes=5):
     return a, b
 
 
+def solve(a, b, prior="uniform", **kwargs):
+    tol = 1e-9 if prior == "uniform" else 1e-5
+    return posterior_agreement(a, b, prior=prior, tol=tol, **kwargs)
+
+
 def score(a, b, prior="uniform", **kwargs):
-    return posterior_agreement(a, b, prior=prior, tol=1e-9, **kwargs).score
+    return solve(a, b, prior, **kwargs).score
 
 
-@pytest.mark.parametrize("prior", PRIORS)
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(problem=problems(), seed=st.integers(0, 1000))
-def test_what_does_not_change_the_score(prior, problem, seed):
+def test_what_does_not_change_the_score(problem, seed):
+    check_invariances("uniform", problem, seed)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(problem=problems(), seed=st.integers(0, 1000))
+def test_what_does_not_change_the_score_with_the_marginal_prior(problem, seed):
+    check_invariances("marginal", problem, seed)
+
+
+def check_invariances(prior, problem, seed):
     a, b = problem
     rng = np.random.default_rng(seed)
     n, k = a.shape
-    reference = posterior_agreement(a, b, prior=prior, tol=1e-9)
-    # The scan of the marginal prior is accurate to its refinement.
-    close = {"abs": 2e-9 if prior == "uniform" else 1e-7}
-    expected = pytest.approx(reference.score, **close)
+    reference = solve(a, b, prior)
+    # Another maximum may be found that is higher by less than the bounds exclude.
+    expected = pytest.approx(reference.score, abs=2e-9 if prior == "uniform" else 1e-5)
     rows, classes = rng.permutation(n), rng.permutation(k)
     assert score(b, a, prior) == expected
     assert score(a[rows], b[rows], prior) == expected
     assert score(a[:, classes], b[:, classes], prior) == expected
     # Powers of two and small integers: exact in floating point, so no tie is broken.
     assert score(a + 8 * rng.integers(-4, 5, (n, 1)), b, prior) == pytest.approx(
-        reference.score, abs=1e-6
+        reference.score, abs=1e-6 if prior == "uniform" else 1e-5
     )
-    scaled = posterior_agreement(a / 4, b / 4, prior=prior, tol=1e-9)
+    scaled = solve(a / 4, b / 4, prior)
     assert scaled.score == expected
     if 0 < reference.beta < np.inf and prior == "uniform":
         value = pa_kernel(a / 4, b / 4, 4 * reference.beta, prior=prior)

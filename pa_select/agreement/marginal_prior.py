@@ -1,0 +1,487 @@
+r"""The kernel with the marginal prior: its sums over pairs and their bounds on intervals.
+
+With :math:`\pi_j(\beta)` the mean posterior the kernel is no longer a difference of
+convex functions, but any lower bounds of :math:`y_j = \log \pi_j` that are affine in
+:math:`\beta` on an interval give an upper bound of it that is one.  With
+:math:`\Lambda_i` the log normaliser of a posterior and :math:`P(i \mid j)` the shares of
+the pairs in :math:`\pi_j(a)`, Jensen's inequality says
+
+.. math:: y_j(b) \ge y_j(a) + (b - a)\, y_j'(a) - \sum_i P(i \mid j)\, D_i(b),\quad
+          D_i(b) = \Lambda_i(b) - \Lambda_i(a) - (b - a) \Lambda_i'(a).
+
+The mean of all :math:`D_i` is subtracted from half of :math:`L_2` exactly; by how much a
+class's mean may exceed it follows from the variances :math:`\Lambda_i'' = V_i`, at the
+evaluated point and how fast they change at most.  The same from the right end; the lower
+of the two bounds counts at each point of the interval, and docs/theory derives all of it.
+
+Beyond the last point a pair's term is bounded class by class: the posterior of a class
+that a pair ranks first only grows, so the prior keeps what such pairs give it, and no
+term exceeds four times the smaller posterior over the pair's weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pa_select.agreement.fixed_prior import THIRD_MOMENT_PER_RANGE
+from pa_select.agreement.kernel import Floats, Limits
+from pa_select.agreement.marginal import (
+    ModelMeans,
+    ModelRuns,
+    log_marginal_priors,
+    marginal_kernel,
+)
+from pa_select.agreement.pairs import Block, Ints, PairedScores
+
+# Below this the overlap of a pair is computed again, from logarithms.
+_UNDERFLOW = 1e-150
+# Posteriors kept between the two passes, and means held at once: bound the memory.
+_KEPT_ELEMENTS = 1 << 20
+_MEANS_AT_ONCE = 1 << 21
+# A Newton step decides where to split if it promises more than this.
+_WORTH_A_STEP = 1e-7
+
+
+class MarginalSums(NamedTuple):
+    """The kernel at n points, and what bounds it; (n,) or (n, n_runs, n_classes).
+
+    Derivatives are in units of the inverse temperature, see `maximize`. Means of a class
+    are over pairs and sides, with their posteriors of this class as weights; X is the
+    distance of a score from its pair's top.
+    """
+
+    value: Floats
+    slope: Floats
+    curvature: Floats
+    #: Convex parts: the joint one with the prior at this point, and the normalisers'.
+    l1: Floats
+    l2: Floats
+    dl2: Floats
+    #: Log prior of each run, and its derivative.
+    log_prior: Floats
+    d_log_prior: Floats
+    #: Weighted sums of each run's normalised overlaps, which are its classes' shares.
+    overlap: Floats
+    #: Class means of the posteriors' variances, less their mean over all.
+    excess: Floats
+    #: How fast the excess can grow on [beta, 2 beta] (at beta = 0 on [0, inf)), and
+    #: towards smaller beta on [beta / 2, beta].
+    growth: Floats
+    decline: Floats
+    #: Class means of X, and of log(n_classes) less the posterior's entropy.
+    distance: Floats
+    certainty: Floats
+
+
+@dataclass(frozen=True)
+class MarginalPrior:
+    """The kernels of a batch of problems with the marginal prior, for `maximize`."""
+
+    runs: ModelRuns
+
+    def evaluate(self, beta: Floats, unit: Floats, problems: Ints) -> MarginalSums:
+        """Evaluate the kernel and its bounds' ingredients, in two passes."""
+        n_runs = int(self.runs.n_runs.max())
+        at_once = max(_MEANS_AT_ONCE // (n_runs * self.runs.pairs.n_classes), 1)
+        slices = [slice(i, i + at_once) for i in range(0, len(problems), at_once)]
+        parts = [self._evaluate(beta[s], unit[s], problems[s]) for s in slices]
+        return MarginalSums(*(np.concatenate(x) for x in zip(*parts, strict=True)))
+
+    def _evaluate(self, beta: Floats, unit: Floats, problems: Ints) -> MarginalSums:
+        runs, pairs = self.runs, self.runs.pairs
+        index, owner = runs.of(problems)
+        passes = _Passes(pairs, self._nearest, beta[owner], unit[owner], index)
+        log_mass, classes, totals = passes.sides()
+        means = ModelMeans(runs, problems, index, owner, log_mass)
+        y = np.where(np.isneginf(means.log_prior), 0.0, means.log_prior)
+        d, d2, variance, third, reverse, entropy, x = np.moveaxis(
+            means.by_posterior(classes), -1, 0
+        )
+        mean_variance, mean_third, mean_reverse = means.by_weight(totals[..., 2:]).T[..., None]
+        sums, overlap = passes.overlaps(y, d)
+        y_curvature = d2 - d * d - variance
+        value, slope, spread = sums.T
+        l2, dl2, v2 = totals[..., :3].sum(0).T
+        spread = spread - v2 - (overlap * y_curvature).sum(1)
+
+        def by_problem(values: Floats) -> Floats:
+            sums: Floats = np.bincount(owner, values, len(problems)).astype(np.float64)
+            return sums
+
+        n_runs = int(runs.n_runs.max())
+        position = index - (np.cumsum(runs.n_runs) - runs.n_runs)[problems][owner]
+
+        def by_run(values: Floats) -> Floats:
+            room = np.zeros((len(problems), n_runs, values.shape[1]))
+            room[owner, position] = values
+            return room
+
+        return MarginalSums(
+            value=by_problem(value),
+            slope=by_problem(slope - dl2),
+            curvature=by_problem(spread),
+            l1=by_problem(value + l2),
+            l2=by_problem(l2),
+            dl2=by_problem(dl2),
+            log_prior=by_run(y),
+            d_log_prior=by_run(d),
+            overlap=by_run(overlap),
+            excess=by_run(variance - mean_variance),
+            # The mean of all variances shrinks at most eight times as fast as it grows.
+            growth=by_run(third + 8 * mean_third),
+            decline=by_run(reverse + mean_reverse),
+            distance=by_run(x),
+            certainty=by_run(np.log(pairs.n_classes) - entropy),
+        )
+
+    def bound(
+        self,
+        left: MarginalSums,
+        right: MarginalSums,
+        ends: tuple[Floats, Floats],
+        units: tuple[Floats, Floats],
+    ) -> tuple[Floats, Floats]:
+        """Bound the kernel on intervals; see `Kernel`."""
+        a, c = ends
+        # Lengths in the units of either end.
+        from_a, from_c = ((c - a) / unit for unit in units)
+        s, t = from_a[:, None, None], from_c[:, None, None]
+        ahead = left.log_prior + s * left.d_log_prior
+        back = right.log_prior - t * right.d_log_prior
+
+        def joint(sums: MarginalSums, lower: Floats) -> Floats:
+            return sums.l1 + _log_mean_exp(sums.overlap, sums.log_prior - lower)
+
+        # First order: X and the entropy bound the posteriors' change at any distance.
+        lines = [
+            (left.l1, joint(right, left.log_prior - s * left.distance)),
+            (joint(left, back - ((c - a) / c)[:, None, None] * right.certainty), right.l1),
+        ]
+        l2 = left.l2, right.l2, from_a * left.dl2, from_c * right.dl2
+        bound, split = _lines_minus_tangents(lines, *l2)
+        # Second order, as far as the bounds of third moments hold.
+        rise = np.maximum(s * s * (left.excess / 2 + s * left.growth / 6), 0)
+        fall = np.maximum(t * t * (right.excess / 2 + t * right.decline / 6), 0)
+        near = c <= 2 * a
+        lines = [
+            (left.l1 - left.l2 / 2, joint(right, ahead - rise) - (left.l2 + l2[2]) / 2),
+            (
+                np.where(near, joint(left, back - fall) - (right.l2 - l2[3]) / 2, np.inf),
+                np.where(near, right.l1 - right.l2 / 2, np.inf),
+            ),
+        ]
+        second, second_split = _lines_minus_tangents(lines, *(x / 2 for x in l2))
+        use = (near | (a == 0)) & ((second < bound) | np.isnan(bound))
+        bound, split = np.where(use, second, bound), np.where(use, second_split, split)
+        # Where the better end expects a maximum inside, look there.
+        for better, step, end, sign in (
+            (left.value >= right.value, from_a, left, 0.0),
+            (left.value < right.value, from_c, right, 1.0),
+        ):
+            newton = sign - end.slope / end.curvature / step
+            worth = (end.curvature < 0) & (end.slope**2 > -2 * end.curvature * _WORTH_A_STEP)
+            split = np.where(better & worth & (newton > 0) & (newton < 1), newton, split)
+        return bound, split
+
+    def beyond(self, last: MarginalSums, beta: Floats, problems: Ints) -> Floats:
+        """Bound the kernel beyond the last points, in two passes; see `Kernel`."""
+        runs, pairs = self.runs, self.runs.pairs
+        log_floor, index, owner = log_marginal_priors(runs, beta, problems, of_top=True)
+        floors, betas = pairs.tensor(log_floor.T), pairs.tensor(beta[owner])
+        weights = runs.log_weights[problems]
+        models = np.maximum(
+            weights[owner, runs.model_a[index]], weights[owner, runs.model_b[index]]
+        )
+        log_share = pairs.tensor(np.log(2) + models)
+
+        def part(block: Block) -> torch.Tensor:
+            beta_i, floor = block.spread(betas), block.spread(floors)
+            top_a, top_b = block.a == 0, block.b == 0
+            log_ties = top_a.sum(0).double().log() + top_b.sum(0).double().log()
+            larger = beta_i * torch.minimum(block.a, block.b)
+            cap = block.spread(log_share) - block.weight.log() + larger
+            # nan where a class that no pair ranks first has posterior 0.
+            others = torch.fmin(beta_i * (block.a + block.b) - floor, cap)
+            terms = torch.logsumexp(torch.where(top_a & top_b, -log_ties - floor, others), 0)
+            return block.weighted_sum(torch.where(block.weight > 0, terms, 0.0)[None])[0]
+
+        sums = torch.zeros(len(index), dtype=torch.float64, device=pairs.device)
+        for here, added in pairs.map_blocks(part, index):
+            sums[here] += added
+        terms = sums.cpu().numpy()
+        bound: Floats = np.bincount(owner, terms, len(problems)).astype(np.float64)
+        return bound
+
+    def limits(self, limits: Limits) -> Limits:
+        """The limits of these kernels, from those of the same pairs with a fixed prior."""
+        runs = self.runs
+        at_infinity = limits.at_infinity.copy()
+        bounded = np.flatnonzero(np.isfinite(at_infinity) & ~limits.disjoint)
+        if len(bounded):
+            infinite = np.full(len(bounded), np.inf)
+            at_infinity[bounded] = marginal_kernel(runs, infinite, bounded)
+        # Where every model gives the same scores to all pairs no kernel is positive: in
+        # p' p'' / pi <= (p' + p'') / 2 all three are the models' own. Any kernel is at
+        # most log K by Jensen's inequality, since that mean's mean is the prior.
+        ceiling = np.where(self._constant, 0.0, np.log(runs.pairs.n_classes))
+        return limits._replace(
+            at_zero=np.zeros_like(limits.at_zero), at_infinity=at_infinity, ceiling=ceiling
+        )
+
+    @cached_property
+    def _extremes(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Smallest and largest distance of each class from the top, (2, K, n_runs)."""
+        pairs = self.runs.pairs
+        shape = (2 * pairs.n_classes, pairs.n_problems)
+        nearest = torch.full(shape, torch.inf, dtype=torch.float64, device=pairs.device)
+        farthest = -nearest
+
+        def part(block: Block) -> tuple[torch.Tensor, torch.Tensor]:
+            x = -torch.cat([block.a, block.b])
+            used = block.weight > 0
+            return (
+                block.reduce(torch.where(used, x, torch.inf), "min"),
+                block.reduce(torch.where(used, x, -torch.inf), "max"),
+            )
+
+        for here, (low, high) in pairs.map_blocks(part, np.arange(pairs.n_problems)):
+            nearest[:, here] = torch.minimum(nearest[:, here], low)
+            farthest[:, here] = torch.maximum(farthest[:, here], high)
+        return nearest.view(2, pairs.n_classes, -1), farthest.view(2, pairs.n_classes, -1)
+
+    @cached_property
+    def _nearest(self) -> torch.Tensor | None:
+        """Smallest distances; None where each class is first in some pair of every run."""
+        nearest = self._extremes[0]
+        nearest = torch.where(torch.isfinite(nearest), nearest, 0.0)
+        return nearest if bool(nearest.any()) else None
+
+    @cached_property
+    def _constant(self) -> NDArray[np.bool_]:
+        """Problems in which each model gives the same scores to all pairs, (n_problems,)."""
+        runs = self.runs
+        problem = np.repeat(np.arange(len(runs.n_runs)), runs.n_runs)
+        model = np.stack([runs.model_a, runs.model_b]) + problem * runs.n_models
+        low, high = (x.movedim(1, 2).cpu().numpy() for x in self._extremes)
+        shape = (len(runs.n_runs) * runs.n_models, runs.pairs.n_classes)
+        lowest, highest = np.full(shape, np.inf), np.full(shape, -np.inf)
+        np.minimum.at(lowest, model, low)
+        np.maximum.at(highest, model, high)
+        same = (lowest >= highest).all(1).reshape(-1, runs.n_models)
+        return np.asarray(same.all(1))
+
+
+def _log_mean_exp(overlap: Floats, exponent: Floats) -> Floats:
+    """Sum over runs of W log(sum_j Q_j exp(e_j) / W), W the sum of a run's shares Q."""
+    weight = overlap.sum(2)
+    # A share that underflows must not hide what its exponent makes of it.
+    share = np.maximum(overlap, 1e-300)
+    top = exponent.max(2)
+    mean = (share * np.exp(exponent - top[..., None])).sum(2) / weight
+    terms: Floats = np.where(weight > 0, weight * (top + np.log(mean)), 0.0).sum(1)
+    return terms
+
+
+def _lines_minus_tangents(
+    lines: Sequence[Sequence[Floats]], l2_a: Floats, l2_c: Floats, step_a: Floats, step_c: Floats
+) -> tuple[Floats, Floats]:
+    """Maximum over [0, 1] of the lower line less the higher tangent, and where it is."""
+    meeting = (l2_c - step_c - l2_a) / (step_a - step_c)
+    (first, second) = (line[0] - line[1] for line in zip(*lines, strict=True))
+    crossing = first / (first - second)
+    best, at = np.full(l2_a.shape, -np.inf), np.full(l2_a.shape, 0.5)
+    for t in (np.zeros_like(at), np.ones_like(at), meeting, crossing):
+        t = np.where((t >= 0) & (t <= 1), t, 0.0)
+        line = np.minimum(*(begin + (end - begin) * t for begin, end in lines))
+        here = line - np.maximum(l2_a + step_a * t, l2_c - step_c * (1 - t))
+        higher = here > best
+        best, at = np.where(higher, here, best), np.where(higher, t, at)
+    # Nothing is known where the arithmetic overflows.
+    return np.where(np.isneginf(best), np.nan, best), at
+
+
+class _Side(NamedTuple):
+    """One side of a block at one inverse temperature."""
+
+    #: (n_classes, n_rows) unnormalised posteriors, and distances X.
+    e: torch.Tensor
+    x: torch.Tensor
+    #: (n_rows,) log normaliser and mean of X.
+    log_z: torch.Tensor
+    mean: torch.Tensor
+
+
+class _Passes:
+    """The two passes over the pairs of some runs, each at one inverse temperature."""
+
+    def __init__(
+        self,
+        pairs: PairedScores,
+        nearest: torch.Tensor | None,
+        beta: Floats,
+        unit: Floats,
+        index: Ints,
+    ) -> None:
+        self._pairs, self._index = pairs, index
+        self._beta, self._unit = pairs.tensor(beta), pairs.tensor(unit)
+        self._nearest = None if nearest is None else nearest[:, :, pairs.indices(index)]
+        elements = int(pairs.counts[index].sum()) * pairs.n_classes
+        self._kept: list[tuple[slice, Block, list[_Side]]] | None = (
+            [] if elements <= _KEPT_ELEMENTS else None
+        )
+
+    def sides(self) -> tuple[Floats, Floats, Floats]:
+        """First pass: log masses, means of the classes and weighted sums of both sides.
+
+        Returns
+        -------
+        log_mass : ndarray of shape (2, n, n_classes)
+        classes : ndarray of shape (2, n, n_classes, 7)
+            Means with posteriors as weights: of the derivative D of the log posterior,
+            of D^2, of the variance, of its largest growth and decline, of the entropy,
+            and of X.
+        totals : ndarray of shape (2, n, 5)
+            Weighted sums of the log normaliser, of its first and second derivatives, and
+            of the second one's largest growth and decline.
+        """
+        pairs, n = self._pairs, len(self._index)
+        n_classes = pairs.n_classes
+        sums = torch.zeros(2, 10 * n_classes + 5, n, dtype=torch.float64, device=pairs.device)
+
+        def part(block: Block) -> tuple[Block, list[_Side], torch.Tensor]:
+            both = [self._side(block, side) for side in (0, 1)]
+            kept = [side for side, _ in both] if self._kept is not None else []
+            return block, kept, torch.stack([added for _, added in both])
+
+        for here, (block, kept, added) in pairs.map_blocks(part, self._index):
+            sums[:, :, here] += added
+            if self._kept is not None:
+                self._kept.append((here, block, kept))
+        if self._nearest is None:
+            shift = np.zeros((2, n, n_classes))
+        else:
+            shift = (self._beta * self._nearest).mT.cpu().numpy()
+        sums_np = sums.mT.cpu().numpy()
+        totals = sums_np[:, :, -5:]
+        mass, *means = np.moveaxis(sums_np[:, :, :-5].reshape(2, n, 10, n_classes), 2, 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_mass = np.log(mass) - shift
+            m, m2, variance, growth, decline, entropy, x, xm, x2 = np.nan_to_num(means / mass)
+        classes = np.stack(
+            [m - x, m2 - 2 * xm + x2, variance, growth, decline, entropy, x], axis=-1
+        )
+        return log_mass, classes, totals
+
+    def _side(self, block: Block, side: int) -> tuple[_Side, torch.Tensor]:
+        beta, unit = block.spread(self._beta), block.spread(self._unit)
+        x = block.b if side else block.a
+        allowed = None
+        if self._pairs.has_zero_posteriors:
+            allowed = torch.isfinite(x)
+            x = torch.where(allowed, x, 0.0)
+        x = x * -unit
+        extent = x.amax(0)
+        ratio = beta / unit  # 1, or 0 at beta = 0
+        if float(extent.max()) > 1e100:
+            # Where exp(-x) is zero, x^3 need only be finite.
+            x = torch.where(ratio > 0, x.clamp_max(1e100), x)
+        root = (x * (-ratio / 2)).exp_()
+        if allowed is not None:
+            root *= allowed
+        e = root * root
+        z = e.sum(0)
+        ex = e * x
+        exx = ex * x
+        mean, second, third = ex.sum(0) / z, exx.sum(0) / z, (exx * x).sum(0) / z
+        variance = (second - mean * mean).clamp_min(0)
+        largest = THIRD_MOMENT_PER_RANGE * extent**3
+        # As for `fixed_prior._Distances`.
+        growth = third * torch.minimum(z, torch.exp(mean)) / 8
+        growth = torch.where(beta > 0, torch.minimum(growth, largest), largest)
+        # Down to half of beta the unnormalised posteriors are at most their roots.
+        decline = torch.minimum(root.mul_(x).mul_(x).mul_(x).sum(0) / z, largest)
+        log_z = z.log()
+        entropy = log_z + ratio * mean
+        weight = block.weight / z
+        rows = torch.stack(
+            [torch.ones_like(mean), mean, mean * mean, variance, growth, decline, entropy]
+        )
+        if self._nearest is not None:
+            # In units of each class's largest posterior, so that no mass underflows.
+            nearest = block.spread(self._nearest[side]) * unit
+            scale = torch.exp((nearest - x).clamp_max(0) * ratio)
+            if allowed is not None:
+                scale = scale * allowed
+            classes = [scale, scale * x, scale * x * x]
+        else:
+            classes = [e, ex, exx]
+        sums = torch.cat(
+            [
+                block.class_sums(classes[0], rows * weight),
+                block.class_sums(classes[1], rows[:2] * weight),
+                block.class_sums(classes[2], weight[None]),
+            ]
+        )
+        totals = block.weighted_sum(torch.stack([log_z, -mean, variance, growth, decline]))
+        return _Side(e, x, log_z, mean), torch.cat([sums.flatten(0, 1), totals])
+
+    def overlaps(self, log_prior: Floats, d_log_prior: Floats) -> tuple[Floats, Floats]:
+        """Second pass, with the prior (n, n_classes) of each run and its derivative.
+
+        Returns
+        -------
+        sums : ndarray of shape (n, 3)
+            The kernel, and the mean and variance under the overlap's shares of the
+            derivative of its log, but for what does not depend on the class.
+        overlap : ndarray of shape (n, n_classes)
+            Weighted sums of the classes' shares of the overlaps.
+        """
+        pairs = self._pairs
+        y, d = pairs.tensor(log_prior.T), pairs.tensor(d_log_prior.T)
+        factor = torch.exp(-y.clamp_min(-300))
+
+        def part(block: Block, sides: list[_Side] | None = None) -> torch.Tensor:
+            a, b = sides or [self._side(block, side)[0] for side in (0, 1)]
+            overlap = a.e * b.e * block.spread(factor)
+            z = overlap.sum(0)
+            log_z = z.log()
+            tiny = (z < _UNDERFLOW) & (block.weight > 0)
+            if bool(tiny.any()):
+                joint = (block.a + block.b)[:, tiny]
+                beta = block.spread(self._beta)
+                joint = torch.where(
+                    torch.isneginf(joint), joint, (beta[tiny] if len(beta) > 1 else beta) * joint
+                )
+                prior = block.spread(y)
+                joint = joint - (prior[:, tiny] if prior.shape[1] > 1 else prior)
+                top = joint.amax(0)
+                exact = torch.exp(joint - top)
+                overlap[:, tiny], z[tiny] = exact, exact.sum(0)
+                log_z[tiny] = top + z[tiny].log()
+            z = torch.where(block.weight > 0, z, 1.0)
+            log_z = torch.where(block.weight > 0, log_z - a.log_z - b.log_z, 0.0)
+            change = -(a.x + b.x) - block.spread(d)
+            weighted = overlap * change
+            mean = weighted.sum(0) / z
+            variance = ((weighted * change).sum(0) / z - mean * mean).clamp_min(0)
+            sums = block.weighted_sum(torch.stack([log_z, mean, variance]))
+            shares = block.class_sums(overlap, (block.weight / z)[None])[0]
+            return torch.cat([sums, shares])
+
+        n = len(self._index)
+        sums = torch.zeros(3 + pairs.n_classes, n, dtype=torch.float64, device=pairs.device)
+        if self._kept is None:
+            for here, added in pairs.map_blocks(part, self._index):
+                sums[:, here] += added
+        else:
+            for here, block, sides in self._kept:
+                sums[:, here] += part(block, sides)
+        result = sums.T.cpu().numpy()
+        return result[:, :3], result[:, 3:]
