@@ -1,23 +1,15 @@
-"""Pairs of different observations with the same label."""
+"""Pairs of rows of one sample, and of several environments in one."""
 
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
 
-Index = NDArray[np.intp]
-
-
-class Pairs(NamedTuple):
-    """Positions of the paired rows, and how many rows have no partner."""
-
-    a: Index
-    b: Index
-    n_left_out: int
+from pa_select.pairing.pairs import Index, Pairs, in_words
 
 
 def pair_within_label(y: Any, random_state: Any = None) -> Pairs:
@@ -44,8 +36,8 @@ def pair_within_label(y: Any, random_state: Any = None) -> Pairs:
     Examples
     --------
     >>> from pa_select.pairing import pair_within_label
-    >>> a, b, n_left_out = pair_within_label(["u", "v", "u", "w", "v"], random_state=0)
-    >>> sorted(zip(a.tolist(), b.tolist())), n_left_out
+    >>> pairs = pair_within_label(["u", "v", "u", "w", "v"], random_state=0)
+    >>> sorted(zip(pairs.a.tolist(), pairs.b.tolist())), pairs.n_left_out
     ([(0, 2), (1, 4), (2, 0), (4, 1)], 1)
     """
     rng = check_random_state(random_state)
@@ -55,27 +47,49 @@ def pair_within_label(y: Any, random_state: Any = None) -> Pairs:
             cycle = rng.permutation(rows)
             first.append(cycle)
             second.append(np.roll(cycle, -1))
-    return _collect(first, second, len(y))
+    return _collect(
+        first, second, len(y), "has a label that no other row has", "have labels of their own"
+    )
 
 
-def pair_environments(environments: Any, y: Any, random_state: Any = None) -> Pairs:
-    """Pair rows of different environments with equal label, at random.
+def pair_environments(
+    environments: Any,
+    y: Any = None,
+    random_state: Any = None,
+    *,
+    X: Any = None,
+    pairing: Any = None,
+    reference: Any = None,
+) -> Pairs:
+    """Pair rows of different environments: with equal label at random, or as asked for.
 
     Parameters
     ----------
     environments : array-like of shape (n,)
         The environment of each row.
-    y : array-like of shape (n,)
-        Labels.
+    y : array-like of shape (n,), default=None
+        Labels; needed without a `pairing`.
     random_state : int, RandomState instance or None, default=None
         Chooses the partners.
+    X : array-like of n rows, default=None
+        The rows, for a `pairing` that looks at them.
+    pairing : callable, default=None
+        How two environments are paired, for example a `NearestPairing`. None: rows of equal
+        label at random.
+    reference : object, default=None
+        An environment that all others are compared with; None: every two are.
 
     Returns
     -------
     Pairs
-        For every two environments and every label, as many pairs as the environment with
-        fewer such rows has, of all pairs of environments one after the other. Rows that
-        are in no pair at all are left out.
+        For every two environments (without a `pairing`: and every label, as many pairs as
+        the environment with fewer such rows has), one after the other. Rows that are in
+        no pair at all are left out.
+
+    Raises
+    ------
+    ValueError
+        If `reference` is no environment, or a label is missing that is needed.
 
     References
     ----------
@@ -85,12 +99,22 @@ def pair_environments(environments: Any, y: Any, random_state: Any = None) -> Pa
     Examples
     --------
     >>> from pa_select.pairing import pair_environments
-    >>> a, b, n_left_out = pair_environments([1, 1, 2, 2, 2], [0, 1, 1, 0, 0], random_state=0)
-    >>> sorted(zip(a.tolist(), b.tolist())), n_left_out
+    >>> pairs = pair_environments([1, 1, 2, 2, 2], [0, 1, 1, 0, 0], random_state=0)
+    >>> sorted(zip(pairs.a.tolist(), pairs.b.tolist())), pairs.n_left_out
     ([(0, 4), (1, 2)], 1)
     """
+    environments = np.asarray(environments)
+    if reference is not None and not (environments == reference).any():
+        raise ValueError(
+            f"reference: expected one of the environments {np.unique(environments).tolist()}, "
+            f"got {reference!r}."
+        )
+    if pairing is not None:
+        return _pair_every_two(environments, y, X, pairing, reference)
+    if y is None:
+        raise ValueError("y: expected labels without a pairing, got None.")
     rng = check_random_state(random_state)
-    environments, y = np.asarray(environments), np.asarray(y)
+    y = np.asarray(y)
     labels = {
         rows[0]: rng.permutation(rows)
         for name in _rows_by_value(environments)
@@ -100,10 +124,45 @@ def pair_environments(environments: Any, y: Any, random_state: Any = None) -> Pa
     first, second = [], []
     for (env_a, label_a, rows_a), (env_b, label_b, rows_b) in combinations(cells, 2):
         if env_a != env_b and label_a == label_b:
+            if reference is not None:
+                if reference not in (env_a, env_b):
+                    continue
+                if env_b == reference:
+                    rows_a, rows_b = rows_b, rows_a
             n = min(len(rows_a), len(rows_b))
             first.append(rows_a[:n])
             second.append(rows_b[:n])
-    return _collect(first, second, len(y))
+    return _collect(first, second, len(y), *_NO_PARTNER)
+
+
+_NO_PARTNER = (
+    "has no partner in another environment",
+    "have no partners in another environment",
+)
+
+
+def _pair_every_two(
+    environments: NDArray[Any], y: Any, X: Any, pairing: Any, reference: Any
+) -> Pairs:
+    """Pair every two environments, or the reference with each other one."""
+    groups = _rows_by_value(environments)
+    if reference is not None:
+        groups.sort(key=lambda rows: environments[rows[0]] != reference)
+    labels = None if y is None else np.asarray(y)
+    first, second = [], []
+    for number, rows_a in enumerate(groups if reference is None else groups[:1]):
+        for rows_b in groups[number + 1 :]:
+            sides = [
+                (
+                    rows if X is None else _safe_indexing(X, rows),
+                    None if labels is None else labels[rows],
+                )
+                for rows in (rows_a, rows_b)
+            ]
+            pairs = pairing(sides[0][0], sides[1][0], sides[0][1], sides[1][1])
+            first.append(rows_a[pairs.a])
+            second.append(rows_b[pairs.b])
+    return _collect(first, second, len(environments), *_NO_PARTNER)
 
 
 def _rows_by_value(values: NDArray[Any]) -> list[Index]:
@@ -113,7 +172,8 @@ def _rows_by_value(values: NDArray[Any]) -> list[Index]:
     return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
 
 
-def _collect(first: list[Index], second: list[Index], n: int) -> Pairs:
+def _collect(first: list[Index], second: list[Index], n: int, one: str, several: str) -> Pairs:
     a = np.concatenate(first) if first else np.empty(0, dtype=np.intp)
     b = np.concatenate(second) if second else np.empty(0, dtype=np.intp)
-    return Pairs(a, b, n - len(np.union1d(a, b)))
+    n_left_out = n - len(np.union1d(a, b))
+    return Pairs(a, b, n_left_out, in_words((n_left_out, one, several)))

@@ -20,7 +20,7 @@ def module_scores(
     if not len(inputs):
         raise ValueError(f"X: expected at least one row, got shape {tuple(inputs.shape)}.")
     outputs = []
-    with _evaluation(module):
+    with evaluation(module):
         for batch in torch.split(inputs, batch_size):
             dtype = parameter.dtype if batch.is_floating_point() else batch.dtype
             outputs.append(_first(module(batch.to(parameter.device, dtype))))
@@ -31,7 +31,7 @@ def net_scores(net: Any, X: Any, clip: float) -> tuple[torch.Tensor, NDArray[Any
     """Outputs of a skorch net's module on the net's device, as logits."""
     net.check_is_fitted()
     parts = [getattr(net, f"{name}_") for name in (*net._modules, *net._criteria)]
-    with _evaluation(*(part for part in parts if isinstance(part, torch.nn.Module))):
+    with evaluation(*(part for part in parts if isinstance(part, torch.nn.Module))):
         outputs = net.forward(X, training=False, device=net.device)
     return scores_of_net(net, outputs, clip)
 
@@ -50,7 +50,7 @@ def scores_of_net(net: Any, outputs: Any, clip: float) -> tuple[torch.Tensor, ND
 
 
 @contextmanager
-def _evaluation(*modules: torch.nn.Module) -> Iterator[None]:
+def evaluation(*modules: torch.nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients; every part returns to the mode it was in."""
     modes = [(part, part.training) for module in modules for part in module.modules()]
     try:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import (
     UNCHANGED,
     MetadataRequest,
@@ -32,7 +33,7 @@ class PAScorer(BaseEstimator):
 
     Parameters
     ----------
-    pairing : {"label", "views", "environments"}, default="label"
+    pairing : {"label", "views", "environments"} or callable, default="label"
         What is compared.
 
         - "label": each row with another row of its class (a random derangement of each
@@ -40,6 +41,8 @@ class PAScorer(BaseEstimator):
         - "views": each row with its own views. Needs no y.
         - "environments": rows of different environments with equal label, any number of
           environments, all pairs of them pooled. Needs y.
+        - a pairing of two samples, such as `pa_select.pairing.NearestPairing`: like
+          "environments", with every two of them paired by it. Needs y if it does.
     views : callable, transformer, DataFrame or list of these, default=None
         For pairing="views": what gives the rows of X as another environment would show
         them; ``views(X)``, ``views.transform(X)``, or the rows of a DataFrame with the
@@ -246,15 +249,21 @@ class PAScorer(BaseEstimator):
     def _pairs(
         self, estimator: Any, X: Any, y: Any, environments: Any, sample_weight: Any
     ) -> _ScoredPairs:
-        if self.pairing not in PAIRINGS:
-            raise ValueError(f"pairing: expected one of {PAIRINGS}, got {self.pairing!r}.")
+        between = callable(self.pairing)  # two environments
+        if not between and self.pairing not in PAIRINGS:
+            raise ValueError(
+                f"pairing: expected one of {PAIRINGS} or a pairing of two samples, got "
+                f"{self.pairing!r}."
+            )
         if (self.views is None) == (self.pairing == "views"):
             raise ValueError(
                 f"views: expected {'some' if self.views is None else 'None'} with "
                 f"pairing={self.pairing!r}, got {type(self.views).__name__}."
             )
-        if self.pairing != "environments" and not (
-            environments is None and self.environments is None
+        if (
+            not between
+            and self.pairing != "environments"
+            and not (environments is None and self.environments is None)
         ):
             raise ValueError(
                 f"environments: expected None with pairing={self.pairing!r}; to compare "
@@ -264,13 +273,13 @@ class PAScorer(BaseEstimator):
         weight = None if sample_weight is None else check_weight(sample_weight, n)
         if self.pairing == "views":
             return self._view_pairs(estimator, X, weight)
-        if y is None:
+        if y is None and not between:
             raise ValueError(f"y: expected labels with pairing={self.pairing!r}, got None.")
-        labels = check_column(y, n, "y")
-        used = np.arange(len(labels)) if weight is None else np.flatnonzero(weight)
+        labels = np.zeros(n) if y is None else check_column(y, n, "y")
+        used = np.arange(n) if weight is None else np.flatnonzero(weight)
         seed = 0 if self.random_state is None else self.random_state
         if self.pairing == "label":
-            a, b, n_left_out = pair_within_label(labels[used], seed)
+            pairs = pair_within_label(labels[used], seed)
             wanted = "a class with at least two rows"
         else:
             names = self._environments_of(X, environments, n)[used]
@@ -280,14 +289,20 @@ class PAScorer(BaseEstimator):
                     f"{names[0]!r} in {len(used)} rows. Cross-validation that holds out whole "
                     "environments leaves none to compare."
                 )
-            a, b, n_left_out = pair_environments(names, labels[used], seed)
+            pairs = pair_environments(
+                names,
+                None if y is None else labels[used],
+                seed,
+                X=_safe_indexing(X, used) if between else None,
+                pairing=self.pairing if between else None,
+            )
             wanted = "a class with rows in at least two environments"
-        if not len(a):
+        if not len(pairs.a):
             raise ValueError(f"y: expected {wanted}, got none in {len(used)} rows.")
-        a, b = used[a], used[b]
+        a, b = used[pairs.a], used[pairs.b]
         scores, _ = class_scores(estimator, X, clip=self.clip)
         pair_weight = None if weight is None else np.sqrt(weight[a]) * np.sqrt(weight[b])
-        return _ScoredPairs(scores[a], scores[b], pair_weight, n_left_out)
+        return _ScoredPairs(scores[a], scores[b], pair_weight, pairs.n_left_out)
 
     def _view_pairs(
         self, estimator: Any, X: Any, weight: NDArray[np.float64] | None

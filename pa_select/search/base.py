@@ -80,7 +80,7 @@ class PASearch(BaseSearchCV):
         for key, value in BaseSearchCV._parameter_constraints.items()
         if key != "return_train_score"
     } | {
-        "pairing": [StrOptions(set(pairings.NAMES)), HasMethods(["pairs"])],
+        "pairing": [StrOptions(set(pairings.NAMES)), HasMethods(["pairs"]), callable],
         "selection": [StrOptions(set(SELECTIONS)), callable],
         "prior": [StrOptions({"marginal", "uniform"}), "array-like"],
         "random_state": ["random_state"],

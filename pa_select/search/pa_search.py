@@ -27,7 +27,7 @@ class PASearchCV(PASearch):
         A classifier.
     param_grid : dict or list of dict
         As in GridSearchCV.
-    pairing : str or object, default="repeated"
+    pairing : str, callable or object, default="repeated"
         What counts as two samples of the same thing. Data given to ``fit`` under the name
         of a pairing choose that one.
 
@@ -42,6 +42,8 @@ class PASearchCV(PASearch):
           scored by the model that has seen neither.
         - "target": unlabelled rows of another source, scored by all models of the
           cross-validation; every two models are compared.
+        - a pairing of two samples, such as `pa_select.pairing.NearestPairing`: like
+          "environments", with every two of them paired by it.
         - an object with a method ``pairs(splits, X, y, *, environments, groups)`` that
           yields ``(split_a, rows_a, split_b, rows_b)``: row ``rows_a[i]``, scored by the
           model of split number ``split_a``, is compared with ``rows_b[i]``, scored by that

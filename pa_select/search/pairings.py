@@ -20,6 +20,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
     check_cv,
 )
+from sklearn.utils import _safe_indexing
 
 from pa_select.pairing import pair_environments
 
@@ -147,9 +148,14 @@ def halves_compared(splits: Sequence[Split]) -> list[Block]:
 
 
 def across_environments(
-    splits: Sequence[Split], environments: Any, y: Any, seed: int
+    splits: Sequence[Split],
+    environments: Any,
+    y: Any,
+    seed: int,
+    X: Any = None,
+    pairing: Any = None,
 ) -> list[Block]:
-    """Rows of different environments with equal label, of the same test fold.
+    """Rows of different environments of the same test fold: of equal label, or paired so.
 
     Where every fold holds out whole environments, so that no fold has two to compare,
     rows of different folds are paired: each is scored by the model that knows nothing of
@@ -158,18 +164,31 @@ def across_environments(
     environments, y = np.asarray(environments), np.asarray(y)
     blocks = []
     for s, (_, test) in enumerate(splits):
-        a, b, _ = pair_environments(environments[test], y[test], seed)
+        a, b = _pair(environments, y, seed, X, pairing, test)
         if len(a):
             blocks.append(Block(s, test[a], s, test[b]))
     if blocks:
         return blocks
     split_of = np.concatenate([np.full(len(test), s) for s, (_, test) in enumerate(splits)])
     rows = np.concatenate([test for _, test in splits])
-    a, b, _ = pair_environments(environments[rows], y[rows], seed)
+    a, b = _pair(environments, y, seed, X, pairing, rows)
     for s, t in np.unique(np.column_stack([split_of[a], split_of[b]]), axis=0):
         here = (split_of[a] == s) & (split_of[b] == t)
         blocks.append(Block(int(s), rows[a[here]], int(t), rows[b[here]]))
     return blocks
+
+
+def _pair(
+    environments: Any, y: Any, seed: int, X: Any, pairing: Any, rows: Ints
+) -> tuple[Ints, Ints]:
+    pairs = pair_environments(
+        environments[rows],
+        y[rows],
+        seed,
+        X=None if pairing is None else _safe_indexing(X, rows),
+        pairing=pairing,
+    )
+    return pairs.a, pairs.b
 
 
 def with_views(splits: Sequence[Split], n_views: int) -> list[Block]:

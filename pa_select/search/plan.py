@@ -70,6 +70,9 @@ def make_plan(
     labels = check_column(y, n, "y")
     weight = None if sample_weight is None else check_weight(sample_weight, n)
     kind = choose_pairing(pairing, environments, views, target)
+    between = None  # a pairing of two environments
+    if callable(kind):
+        kind, between = "environments", kind
     names = None
     if environments is not None:
         names = _check_environments(environments, X, n)
@@ -101,14 +104,14 @@ def make_plan(
         )
     if kind == "split-half":
         splits = pairings.halves(splits, labels, groups, seed)
-    blocks = _blocks(kind, splits, X, labels, names, groups, others, seed)
+    blocks = _blocks(kind, splits, X, labels, names, groups, others, seed, between)
     if not blocks:
         raise ValueError(_NO_PAIRS.get(kind, "pairing: expected pairs, got none."))
     source_blocks = pairings.tested_twice(splits) if kind == "target" else []
     layout = Layout(splits, [*blocks, *source_blocks])
     distinct = [] if names is None else np.unique(names).tolist()
     return Plan(
-        pairing=kind,
+        pairing=kind if between is None else between,
         splits=[
             Split(
                 train,
@@ -139,6 +142,11 @@ def choose_pairing(pairing: Any, environments: Any, views: Any, target: Any) -> 
     """The pairing: what was given to ``fit`` stands for the pairing of its name."""
     given = {"environments": environments, "views": views, "target": target}
     given = {name: value for name, value in given.items() if value is not None}
+    if callable(pairing) and environments is None:
+        raise ValueError(
+            "environments: expected some in fit(X, y, environments=...) with a pairing of two "
+            "samples, got None."
+        )
     if not isinstance(pairing, str):
         surplus = [name for name in given if name != "environments"]
         if surplus:
@@ -169,13 +177,14 @@ def _blocks(
     groups: Any,
     others: list[Any],
     seed: int,
+    between: Any,
 ) -> list[Block]:
     if kind == "repeated":
         return pairings.tested_twice(splits)
     if kind == "split-half":
         return pairings.halves_compared(splits)
     if kind == "environments":
-        return pairings.across_environments(splits, names, y, seed)
+        return pairings.across_environments(splits, names, y, seed, X, between)
     if kind == "views":
         return pairings.with_views(splits, len(others))
     if kind == "target":

@@ -116,8 +116,13 @@ def _rows(
     if isinstance(pairing, str) and pairing == "label":
         labels = [_labels(environments[k], datasets[k], k) for k in (i, j)]
         names = np.repeat([0, 1], lengths)
-        a, b, _ = pair_environments(names, np.concatenate(labels), 0)
-        return a, b - lengths[0]
+        found = pair_environments(names, np.concatenate(labels), 0)
+        return found.a, found.b - lengths[0]
+    if callable(pairing):
+        samples = [_features(environments[k], datasets[k]) for k in (i, j)]
+        known = [_known_labels(environments[k], datasets[k]) for k in (i, j)]
+        found = pairing(*samples, *known)
+        return found.a, found.b
     if isinstance(pairing, (list, tuple)) and len(pairing) >= 2 and len(datasets) == 2:
         a, b = (np.asarray(rows) for rows in pairing[:2])
         for rows, n, k in ((a, lengths[0], i), (b, lengths[1], j)):
@@ -128,22 +133,37 @@ def _rows(
         if len(a) == len(b):
             return a, b
     raise ValueError(
-        "pairing: expected 'identity', 'label', or for two environments two arrays of row "
-        f"numbers of equal length, got {pairing!r}."
+        "pairing: expected 'identity', 'label', a pairing of two samples, or for two "
+        f"environments two arrays of row numbers of equal length, got {pairing!r}."
     )
 
 
 def _labels(environment: Any, dataset: Any, k: int) -> NDArray[Any]:
     """The labels of an environment."""
-    known = environment[1] if isinstance(environment, tuple) else getattr(environment, "y", None)
-    if known is None and isinstance(environment, Dataset) and not hasattr(environment, "X"):
-        known = [item[1] for item in dataset]
+    known = _known_labels(environment, dataset)
     if known is None:
         raise ValueError(
             f"environments[{k}]: expected (X, y) or a Dataset of rows and labels with "
             f"pairing='label', got {type(environment).__name__}."
         )
     return np.array([int(label) if isinstance(label, torch.Tensor) else label for label in known])
+
+
+def _known_labels(environment: Any, dataset: Any) -> Any:
+    known = environment[1] if isinstance(environment, tuple) else getattr(environment, "y", None)
+    if known is None and isinstance(environment, Dataset) and not hasattr(environment, "X"):
+        known = [item[1] for item in dataset]
+    return known
+
+
+def _features(environment: Any, dataset: Any) -> Any:
+    """The rows of an environment, for a pairing that looks at them."""
+    rows = environment[0] if isinstance(environment, tuple) else environment
+    if isinstance(rows, Dataset):
+        rows = getattr(rows, "X", None)
+        if rows is None or isinstance(rows, Dataset):
+            return np.stack([np.asarray(item[0]) for item in dataset])
+    return rows
 
 
 def _try_out(net: Any, dataset: Any, name: str, prior: Any) -> None:

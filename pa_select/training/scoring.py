@@ -28,10 +28,11 @@ class PAScoring(Callback):
         function ``dataset_valid -> (A, B, ...)`` that makes them from the net's own
         validation rows. Where one of them is that very dataset, the outputs of the
         validation are used and no further pass is made.
-    pairing : str or tuple of two arrays, default="identity"
+    pairing : str, callable or tuple of two arrays, default="identity"
         Which rows are compared: "identity", the rows in their order (views of the same
-        things); "label", rows of equal label, which the environments then must have; or
-        the row numbers of the pairs in both environments. Made once.
+        things); "label", rows of equal label, which the environments then must have; a
+        pairing of two samples, such as `pa_select.pairing.NearestPairing`; or, of two
+        environments, the row numbers of the pairs in both. Made once.
     prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
         Class prior of `posterior_agreement`.
     every : int, default=1

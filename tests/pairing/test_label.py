@@ -10,7 +10,7 @@ from pa_select.pairing import pair_environments, pair_within_label
 @given(y=st.lists(st.integers(0, 4), min_size=1, max_size=40), seed=st.integers(0, 100))
 def test_within_label_is_a_derangement_of_each_class(y, seed):
     y = np.array(y)
-    a, b, n_left_out = pair_within_label(y, seed)
+    a, b, n_left_out, _ = pair_within_label(y, seed)
     alone = np.array([np.sum(y == label) == 1 for label in y])
     assert n_left_out == alone.sum()
     assert sorted(a) == sorted(b) == np.flatnonzero(~alone).tolist()
@@ -25,7 +25,7 @@ def test_within_label_is_a_derangement_of_each_class(y, seed):
 )
 def test_environments_pair_as_many_rows_as_the_smaller_cell_has(rows, seed):
     environments, y = np.array(rows).T
-    a, b, n_left_out = pair_environments(environments, y, seed)
+    a, b, n_left_out, _ = pair_environments(environments, y, seed)
     assert (environments[a] != environments[b]).all()
     assert (y[a] == y[b]).all()
     cells = np.array(

@@ -1,0 +1,115 @@
+"""What rows are compared by: given features, a transformer's, a layer's of a module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import _num_samples
+
+
+def features_of(X: Any, features: Any, name: str) -> NDArray[np.float64]:
+    """Rows as points, (n, n_features); finite.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are no finite numbers; the message names the environment.
+    """
+    if features is not None:
+        transform = features.transform if hasattr(features, "transform") else features
+        if not callable(transform):
+            raise TypeError(
+                "features: expected None, a fitted transformer or a function of the rows, got "
+                f"{type(features).__name__}."
+            )
+        X = transform(X)
+    if hasattr(X, "toarray"):
+        X = X.toarray()
+    if hasattr(X, "detach"):
+        X = X.detach().cpu().numpy()
+    try:
+        points = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}: expected numbers to measure distances by: {error}.") from error
+    points = points.reshape(_num_samples(points), -1)
+    wrong = ~np.isfinite(points).all(1)
+    if wrong.any():
+        raise ValueError(
+            f"{name}: expected finite features, got {points[wrong.argmax()]} in row "
+            f"{wrong.argmax()}."
+        )
+    return points
+
+
+class LayerFeatures:
+    """Features of rows: what a layer of a torch module puts out for them.
+
+    Parameters
+    ----------
+    module : torch.nn.Module or fitted skorch net
+        The module; its modes stay as they are.
+    layer : str
+        Name of the layer, as ``module.named_modules()`` calls it.
+    batch_size : int, default=256
+        Rows for each forward pass.
+
+    Raises
+    ------
+    ValueError
+        If there is no such layer.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from pa_select.pairing import LayerFeatures
+    >>> net = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.ReLU(), torch.nn.Linear(5, 2))
+    >>> LayerFeatures(net, "1")(torch.ones(4, 3)).shape
+    (4, 5)
+    """
+
+    def __init__(self, module: Any, layer: str, batch_size: int = 256) -> None:
+        self.module = module
+        self.layer = layer
+        self.batch_size = batch_size
+
+    def __call__(self, X: Any) -> NDArray[np.float64]:
+        """Compute the features of rows.
+
+        Parameters
+        ----------
+        X : array-like or tensor of shape (n, ...)
+            What the module takes.
+
+        Returns
+        -------
+        ndarray of shape (n, n_features)
+        """
+        import torch
+
+        from pa_select.scores.modules import evaluation
+
+        module = getattr(self.module, "module_", self.module)
+        layers = dict(module.named_modules())
+        if self.layer not in layers:
+            raise ValueError(
+                f"layer: expected one of {[name for name in layers if name]}, got {self.layer!r}."
+            )
+        seen: list[Any] = []
+        hook = layers[self.layer].register_forward_hook(
+            lambda _module, _inputs, output: seen.append(output.detach().flatten(1).cpu())
+        )
+        device = next((p.device for p in module.parameters()), torch.device("cpu"))
+        dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), None)
+        rows = torch.as_tensor(X)
+        try:
+            with evaluation(module):
+                for begin in range(0, len(rows), self.batch_size):
+                    batch = rows[begin : begin + self.batch_size].to(device)
+                    floats = dtype is not None and batch.is_floating_point()
+                    module(batch.to(dtype) if floats else batch)
+        finally:
+            hook.remove()
+        features: NDArray[np.float64] = torch.cat(seen).double().numpy()
+        return features
