@@ -1,16 +1,25 @@
 """Posterior agreement of paired class scores: the mathematics, without estimators."""
 
-from pa_select.agreement.matrix import AgreementMatrix, agreement_matrix
-from pa_select.agreement.posterior_agreement import (
-    PosteriorAgreement,
-    pa_kernel,
-    posterior_agreement,
+from pa_select.agreement.bootstrap import (
+    AgreementBootstrap,
+    AgreementComparison,
+    bootstrap,
+    compare_agreement,
 )
+from pa_select.agreement.decomposition import Part
+from pa_select.agreement.matrix import AgreementMatrix, agreement_matrix
+from pa_select.agreement.posterior_agreement import pa_kernel, posterior_agreement
+from pa_select.agreement.result import PosteriorAgreement
 
 __all__ = [
+    "AgreementBootstrap",
+    "AgreementComparison",
     "AgreementMatrix",
+    "Part",
     "PosteriorAgreement",
     "agreement_matrix",
+    "bootstrap",
+    "compare_agreement",
     "pa_kernel",
     "posterior_agreement",
 ]

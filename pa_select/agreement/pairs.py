@@ -167,7 +167,7 @@ class PairedScores:
     def _block(self, piece: _Piece, problems: Ints) -> Block:
         first, last, skip, n_rows = piece
         here = problems[first:last]
-        key = int(here[0]), skip
+        key = int(here[0]), skip, n_rows
         small = len(here) == 1 and len(self.a) * self.n_classes <= _KEPT_ELEMENTS
         if small and key in self._kept_blocks:
             return self._kept_blocks[key]._replace(first=first, last=last)
@@ -186,7 +186,7 @@ class PairedScores:
         return block
 
     @cached_property
-    def _kept_blocks(self) -> dict[tuple[int, int], Block]:
+    def _kept_blocks(self) -> dict[tuple[int, int, int | None], Block]:
         """Blocks of single problems, where all of them are small."""
         return {}
 

@@ -1,19 +1,19 @@
-"""Posterior agreement of paired scores: the public functions and their result."""
+"""Posterior agreement of paired scores: the public functions."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pa_select.agreement import kernel as _kernel
 from pa_select.agreement import validation as _validation
+from pa_select.agreement.decomposition import Source
 from pa_select.agreement.fixed_prior import FixedPrior
 from pa_select.agreement.inference import standard_error
-from pa_select.agreement.kernel import Floats
+from pa_select.agreement.kernel import Floats, Limits
 from pa_select.agreement.marginal import (
     ModelRuns,
     marginal_kernel,
@@ -22,66 +22,7 @@ from pa_select.agreement.marginal import (
 from pa_select.agreement.marginal_prior import MarginalPrior
 from pa_select.agreement.maximize import maximize
 from pa_select.agreement.pairs import Ints, PairedScores
-
-
-@dataclass(frozen=True, eq=False)
-class PosteriorAgreement:
-    """Posterior agreement of one set of pairs, as `posterior_agreement` returns it.
-
-    Attributes
-    ----------
-    score : float
-        The normalised kernel at its maximum over the inverse temperature, in nats per
-        pair; with the uniform prior in [0, log(n_classes)].
-    beta : float
-        The inverse temperature of the maximum, in [0, inf]. 0: no temperature makes the
-        posteriors agree better than uniform ones do. inf: the score is the limit of
-        certain posteriors.
-    log_kernel : float
-        Weighted sum over pairs of the log of the posteriors' overlap at `beta`, the
-        kernel as the thesis reports it; in nats, at most 0 and with the uniform prior at
-        least ``-sum(weights) * log(n_classes)``.
-    upper_bound : float
-        No inverse temperature gives more than this; nan where not certified.
-    gap : float
-        ``upper_bound - score``, at most the ``tol`` asked for; nan where not certified.
-    n_pairs : int
-        Number of pairs of positive weight.
-    n_classes : int
-        Number of classes.
-    agreement_rate : float
-        Weighted share of pairs whose predicted classes agree. A tie counts as a random
-        choice among its classes.
-    standard_error : float
-        Standard error of `score` in nats, first order at the maximum; nan for one pair.
-        One-sided where `beta` is 0 or inf.
-    terms : ndarray of shape (n_pairs,)
-        The normalised kernel of every pair at `beta`, in nats, in the order of the rows
-        given (those of weight 0 included). `score` is their weighted mean.
-    n_evaluations : int
-        Number of inverse temperatures at which all pairs were evaluated.
-    """
-
-    score: float
-    beta: float
-    log_kernel: float
-    upper_bound: float
-    gap: float
-    n_pairs: int
-    n_classes: int
-    agreement_rate: float
-    standard_error: float
-    terms: Floats = field(repr=False)
-    n_evaluations: int
-
-    def __repr__(self) -> str:
-        certified = "not certified" if math.isnan(self.gap) else f"certified to {self.gap:.1g}"
-        return (
-            f"PosteriorAgreement(score={self.score:.6g} nats per pair ({certified}), "
-            f"beta={self.beta:.6g}, standard_error={self.standard_error:.2g}, "
-            f"agreement_rate={self.agreement_rate:.4g}, n_pairs={self.n_pairs}, "
-            f"n_classes={self.n_classes}, n_evaluations={self.n_evaluations})"
-        )
+from pa_select.agreement.result import PosteriorAgreement
 
 
 def posterior_agreement(
@@ -240,8 +181,57 @@ def _solve_by_classes(
         used = np.array([np.count_nonzero(w) for w in mine])
         solved = solve(pairs, priors[k], tol, totals, used, group, certify=certify)
         for i, result in zip(group, solved, strict=True):
-            results[i] = result
+            a, b = problems[i]
+            source = Source(a, b, weights[i], priors[k])
+            results[i] = replace(result, source=source)
     return results
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Maxima of a batch of problems with the constant of the kernel, (n_problems,)."""
+
+    score: Floats
+    beta: Floats
+    upper_bound: Floats
+    n_evaluations: Ints
+    limits: Limits
+    #: Log weights of a fixed prior and the constant that goes with them.
+    log_weights: Floats
+    constant: float
+
+
+def find_maxima(
+    pairs: PairedScores,
+    prior: Floats | str | None,
+    tol: float,
+    names: Sequence[Any] | None = None,
+    runs: ModelRuns | None = None,
+    *,
+    certify: bool = True,
+) -> Solved:
+    """Maximise a batch of checked problems."""
+    marginal = isinstance(prior, str)
+    log_weights, constant = _kernel.log_prior_weights(
+        None if isinstance(prior, str) else prior, pairs.n_classes
+    )
+    limits = _kernel.limits(pairs, log_weights)
+    if marginal:
+        moving = MarginalPrior(runs or ModelRuns.one_model_each(pairs))
+        found = maximize(moving, moving.limits(limits), tol, names, certify=certify)
+        constant = 0.0
+    else:
+        fixed = FixedPrior(pairs, log_weights, limits)
+        found = maximize(fixed, limits, tol, names, certify=certify)
+    return Solved(
+        found.value + constant,
+        found.beta,
+        found.upper_bound + constant,
+        found.n_evaluations,
+        limits,
+        log_weights,
+        constant,
+    )
 
 
 def solve(
@@ -259,30 +249,20 @@ def solve(
 
     ``runs`` tells the marginal prior which pairs were scored by which fitted models.
     """
-    marginal = isinstance(prior, str)
     every = np.arange(pairs.n_problems)
-    fixed = None if marginal else prior
-    log_weights, constant = _kernel.log_prior_weights(fixed, pairs.n_classes)  # type: ignore[arg-type]
-    limits = _kernel.limits(pairs, log_weights)
-    if marginal:
-        runs = runs or ModelRuns.one_model_each(pairs)
-        moving = MarginalPrior(runs)
-        found = maximize(moving, moving.limits(limits), tol, names, certify=certify)
-        score, constant = found.value, 0.0
-        terms = marginal_terms(runs, found.beta)
+    shape = (len(every), pairs.n_classes)
+    found = find_maxima(pairs, prior, tol, names, runs, certify=certify)
+    score = found.score
+    if isinstance(prior, str):
+        terms = marginal_terms(runs or ModelRuns.one_model_each(pairs), found.beta)
     else:
-        found = maximize(
-            FixedPrior(pairs, log_weights, limits), limits, tol, names, certify=certify
-        )
-        log_prior = np.broadcast_to(-log_weights - constant, (len(every), pairs.n_classes))
-        score = found.value + constant
+        log_prior = np.broadcast_to(-found.log_weights - found.constant, shape)
         terms = _kernel.pair_terms(pairs, found.beta, every, log_prior)
-    if fixed is None and not marginal:
-        overlap = score - constant
+    if prior is None:
+        overlap = score - found.constant
     else:
-        zeros = np.zeros((len(every), pairs.n_classes))
-        overlap = _kernel.mean_terms(pairs, found.beta, every, zeros)
-    upper = np.maximum(found.upper_bound + constant, score)
+        overlap = _kernel.mean_terms(pairs, found.beta, every, np.zeros(shape))
+    upper = np.maximum(found.upper_bound, score)
     gap = upper - score
     weight = pairs.weight.cpu().numpy()
     return [
@@ -294,7 +274,7 @@ def solve(
             gap=float(gap[p]),
             n_pairs=int(used[p]),
             n_classes=pairs.n_classes,
-            agreement_rate=float(limits.agreement_rate[p]),
+            agreement_rate=float(found.limits.agreement_rate[p]),
             standard_error=standard_error(
                 terms[p],
                 weight[pairs.start_weight[p] : pairs.start_weight[p] + pairs.counts[p]],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import copy, deepcopy
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -219,7 +220,8 @@ class EpochSelector:
             )
         except (TypeError, ValueError) as error:
             raise type(error)(f"epoch {number}: {error}") from error
-        self.last = result
+        # Scores of an epoch are not kept.
+        self.last = result = replace(result, source=None)
         self.epoch = number
         if number < self.min_epochs:
             return False

@@ -166,6 +166,24 @@ def test_torch_threads_are_used_and_restored(n_threads, monkeypatch):
         torch.set_num_threads(before)
 
 
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+def test_threads_for_some_passes_do_not_change_the_result(prior, monkeypatch):
+    torch = pytest.importorskip("torch")
+    # The first pass, at several temperatures, has enough rows for threads, others do not.
+    monkeypatch.setitem(pairs_module._BLOCK_ELEMENTS, "cpu", 64)
+    monkeypatch.setattr(pairs_module, "_THREAD_BLOCK_ELEMENTS", 256)
+    a, b = problem(0, n=150)
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for n_threads in (1, 2):
+            torch.set_num_threads(n_threads)
+            results.append(posterior_agreement(a, b, prior=prior))
+    finally:
+        torch.set_num_threads(before)
+    same(*results)
+
+
 def test_concurrent_callers_keep_their_threads(monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(pairs_module, "_THREAD_BLOCK_ELEMENTS", 100)

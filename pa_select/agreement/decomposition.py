@@ -1,0 +1,125 @@
+"""What agreeing and disagreeing pairs contribute to an agreement."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pa_select.agreement.kernel import Floats
+
+
+class Source(NamedTuple):
+    """The scores of one problem, its weights and its prior, as they were checked.
+
+    Attributes
+    ----------
+    a, b : torch.Tensor of shape (n_pairs, n_classes)
+        Scores.
+    weight : ndarray of shape (n_pairs,)
+        Weights of the pairs.
+    prior : None, "marginal" or ndarray of shape (n_classes,)
+        The prior; None is the uniform one.
+    """
+
+    a: torch.Tensor
+    b: torch.Tensor
+    weight: Floats
+    prior: Floats | str | None
+
+
+class Part(NamedTuple):
+    """What one group of pairs contributes to an agreement.
+
+    Attributes
+    ----------
+    n_pairs : int
+        Number of pairs of positive weight.
+    total : float
+        Weighted sum of their terms, in nats.
+    share : float
+        ``total`` as a share of that of all pairs; nan if that is 0.
+    approximate : float
+        The thesis's approximation of ``total``, which replaces posteriors by their means in
+        the group and the number of pairs by a product of rates; with ``log(n_classes)`` for
+        each pair, as in ``total``. nan without labels, for another than the uniform prior,
+        and where the formula has no value.
+    """
+
+    n_pairs: int
+    total: float
+    share: float
+    approximate: float
+
+
+def decompose(source: Source, terms: Floats, beta: float, y: Any = None) -> dict[str, Part]:
+    """Split the sum of the terms by whether pairs agree, and are right."""
+    used = source.weight > 0
+    weight = source.weight[used]
+    weighted = weight * terms[used]
+    tops = [x.argmax(1).cpu().numpy()[used] for x in (source.a, source.b)]
+    agree = tops[0] == tops[1]
+    if y is None:
+        groups = {"agree": agree, "disagree": ~agree}
+    else:
+        right = tops[0] == _columns_of(y, source)[used]
+        groups = {
+            "agree_right": agree & right,
+            "agree_wrong": agree & ~right,
+            "disagree": ~agree,
+        }
+    approximate = dict.fromkeys(groups, math.nan)
+    if y is not None and source.prior is None:
+        # Probability of the other classes than the predicted one, in either sample.
+        doubt = [1 - _top_posteriors(x, beta)[used] for x in (source.a, source.b)]
+        n_classes = source.a.shape[1]
+        accuracy = float(np.average(right, weights=weight))
+        agreement = float(np.average(agree, weights=weight))
+        size = weight.sum()
+        for name, rate, doubts in (
+            ("agree_right", accuracy * agreement, doubt),
+            ("agree_wrong", (1 - accuracy) * agreement, doubt),
+            ("disagree", accuracy * (1 - agreement), doubt[1:]),
+        ):
+            here = groups[name]
+            if not here.any():
+                approximate[name] = 0.0
+                continue
+            mean = np.mean([np.average(d[here], weights=weight[here]) for d in doubts])
+            overlap = mean if name == "disagree" else 1 - 2 * mean
+            if overlap > 0:
+                approximate[name] = size * rate * (math.log(overlap) + math.log(n_classes))
+    total = float(weighted.sum())
+    return {
+        name: Part(
+            int(here.sum()),
+            part := float(weighted[here].sum()),
+            part / total if total else math.nan,
+            approximate[name],
+        )
+        for name, here in groups.items()
+    }
+
+
+def _columns_of(y: Any, source: Source) -> NDArray[np.intp]:
+    labels = np.asarray(y)
+    n, n_classes = source.a.shape
+    if labels.shape != (n,):
+        raise ValueError(f"y: expected one label for each of {n} pairs, got shape {labels.shape}.")
+    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= n_classes:
+        raise ValueError(
+            f"y: expected the columns of the true classes, 0 to {n_classes - 1}, got "
+            f"{labels.dtype} from {labels.min()!r} to {labels.max()!r}."
+        )
+    return labels.astype(np.intp)
+
+
+def _top_posteriors(scores: torch.Tensor, beta: float) -> Floats:
+    """The posterior of each row's predicted class; of ties, of one of them."""
+    below = scores.double() - scores.double().amax(1, keepdim=True)
+    tempered = torch.nan_to_num(beta * below, nan=0.0, neginf=-torch.inf)
+    top: Floats = (1 / tempered.exp().sum(1)).cpu().numpy()
+    return top

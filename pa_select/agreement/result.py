@@ -1,0 +1,124 @@
+"""What `posterior_agreement` returns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from pa_select.agreement.decomposition import Part, Source, decompose
+from pa_select.agreement.kernel import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorAgreement:
+    """Posterior agreement of one set of pairs, as `posterior_agreement` returns it.
+
+    Attributes
+    ----------
+    score : float
+        The normalised kernel at its maximum over the inverse temperature, in nats per
+        pair; with the uniform prior in [0, log(n_classes)].
+    beta : float
+        The inverse temperature of the maximum, in [0, inf]. 0: no temperature makes the
+        posteriors agree better than uniform ones do. inf: the score is the limit of
+        certain posteriors.
+    log_kernel : float
+        Weighted sum over pairs of the log of the posteriors' overlap at `beta`, the
+        kernel as the thesis reports it; in nats, at most 0 and with the uniform prior at
+        least ``-sum(weights) * log(n_classes)``.
+    upper_bound : float
+        No inverse temperature gives more than this; nan where not certified.
+    gap : float
+        ``upper_bound - score``, at most the ``tol`` asked for; nan where not certified.
+    n_pairs : int
+        Number of pairs of positive weight.
+    n_classes : int
+        Number of classes.
+    agreement_rate : float
+        Weighted share of pairs whose predicted classes agree. A tie counts as a random
+        choice among its classes.
+    standard_error : float
+        Standard error of `score` in nats, first order at the maximum; nan for one pair.
+        One-sided where `beta` is 0 or inf.
+    terms : ndarray of shape (n_pairs,)
+        The normalised kernel of every pair at `beta`, in nats, in the order of the rows
+        given (those of weight 0 included). `score` is their weighted mean.
+    n_evaluations : int
+        Number of inverse temperatures at which all pairs were evaluated.
+    source : Source or None
+        The scores, weights and prior that were given (not copied): what the bootstrap and
+        the decomposition go back to.
+    """
+
+    score: float
+    beta: float
+    log_kernel: float
+    upper_bound: float
+    gap: float
+    n_pairs: int
+    n_classes: int
+    agreement_rate: float
+    standard_error: float
+    terms: Floats = field(repr=False)
+    n_evaluations: int
+    source: Source | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        certified = "not certified" if math.isnan(self.gap) else f"certified to {self.gap:.1g}"
+        return (
+            f"PosteriorAgreement(score={self.score:.6g} nats per pair ({certified}), "
+            f"beta={self.beta:.6g}, standard_error={self.standard_error:.2g}, "
+            f"agreement_rate={self.agreement_rate:.4g}, n_pairs={self.n_pairs}, "
+            f"n_classes={self.n_classes}, n_evaluations={self.n_evaluations})"
+        )
+
+    def decompose(self, y: Any = None) -> dict[str, Part]:
+        """Split the agreement into what agreeing and disagreeing pairs contribute.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_pairs,), default=None
+            The columns of the true classes. With them agreeing pairs are split into those
+            that are right and those that are wrong.
+
+        Returns
+        -------
+        dict of str to Part
+            "agree_right", "agree_wrong" and "disagree"; without `y` "agree" and
+            "disagree". Exact: the totals add up to the weighted sum of `terms`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `y` does not fit, or the result does not know its scores.
+
+        References
+        ----------
+        .. [1] Master's thesis on posterior agreement, section 4.3 and appendix B (the
+           approximated contributions, there zeta).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from pa_select import posterior_agreement
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.integers(0, 3, 200)
+        >>> logits = 2 * np.eye(3)[y] + rng.normal(size=(200, 3))
+        >>> result = posterior_agreement(logits, logits + rng.normal(size=(200, 3)))
+        >>> parts = result.decompose(y)
+        >>> {name: (part.n_pairs, round(part.total, 1)) for name, part in parts.items()}
+        {'agree_right': (143, 133.6), 'agree_wrong': (9, 4.9), 'disagree': (48, -10.8)}
+        >>> bool(np.isclose(sum(part.total for part in parts.values()), result.terms.sum()))
+        True
+        """
+        return decompose(self.known_source(), self.terms, self.beta, y)
+
+    def known_source(self) -> Source:
+        """The source, or an error where the result has none."""
+        if self.source is None:
+            raise ValueError(
+                "result: expected one of posterior_agreement, which knows its scores; this "
+                "one comes from a search, a matrix or a callback."
+            )
+        return self.source

@@ -1,0 +1,163 @@
+"""The bootstrap, comparisons and the decomposition of an agreement."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from pa_select import (
+    agreement_matrix,
+    bootstrap,
+    compare_agreement,
+    pa_kernel,
+    posterior_agreement,
+)
+
+
+def draw(seed=0, n=150, k=4, noise=1.0):
+    rng = np.random.default_rng(seed)
+    y = rng.choice(k, n, p=[0.5, 0.3, 0.1, 0.1])
+    scores = 2 * np.eye(k)[y] + rng.normal(size=(n, k))
+    return y, scores, scores + noise * rng.normal(size=(n, k))
+
+
+@pytest.mark.parametrize("prior", ["uniform", "marginal", [0.1, 0.2, 0.3, 0.4]])
+def test_every_replicate_is_maximised_anew(prior):
+    _, a, b = draw()
+    weight = np.random.default_rng(1).integers(0, 3, len(a))
+    result = posterior_agreement(a, b, prior=prior, sample_weight=weight)
+    found = bootstrap(result, 20, random_state=np.random.RandomState(5))  # noqa: NPY002
+    rng = np.random.RandomState(5)  # noqa: NPY002
+    drawn = np.flatnonzero(weight)
+    counts = np.zeros((20, len(a)))
+    counts[:, drawn] = rng.multinomial(len(drawn), np.full(len(drawn), 1 / len(drawn)), 20)
+    for score, count in zip(found.scores, counts, strict=True):
+        rows = np.repeat(np.arange(len(a)), (count * weight).astype(int))
+        expected = posterior_agreement(a[rows], b[rows], prior=prior).score
+        assert score == pytest.approx(expected, abs=1e-5)
+    assert found.standard_error == found.scores.std(ddof=1)
+    assert found.interval[0] < result.score < found.interval[1]
+
+
+def test_groups_are_resampled_whole():
+    _, a, b = draw(n=60)
+    pairs = [np.repeat(x, 5, axis=0) for x in (a, b)]
+    groups = np.repeat(np.arange(60), 5)
+    repeated = posterior_agreement(*pairs)
+    whole = bootstrap(repeated, 200, groups=groups, random_state=0)
+    once = bootstrap(posterior_agreement(a, b), 200, random_state=0)
+    np.testing.assert_allclose(whole.scores, once.scores, atol=1e-9)
+    assert bootstrap(repeated, 200, random_state=0).standard_error < 0.7 * whole.standard_error
+
+
+def test_comparison_of_classifiers_on_the_same_pairs():
+    _, a, b = draw()
+    _, _, noisier = draw(noise=2.0)
+    steady, shaky = posterior_agreement(a, b), posterior_agreement(a, noisier)
+    found = compare_agreement(steady, shaky, n_bootstrap=300, random_state=0)
+    terms = steady.terms - shaky.terms
+    assert found.difference == steady.score - shaky.score
+    assert found.standard_error == pytest.approx(terms.std(ddof=1) / np.sqrt(len(terms)))
+    assert found.p_value == pytest.approx(
+        2 * norm.sf(abs(found.difference) / found.standard_error)
+    )
+    assert found.p_adjusted == found.p_value
+    assert found.interval[0] < found.difference < found.interval[1]
+    width = (found.interval[1] - found.interval[0]) / (2 * 1.96)
+    assert width == pytest.approx(found.standard_error, rel=0.2)
+    # Pairs in groups of five are not independent.
+    clustered = compare_agreement(steady, shaky, groups=np.arange(len(a)) // 5)
+    assert clustered.standard_error != found.standard_error
+    same = compare_agreement(steady, steady)
+    assert (same.difference, same.standard_error, same.p_value) == (0, 0, 1)
+
+
+def test_many_comparisons_are_adjusted_by_holm():
+    _, a, b = draw()
+    reference = posterior_agreement(a, b)
+    others = [posterior_agreement(a, draw(noise=noise)[2]) for noise in (1.02, 1.5)]
+    found = compare_agreement(reference, others)
+    p = sorted(x.p_value for x in found)
+    adjusted = sorted(x.p_adjusted for x in found)
+    assert adjusted == pytest.approx([min(2 * p[0], 1), max(min(2 * p[0], 1), p[1])])
+
+
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+def test_the_decomposition_is_exact(prior):
+    y, a, b = draw()
+    weight = np.random.default_rng(1).integers(0, 4, len(a)).astype(float)
+    result = posterior_agreement(a, b, prior=prior, sample_weight=weight)
+    top_a, top_b = a.argmax(1), b.argmax(1)
+    groups = {
+        "agree_right": (top_a == top_b) & (top_a == y),
+        "agree_wrong": (top_a == top_b) & (top_a != y),
+        "disagree": top_a != top_b,
+    }
+    parts = result.decompose(y)
+    assert list(parts) == list(groups)
+    for name, here in groups.items():
+        assert parts[name].n_pairs == np.count_nonzero(weight[here])
+        total = sum(w * t for w, t in zip(weight[here], result.terms[here], strict=True))
+        assert parts[name].total == pytest.approx(total)
+    assert sum(p.total for p in parts.values()) == pytest.approx(weight.sum() * result.score)
+    assert sum(p.share for p in parts.values()) == pytest.approx(1)
+    assert np.isfinite(parts["agree_right"].approximate) == (prior == "uniform")
+    without = result.decompose()
+    assert without["agree"].total == pytest.approx(
+        parts["agree_right"].total + parts["agree_wrong"].total
+    )
+
+
+def test_the_thesis_approximation_by_its_own_formula():
+    # Two classes, all rows right and equally certain, a fifth of them flipped.
+    a = np.tile([2.0, 0.0], (100, 1))
+    b = a.copy()
+    b[:20] = [0.0, 2.0]
+    result = posterior_agreement(a, b)
+    assert result.score == pytest.approx(np.log(2) + 0.8 * np.log(0.8) + 0.2 * np.log(0.2))
+    parts = result.decompose(np.zeros(100, dtype=int))
+    delta = 1 / (1 + np.exp(2 * result.beta))
+    agree = 100 * 0.8 * (np.log(1 - 2 * delta) + np.log(2))
+    assert parts["agree_right"].approximate == pytest.approx(agree)
+    assert parts["disagree"].approximate == pytest.approx(100 * 0.2 * (np.log(delta) + np.log(2)))
+    assert parts["agree_wrong"].approximate == parts["agree_wrong"].total == 0
+
+
+def test_certain_posteriors_decompose():
+    labels = np.eye(3)[[0, 1, 2, 0]]
+    result = posterior_agreement(labels, labels)
+    assert result.beta == np.inf
+    part = result.decompose([0, 1, 2, 2])["agree_right"]
+    assert part.total == pytest.approx(3 * np.log(3))
+    assert part.approximate == pytest.approx(3 * np.log(3))
+
+
+def test_results_keep_their_scores():
+    _, a, b = draw()
+    again = pickle.loads(pickle.dumps(posterior_agreement(a, b)))
+    assert again.decompose()["agree"].n_pairs > 0
+    assert pa_kernel(again.source.a, again.source.b, again.beta) == pytest.approx(again.score)
+    assert bootstrap(posterior_agreement([a], [b])[0], 3).scores.shape == (3,)
+    assert not hasattr(agreement_matrix([a, b]), "source")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda r: bootstrap(r, 1), "n: expected at least 2 replicates, got 1"),
+        (lambda r: bootstrap(r, 9, groups=[1]), r"groups: expected one for each of 150 pairs"),
+        (lambda r: bootstrap(r, 9, groups=np.ones(150)), "groups: expected at least two"),
+        (lambda r: bootstrap(r, 9, confidence_level=95), "confidence_level: expected a number"),
+        (
+            lambda r: compare_agreement(r, posterior_agreement(*draw(n=20)[1:])),
+            "result_b: expected the pairs and weights of result_a, 150 pairs, got 20",
+        ),
+        (lambda r: r.decompose([0, 1]), "y: expected one label for each of 150 pairs"),
+        (lambda r: r.decompose(np.full(150, 4)), "y: expected the columns of the true classes"),
+    ],
+)
+def test_bad_input(call, message):
+    result = posterior_agreement(*draw()[1:])
+    with pytest.raises(ValueError, match=message):
+        call(result)

@@ -1,0 +1,70 @@
+"""Whether 95 % intervals contain the truth in 95 % of samples, where the optimum is inside."""
+
+import numpy as np
+import pytest
+
+from pa_select import bootstrap, compare_agreement, posterior_agreement
+
+
+def draw(rng, n, noise=1.0, k=4):
+    y = rng.choice(k, n, p=[0.5, 0.3, 0.1, 0.1])
+    scores = 2 * np.eye(k)[y] + rng.normal(size=(n, k))
+    return tuple(scores + noise * rng.normal(size=(n, k)) for _ in range(2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+@pytest.mark.parametrize("n", [100, 1000])
+def test_coverage_of_first_order_intervals(prior, n):
+    rng = np.random.default_rng(0)
+    truth = posterior_agreement(*draw(rng, 200_000), prior=prior, certify=False).score
+    samples = [draw(rng, n) for _ in range(400)]
+    first, second = map(list, zip(*samples, strict=True))
+    results = posterior_agreement(first, second, prior=prior, certify=False)
+    assert all(0 < r.beta < np.inf for r in results)
+    inside = [abs(r.score - truth) < 1.96 * r.standard_error for r in results]
+    assert 0.92 <= np.mean(inside) <= 0.98
+
+
+@pytest.mark.slow
+def test_coverage_of_the_bootstrap_and_of_differences():
+    rng = np.random.default_rng(1)
+    easy, hard = (
+        posterior_agreement(*draw(rng, 200_000, noise), certify=False).score
+        for noise in (1.0, 1.2)
+    )
+    score_inside, difference_inside = [], []
+    for _ in range(150):
+        # Classifiers of one set of objects: the same true class in each pair.
+        seed = int(rng.integers(1 << 30))
+        first, second = (
+            posterior_agreement(*draw(np.random.default_rng(seed), 100, noise), certify=False)
+            for noise in (1.0, 1.2)
+        )
+        low, high = bootstrap(first, 200, random_state=0).interval
+        score_inside.append(low < easy < high)
+        found = compare_agreement(first, second)
+        error = abs(found.difference - (easy - hard))
+        difference_inside.append(error < 1.96 * found.standard_error)
+    assert 0.9 <= np.mean(score_inside) <= 0.99
+    assert 0.9 <= np.mean(difference_inside) <= 0.99
+
+
+def test_at_infinity_the_standard_error_is_one_sided():
+    # Perfect agreement: the score cannot rise, and no replicate is below it.
+    labels = np.eye(3)[np.random.default_rng(0).integers(0, 3, 50)]
+    result = posterior_agreement(labels, labels)
+    assert result.beta == np.inf
+    assert result.standard_error == pytest.approx(0, abs=1e-12)
+    assert bootstrap(result, 20, random_state=0).standard_error == pytest.approx(0, abs=1e-12)
+
+
+def test_at_zero_the_bootstrap_sees_what_the_standard_error_does_not():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(100, 3))
+    result = posterior_agreement(a, -a)
+    assert (result.beta, result.standard_error) == (0, 0)
+    unrelated = posterior_agreement(*rng.normal(size=(2, 300, 3)))
+    scores = bootstrap(unrelated, 200, random_state=0).scores
+    assert (scores >= 0).all()
+    assert scores.std() > 0
