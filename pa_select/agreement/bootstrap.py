@@ -193,7 +193,9 @@ def compare_agreement(
         first, *rest = _replicates([result_a, *others], n_bootstrap, groups, random_state)
         intervals = [_interval(first - scores, confidence_level) for scores in rest]
     differences = [result_a.score - other.score for other in others]
-    errors = [standard_error(result_a.terms - o.terms, normalised, objects) for o in others]
+    errors = [
+        standard_error(_less(result_a.terms, o.terms, weight), normalised, objects) for o in others
+    ]
     p_values = [
         float(2 * norm.sf(abs(d) / e)) if e > 0 else float(d == 0) if e == 0 else math.nan
         for d, e in zip(differences, errors, strict=True)
@@ -203,6 +205,12 @@ def compare_agreement(
         for row in zip(differences, errors, p_values, _holm(p_values), intervals, strict=True)
     ]
     return compared[0] if isinstance(result_b, PosteriorAgreement) else compared
+
+
+def _less(terms: Floats, others: Floats, weight: Floats) -> Floats:
+    """Differences of terms; those of pairs of weight 0, which may be infinite, are 0."""
+    used = weight > 0
+    return np.where(used, np.where(used, terms, 0.0) - np.where(used, others, 0.0), 0.0)
 
 
 def _replicates(

@@ -40,8 +40,9 @@ from pa_select.agreement.marginal import (
 )
 from pa_select.agreement.pairs import Block, Ints, PairedScores
 
-# Below this the overlap of a pair is computed again, from logarithms.
-_UNDERFLOW = 1e-150
+# Below this the overlap of a pair is computed again, from logarithms: far above what is
+# lost where the log prior is below its own limit, at most 4 exp(limit) / weight^2.
+_UNDERFLOW, _LOWEST_LOG_PRIOR = 1e-80, -300.0
 # Posteriors kept between the two passes, and means held at once: bound the memory.
 _KEPT_ELEMENTS = 1 << 20
 _MEANS_AT_ONCE = 1 << 21
@@ -227,9 +228,9 @@ class MarginalPrior:
         if len(bounded):
             infinite = np.full(len(bounded), np.inf)
             at_infinity[bounded] = marginal_kernel(runs, infinite, bounded)
-        # Where every model gives the same scores to all pairs no kernel is positive: in
-        # p' p'' / pi <= (p' + p'') / 2 all three are the models' own. Any kernel is at
-        # most log K by Jensen's inequality, since that mean's mean is the prior.
+        # Where every model gives the same scores to all pairs, or there is one pair, no
+        # kernel is positive: p' p'' / pi <= (p' + p'') / 2 with pi that very mean. Any
+        # kernel is at most log K by Jensen's inequality, since that mean's mean is the prior.
         ceiling = np.where(self._constant, 0.0, np.log(runs.pairs.n_classes))
         return limits._replace(
             at_zero=np.zeros_like(limits.at_zero), at_infinity=at_infinity, ceiling=ceiling
@@ -265,7 +266,7 @@ class MarginalPrior:
 
     @cached_property
     def _constant(self) -> NDArray[np.bool_]:
-        """Problems in which each model gives the same scores to all pairs, (n_problems,)."""
+        """Problems of constant models, or of a single pair, (n_problems,)."""
         runs = self.runs
         problem = np.repeat(np.arange(len(runs.n_runs)), runs.n_runs)
         model = np.stack([runs.model_a, runs.model_b]) + problem * runs.n_models
@@ -275,7 +276,12 @@ class MarginalPrior:
         np.minimum.at(lowest, model, low)
         np.maximum.at(highest, model, high)
         same = (lowest >= highest).all(1).reshape(-1, runs.n_models)
-        return np.asarray(same.all(1))
+        weight = runs.pairs.weight.cpu().numpy()
+        used = [
+            np.count_nonzero(weight[start : start + count])
+            for start, count in zip(runs.pairs.start_weight, runs.pairs.counts, strict=True)
+        ]
+        return np.asarray(same.all(1) | (np.bincount(problem, used) == 1))
 
 
 def _log_mean_exp(overlap: Floats, exponent: Floats) -> Floats:
@@ -445,7 +451,7 @@ class _Passes:
         """
         pairs = self._pairs
         y, d = pairs.tensor(log_prior.T), pairs.tensor(d_log_prior.T)
-        factor = torch.exp(-y.clamp_min(-300))
+        factor = torch.exp(-y.clamp_min(_LOWEST_LOG_PRIOR))
 
         def part(block: Block, sides: list[_Side] | None = None) -> torch.Tensor:
             a, b = sides or [self._side(block, side)[0] for side in (0, 1)]

@@ -25,7 +25,7 @@ from pa_select.agreement.pairs import Ints
 #: units of its inverse, and where the typical one does.
 FIRST_BETA_LARGEST, FIRST_BETAS_TYPICAL = 1.0, np.array([5.0, 50.0])
 #: Give up after so many evaluations of one problem.
-MAX_EVALUATIONS = 500
+MAX_EVALUATIONS = 1500
 #: Without a certificate no local maximum that is higher by more than this, in nats, is
 #: overlooked; the one that is found is exact all the same.
 SEARCHED = 1e-3
@@ -188,21 +188,27 @@ class _Search(Generic[P]):
         return top
 
     def polish(self) -> tuple[Floats, NDArray[np.bool_]]:
-        """Newton's next point from the best one, and whether it promises a gain."""
+        """Where to go uphill from the best point, and whether that promises a gain."""
         best = self._used("value").argmax(1)
         gradient, curvature = self._at("slope", best), self._at("curvature", best)
         beta, points = self._at("beta", best), self._used("beta")
         unit = _units(beta, self._scale[self.active])
-        with np.errstate(all="ignore"):
-            target = beta - gradient / curvature * unit
-            gain = -(gradient**2) / (2 * curvature)
         below, above = points < beta[:, None], points > beta[:, None]
         low = np.where(below, points, -np.inf).max(1)
         high = np.where(above, points, np.inf).min(1)
         low, high = np.where(below.any(1), low, beta), np.where(above.any(1), high, beta)
+        with np.errstate(all="ignore"):
+            target = beta - gradient / curvature * unit
+            gain = -(gradient**2) / (2 * curvature)
+            inside = (curvature < 0) & (target > low) & (target < high)
+            # Where Newton's step leaves the neighbours, halve the distance to the upper one.
+            uphill = np.where(gradient > 0, high, low)
+            target = np.where(inside, target, (beta + uphill) / 2)
+            gain = np.where(inside, gain, np.abs(gradient * (uphill - beta) / unit))
         # A step that is not taken to a new point would be repeated for ever.
-        inside = (target > low * (1 + 1e-12)) & (target < high * (1 - 1e-12))
-        return target, (curvature < 0) & (gain > _POLISH) & inside
+        new = (target > low * (1 + 1e-12)) & (target < high * (1 - 1e-12))
+        new &= np.abs(target - beta) > 1e-12 * beta
+        return target, (gain > _POLISH) & new
 
     def keep(self, which: NDArray[np.bool_]) -> None:
         """Go on with these of the active problems."""

@@ -85,7 +85,7 @@ def posterior_agreement(
         If they have a wrong shape or value; the message names the argument, what was
         expected, what came and the first offending row.
     RuntimeError
-        If the bounds do not meet within `tol` after 500 evaluations: a kernel that is flat
+        If the bounds do not meet within `tol` after 1500 evaluations: a kernel that is flat
         over many decades, and a small `tol`. The message tells what was reached. Not with
         ``certify=False``.
 
