@@ -60,6 +60,11 @@ class LayerFeatures:
     ValueError
         If there is no such layer.
 
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 4.3, Experiment 5b (representations of a net's last layer).
+
     Examples
     --------
     >>> import torch

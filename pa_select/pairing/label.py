@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing, check_random_state
 
-from pa_select.pairing.pairs import Index, Pairs, in_words
+from pa_select.pairing.pairs import Index, Pairs, check_rows, in_words
 
 
 def pair_within_label(y: Any, random_state: Any = None) -> Pairs:
@@ -159,7 +159,11 @@ def _pair_every_two(
                 )
                 for rows in (rows_a, rows_b)
             ]
-            pairs = pairing(sides[0][0], sides[1][0], sides[0][1], sides[1][1])
+            found = pairing(sides[0][0], sides[1][0], sides[0][1], sides[1][1])
+            names = [
+                f"environment {environments[rows].tolist()[0]!r}" for rows in (rows_a, rows_b)
+            ]
+            pairs = check_rows(found, (len(rows_a), len(rows_b)), (names[0], names[1]))
             first.append(rows_a[pairs.a])
             second.append(rows_b[pairs.b])
     return _collect(first, second, len(environments), *_NO_PARTNER)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,14 @@ class Pairs(NamedTuple):
     why : str, default=""
         Why they are left out; empty if none is.
 
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 3 (paired samples).
+
     Examples
     --------
-    >>> import numpy as np
-    >>> from pa_select.pairing import Pairs, pair_within_label
+    >>> from pa_select.pairing import pair_within_label
     >>> pairs = pair_within_label([0, 0, 1])
     >>> pairs.n_left_out, pairs.why
     (1, '1 row has a label that no other row has')
@@ -68,6 +72,28 @@ class Pairs(NamedTuple):
                 int(stored["left_out"]),
                 str(stored["why"]),
             )
+
+
+def check_rows(pairs: Any, lengths: tuple[int, int], samples: tuple[str, str]) -> Pairs:
+    """The first two things of what a pairing returned, as row numbers of two samples.
+
+    Raises
+    ------
+    ValueError
+        If they are none; the message calls the samples what `samples` says.
+    """
+    found = list(pairs[:2]) if isinstance(pairs, (list, tuple)) else []
+    rows = [np.asarray(part) for part in found]
+    if len(rows) != 2 or len(rows[0]) != len(rows[1]):
+        raise ValueError(
+            f"pairing: expected two arrays of row numbers of equal length, got {pairs!r}."
+        )
+    for part, n, sample in zip(rows, lengths, samples, strict=True):
+        fits = part.ndim == 1 and (part.dtype.kind in "iu" or not len(part))
+        if not fits or ((part < 0) | (part >= n)).any():
+            raise ValueError(f"pairing: expected row numbers of {sample}, 0 to {n - 1}.")
+    a, b = (part.astype(np.intp) for part in rows)
+    return Pairs(a, b, sum(lengths) - len(np.unique(a)) - len(np.unique(b)))
 
 
 def in_words(*parts: tuple[int, str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from copy import copy
 from typing import Any
@@ -21,7 +22,12 @@ from pa_select.pairing.label import pair_environments
 from pa_select.pairing.pairs import Index, Pairs, in_words
 from pa_select.scoring.columns import check_column
 
-_CALL = """Pair the rows of two samples.
+
+class _Pairing(BaseEstimator, ABC):
+    """Base class: checks the samples, counts who is left out."""
+
+    def __call__(self, X_a: Any, X_b: Any, y_a: Any = None, y_b: Any = None) -> Pairs:
+        """Pair the rows of two samples.
 
         Parameters
         ----------
@@ -40,12 +46,6 @@ _CALL = """Pair the rows of two samples.
         TypeError, ValueError
             If the samples do not fit; the message names the argument.
         """
-
-
-class _Pairing(BaseEstimator):
-    """Base class: checks the samples, counts who is left out."""
-
-    def __call__(self, X_a: Any, X_b: Any, y_a: Any = None, y_b: Any = None) -> Pairs:
         n = _num_samples(X_a), _num_samples(X_b)
         a, b, alone = self._pair(X_a, X_b, y_a, y_b)
         used = len(np.unique(a)), len(np.unique(b))
@@ -59,21 +59,24 @@ class _Pairing(BaseEstimator):
             ),
         )
 
-    __call__.__doc__ = _CALL
-
     def __sklearn_clone__(self) -> _Pairing:
         # A fitted transformer of features has to stay fitted.
         return copy(self)
 
+    @abstractmethod
     def _pair(
         self, X_a: Any, X_b: Any, y_a: Any, y_b: Any
     ) -> tuple[Index, Index, tuple[str, str]]:
         """The pairs, and what rows that are in none lack: of one row, of several."""
-        raise NotImplementedError
 
 
 class IdentityPairing(_Pairing):
     """Row i of the first sample with row i of the second: views of the same things.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 4.1 (the same observations under two shifts).
 
     Examples
     --------
@@ -98,6 +101,11 @@ class IdPairing(_Pairing):
     ----------
     column : str, default=None
         The column of both DataFrames that names the row; None: their index.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 4.1 (the same observations under two shifts).
 
     Examples
     --------
@@ -207,8 +215,9 @@ class _ByDistance(_Pairing):
         for label in np.intersect1d(labels[0], labels[1]):
             yield np.flatnonzero(labels[0] == label), np.flatnonzero(labels[1] == label)
 
+    @abstractmethod
     def _match(self, a: Any, b: Any) -> tuple[Index, Index]:
-        raise NotImplementedError
+        """Which points are paired with which."""
 
 
 class NearestPairing(_ByDistance):
@@ -265,9 +274,7 @@ class NearestPairing(_ByDistance):
         if self.backend not in ("sklearn", "faiss"):
             raise ValueError(f"backend: expected 'sklearn' or 'faiss', got {self.backend!r}.")
         if self.backend == "sklearn":
-            search = NearestNeighbors(n_neighbors=1, metric=self.metric, n_jobs=self.n_jobs)
-            found = search.fit(b).kneighbors(a, return_distance=False)[:, 0]
-            return np.arange(len(a)), found
+            return _nearest(a, b, metric=self.metric, n_jobs=self.n_jobs)
         if self.metric != "euclidean":
             raise ValueError(f"metric: expected 'euclidean' with faiss, got {self.metric!r}.")
         index = optional_import("faiss", "faiss").IndexFlatL2(b.shape[1])
@@ -365,8 +372,12 @@ class CanonicalPairing(_ByDistance):
         return [model.transform(a), model.transform(a[:1].repeat(len(b), 0), b)[1]]
 
     def _match(self, a: Any, b: Any) -> tuple[Index, Index]:
-        found = NearestNeighbors(n_neighbors=1).fit(b).kneighbors(a, return_distance=False)
-        return np.arange(len(a)), found[:, 0]
+        return _nearest(a, b)
+
+
+def _nearest(a: Any, b: Any, **how: Any) -> tuple[Index, Index]:
+    search = NearestNeighbors(n_neighbors=1, **how).fit(b)
+    return np.arange(len(a)), search.kneighbors(a, return_distance=False)[:, 0]
 
 
 def _labels(X_a: Any, X_b: Any, y_a: Any, y_b: Any) -> list[NDArray[Any]]:

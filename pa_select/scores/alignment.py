@@ -26,6 +26,18 @@ def align_classes(
     ndarray of shape (n, n_all)
         A class that the model does not know is as unlikely as the row's least likely
         class: finite whatever the scale of the scores, and scaled with it.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 3.1 (both posteriors are over the same classes).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.scores import align_classes
+    >>> align_classes(np.array([[2.0, -1.0]]), np.array([0, 2]), np.array([0, 1, 2]))
+    array([[ 2., -1., -1.]])
     """
     if len(classes) == len(all_classes) and (classes == all_classes).all():
         return scores

@@ -297,6 +297,8 @@ class PAScorer(BaseEstimator):
                 pairing=self.pairing if between else None,
             )
             wanted = "a class with rows in at least two environments"
+            if between and not len(pairs.a):
+                raise ValueError("pairing: expected pairs of the rows scored, got none.")
         if not len(pairs.a):
             raise ValueError(f"y: expected {wanted}, got none in {len(used)} rows.")
         a, b = used[pairs.a], used[pairs.b]

@@ -34,7 +34,7 @@ from pa_select._warnings import warn_caller
 from pa_select.scoring.columns import check_column
 from pa_select.search import pairings, results
 from pa_select.search.plan import Plan, make_plan
-from pa_select.search.rules import make_rule
+from pa_select.search.rules import choose, explain, make_rule
 from pa_select.search.run import chance_scores, evaluate, with_parameters
 from pa_select.search.table import scores_and_errors
 from pa_select.search.worker import Data, Outcome
@@ -373,44 +373,13 @@ class PASearch(BaseSearchCV):
     def _select(self, table: dict[str, Any], metric: str, failures: list[str | None]) -> None:
         selection = self.refit if callable(self.refit) else self.selection
         rule = make_rule(selection, metric, self.pairing_)
-        self._explain(rule, table, failures)
+        table |= explain(rule, table, failures)
         if self.refit is False and self.multimetric_:
             return
-        best: Any = rule(table)
-        n = len(table["params"])
-        if not isinstance(best, (int, np.integer)):
-            raise TypeError(f"selection: expected the index of a candidate, got {best!r}.")
-        if not 0 <= best < n:
-            raise IndexError(f"selection: expected a candidate from 0 to {n - 1}, got {best}.")
-        self.best_index_ = int(best)
+        self.best_index_ = choose(rule, table)
         self.best_params_ = table["params"][self.best_index_]
         self.best_score_ = table[f"mean_test_{metric}"][self.best_index_]
-        self._warn_of_label_shift(table)
-
-    def _explain(self, rule: Any, table: dict[str, Any], failures: list[str | None]) -> None:
-        if hasattr(rule, "explain"):
-            eligible, reasons = rule.explain(table)
-        else:
-            eligible = np.array([failure is None for failure in failures])
-            reasons = ["eligible"] * len(failures)
-        table["eligible"] = np.asarray(eligible)
-        table["reason"] = np.array(
-            [
-                reason if failure is None else f"not eligible: {failure}"
-                for reason, failure in zip(reasons, failures, strict=True)
-            ],
-            dtype=object,
-        )
-
-    def _warn_of_label_shift(self, table: dict[str, Any]) -> None:
-        shift = table.get("class_balance_shift")
-        if shift is not None and shift[self.best_index_] > results.LARGE_SHIFT:
-            warn_caller(
-                f"The chosen candidate predicts other classes on the target than on X: "
-                f"{shift[self.best_index_]:.0%} of its predictions would have to change. The "
-                "classes' shares are likely to differ there, or the candidate to fail; "
-                "neither its score nor its agreement tell which."
-            )
+        results.warn_of_label_shift(table, self.best_index_)
 
     def _warn_of_interruption(self, n_finished: int, n: int) -> None:
         resume = "" if self.memory is None else " Fitted again, it goes on from there."

@@ -106,7 +106,8 @@ def make_plan(
         splits = pairings.halves(splits, labels, groups, seed)
     blocks = _blocks(kind, splits, X, labels, names, groups, others, seed, between)
     if not blocks:
-        raise ValueError(_NO_PAIRS.get(kind, "pairing: expected pairs, got none."))
+        reason = None if between else _NO_PAIRS.get(kind)
+        raise ValueError(reason or "pairing: expected pairs of the test rows, got none.")
     source_blocks = pairings.tested_twice(splits) if kind == "target" else []
     layout = Layout(splits, [*blocks, *source_blocks])
     distinct = [] if names is None else np.unique(names).tolist()

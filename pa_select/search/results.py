@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from pa_select._warnings import warn_caller
 from pa_select.scores import align_classes
 from pa_select.search.pairings import OF_X, Layout
 from pa_select.search.plan import Plan
@@ -273,3 +274,15 @@ def failure(outcomes: Sequence[Outcome]) -> tuple[int, str | None]:
         return len(messages), f"failed in {len(messages)} of {len(outcomes)} splits: {messages[0]}"
     errors = [outcome.score_error for outcome in outcomes if outcome.score_error is not None]
     return 0, f"no class scores: {errors[0].splitlines()[0]}" if errors else None
+
+
+def warn_of_label_shift(table: dict[str, Any], chosen: int) -> None:
+    """Tell that the chosen candidate predicts other classes on the target."""
+    shift = table.get("class_balance_shift")
+    if shift is not None and shift[chosen] > LARGE_SHIFT:
+        warn_caller(
+            f"The chosen candidate predicts other classes on the target than on X: "
+            f"{shift[chosen]:.0%} of its predictions would have to change. The "
+            "classes' shares are likely to differ there, or the candidate to fail; "
+            "neither its score nor its agreement tell which."
+        )

@@ -215,3 +215,27 @@ def make_rule(selection: Any, score: str, pairing: Any) -> Any:
         "score": BestScore(score),
         "rank_sum": RankSum(score),
     }[selection]
+
+
+def explain(rule: Any, table: dict[str, Any], failures: list[str | None]) -> dict[str, Any]:
+    """Columns of the table: which candidates are eligible, and why."""
+    if hasattr(rule, "explain"):
+        eligible, reasons = rule.explain(table)
+    else:
+        eligible = [failure is None for failure in failures]
+        reasons = ["eligible"] * len(failures)
+    told = [
+        reason if failure is None else f"not eligible: {failure}"
+        for reason, failure in zip(reasons, failures, strict=True)
+    ]
+    return {"eligible": np.asarray(eligible), "reason": np.array(told, dtype=object)}
+
+
+def choose(rule: Any, table: dict[str, Any]) -> int:
+    """The candidate that a rule, perhaps a user's own, chooses."""
+    best, n = rule(table), len(table["params"])
+    if not isinstance(best, (int, np.integer)):
+        raise TypeError(f"selection: expected the index of a candidate, got {best!r}.")
+    if not 0 <= best < n:
+        raise IndexError(f"selection: expected a candidate from 0 to {n - 1}, got {best}.")
+    return int(best)

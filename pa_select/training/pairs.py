@@ -16,6 +16,7 @@ from torch.utils.data import Dataset, RandomSampler, Subset
 
 from pa_select.agreement.validation import check_prior
 from pa_select.pairing import pair_environments
+from pa_select.pairing.pairs import check_rows
 from pa_select.scores.class_scores import DEFAULT_CLIP
 from pa_select.scores.modules import net_scores, scores_of_net
 from pa_select.scoring.columns import check_weight
@@ -118,24 +119,18 @@ def _rows(
         names = np.repeat([0, 1], lengths)
         found = pair_environments(names, np.concatenate(labels), 0)
         return found.a, found.b - lengths[0]
-    if callable(pairing):
+    given = isinstance(pairing, (list, tuple)) and len(datasets) == 2
+    if not given and not callable(pairing):
+        raise ValueError(
+            "pairing: expected 'identity', 'label', a pairing of two samples, or for two "
+            f"environments two arrays of row numbers of equal length, got {pairing!r}."
+        )
+    if not given:
         samples = [_features(environments[k], datasets[k]) for k in (i, j)]
         known = [_known_labels(environments[k], datasets[k]) for k in (i, j)]
-        found = pairing(*samples, *known)
-        return found.a, found.b
-    if isinstance(pairing, (list, tuple)) and len(pairing) >= 2 and len(datasets) == 2:
-        a, b = (np.asarray(rows) for rows in pairing[:2])
-        for rows, n, k in ((a, lengths[0], i), (b, lengths[1], j)):
-            if rows.ndim != 1 or rows.dtype.kind not in "iu" or not np.isin(rows, range(n)).all():
-                raise ValueError(
-                    f"pairing: expected row numbers of environment {k}, 0 to {n - 1}."
-                )
-        if len(a) == len(b):
-            return a, b
-    raise ValueError(
-        "pairing: expected 'identity', 'label', a pairing of two samples, or for two "
-        f"environments two arrays of row numbers of equal length, got {pairing!r}."
-    )
+        pairing = pairing(*samples, *known)
+    rows = check_rows(pairing, lengths, (f"environment {i}", f"environment {j}"))
+    return rows.a, rows.b
 
 
 def _labels(environment: Any, dataset: Any, k: int) -> NDArray[Any]:

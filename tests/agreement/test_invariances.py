@@ -52,14 +52,14 @@ def check_invariances(prior, problem, seed):
     n, k = a.shape
     reference = solve(a, b, prior)
     # Another maximum may be found that is higher by less than the bounds exclude.
-    expected = pytest.approx(reference.score, abs=2e-9 if prior == "uniform" else 1e-3)
+    expected = pytest.approx(reference.score, abs=2e-9 if prior == "uniform" else 1e-4)
     rows, classes = rng.permutation(n), rng.permutation(k)
     assert score(b, a, prior) == expected
     assert score(a[rows], b[rows], prior) == expected
     assert score(a[:, classes], b[:, classes], prior) == expected
     # Powers of two and small integers: exact in floating point, so no tie is broken.
     assert score(a + 8 * rng.integers(-4, 5, (n, 1)), b, prior) == pytest.approx(
-        reference.score, abs=1e-6 if prior == "uniform" else 1e-3
+        reference.score, abs=1e-6 if prior == "uniform" else 1e-4
     )
     scaled = solve(a / 4, b / 4, prior)
     assert scaled.score == expected

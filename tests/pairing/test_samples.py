@@ -221,3 +221,31 @@ def test_scorer_search_and_callback_take_any_pairing():
     pairs = pairing(A.astype("f"), B.astype("f"), Y_A, Y_B)
     by_hand = posterior_agreement(outputs[0][pairs.a], outputs[1][pairs.b], prior="marginal")
     assert net.history[-1, "pa"] == pytest.approx(by_hand.score, abs=1e-5)
+
+
+def test_a_function_of_the_user_may_pair():
+    model = LogisticRegression(max_iter=300).fit(DIGITS, LABELS)
+    X, y = np.concatenate([A, B]), np.concatenate([Y_A, Y_B])
+    names = np.repeat([0, 1], 200)
+
+    def in_reverse(X_a, X_b, y_a, y_b):
+        return list(range(200)), np.arange(200)[::-1]
+
+    score = PAScorer(pairing=in_reverse)(model, X, environments=names)
+    scores = model.decision_function(A), model.decision_function(B)[::-1]
+    by_hand = posterior_agreement(*scores, prior="marginal", certify=False)
+    assert score == pytest.approx(by_hand.score, abs=1e-9)
+
+    none, floats = np.empty(0, dtype=int), np.zeros(3)
+    for returned, message in [
+        ((none, none), "pairing: expected pairs of the rows scored, got none"),
+        (floats, r"pairing: expected two arrays of row numbers of equal length, got array\(\["),
+        (([0], [1, 2]), "pairing: expected two arrays of row numbers of equal length"),
+        ((floats, floats), "pairing: expected row numbers of environment 0, 0 to 199"),
+        (([0], [200]), "pairing: expected row numbers of environment 1, 0 to 199"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            PAScorer(pairing=lambda *_, r=returned: r)(model, X, environments=names)
+    search = PASearchCV(model, {"C": [1]}, pairing=lambda *_: (none, none), cv=3)
+    with pytest.raises(ValueError, match="pairing: expected pairs of the test rows, got none"):
+        search.fit(X, y, environments=names)

@@ -347,7 +347,7 @@ def test_a_pairing_of_ones_own():
         ([(0, [0], 0, [999])], "expected row numbers from 0 to 177"),
         ([(0, [0], 1, [0])], "that the model of split 1 was not fitted to, got row 0"),
         ([(0, [0, 1], 0, [0])], "expected as many rows on both sides, got 2 and 1"),
-        ([], "pairing: expected pairs, got none"),
+        ([], "pairing: expected pairs of the test rows, got none"),
     ],
 )
 def test_wrong_pairs_are_refused(items, message):

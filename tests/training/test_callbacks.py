@@ -320,6 +320,24 @@ def test_with_stock_callbacks(tmp_path):
     assert net.history[-1, "pa"] > 0
 
 
+@pytest.mark.parametrize("mixed_precision", ["no", "bf16"])
+def test_nets_wrapped_by_accelerate(mixed_precision):
+    accelerate = pytest.importorskip("accelerate")
+    from skorch.hf import AccelerateMixin
+
+    class AcceleratedNet(AccelerateMixin, NeuralNetClassifier):
+        pass
+
+    accelerator = accelerate.Accelerator(mixed_precision=mixed_precision, cpu=True)
+    net = make(PAEarlyStopping(PAIR), kind=AcceleratedNet, accelerator=accelerator)
+    net.fit(X, Y)
+    # The module kept is the best epoch's.
+    best = posterior_agreement(*(class_scores(net, x)[0] for x in (X, OTHER)), prior="marginal")
+    recorded = net.history[:, "pa"][callback(net, PAEarlyStopping).best_epoch_ - 1]
+    assert recorded == pytest.approx(best.score, abs=1e-3)  # bf16 rounds
+    accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
+
+
 def test_binary_tuples_parallel_and_probabilities():
     binary = make(
         PAScoring(PAIR),
