@@ -21,6 +21,16 @@ if TYPE_CHECKING:
         pa_kernel,
         posterior_agreement,
     )
+    from pa_select.assessment import RobustnessCurve, robustness_curve
+    from pa_select.plotting import (
+        AgreementCurveDisplay,
+        AgreementMatrixDisplay,
+        ConfidenceDisplay,
+        DecompositionDisplay,
+        EpochsDisplay,
+        PASearchDisplay,
+        RobustnessCurveDisplay,
+    )
     from pa_select.scores import class_scores
     from pa_select.scoring import PAScorer, pa_scorer
     from pa_select.search import (
@@ -32,15 +42,23 @@ if TYPE_CHECKING:
     from pa_select.training import EpochSelector, PAEarlyStopping, PAScoring
 
 __all__ = [
+    "AgreementCurveDisplay",
     "AgreementMatrix",
+    "AgreementMatrixDisplay",
+    "ConfidenceDisplay",
+    "DecompositionDisplay",
     "EpochSelector",
+    "EpochsDisplay",
     "GuardedSelection",
     "PAEarlyStopping",
     "PARandomizedSearchCV",
     "PAScorer",
     "PAScoring",
     "PASearchCV",
+    "PASearchDisplay",
     "PosteriorAgreement",
+    "RobustnessCurve",
+    "RobustnessCurveDisplay",
     "agreement_matrix",
     "bootstrap",
     "class_scores",
@@ -48,19 +66,28 @@ __all__ = [
     "pa_kernel",
     "pa_scorer",
     "posterior_agreement",
+    "robustness_curve",
     "within_one_standard_error",
 ]
 
 _HOMES = {
+    "AgreementCurveDisplay": "plotting",
     "AgreementMatrix": "agreement",
+    "AgreementMatrixDisplay": "plotting",
+    "ConfidenceDisplay": "plotting",
+    "DecompositionDisplay": "plotting",
     "EpochSelector": "training",
+    "EpochsDisplay": "plotting",
     "GuardedSelection": "search",
     "PAEarlyStopping": "training",
     "PARandomizedSearchCV": "search",
     "PAScorer": "scoring",
     "PAScoring": "training",
     "PASearchCV": "search",
+    "PASearchDisplay": "plotting",
     "PosteriorAgreement": "agreement",
+    "RobustnessCurve": "assessment",
+    "RobustnessCurveDisplay": "plotting",
     "agreement_matrix": "agreement",
     "bootstrap": "agreement",
     "class_scores": "scores",
@@ -68,6 +95,7 @@ _HOMES = {
     "pa_kernel": "agreement",
     "pa_scorer": "scoring",
     "posterior_agreement": "agreement",
+    "robustness_curve": "assessment",
     "within_one_standard_error": "search",
 }
 

@@ -6,6 +6,7 @@ from pa_select.agreement.bootstrap import (
     bootstrap,
     compare_agreement,
 )
+from pa_select.agreement.confidence import Confidence
 from pa_select.agreement.decomposition import Part
 from pa_select.agreement.matrix import AgreementMatrix, agreement_matrix
 from pa_select.agreement.posterior_agreement import pa_kernel, posterior_agreement
@@ -15,6 +16,7 @@ __all__ = [
     "AgreementBootstrap",
     "AgreementComparison",
     "AgreementMatrix",
+    "Confidence",
     "Part",
     "PosteriorAgreement",
     "agreement_matrix",

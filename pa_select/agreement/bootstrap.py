@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.utils import check_random_state
 
-from pa_select.agreement.inference import standard_error
+from pa_select.agreement.inference import check_groups, standard_error
 from pa_select.agreement.kernel import Floats
 from pa_select.agreement.pairs import PairedScores
 from pa_select.agreement.posterior_agreement import find_maxima
@@ -186,7 +185,7 @@ def compare_agreement(
                 f"of result_a, {len(weight)} pairs, got {len(other.terms)} with other weights."
             )
     normalised = weight / weight.sum()
-    codes = None if groups is None else _codes(groups, len(weight))
+    codes = None if groups is None else check_groups(groups, len(weight))
     objects = None if codes is None else (codes, codes)
     intervals = [(math.nan, math.nan)] * len(others)
     if n_bootstrap:
@@ -222,7 +221,7 @@ def _replicates(
     sources = [result.known_source() for result in results]
     weight = sources[0].weight
     n_pairs = len(weight)
-    codes = np.arange(n_pairs) if groups is None else _codes(groups, n_pairs)
+    codes = np.arange(n_pairs) if groups is None else check_groups(groups, n_pairs)
     drawn = np.unique(codes[weight > 0])
     if len(drawn) < 2:
         raise ValueError(f"groups: expected at least two of positive weight, got {len(drawn)}.")
@@ -249,13 +248,6 @@ def _replicates(
             solved = find_maxima(pairs, source.prior, 1e-3, certify=False)
             found[begin : begin + m] = solved.score
     return scores
-
-
-def _codes(groups: Any, n: int) -> NDArray[np.int64]:
-    values = np.asarray(groups)
-    if values.shape != (n,):
-        raise ValueError(f"groups: expected one for each of {n} pairs, got shape {values.shape}.")
-    return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
 def _check_level(confidence_level: float) -> None:

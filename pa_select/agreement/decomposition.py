@@ -60,24 +60,14 @@ def decompose(source: Source, terms: Floats, beta: float, y: Any = None) -> dict
     used = source.weight > 0
     weight = source.weight[used]
     weighted = weight * terms[used]
-    tops = [x.argmax(1).cpu().numpy()[used] for x in (source.a, source.b)]
-    agree = tops[0] == tops[1]
-    if y is None:
-        groups = {"agree": agree, "disagree": ~agree}
-    else:
-        right = tops[0] == _columns_of(y, source)[used]
-        groups = {
-            "agree_right": agree & right,
-            "agree_wrong": agree & ~right,
-            "disagree": ~agree,
-        }
+    groups = groups_of(source, y)
     approximate = dict.fromkeys(groups, math.nan)
     if y is not None and source.prior is None:
         # Probability of the other classes than the predicted one, in either sample.
         doubt = [1 - _top_posteriors(x, beta)[used] for x in (source.a, source.b)]
         n_classes = source.a.shape[1]
-        accuracy = float(np.average(right, weights=weight))
-        agreement = float(np.average(agree, weights=weight))
+        accuracy = float(np.average(_right(source, y), weights=weight))
+        agreement = float(np.average(~groups["disagree"], weights=weight))
         size = weight.sum()
         for name, rate, doubts in (
             ("agree_right", accuracy * agreement, doubt),
@@ -102,6 +92,22 @@ def decompose(source: Source, terms: Floats, beta: float, y: Any = None) -> dict
         )
         for name, here in groups.items()
     }
+
+
+def groups_of(source: Source, y: Any = None) -> dict[str, NDArray[np.bool_]]:
+    """Which pairs of positive weight agree and, with labels, are right in the first sample."""
+    used = source.weight > 0
+    tops = [x.argmax(1).cpu().numpy()[used] for x in (source.a, source.b)]
+    agree = tops[0] == tops[1]
+    if y is None:
+        return {"agree": agree, "disagree": ~agree}
+    right = _right(source, y)
+    return {"agree_right": agree & right, "agree_wrong": agree & ~right, "disagree": ~agree}
+
+
+def _right(source: Source, y: Any) -> NDArray[np.bool_]:
+    right: NDArray[np.bool_] = source.a.argmax(1).cpu().numpy() == _columns_of(y, source)
+    return right[source.weight > 0]
 
 
 def _columns_of(y: Any, source: Source) -> NDArray[np.intp]:

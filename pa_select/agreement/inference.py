@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,3 +56,17 @@ def standard_error(
     # Small samples can give less than independent pairs would, even less than nothing.
     variance = max(variance, of_pairs)
     return float(math.sqrt(n_objects / (n_objects - 1) * variance))
+
+
+def check_groups(groups: Any, n: int) -> Ints:
+    """Numbers that name the groups of n pairs.
+
+    Raises
+    ------
+    ValueError
+        If there is not one for each pair.
+    """
+    values = np.asarray(groups)
+    if values.shape != (n,):
+        raise ValueError(f"groups: expected one for each of {n} pairs, got shape {values.shape}.")
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)

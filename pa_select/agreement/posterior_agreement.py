@@ -12,7 +12,7 @@ from pa_select.agreement import kernel as _kernel
 from pa_select.agreement import validation as _validation
 from pa_select.agreement.decomposition import Source
 from pa_select.agreement.fixed_prior import FixedPrior
-from pa_select.agreement.inference import standard_error
+from pa_select.agreement.inference import check_groups, standard_error
 from pa_select.agreement.kernel import Floats, Limits
 from pa_select.agreement.marginal import (
     ModelRuns,
@@ -31,6 +31,7 @@ def posterior_agreement(
     *,
     prior: Any = "uniform",
     sample_weight: Any = None,
+    groups: Any = None,
     tol: float | None = None,
     certify: bool = True,
     device: Any = None,
@@ -62,6 +63,10 @@ def posterior_agreement(
     sample_weight : array-like of shape (n_pairs,), default=None
         Non-negative weights of the pairs; for many problems one such array for all, or a
         list of one for each.
+    groups : array-like of shape (n_pairs,), default=None
+        Which pairs share an object, a patient or a site for example; for many problems one
+        such array for all. The standard error then allows for their dependence; nothing
+        else changes.
     tol : float, default=None
         Largest certified gap, in nats per pair; at least 1e-12. None: 1e-6, with the
         marginal prior, whose bounds are of lower order, 1e-5.
@@ -125,10 +130,10 @@ def posterior_agreement(
     if _validation.is_batch(scores_a) or _validation.is_batch(scores_b):
         problems = _validation.check_batch(scores_a, scores_b)
         weights = _batch_weights(sample_weight, [len(a) for a, _ in problems])
-        return _solve_by_classes(problems, weights, prior, tol, certify, device)
+        return _solve_by_classes(problems, weights, groups, prior, tol, certify, device)
     pair = _validation.check_pair(scores_a, scores_b)
     weight = _validation.check_weight(sample_weight, len(pair[0]))
-    return _solve_by_classes([pair], [weight], prior, tol, certify, device)[0]
+    return _solve_by_classes([pair], [weight], groups, prior, tol, certify, device)[0]
 
 
 def _batch_weights(sample_weight: Any, counts: list[int]) -> list[Floats]:
@@ -164,6 +169,7 @@ def _batch_weights(sample_weight: Any, counts: list[int]) -> list[Floats]:
 def _solve_by_classes(
     problems: Sequence[Any],
     weights: Sequence[Floats],
+    groups: Any,
     prior: Any,
     tol: float,
     certify: bool,
@@ -171,10 +177,11 @@ def _solve_by_classes(
 ) -> list[PosteriorAgreement]:
     """Solve together the problems that have the same number of classes."""
     results: list[Any] = [None] * len(problems)
+    codes = [None if groups is None else check_groups(groups, len(w)) for w in weights]
     n_classes = np.array([pair[0].shape[1] for pair in problems])
-    groups = {int(k): np.flatnonzero(n_classes == k).tolist() for k in np.unique(n_classes)}
-    priors = {k: _validation.check_prior(prior, k) for k in groups}
-    for k, group in groups.items():
+    same = {int(k): np.flatnonzero(n_classes == k).tolist() for k in np.unique(n_classes)}
+    priors = {k: _validation.check_prior(prior, k) for k in same}
+    for k, group in same.items():
         mine = [weights[i] for i in group]
         pairs = _validation.concatenate([problems[i] for i in group], mine, device)
         totals = np.array([w.sum() for w in mine])
@@ -183,7 +190,11 @@ def _solve_by_classes(
         for i, result in zip(group, solved, strict=True):
             a, b = problems[i]
             source = Source(a, b, weights[i], priors[k])
-            results[i] = replace(result, source=source)
+            error, objects = result.standard_error, codes[i]
+            if objects is not None:
+                share = weights[i] / weights[i].sum()
+                error = standard_error(result.terms, share, (objects, objects))
+            results[i] = replace(result, source=source, standard_error=error)
     return results
 
 

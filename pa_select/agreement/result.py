@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from pa_select.agreement.confidence import Confidence, confidence
 from pa_select.agreement.decomposition import Part, Source, decompose
 from pa_select.agreement.kernel import Floats
+from pa_select.agreement.validation import check_beta
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +115,46 @@ class PosteriorAgreement:
         True
         """
         return decompose(self.known_source(), self.terms, self.beta, y)
+
+    def confidence(self, y: Any = None, *, beta: float | None = None) -> dict[str, Confidence]:
+        """Average the posteriors of agreeing and of disagreeing pairs.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_pairs,), default=None
+            The columns of the true classes, as in `decompose`.
+        beta : float, default=None
+            The inverse temperature, in [0, inf]. None: that of the maximum; 1 is how the
+            classifier was trained, and the difference of the entropies of both is what the
+            thesis reports.
+
+        Returns
+        -------
+        dict of str to Confidence
+            The groups of `decompose`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument does not fit, or the result does not know its scores.
+
+        References
+        ----------
+        .. [1] Master's thesis on posterior agreement, Table 4.2 and Figures 4.8 and 4.11.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from pa_select import posterior_agreement
+        >>> rng = np.random.default_rng(0)
+        >>> logits = 5 * rng.normal(size=(200, 3))
+        >>> result = posterior_agreement(logits, logits + 2 * rng.normal(size=(200, 3)))
+        >>> trained, best = result.confidence(beta=1.0), result.confidence()
+        >>> f"{best['agree'].entropy - trained['agree'].entropy:+.2f} nats"
+        '-0.06 nats'
+        """
+        at = self.beta if beta is None else float(check_beta(beta))
+        return confidence(self.known_source(), at, y)
 
     def known_source(self) -> Source:
         """The source, or an error where the result has none."""

@@ -1,5 +1,33 @@
 """Environments: the same things as others would show them."""
 
+from pa_select.environments.attacks import FGSM, FMN, PGD
+from pa_select.environments.images import Blur, Dim, Quantize, Translate
+from pa_select.environments.mix import mix, shifted_rows
 from pa_select.environments.shared import SharedEnvironment
+from pa_select.environments.shift import Shift, Shifted
+from pa_select.environments.tables import Drift, FeatureDropout, GaussianNoise, UniformNoise
+from pa_select.environments.text import CharacterEdits, WordEdits
+from pa_select.environments.transform import TransformShift, as_shift
 
-__all__ = ["SharedEnvironment"]
+__all__ = [
+    "Blur",
+    "CharacterEdits",
+    "Dim",
+    "Drift",
+    "FGSM",
+    "FMN",
+    "FeatureDropout",
+    "GaussianNoise",
+    "PGD",
+    "Quantize",
+    "SharedEnvironment",
+    "Shift",
+    "Shifted",
+    "TransformShift",
+    "Translate",
+    "UniformNoise",
+    "WordEdits",
+    "as_shift",
+    "mix",
+    "shifted_rows",
+]

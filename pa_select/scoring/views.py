@@ -15,7 +15,7 @@ def view_of(view: Any, X: Any, name: str = "views") -> Any:
 
     Parameters
     ----------
-    view : callable, transformer or DataFrame
+    view : callable, shift, transformer or DataFrame
         ``view(X)``, ``view.transform(X)``, or the rows of ``view`` with the index of X.
     X : array-like of n rows
     name : str
@@ -40,6 +40,8 @@ def view_of(view: Any, X: Any, name: str = "views") -> Any:
         other = view.transform(_copy(X))
     elif callable(view) and not isinstance(view, type):
         other = view(_copy(X))
+        if isinstance(other, tuple) and hasattr(other, "X"):
+            other = other.X  # of a shift, see pa_select.environments
     else:
         got = view if isinstance(view, type) else type(view)
         raise TypeError(

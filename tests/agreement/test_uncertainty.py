@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.special import entr, softmax
 from scipy.stats import norm
 
 from pa_select import (
@@ -161,3 +162,56 @@ def test_bad_input(call, message):
     result = posterior_agreement(*draw()[1:])
     with pytest.raises(ValueError, match=message):
         call(result)
+
+
+def test_standard_error_of_groups_of_pairs():
+    # Every pair three times, as rows of one group: the error is that of the pairs once.
+    _, a, b = draw()
+    once = posterior_agreement(a, b)
+    groups = [f"patient {i}" for i in range(len(a))] * 3
+    a, b = np.tile(a, (3, 1)), np.tile(b, (3, 1))
+    clustered = posterior_agreement(a, b, groups=groups)
+    assert clustered.score == pytest.approx(once.score, abs=1e-9)
+    assert clustered.standard_error == pytest.approx(once.standard_error, rel=1e-6)
+    assert posterior_agreement(a, b).standard_error < 0.6 * once.standard_error
+    batch = posterior_agreement([a, a], [b, b], groups=groups)
+    assert [r.standard_error for r in batch] == pytest.approx([once.standard_error] * 2, rel=1e-6)
+    with pytest.raises(ValueError, match=r"groups: expected one for each of \d+ pairs, got shape"):
+        posterior_agreement(a, b, groups=groups[:-1])
+
+
+def test_confidence_of_groups():
+    y, a, b = draw()
+    result = posterior_agreement(a, b, sample_weight=np.arange(len(a)) % 3)
+    weight = result.source.weight
+    for beta in (None, 0, 1.0, np.inf):
+        at = result.beta if beta is None else beta
+        found = result.confidence(y, beta=beta)
+        assert list(found) == list(result.decompose(y))
+        p, q = (
+            np.where(x == x.max(1, keepdims=True), 1.0, 0.0)
+            if at == np.inf
+            else softmax(at * x, 1)
+            for x in (a, b)
+        )
+        top_a, top_b = a.argmax(1), b.argmax(1)
+        rows = np.arange(len(a))
+        masks = {
+            "agree_right": (top_a == top_b) & (top_a == y),
+            "agree_wrong": (top_a == top_b) & (top_a != y),
+            "disagree": top_a != top_b,
+        }
+        for name, here in masks.items():
+            w = np.where(here, weight, 0)
+            group = found[name]
+            assert group.n_pairs == (w > 0).sum()
+            for value, per_pair in (
+                (group.first, p[rows, top_a]),
+                (group.second, q[rows, top_b]),
+                (group.kept, q[rows, top_a]),
+                (group.entropy, entr(p).sum(1)),
+            ):
+                assert value == pytest.approx(np.average(per_pair, weights=w), abs=1e-12)
+    assert np.isnan(posterior_agreement(a, a).confidence()["disagree"].first)
+    with pytest.raises(ValueError, match="beta: expected inverse temperatures"):
+        result.confidence(beta=-1)

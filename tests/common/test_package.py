@@ -1,6 +1,7 @@
 """The package as a whole: names, imports, documentation of public names."""
 
 import inspect
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -43,15 +44,29 @@ def test_top_level_names_are_those_of_their_rooms(name):
     assert getattr(home, name) is getattr(pa_select, name)
 
 
-ROOMS = ["agreement", "environments", "pairing", "scores", "scoring", "search", "training"]
+ROOMS = [
+    "agreement",
+    "assessment",
+    "environments",
+    "pairing",
+    "plotting",
+    "scores",
+    "scoring",
+    "search",
+    "training",
+]
 # Results are shown by what makes them; the objects are described by their attributes.
 RESULTS = {
     "AgreementBootstrap",
     "AgreementComparison",
     "AgreementDifference",
     "AgreementMatrix",
+    "Confidence",
+    "FeatureDiscrepancy",
+    "Invariance",
     "Part",
     "PosteriorAgreement",
+    "RobustnessCurve",
 }
 
 
@@ -79,3 +94,10 @@ def test_code_in_the_readme_runs():
     code = "\n".join(block.split("```")[0] for block in blocks)
     assert len(blocks) >= 3
     exec(compile(code, "README.md", "exec"), {"__name__": "__main__"})
+
+
+def test_every_public_name_is_in_the_api_reference():
+    pages = (ROOT / "docs" / "api.rst").read_text()
+    for room in ROOMS:
+        for name in import_module(f"pa_select.{room}").__all__:
+            assert re.search(rf"\b{name}\b", pages), f"{room}.{name}"

@@ -32,7 +32,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from pa_select import PAScorer, class_scores, pa_scorer, posterior_agreement
+from pa_select import PAScorer, PASearchCV, class_scores, pa_scorer, posterior_agreement
+from pa_select.environments import GaussianNoise
 from pa_select.scoring import majority_rate
 
 matplotlib.use("Agg")
@@ -321,6 +322,16 @@ def test_a_view_in_place_changes_nothing_else(kind):
     assert twice == pytest.approx(PAScorer("views", views=lambda X: 3.0 * X)(model, data))
     back = data.toarray() if sparse.issparse(data) else np.asarray(data)
     np.testing.assert_array_equal(back, X)
+
+
+def test_a_shift_is_a_view():
+    shift = GaussianNoise(0.5, random_state=1)
+    rows = shift(X).X
+    expected = PAScorer("views", views=lambda _: rows)(MODELS["model"], X)
+    assert PAScorer("views", views=shift)(MODELS["model"], X) == expected
+    search = PASearchCV(GaussianNB(), {"var_smoothing": [1e-9, 0.1]}, cv=3)
+    by_shift = search.fit(X, Y, views=shift).cv_results_["agreement"].copy()
+    np.testing.assert_array_equal(search.fit(X, Y, views=rows).cv_results_["agreement"], by_shift)
 
 
 def test_wrong_estimators_and_environments_are_named():

@@ -1,0 +1,81 @@
+"""How confident a classifier is where its predictions agree, and where they do not."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from pa_select.agreement.decomposition import Source, groups_of
+from pa_select.agreement.kernel import Floats
+
+
+class Confidence(NamedTuple):
+    """How confident one group of pairs is at an inverse temperature, on average.
+
+    Attributes
+    ----------
+    n_pairs : int
+        Number of pairs of positive weight.
+    first, second : float
+        Posterior of the class that each sample's scores rank first; nan without pairs, as
+        are all below.
+    kept : float
+        The second sample's posterior of the class that the first ranks first.
+    entropy : float
+        Of the first sample's posteriors, in nats.
+    standard_errors : tuple of float
+        Of `first`, `second` and `kept`; nan for fewer than two pairs.
+    """
+
+    n_pairs: int
+    first: float
+    second: float
+    kept: float
+    entropy: float
+    standard_errors: tuple[float, float, float]
+
+
+def confidence(source: Source, beta: float, y: Any = None) -> dict[str, Confidence]:
+    """Average posteriors of each group of `decompose`, at an inverse temperature."""
+    used = source.weight > 0
+    weight = source.weight[used]
+    tops = [x.argmax(1, keepdim=True) for x in (source.a, source.b)]
+    p, q = (_posteriors(x, beta) for x in (source.a, source.b))
+    columns = [p.gather(1, tops[0]), q.gather(1, tops[1]), q.gather(1, tops[0])]
+    values = torch.cat([*columns, torch.special.entr(p).sum(1, keepdim=True)], 1)
+    measured = values.cpu().numpy()[used]
+    found = {}
+    for name, here in groups_of(source, y).items():
+        mean, error = _mean_and_error(measured[here], weight[here])
+        first, second, kept, entropy = mean.tolist()
+        errors = error.tolist()
+        found[name] = Confidence(
+            int(here.sum()), first, second, kept, entropy, (errors[0], errors[1], errors[2])
+        )
+    return found
+
+
+def _mean_and_error(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    n = len(values)
+    if not n:
+        return np.full((2, values.shape[1]), np.nan)[0], np.full(values.shape[1], np.nan)
+    share = weight / weight.sum()
+    mean: Floats = share @ values
+    if n < 2:
+        return mean, np.full_like(mean, np.nan)
+    squares = (share[:, None] * (values - mean)) ** 2
+    error: Floats = np.sqrt(n / (n - 1) * squares.sum(0))
+    return mean, error
+
+
+def _posteriors(scores: torch.Tensor, beta: float) -> torch.Tensor:
+    """Posteriors at an inverse temperature; at inf the limit, ties share it."""
+    below = scores.double() - scores.double().amax(1, keepdim=True)
+    if beta == np.inf:
+        tied = (below == 0).double()
+        return tied / tied.sum(1, keepdim=True)
+    # A probability 0 stays one at every positive inverse temperature.
+    tempered = torch.zeros_like(below) if beta == 0 else beta * below
+    return torch.softmax(tempered, 1)

@@ -1,0 +1,78 @@
+"""Arguments of the assessment: checked, and told by name where they do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+METRICS = ("agreement", "accuracy", "log_loss", "posterior", "features")
+
+
+def one_of(values: Sequence[Any], wanted: Any, name: str) -> Any:
+    """The value asked for, or the only one there is."""
+    if wanted is None and len(values) == 1:
+        return values[0]
+    if wanted not in values:
+        raise ValueError(f"{name}: expected one of {list(values)}, got {wanted!r}.")
+    return wanted
+
+
+def named_estimators(estimators: Any) -> dict[str, Any]:
+    """Estimators by name."""
+    if isinstance(estimators, Mapping):
+        named = {str(name): estimator for name, estimator in estimators.items()}
+    else:
+        several = estimators if isinstance(estimators, (list, tuple)) else [estimators]
+        kinds = [type(estimator).__name__ for estimator in several]
+        named = {
+            kind if kinds.count(kind) == 1 else f"{kind} {kinds[:i].count(kind) + 1}": estimator
+            for i, (kind, estimator) in enumerate(zip(kinds, several, strict=True))
+        }
+    if not named:
+        raise ValueError("estimators: expected at least one, got none.")
+    return named
+
+
+def numbers(values: Any, name: str) -> list[float]:
+    """One number or several, all different."""
+    try:
+        array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}: expected a number or several, got {values!r}.") from error
+    if array.ndim != 1 or not len(array) or np.isnan(array).any():
+        raise ValueError(f"{name}: expected a number or several, got {values!r}.")
+    if len(np.unique(array)) < len(array):
+        raise ValueError(f"{name}: expected different numbers, got {values!r}.")
+    listed: list[float] = array.tolist()
+    return listed
+
+
+def select_metrics(metrics: Any, has_labels: bool, has_features: bool) -> list[str]:
+    """The metrics for which everything is there, or those asked for."""
+    lacking = {} if has_labels else {"accuracy": "y", "log_loss": "y"}
+    if not has_features:
+        lacking["features"] = "features"
+    if isinstance(metrics, str) and metrics == "all":
+        return [name for name in METRICS if name not in lacking]
+    named = [metrics] if isinstance(metrics, str) else list(metrics)
+    if not named or not set(named) <= set(METRICS):
+        raise ValueError(f"metrics: expected 'all' or some of {METRICS}, got {metrics!r}.")
+    for name in named:
+        if name in lacking:
+            raise ValueError(f"{lacking[name]}: expected some for the metric {name!r}, got None.")
+    return named
+
+
+def columns_of(y: NDArray[Any], classes: NDArray[Any], name: str) -> NDArray[np.intp]:
+    """The columns of the labels among an estimator's classes."""
+    known = np.isin(y, classes)
+    if not known.all():
+        row = int(np.argmin(known))
+        raise ValueError(
+            f"y: expected classes of {name}, {classes.tolist()}, got {y[row]!r} in row {row}."
+        )
+    order = np.argsort(classes)
+    return order[np.searchsorted(classes, y, sorter=order)]

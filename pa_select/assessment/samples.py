@@ -1,0 +1,97 @@
+"""Outputs of classifiers for rows as they are and as a shift has changed them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pa_select.agreement import PosteriorAgreement, posterior_agreement
+from pa_select.assessment.measures import Floats, Outputs
+from pa_select.environments import Shift, Shifted, shifted_rows
+from pa_select.pairing.features import features_of
+from pa_select.scores import class_scores
+
+# Scores of problems solved at once: bounds the memory, not the results.
+_SCORES_AT_ONCE = 1 << 23
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Each estimator's outputs before and after shifts, and how they are compared."""
+
+    before: dict[str, Outputs]
+    order: str
+    random_state: Any
+    #: Arguments of `posterior_agreement`.
+    how: dict[str, Any]
+    after: dict[tuple[str, float], Outputs] = field(default_factory=dict)
+    #: Without their rows.
+    shifted: dict[tuple[str, float], Shifted] = field(default_factory=dict)
+    features: dict[str, Floats] = field(default_factory=dict)
+    shifted_features: dict[tuple[str, float], Floats] = field(default_factory=dict)
+
+    def take(
+        self,
+        estimators: Mapping[str, Any],
+        X: Any,
+        y: Any,
+        shift: Shift,
+        powers: Sequence[float],
+        features: Mapping[str, Any] | None,
+        verbose: int,
+    ) -> None:
+        """Shift the rows for every estimator at every power, and keep the outputs."""
+        start = time.perf_counter()
+        if features is not None:
+            for name, look in features.items():
+                self.features[name] = features_of(X, look, "X")
+        for power in powers:
+            moved = None
+            for name, estimator in estimators.items():
+                if moved is None or shift._aimed:
+                    moved = shift(X, y, estimator=estimator, power=power)
+                key = name, power
+                self.after[key] = Outputs.of(class_scores(estimator, moved.X)[0])
+                self.shifted[key] = moved._replace(X=None)
+                if features is not None:
+                    self.shifted_features[key] = features_of(moved.X, features[name], "X")
+                if verbose:
+                    print(
+                        f"[{len(self.after)}/{len(estimators) * len(powers)}] {name}, power "
+                        f"{power:g}: {time.perf_counter() - start:.1f} s"
+                    )
+
+    def replaced(self, name: str, power: float, ratio: float) -> NDArray[np.bool_]:
+        """The rows that a shift reaches at a ratio."""
+        shifted, norm = self.shifted[name, power], None
+        if self.order == "norm":
+            norm = shifted.norm
+            if shifted.success is not None:
+                # An attack that found nothing did not move the row: it comes last.
+                norm = np.where((norm == 0) & ~shifted.success, np.inf, norm)
+        return shifted_rows(len(shifted.norm), ratio, norm, self.random_state)
+
+    def pair(self, name: str, power: float, ratio: float) -> tuple[Outputs, Outputs]:
+        """The outputs of one estimator that are compared."""
+        before = self.before[name]
+        replaced = self.replaced(name, power, ratio)
+        return before, before.mixed(self.after[name, power], replaced)
+
+    def feature_pair(self, name: str, power: float, ratio: float) -> tuple[Floats, Floats]:
+        """The features of one estimator that are compared."""
+        before, replaced = self.features[name], self.replaced(name, power, ratio)
+        return before, np.where(replaced[:, None], self.shifted_features[name, power], before)
+
+    def solve(self, pairs: Sequence[tuple[Outputs, Outputs]]) -> list[PosteriorAgreement]:
+        """Agreements of pairs of outputs, in batches."""
+        results: list[PosteriorAgreement] = []
+        at_once = max(_SCORES_AT_ONCE // max(a.scores.size for a, _ in pairs), 1)
+        for i in range(0, len(pairs), at_once):
+            sides = zip(*((a.scores, b.scores) for a, b in pairs[i : i + at_once]), strict=True)
+            results += posterior_agreement(*map(list, sides), **self.how)
+        return results

@@ -1,0 +1,237 @@
+"""Shifts of images: coarser grey levels, less light, blur, another frame."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from math import prod
+from typing import Any
+
+import numpy as np
+from scipy.ndimage import gaussian_filter
+
+from pa_select.environments.numeric import NumericShift
+from pa_select.environments.rows import seeded
+from pa_select.environments.shift import Floats
+
+_SIDES = {"down": (-2, 1), "up": (-2, -1), "right": (-1, 1), "left": (-1, -1)}
+
+
+class Quantize(NumericShift):
+    """Coarser levels: each number is rounded to the nearest multiple of a step.
+
+    It looks at no neighbours, so rows can be of any shape. `Shifted.norm` is the Euclidean
+    norm of the change of a row.
+
+    Parameters
+    ----------
+    step : float, default=0.1
+        Distance of the levels, at least 0, in the units of the features; what ``power``
+        overrides. Of pixels in [0, 1], ``1 / (levels - 1)`` leaves so many levels.
+
+    References
+    ----------
+    .. [1] W. Xu, D. Evans and Y. Qi, "Feature squeezing: detecting adversarial examples in
+       deep neural networks", NDSS 2018, section III A (depth of colour).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.environments import Quantize
+    >>> Quantize(0.5)(np.array([[0.1, 0.4, 0.9]])).X
+    array([[0. , 0.5, 1. ]])
+    """
+
+    _power = "step"
+
+    def __init__(self, step: float = 0.1) -> None:
+        self.step = step
+
+    def _changed(self, values: Floats, power: float) -> Floats:
+        # Of steps too small to matter the number of steps may overflow.
+        with np.errstate(over="ignore"):
+            changed = np.round(values / power) * power if power else values
+        return np.where(np.isfinite(changed), changed, values)
+
+
+class Dim(NumericShift):
+    """Less light: each number is multiplied by 1 minus the strength.
+
+    It looks at no neighbours, so rows can be of any shape; 0 is black. `Shifted.norm` is the
+    Euclidean norm of the change of a row.
+
+    Parameters
+    ----------
+    strength : float, default=0.1
+        Share of the light that is lost, in [0, 1]; what ``power`` overrides.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       appendix E (lightness, one of the factors of DiagViB-6).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.environments import Dim
+    >>> Dim(0.5)(np.array([[0.0, 1.0]])).X
+    array([[0. , 0.5]])
+    """
+
+    _power = "strength"
+    _most = 1.0
+
+    def __init__(self, strength: float = 0.1) -> None:
+        self.strength = strength
+
+    def _changed(self, values: Floats, power: float) -> Floats:
+        return values * (1 - power)
+
+
+class _ImageShift(NumericShift):
+    """Base class of shifts that look at the neighbours of a pixel."""
+
+    shape: tuple[int, ...] | None
+
+    def _changed(self, values: Floats, power: float) -> Floats:
+        if not np.isfinite(values).all():
+            raise ValueError("X: expected finite pixels.")
+        return self._images(values.reshape(self._layout(values.shape)), power).reshape(
+            values.shape
+        )
+
+    def _layout(self, given: tuple[int, ...]) -> tuple[int, int, int, int]:
+        """Rows, channels, height and width."""
+        n, image = given[0], given[1:]
+        if self.shape is not None:
+            wanted = tuple(self.shape)
+            if len(wanted) not in (2, 3) or image not in (wanted, (prod(wanted),)):
+                raise ValueError(
+                    f"shape: expected (height, width) or (channels, height, width) of rows of "
+                    f"shape {image}, got {self.shape!r}."
+                )
+            image = wanted
+        elif len(image) not in (2, 3):
+            raise ValueError(
+                "X: expected images of shape (n, height, width) or (n, channels, height, "
+                f"width), got {given}; flat rows need the parameter shape."
+            )
+        return n, prod(image[:-2]), image[-2], image[-1]
+
+    @abstractmethod
+    def _images(self, images: Floats, power: float) -> Floats:
+        """New images of shape (n, channels, height, width)."""
+
+
+class Blur(_ImageShift):
+    """Blur of images by a Gaussian, over height and width only.
+
+    Beyond its border an image goes on as at the border. `Shifted.norm` is the Euclidean norm
+    of the change of an image, all its pixels in a row.
+
+    Parameters
+    ----------
+    sigma : float, default=1.0
+        Standard deviation of the Gaussian in pixels, at least 0; what ``power`` overrides.
+    shape : tuple of 2 or 3 ints, default=None
+        (height, width) or (channels, height, width) of images that come as flat rows; None:
+        rows are of such a shape themselves, channels before height.
+
+    References
+    ----------
+    .. [1] D. Hendrycks and T. Dietterich, "Benchmarking neural network robustness to common
+       corruptions and perturbations", ICLR 2019, section 3 (blur).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from pa_select.environments import Blur
+    >>> X = load_digits().data
+    >>> Blur(0.5, shape=(8, 8))(X).X.shape
+    (1797, 64)
+    """
+
+    _power = "sigma"
+
+    def __init__(self, sigma: float = 1.0, *, shape: tuple[int, ...] | None = None) -> None:
+        self.sigma = sigma
+        self.shape = shape
+
+    def _images(self, images: Floats, power: float) -> Floats:
+        blurred: Floats = gaussian_filter(images, (0, 0, power, power), mode="nearest")
+        return blurred
+
+
+class Translate(_ImageShift):
+    """Images that are moved within their frame.
+
+    The border fills what becomes free. Whole pixels move as they are; fractions of a pixel
+    are interpolated linearly. `Shifted.norm` is the Euclidean norm of the change of an
+    image, all its pixels in a row.
+
+    Parameters
+    ----------
+    pixels : float, default=1.0
+        How far, at least 0, in pixels; what ``power`` overrides.
+    direction : {"up", "down", "left", "right"}, default=None
+        Where to, for all images; None: each image to one of the four sides, at random and
+        whatever the distance.
+    shape : tuple of 2 or 3 ints, default=None
+        (height, width) or (channels, height, width) of images that come as flat rows; None:
+        rows are of such a shape themselves, channels before height.
+    random_state : int, RandomState instance or None, default=None
+        Chooses the sides; None: always the same ones. An instance chooses anew with each
+        call.
+
+    References
+    ----------
+    .. [1] L. Engstrom et al., "Exploring the landscape of spatial robustness", ICML 2019,
+       section 2 (translations that change the label).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.environments import Translate
+    >>> image = np.array([[[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]])
+    >>> Translate(1, direction="left")(image).X[0]
+    array([[0., 1., 1.],
+           [0., 0., 0.]])
+    """
+
+    _power = "pixels"
+
+    def __init__(
+        self,
+        pixels: float = 1.0,
+        *,
+        direction: str | None = None,
+        shape: tuple[int, ...] | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.pixels = pixels
+        self.direction = direction
+        self.shape = shape
+        self.random_state = random_state
+
+    def _images(self, images: Floats, power: float) -> Floats:
+        if self.direction not in (None, *_SIDES):
+            raise ValueError(
+                f"direction: expected None or one of {list(_SIDES)}, got {self.direction!r}."
+            )
+        sides = seeded(self.random_state).choice(list(_SIDES), len(images))
+        if self.direction is not None:
+            sides[:] = self.direction
+        moved = np.empty_like(images)
+        for side, (axis, sign) in _SIDES.items():
+            moved[sides == side] = _moved(images[sides == side], sign * power, axis)
+        return moved
+
+
+def _moved(images: Floats, pixels: float, axis: int) -> Floats:
+    size = images.shape[axis]
+    source = np.clip(np.arange(size) - pixels, 0, size - 1)
+    left = source.astype(np.intp)
+    # Broadcasts along the axis of a (n, channels, height, width) array.
+    part = (source - left).reshape((-1, 1) if axis == -2 else -1)
+    right = np.minimum(left + 1, size - 1)
+    moved: Floats = (1 - part) * images.take(left, axis) + part * images.take(right, axis)
+    return moved

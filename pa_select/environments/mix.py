@@ -1,0 +1,168 @@
+"""Samples of which only a share of the rows has shifted."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import _num_samples
+
+from pa_select._rows import reordered
+from pa_select.environments.rows import is_frame, is_series, is_tensor, seeded
+
+
+def mix(X: Any, X2: Any, ratio: float, order: Any = None, random_state: Any = None) -> Any:
+    """Rows of which a share is replaced by shifted ones.
+
+    Parameters
+    ----------
+    X, X2 : array, tensor, sparse matrix or array, DataFrame, Series or list of n rows
+        Rows, and the same rows after a shift; both of one type and shape.
+    ratio : float
+        Share of the rows to replace, in [0, 1]; the number of them is rounded.
+    order : array-like of shape (n,), default=None
+        Rows are replaced from its least value to its greatest, those that are nan at last;
+        ties by row. With `Shifted.norm` and ratios of 0.1, 0.2, … the samples are those of
+        the paper [1]_. None: at random.
+    random_state : int, RandomState instance or None, default=None
+        Chooses the rows where there is no order; None: always the same ones. What is
+        replaced at one ratio is replaced at every higher one.
+
+    Returns
+    -------
+    array, tensor, sparse matrix or array, DataFrame, Series or list of n rows
+        New rows of the type of X, with its index.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the rows or another argument do not fit; the message names it.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 4.1 (adversarial ratio: the attacked rows under a decile of their norm).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.environments import mix
+    >>> mix(["a", "b", "c", "d"], ["A", "B", "C", "D"], 0.5, order=[0.3, 0.1, np.inf, 0.2])
+    ['a', 'B', 'c', 'D']
+    """
+    n = _num_samples(X)
+    if _kind(X2, "X2") != _kind(X, "X"):
+        raise TypeError(
+            f"X2: expected rows of the type of X, {type(X).__name__}, got {type(X2).__name__}."
+        )
+    if _num_samples(X2) != n:
+        raise ValueError(f"X2: expected {n} rows as X has, got {_num_samples(X2)}.")
+    shapes = [getattr(rows, "shape", (n,)) for rows in (X, X2)]
+    if shapes[0] != shapes[1]:
+        raise ValueError(f"X2: expected shape {tuple(shapes[0])}, got {tuple(shapes[1])}.")
+    replaced = shifted_rows(n, ratio, order, random_state)
+    if is_frame(X) or is_series(X):
+        return _mix_pandas(X, X2, replaced)
+    if isinstance(X, list):
+        return [X2[i] if new else X[i] for i, new in enumerate(replaced)]
+    if sparse.issparse(X):
+        both = sparse.vstack([X, X2], format="csr")
+        return both[np.arange(n) + n * replaced].asformat(X.format)
+    mask = replaced.reshape(-1, *[1] * (X.ndim - 1))
+    if isinstance(X, np.ndarray):
+        if (X.dtype.kind in "US") != (X2.dtype.kind in "US"):
+            raise TypeError(f"X2: expected dtype {X.dtype} as X has, got {X2.dtype}.")
+        return np.where(mask, X2, X)
+    import torch
+
+    return torch.where(torch.from_numpy(mask).to(X.device), X2.to(X.device), X)
+
+
+def shifted_rows(
+    n: int, ratio: float, order: Any = None, random_state: Any = None
+) -> NDArray[np.bool_]:
+    """Which rows `mix` replaces: for mixing scores, or whatever there is of each row.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    ratio : float
+        Share of the rows, in [0, 1]; the number of them is rounded.
+    order : array-like of shape (n,), default=None
+        Rows are taken from its least value to its greatest, those that are nan at last; ties
+        by row. None: at random.
+    random_state : int, RandomState instance or None, default=None
+        Chooses the rows where there is no order; None: always the same ones.
+
+    Returns
+    -------
+    ndarray of shape (n,) of bool
+        The rows at one ratio are among those at every higher one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument does not fit; the message names it.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 4.1 (adversarial ratio).
+
+    Examples
+    --------
+    >>> from pa_select.environments import shifted_rows
+    >>> shifted_rows(4, 0.5, order=[0.3, 0.1, 0.4, 0.2])
+    array([False,  True, False,  True])
+    """
+    if not isinstance(ratio, numbers.Real) or isinstance(ratio, bool):
+        raise TypeError(f"ratio: expected a number, got {ratio!r}.")
+    if not 0 <= ratio <= 1:
+        raise ValueError(f"ratio: expected a number in [0, 1], got {ratio!r}.")
+    if order is None:
+        rows = seeded(random_state).permutation(n)
+    else:
+        values = np.asarray(order.detach().cpu() if is_tensor(order) else order)
+        if values.shape != (n,):
+            raise ValueError(f"order: expected shape ({n},), got {values.shape}.")
+        if values.dtype.kind not in "fiub":
+            raise TypeError(f"order: expected numbers, got dtype {values.dtype}.")
+        rows = np.argsort(values, kind="stable")
+    replaced = np.zeros(n, dtype=bool)
+    replaced[rows[: round(ratio * n)]] = True
+    return replaced
+
+
+def _kind(X: Any, name: str) -> str:
+    kinds = {
+        "DataFrame": is_frame(X),
+        "Series": is_series(X),
+        "tensor": is_tensor(X),
+        "sparse": sparse.issparse(X),
+        "array": isinstance(X, np.ndarray),
+        "list": isinstance(X, list),
+    }
+    for kind, fits in kinds.items():
+        if fits:
+            return kind
+    raise TypeError(
+        f"{name}: expected an array, a tensor, a list, a pandas DataFrame or Series or sparse "
+        f"rows, got {type(X).__name__}."
+    )
+
+
+def _mix_pandas(X: Any, X2: Any, replaced: NDArray[np.bool_]) -> Any:
+    import pandas as pd
+
+    if is_frame(X) and not X.columns.equals(X2.columns):
+        raise ValueError(f"X2: expected columns {list(X.columns)}, got {list(X2.columns)}.")
+    if reordered(X, X2):
+        raise ValueError("X2: expected the rows of X in their order, got another order.")
+    n = len(X)
+    mixed = pd.concat([X, X2], ignore_index=True).iloc[np.arange(n) + n * replaced]
+    mixed.index = X.index
+    return mixed.rename(X.name) if is_series(X) else mixed

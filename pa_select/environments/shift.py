@@ -1,0 +1,121 @@
+"""What every shift of rows is: how it is called, and what it returns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _num_samples
+
+Floats = NDArray[np.float64]
+
+
+class Shifted(NamedTuple):
+    """Rows as a shift has changed them: what every shift returns.
+
+    Parameters
+    ----------
+    X : array-like of n rows
+        The changed rows, of the type and in the order of those given.
+    norm : ndarray of shape (n,)
+        How far each row was moved, at least 0, in the units that the shift documents.
+    success : ndarray of shape (n,) of bool, or None
+        Whether an attack changed the decision of its model; None for other shifts.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 4.2 (the samples that are compared).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.environments import GaussianNoise
+    >>> shifted = GaussianNoise(0.5)(np.zeros((3, 2)))
+    >>> shifted.X.shape, shifted.norm.shape, shifted.success
+    ((3, 2), (3,), None)
+    """
+
+    X: Any
+    norm: Floats
+    success: NDArray[np.bool_] | None = None
+
+
+class Shift(BaseEstimator, ABC):
+    """Base class of shifts: parameters in the constructor, rows in the call.
+
+    A shift of your own names its parameter of strength in `_power` and overrides `_shift`.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 3.1 (shifts as random transformations of the data).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.environments import Shift, Shifted
+    >>> class Offset(Shift):
+    ...     _power = "by"
+    ...
+    ...     def __init__(self, by=1.0):
+    ...         self.by = by
+    ...
+    ...     def _shift(self, X, y, estimator, power):
+    ...         return Shifted(X + power, np.full(len(X), power))
+    >>> Offset()(np.zeros(2), power=3).X
+    array([3., 3.])
+    """
+
+    #: Name of the parameter that `power` stands for.
+    _power: str
+    #: Whether it may be infinite.
+    _unbounded = False
+    #: Whether the shift depends on the estimator.
+    _aimed = False
+
+    def __call__(
+        self, X: Any, y: Any = None, *, estimator: Any = None, power: float | None = None
+    ) -> Shifted:
+        """Shift rows.
+
+        Parameters
+        ----------
+        X : array-like of n rows
+            The rows.
+        y : array-like of shape (n,), default=None
+            Their labels, where the shift looks at them.
+        estimator : object, default=None
+            The fitted classifier that an attack is aimed at.
+        power : float, default=None
+            Strength of the shift, at least 0, in place of the constructor's; 0 changes
+            nothing.
+
+        Returns
+        -------
+        Shifted
+            The changed rows, how far each was moved, and whether an attack succeeded.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument does not fit; the message names it.
+        """
+        strength = getattr(self, self._power) if power is None else power
+        name = self._power if power is None else "power"
+        if not isinstance(strength, (int, float, np.integer, np.floating)):
+            raise TypeError(f"{name}: expected a number, got {strength!r}.")
+        if not (0 <= strength < np.inf or (self._unbounded and strength == np.inf)):
+            finite = "" if self._unbounded else "finite "
+            raise ValueError(f"{name}: expected a {finite}number of at least 0, got {strength!r}.")
+        n = _num_samples(X)
+        if y is not None and _num_samples(y) != n:
+            raise ValueError(f"y: expected {n} labels, got {_num_samples(y)}.")
+        return self._shift(X, y, estimator, float(strength))
+
+    @abstractmethod
+    def _shift(self, X: Any, y: Any, estimator: Any, power: float) -> Shifted:
+        """The shifted rows; the arguments have been checked."""

@@ -1,0 +1,240 @@
+"""Shifts of text: edits of characters, words put in."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pa_select.environments.rows import is_series, seeded
+from pa_select.environments.shift import Floats, Shift, Shifted
+from pa_select.scoring.columns import check_column
+
+_EDITS = ("insert", "delete", "substitute")
+
+
+class _TextShift(Shift):
+    """Base class of shifts that edit texts one step after the other."""
+
+    random_state: Any
+
+    def _shift(self, X: Any, y: Any, estimator: Any, power: float) -> Shifted:
+        if power != int(power):
+            raise ValueError(f"{self._power}: expected a whole number, got {power!r}.")
+        texts, restore = _texts(X)
+        steps = self._steps(len(texts), y)
+        made = np.zeros(len(texts))
+        rng = seeded(self.random_state)
+        for _ in range(int(power)):
+            # One draw for all rows at each step: few edits are the first of many.
+            for i, draw in enumerate(rng.random_sample((len(texts), 3))):
+                text = steps(i, texts[i], draw)
+                if text is not None:
+                    texts[i] = text
+                    made[i] += 1
+        return Shifted(restore(texts), made)
+
+    @abstractmethod
+    def _steps(self, n: int, y: Any) -> Callable[[int, str, Floats], str | None]:
+        """What edits text i by three draws from [0, 1); None: there is nothing to edit."""
+
+
+class CharacterEdits(_TextShift):
+    """Texts in which single characters are inserted, deleted and substituted.
+
+    Each edit changes the text as those before it left it, so that few edits are the first
+    ones of many. Two texts are no more edits apart than were made: that is what
+    `Shifted.norm` counts, an upper bound of their Levenshtein distance.
+
+    Parameters
+    ----------
+    n_edits : int, default=1
+        Edits of each text, at least 0; what ``power`` overrides.
+    alphabet : str, default="abcdefghijklmnopqrstuvwxyz"
+        Characters that are put in; a substitution always puts another one.
+    kinds : sequence of {"insert", "delete", "substitute"}, default=all three
+        Edits to choose from. A text that offers none of them, such as an empty one to delete
+        from, is left.
+    random_state : int, RandomState instance or None, default=None
+        Chooses the edits; None: always the same ones. An instance chooses anew with each
+        call.
+
+    Notes
+    -----
+    The figures of [1]_ and [2]_ have logarithmic axes of power: at :math:`L` there are
+    :math:`2^L` edits, so ``power=2**L`` for :math:`L` from 0 to 9 gives their points.
+
+    References
+    ----------
+    .. [1] V. Jiménez Rodríguez, "Improved robustness of deep learning models through
+       posterior agreement based model selection", Master's thesis, ETH Zurich, 2024,
+       section 4.1, Experiment 3 and figure 4.5.
+    .. [2] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       appendix C, figure 10.
+
+    Examples
+    --------
+    >>> from pa_select.environments import CharacterEdits
+    >>> shifted = CharacterEdits(2, kinds=["substitute"], alphabet="*")(["a good film", "dull"])
+    >>> [text.count("*") for text in shifted.X], shifted.norm
+    ([2, 2], array([2., 2.]))
+    """
+
+    _power = "n_edits"
+
+    def __init__(
+        self,
+        n_edits: int = 1,
+        *,
+        alphabet: str = "abcdefghijklmnopqrstuvwxyz",
+        kinds: Sequence[str] = _EDITS,
+        random_state: Any = None,
+    ) -> None:
+        self.n_edits = n_edits
+        self.alphabet = alphabet
+        self.kinds = kinds
+        self.random_state = random_state
+
+    def _steps(self, n: int, y: Any) -> Callable[[int, str, Floats], str | None]:
+        if not isinstance(self.alphabet, str) or not self.alphabet:
+            raise ValueError(f"alphabet: expected some characters, got {self.alphabet!r}.")
+        kinds = [self.kinds] if isinstance(self.kinds, str) else list(self.kinds)
+        if not kinds or not set(kinds) <= set(_EDITS):
+            raise ValueError(f"kinds: expected some of {list(_EDITS)}, got {self.kinds!r}.")
+        return lambda _, text, draw: _edited(text, kinds, self.alphabet, draw)
+
+
+def _edited(text: str, kinds: list[str], alphabet: str, draw: Floats) -> str | None:
+    inside = range(len(text))
+    others = inside if len(set(alphabet)) > 1 else [i for i in inside if text[i] != alphabet[0]]
+    places: dict[str, Any] = {
+        "insert": range(len(text) + 1),
+        "delete": inside,
+        "substitute": others,
+    }
+    possible = [kind for kind in kinds if places[kind]]
+    if not possible:
+        return None
+    kind = _pick(possible, draw[0])
+    at = _pick(places[kind], draw[1])
+    if kind == "delete":
+        return text[:at] + text[at + 1 :]
+    if kind == "insert":
+        return text[:at] + _pick(alphabet, draw[2]) + text[at:]
+    return text[:at] + _pick(alphabet.replace(text[at], ""), draw[2]) + text[at + 1 :]
+
+
+class WordEdits(_TextShift):
+    """Texts into which words from a list are put: adjectives, say, that praise or blame.
+
+    With a dict the words depend on the label of the text: words that amplify what it says,
+    or that contradict it, as in the example. Edits are made one after the other, so that
+    few are the first ones of many; `Shifted.norm` is their number.
+
+    Parameters
+    ----------
+    words : sequence of str, or dict from label to sequence of str
+        Words to choose from; a dict needs ``y`` in the call.
+    n_words : int, default=1
+        Words put into each text, at least 0; what ``power`` overrides.
+    mode : {"insert", "replace"}, default="insert"
+        Put them between the words of the text, or in place of one of them. A text without
+        words has none to replace and is left.
+    random_state : int, RandomState instance or None, default=None
+        Chooses words and places; None: always the same ones. An instance chooses anew with
+        each call.
+
+    References
+    ----------
+    .. [1] V. Jiménez Rodríguez, "Improved robustness of deep learning models through
+       posterior agreement based model selection", Master's thesis, ETH Zurich, 2024,
+       section 4.1 and figure B.6 (amplification and contradiction by replaced words).
+    .. [2] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       appendix C, figure 10 (the same, by added words).
+
+    Examples
+    --------
+    >>> from pa_select.environments import WordEdits
+    >>> reviews, liked = ["a film with heart", "two hours of noise"], [1, 0]
+    >>> praise, blame = ["great", "superb"], ["awful", "boring"]
+    >>> WordEdits({1: praise, 0: blame})(reviews, liked).X  # amplify
+    ['a film with superb heart', 'two hours boring of noise']
+    >>> WordEdits({1: blame, 0: praise})(reviews, liked).X  # contradict
+    ['a film with boring heart', 'two hours superb of noise']
+    """
+
+    _power = "n_words"
+
+    def __init__(
+        self, words: Any, n_words: int = 1, *, mode: str = "insert", random_state: Any = None
+    ) -> None:
+        self.words = words
+        self.n_words = n_words
+        self.mode = mode
+        self.random_state = random_state
+
+    def _steps(self, n: int, y: Any) -> Callable[[int, str, Floats], str | None]:
+        if self.mode not in ("insert", "replace"):
+            raise ValueError(f"mode: expected 'insert' or 'replace', got {self.mode!r}.")
+        words = self._words_of_rows(n, y)
+        return lambda i, text, draw: _with_word(text, words[i], self.mode, draw)
+
+    def _words_of_rows(self, n: int, y: Any) -> list[list[str]]:
+        if not isinstance(self.words, Mapping):
+            return [_word_list(self.words)] * n
+        if y is None:
+            raise ValueError("y: expected labels to choose the words by, got None.")
+        lists = {label: _word_list(words) for label, words in self.words.items()}
+        labels = check_column(y, n, "y").tolist()
+        missing = [label for label in labels if label not in lists]
+        if missing:
+            raise ValueError(
+                f"words: expected words for label {missing[0]!r}, got some for {list(lists)}."
+            )
+        return [lists[label] for label in labels]
+
+
+def _word_list(words: Any) -> list[str]:
+    found = [] if isinstance(words, str) or not isinstance(words, Iterable) else list(words)
+    if not found or not all(isinstance(word, str) for word in found):
+        raise ValueError(f"words: expected a list of words, got {words!r}.")
+    return found
+
+
+def _with_word(text: str, words: list[str], mode: str, draw: Floats) -> str | None:
+    word = _pick(words, draw[0])
+    there = text.split()
+    at = int(draw[1] * (len(there) + (mode == "insert")))
+    if at == len(there):
+        gap = " " if text and not text[-1].isspace() else ""
+        return text + gap + word if mode == "insert" else None
+    begin = len(text) - len(text.split(None, at)[at])
+    if mode == "insert":
+        return text[:begin] + word + " " + text[begin:]
+    return text[:begin] + word + text[begin + len(there[at]) :]
+
+
+def _pick(choices: Any, draw: float) -> Any:
+    return choices[int(draw * len(choices))]
+
+
+def _texts(X: Any) -> tuple[list[str], Callable[[list[str]], Any]]:
+    """Texts as a list, and what makes rows of the type of X of one."""
+    array = isinstance(X, np.ndarray) and X.ndim == 1
+    if not (array or isinstance(X, list) or is_series(X)):
+        raise TypeError(
+            "X: expected a list, an array of shape (n,) or a pandas Series of texts, got "
+            f"{type(X).__name__}{f' of shape {X.shape}' if hasattr(X, 'shape') else ''}."
+        )
+    for row, text in enumerate(X):
+        if not isinstance(text, str):
+            raise TypeError(f"X: expected a str in each row, got {text!r} in row {row}.")
+
+    def restore(texts: list[str]) -> Any:
+        if is_series(X):
+            return type(X)(texts, index=X.index, name=X.name, dtype=X.dtype)
+        return np.array(texts, dtype=X.dtype.type) if array else texts
+
+    return list(X), restore

@@ -1,0 +1,131 @@
+"""Any function or transformer of rows as a shift."""
+
+from __future__ import annotations
+
+import inspect
+from copy import copy
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _num_samples
+
+from pa_select.environments.rows import distances, numeric_rows
+from pa_select.environments.shift import Floats, Shift, Shifted
+from pa_select.scoring.views import view_of
+
+
+class TransformShift(Shift):
+    """A function of rows, a fitted transformer or a DataFrame of other rows, as a shift.
+
+    `Shifted.norm` is the Euclidean norm of the change of a row where both rows are numbers
+    of one shape, nan otherwise.
+
+    Parameters
+    ----------
+    transform : callable, fitted transformer or DataFrame
+        ``transform(X)``, ``transform.transform(X)``, or the rows of a DataFrame with the
+        index of X. A callable with a parameter ``power`` is called with the strength.
+    power : float, default=1.0
+        The strength, at least 0; 0 changes nothing. Where the transform takes none it is
+        0 or 1.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 3.1 (shifts as random transformations of the data).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.environments import TransformShift
+    >>> darker = TransformShift(lambda X, power: X * (1 - power))
+    >>> shifted = darker(np.array([[3.0, 4.0]]), power=0.5)
+    >>> shifted.X, shifted.norm
+    (array([[1.5, 2. ]]), array([2.5]))
+    """
+
+    _power = "power"
+
+    def __init__(self, transform: Any, power: float = 1.0) -> None:
+        self.transform = transform
+        self.power = power
+
+    def __sklearn_clone__(self) -> TransformShift:
+        # A fitted transformer has to stay fitted.
+        return copy(self)
+
+    def _shift(self, X: Any, y: Any, estimator: Any, power: float) -> Shifted:
+        transform = self.transform
+        if _takes_power(transform):
+            transform = partial(transform, power=power)
+        elif power not in (0, 1):
+            raise ValueError(
+                f"power: expected 0 or 1, as the transform takes no power, got {power!r}."
+            )
+        other = view_of(transform if power else _as_it_is, X, "transform")
+        return Shifted(other, _distances(X, other))
+
+
+def as_shift(shift: Any) -> Shift:
+    """A shift as it is; a function of rows, a transformer or a DataFrame as a shift.
+
+    Parameters
+    ----------
+    shift : Shift, callable, fitted transformer or DataFrame
+        All but the first as in `TransformShift`.
+
+    Returns
+    -------
+    Shift
+
+    Raises
+    ------
+    TypeError
+        If it is none of them.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 3.1 (shifts as random transformations of the data).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.environments import as_shift
+    >>> as_shift(np.negative)(np.ones((2, 4))).norm
+    array([4., 4.])
+    """
+    if isinstance(shift, Shift):
+        return shift
+    usable = callable(shift) or hasattr(shift, "transform") or hasattr(shift, "loc")
+    if isinstance(shift, type) or not usable:
+        got = f"the class {shift.__name__}" if isinstance(shift, type) else type(shift).__name__
+        raise TypeError(
+            "shift: expected a shift, a callable X -> X2, a fitted transformer or a DataFrame, "
+            f"got {got}."
+        )
+    return TransformShift(shift)
+
+
+def _as_it_is(X: Any) -> Any:
+    return X
+
+
+def _takes_power(transform: Any) -> bool:
+    if hasattr(transform, "transform") or not callable(transform):
+        return False
+    try:
+        return "power" in inspect.signature(transform).parameters
+    except ValueError:  # some functions in C have none
+        return False
+
+
+def _distances(X: Any, other: Any) -> Floats:
+    try:
+        before, after = numeric_rows(X).values, numeric_rows(other).values
+    except TypeError:
+        return np.full(_num_samples(X), np.nan)
+    if before.shape != after.shape:
+        return np.full(_num_samples(X), np.nan)
+    return distances(before, after)

@@ -1,0 +1,19 @@
+"""Displays in the manner of scikit-learn; matplotlib is imported when one is drawn."""
+
+from pa_select.plotting.agreement_curve import AgreementCurveDisplay
+from pa_select.plotting.agreement_matrix import AgreementMatrixDisplay
+from pa_select.plotting.confidence import ConfidenceDisplay
+from pa_select.plotting.decomposition import DecompositionDisplay
+from pa_select.plotting.epochs import EpochsDisplay
+from pa_select.plotting.robustness_curve import RobustnessCurveDisplay
+from pa_select.plotting.search import PASearchDisplay
+
+__all__ = [
+    "AgreementCurveDisplay",
+    "AgreementMatrixDisplay",
+    "ConfidenceDisplay",
+    "DecompositionDisplay",
+    "EpochsDisplay",
+    "PASearchDisplay",
+    "RobustnessCurveDisplay",
+]

@@ -1,0 +1,344 @@
+"""Robustness against the power of a shift, or the share of rows that it reaches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pa_select.plotting.axes import axes_for, legend_above, look, mark_as, n_drawn, pyplot
+from pa_select.plotting.panels import given_panels, n_columns, new_panels
+from pa_select.plotting.robustness_table import LABELS, METRICS, check_at, cut
+
+if TYPE_CHECKING:
+    from pa_select.assessment import RobustnessCurve
+
+_KIND = "robustness curve"
+_WORDS = {"ratio": "share of shifted rows", "power": "power of the shift"}
+_OTHER = {"ratio": "power", "power": "ratio"}
+
+
+class RobustnessCurveDisplay:
+    """A measure of robustness against the extent of a shift, a line for each classifier.
+
+    Made by `from_curve` or `from_estimators`. Agreement and the shares of rows have error
+    bars of one standard error. Infinite values are marked at the edge. Several displays of
+    one panel may share their axes.
+
+    Parameters
+    ----------
+    x : array-like of shape (n_points,)
+        Powers or ratios, increasing.
+    values : array-like of shape (n_panels, n_estimators, n_points)
+        The measure.
+    errors : array-like of shape (n_panels, n_estimators, n_points), default=None
+        Its standard errors.
+    names : sequence of n_estimators str
+        What the estimators are called in the legend.
+    panels : sequence of n_panels float
+        The other one of ratio and power, in each panel.
+    x_name : {"ratio", "power"}, default="ratio"
+        What `x` is.
+    y_name : str, default="pa"
+        What `values` are: a column of `pa_select.robustness_curve`.
+
+    Attributes
+    ----------
+    errorbars_ : list of (dict of str to matplotlib ErrorbarContainer)
+        The lines by estimator, a dict for each panel.
+    edges_ : list of (dict of str to matplotlib Line2D)
+        The marks of values at the edge, likewise; only of estimators that have any.
+    axes_ : list of matplotlib Axes
+        The panels.
+    ax_, figure_ : matplotlib Axes, Figure
+        The first panel, and its figure.
+
+    See Also
+    --------
+    pa_select.robustness_curve : The numbers.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 4 (agreement against the adversarial ratio and the power of an attack).
+    .. [2] Master's thesis on posterior agreement, section 4.2, Experiments 2 to 4.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from pa_select import robustness_curve
+    >>> from pa_select.environments import GaussianNoise
+    >>> from pa_select.plotting import RobustnessCurveDisplay
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LogisticRegression(max_iter=500).fit(X, y)
+    >>> curve = robustness_curve(model, X, y, shift=GaussianNoise(0.5), ratios=[0, 0.5, 1])
+    >>> display = RobustnessCurveDisplay.from_curve(curve)
+    >>> line = display.errorbars_[0]["LogisticRegression"].lines[0]
+    >>> bool((line.get_ydata() == curve.table["pa"]).all())
+    True
+    >>> display.ax_.get_ylabel()
+    'agreement (nats per pair)'
+    """
+
+    def __init__(
+        self,
+        *,
+        x: Any,
+        values: Any,
+        errors: Any = None,
+        names: Sequence[str],
+        panels: Sequence[float],
+        x_name: str = "ratio",
+        y_name: str = "pa",
+    ) -> None:
+        self.x = x
+        self.values = values
+        self.errors = errors
+        self.names = names
+        self.panels = panels
+        self.x_name = x_name
+        self.y_name = y_name
+
+    @classmethod
+    def from_curve(
+        cls,
+        curve: RobustnessCurve,
+        *,
+        y: str = "pa",
+        x: str | None = None,
+        at: Mapping[str, Any] | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> RobustnessCurveDisplay:
+        """Draw a column of a robustness curve.
+
+        Parameters
+        ----------
+        curve : RobustnessCurve
+            What `pa_select.robustness_curve` returns.
+        y : str, default="pa"
+            The column to draw, any one that is a measure. "pa" has error bars of its
+            standard error, "afr_pred" and "afr_true" of a binomial share's; others, whose
+            errors the curve does not know, have none.
+        x : {"ratio", "power"}, default=None
+            The horizontal axis. None: the one that varies (and is not fixed by `at`); if
+            both do, the ratio.
+        at : dict of str to float or sequence of float, default=None
+            Values of the other one, for example ``{"power": 0.3}``. None: all. Each has a
+            panel.
+        ax : matplotlib Axes or array of n_panels Axes, default=None
+            Where to draw. None: in a new figure.
+        **kwargs : dict
+            Passed on to ``ax.errorbar``.
+
+        Returns
+        -------
+        RobustnessCurveDisplay
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is no curve, or does not have the column or the values asked for.
+        """
+        pyplot()
+        if not hasattr(curve, "ratios"):
+            raise TypeError(f"curve: expected a RobustnessCurve, got {type(curve).__name__}.")
+        return cls(**cut(curve, y, x, at)).plot(ax, **kwargs)
+
+    @classmethod
+    def from_estimators(
+        cls,
+        estimators: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        shift: Any,
+        powers: Any = None,
+        ratios: Any = None,
+        column: str = "pa",
+        features: Any = None,
+        order: str = "random",
+        prior: Any = "uniform",
+        tol: float | None = None,
+        device: Any = None,
+        random_state: Any = None,
+        x: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> RobustnessCurveDisplay:
+        """Measure how fitted classifiers stand a shift, and draw it.
+
+        Parameters
+        ----------
+        estimators : object, list of objects or dict of str to object
+            Fitted classifiers, as in `pa_select.robustness_curve`.
+        X : array-like of n rows
+            The rows as they are.
+        y : array-like of shape (n,), default=None
+            Labels: for columns that need them, and for attacks.
+        shift : Shift, callable, fitted transformer or DataFrame
+            What happens to the rows.
+        powers : float or sequence of float, default=None
+            Strengths of the shift. None: its own.
+        ratios : float or sequence of float, default=None
+            Shares of the rows that it reaches. None: 0, 0.1, ..., 1 at a single power, and
+            all rows at several.
+        column : str, default="pa"
+            The column to draw; only what it needs is measured.
+        features, order, prior, tol, device, random_state
+            As in `pa_select.robustness_curve`.
+        x, ax, **kwargs
+            As in `from_curve`.
+
+        Returns
+        -------
+        RobustnessCurveDisplay
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `pa_select.robustness_curve` and `from_curve`.
+        """
+        pyplot()
+        if column not in METRICS:
+            raise ValueError(f"column: expected one of {list(METRICS)}, got {column!r}.")
+        check_at(x, None)
+        if ax is not None:
+            given_panels(ax)
+        from pa_select.assessment import robustness_curve
+
+        if ratios is None:
+            one = powers is None or np.size(powers) == 1
+            ratios = np.linspace(0, 1, 11).round(1) if one else 1.0
+        curve = robustness_curve(
+            estimators,
+            X,
+            y,
+            shift=shift,
+            powers=powers,
+            ratios=ratios,
+            metrics=[METRICS[column]],
+            features=features,
+            order=order,
+            prior=prior,
+            tol=tol,
+            device=device,
+            random_state=random_state,
+        )
+        return cls.from_curve(curve, y=column, x=x, ax=ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> RobustnessCurveDisplay:
+        """Draw the lines.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or array of n_panels Axes, default=None
+            Where to draw. None: in a new figure.
+        **kwargs : dict
+            Passed on to ``ax.errorbar``.
+
+        Returns
+        -------
+        RobustnessCurveDisplay
+            Itself.
+        """
+        self.axes_ = self._axes(ax)
+        self.errorbars_, self.edges_ = [], []
+        for i, ax in enumerate(self.axes_):
+            self._scale(ax)
+            bars, edges = self._draw(ax, i, kwargs)
+            self.errorbars_.append(bars)
+            self.edges_.append(edges)
+        self.ax_ = self.axes_[0]
+        self.figure_ = self.ax_.figure
+        handles = self.ax_.get_legend_handles_labels()[0]
+        if len(self.axes_) == 1:
+            legend_above(self.ax_, handles, handlelength=3)
+        else:
+            corner = self.axes_[n_columns(len(self.axes_)) - 1]
+            style = {"loc": "upper left", "bbox_to_anchor": (1, 1), "frameon": False}
+            corner.legend(handles=handles, handlelength=3, **style)
+        return self
+
+    def _axes(self, ax: Any) -> list[Any]:
+        """The panels, lettered."""
+        n, label = len(self.panels), LABELS[self.y_name]
+        along, other = _WORDS[self.x_name], _WORDS[_OTHER[self.x_name]]
+        titles = [f"{other}: {_short(panel)}" for panel in self.panels]
+        if n == 1:
+            ax = axes_for(ax)
+            whole = self.x_name == "power" and self.panels[0] == 1
+            ax.set(xlabel=along if whole else f"{along} ({titles[0]})", ylabel=label)
+            return [ax]
+        if ax is None:
+            axes = new_panels(n)
+            axes[0].figure.supxlabel(along, fontsize="medium")
+            axes[0].figure.supylabel(label, fontsize="medium", ma="center")
+        else:
+            axes = given_panels(ax)
+            if len(axes) != n:
+                raise ValueError(
+                    f"ax: expected Axes for each of {n} panels ({other}), got {len(axes)}; `at` "
+                    "chooses fewer panels."
+                )
+            for one in axes:
+                one.set(xlabel=along, ylabel=label)
+        for one, title in zip(axes, titles, strict=True):
+            one.set_title(title, fontsize="medium")
+        return axes
+
+    def _scale(self, ax: Any) -> None:
+        """Logarithms where the powers, or inverse temperatures, are of several orders."""
+        x = np.asarray(self.x)
+        if self.y_name == "beta":
+            ax.set_yscale("log")
+        if self.x_name == "power" and len(x) > 2 and x[0] > 0:
+            spread = [np.std(step) / np.mean(step) for step in (np.diff(x), np.diff(np.log(x)))]
+            if spread[1] < spread[0] - 1e-9:
+                ax.set_xscale("log")
+                shown = x[:: math.ceil(len(x) / 8)]
+                ax.set_xticks(shown, [_short(value) for value in shown])
+                ax.set_xticks([], minor=True)
+        elif len(x) == 1:
+            ax.set_xticks(x, [_short(x[0])])
+
+    def _draw(self, ax: Any, panel: int, kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        bars, edges = {}, {}
+        x, first = np.asarray(self.x), n_drawn(ax, _KIND)
+        for i, name in enumerate(self.names):
+            y = np.array(self.values[panel][i], dtype=np.float64)
+            high, low = y == np.inf, (y == -np.inf) | ((y <= 0) & (ax.get_yscale() == "log"))
+            y[high | low] = np.nan
+            error = None if self.errors is None else self.errors[panel][i]
+            # From the seventh on the colours are those of others, but not the dashes.
+            colour, own = look(first + i), look(first + i + (first + i) // 6)
+            style = {
+                "color": colour.color,
+                "linestyle": own.linestyle,
+                "marker": own.marker,
+                "markersize": 4,
+                "elinewidth": 0.8,
+                "label": name,
+            }
+            bars[name] = ax.errorbar(x, y, yerr=error, **style | kwargs)
+            line = mark_as(bars[name].lines[0], _KIND)
+            if high.any() or low.any():
+                (edges[name],) = ax.plot(
+                    x[high | low],
+                    high[high | low].astype(float),
+                    linestyle="none",
+                    marker=line.get_marker(),
+                    markersize=8,
+                    markerfacecolor="none",
+                    markeredgecolor=line.get_color(),
+                    transform=ax.get_xaxis_transform(),
+                    clip_on=False,
+                )
+        return bars, edges
+
+
+def _short(value: float) -> str:
+    return r"$\infty$" if value == math.inf else f"{value:g}"

@@ -1,0 +1,128 @@
+"""Which numbers of a robustness curve are drawn: a column, cut along ratio or power."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pa_select.plotting.axes import AGREEMENT
+
+if TYPE_CHECKING:
+    from pa_select.assessment import RobustnessCurve
+
+_AXES = ("ratio", "power")
+# By the metric of `robustness_curve` that gives them; what every metric gives is first.
+_COLUMNS = {
+    "agreement": {
+        "mean_norm": "mean distance moved",
+        "success_rate": "share of successful attacks",
+        "pa": AGREEMENT,
+        "beta": "inverse temperature $\\beta^*$\n(at the edges: 0, $\\infty$)",
+        "standard_error": "standard error of the agreement\n(nats per pair)",
+        "gap": "certified gap (nats per pair)",
+        "afr_pred": "share of kept predictions\n($\\mathrm{AFR_{pred}}$)",
+        "pa_change": "change of the agreement\n(nats per pair)",
+        "afr_pred_change": "change of the share\nof kept predictions",
+    },
+    "accuracy": {
+        "afr_true": "accuracy under the shift\n($\\mathrm{AFR_{true}}$)",
+        "afr_true_change": "change of the accuracy",
+        "accuracy_drop": "lost accuracy",
+        "relative_accuracy_drop": "lost accuracy\n(share of that before)",
+    },
+    "log_loss": {
+        "log_loss": "log-loss (nats)",
+        "log_loss_gap": "increase of the log-loss (nats)",
+        "relative_log_loss_gap": "increase of the log-loss\n(share of that before)",
+    },
+    "posterior": {
+        "kl": "divergence of the posteriors (nats)",
+        "wasserstein": "distance of the posteriors (0 to 1)",
+    },
+    "features": {
+        "cosine_similarity": "cosine similarity of the features",
+        "mmd": "maximum mean discrepancy\nof the features",
+        "frechet": "Fréchet distance of the features",
+    },
+}
+#: How a column is written at an axis.
+LABELS = {name: label for columns in _COLUMNS.values() for name, label in columns.items()}
+#: The metric that a column comes from.
+METRICS = {name: metric for metric, columns in _COLUMNS.items() for name in columns}
+
+
+def check_at(x: str | None, at: Mapping[str, Any] | None) -> None:
+    """Refuse an axis that there is not, or that is fixed."""
+    if x is not None and x not in _AXES:
+        raise ValueError(f"x: expected 'ratio', 'power' or None, got {x!r}.")
+    if at is None:
+        return
+    if not isinstance(at, Mapping):
+        raise TypeError(f"at: expected a dict or None, got {type(at).__name__}.")
+    if len(at) > 1 or not set(at) <= {*_AXES} - {x}:
+        free = [name for name in _AXES if name != x]
+        raise ValueError(f"at: expected {' or '.join(map(repr, free))} alone, got {list(at)}.")
+
+
+def cut(
+    curve: RobustnessCurve, y: str, x: str | None, at: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The parameters of a display."""
+    check_at(x, at)
+    known = [name for name in curve.table if name in LABELS]
+    if y not in known:
+        raise ValueError(f"y: expected one of {known}, got {y!r}.")
+    lists = {"ratio": np.array(curve.ratios), "power": np.array(curve.powers)}
+    if at:
+        x = next(name for name in _AXES if name not in at)
+    elif x is None:
+        x = "power" if len(lists["ratio"]) == 1 else "ratio"
+    other = "power" if x == "ratio" else "ratio"
+    points, panels = np.argsort(lists[x]), np.argsort(lists[other])
+    if at:
+        panels = np.array(
+            [_position(lists[other], value, other) for value in np.atleast_1d(at[other])]
+        )
+    if np.isinf(lists[x]).any():
+        raise ValueError(
+            "x: expected finite powers, which an axis can show, got inf; 'ratio' gives it a panel."
+        )
+
+    def arranged(column: Any) -> Any:
+        """By panel, estimator and point."""
+        shape = len(curve.estimators), len(curve.powers), len(curve.ratios)
+        cube = np.asarray(column, dtype=np.float64).reshape(shape)
+        cube = np.moveaxis(cube, (1, 2) if other == "power" else (2, 1), (0, 2))
+        return cube[panels][:, :, points]
+
+    values = arranged(curve.table[y])
+    if np.isnan(values).all():
+        raise ValueError(f"y: expected a column that the shift gives, got {y!r}, all nan.")
+    errors = _standard_errors(curve.table, y)
+    return {
+        "x": lists[x][points],
+        "values": values,
+        "errors": None if errors is None else arranged(errors),
+        "names": list(curve.estimators),
+        "panels": lists[other][panels].tolist(),
+        "x_name": x,
+        "y_name": y,
+    }
+
+
+def _position(values: Any, wanted: Any, name: str) -> int:
+    """Where a value is, but for the rounding of 0.1 + 0.2."""
+    near = np.flatnonzero(np.isclose(values, wanted, rtol=1e-9, atol=0))
+    if not len(near):
+        raise ValueError(f"at[{name!r}]: expected one of {values.tolist()}, got {wanted!r}.")
+    return int(near[0])
+
+
+def _standard_errors(table: Mapping[str, Any], y: str) -> Any:
+    if y == "pa":
+        return table["standard_error"]
+    if y in ("afr_pred", "afr_true"):
+        return np.sqrt(table[y] * (1 - table[y]) / table["n_pairs"])
+    return None

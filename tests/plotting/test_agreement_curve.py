@@ -1,0 +1,163 @@
+"""The kernel as a curve."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+
+from pa_select import class_scores, pa_kernel, posterior_agreement
+from pa_select.plotting import AgreementCurveDisplay
+
+RNG = np.random.default_rng(0)
+LOGITS = 3 * RNG.normal(size=(300, 4))
+NOISY = LOGITS + RNG.normal(size=(300, 4))
+DRAW = AgreementCurveDisplay.from_predictions
+
+
+@pytest.mark.parametrize("prior", ["uniform", "marginal", [0.1, 0.2, 0.3, 0.4]])
+def test_the_curve_is_the_kernel(prior, ax):
+    weight = RNG.integers(0, 3, 300).astype(float)
+    display = DRAW(LOGITS, NOISY, prior=prior, sample_weight=weight, ax=ax, name="this")
+    result = posterior_agreement(LOGITS, NOISY, prior=prior, sample_weight=weight)
+    betas, values = display.line_.get_data()
+    assert_allclose(values, pa_kernel(LOGITS, NOISY, betas, prior=prior, sample_weight=weight))
+    assert ax.get_xscale() == "log"
+    # Rise and fall, with the maximum on the curve.
+    at_zero = pa_kernel(LOGITS, NOISY, 0, prior=prior)
+    rise = result.score - at_zero
+    assert abs(values[0] - at_zero) < 0.03 * rise
+    assert values[-1] < at_zero
+    assert values[-1] > at_zero - 0.5 * rise
+    assert_allclose(betas[values.argmax()], result.beta)
+    assert_array_equal(display.optimum_.get_data(), ([result.beta], [result.score]))
+    assert_array_equal(display.bound_.get_ydata(), 2 * [result.upper_bound])
+    assert_array_equal(display.trained_.get_xdata(), [1, 1])
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels[0].startswith("this: ")
+    assert sorted(labels[1:]) == [r"$\beta = 1$, as trained", "certified upper bound"]
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-2, 1, 30, 1e9])
+@pytest.mark.parametrize("case", ["interior", "infinite", "zero"])
+def test_any_scale_of_the_scores(scale, case, ax):
+    other = {"interior": NOISY, "infinite": LOGITS, "zero": -LOGITS}[case]
+    display = DRAW(scale * LOGITS, scale * other, ax=ax)
+    betas, values = display.line_.get_data()
+    rise = {"interior": display.score, "infinite": np.log(4), "zero": np.log(4) / 2}[case]
+    assert abs(values[0]) < 0.03 * rise
+    if case == "infinite":
+        assert values[-1] > 0.97 * rise
+    else:
+        assert -1.5 * rise < values[-1] < 0
+    assert np.ptp(values) > 0.9 * rise
+    shown = betas[0] / 101 < 1 < betas[-1] * 101
+    assert (display.trained_ is not None) == shown
+
+
+def test_an_optimum_at_an_edge_is_marked_there(ax):
+    infinite = DRAW(LOGITS, LOGITS, ax=ax)
+    assert infinite.beta == np.inf
+    zero = DRAW(LOGITS, -LOGITS, ax=ax)
+    assert zero.beta == 0
+    ax.figure.canvas.draw()
+    box = ax.get_window_extent()
+    for display, x, marker, symbol in (
+        (infinite, box.x1, ">", r"$\infty$"),
+        (zero, box.x0, "<", "0"),
+    ):
+        mark = display.optimum_
+        place = mark.get_transform().transform(np.column_stack(mark.get_data()))[0]
+        assert_allclose(place, [x, ax.transData.transform([1, display.score])[1]])
+        assert mark.get_marker() == marker
+        assert not mark.get_clip_on()
+        assert mark.get_label().endswith(f"= {symbol}")
+
+
+def test_both_modes_are_shown(ax):
+    number, margin_a, margin_b = (292, 863, 15), (44.0475, 0.10787, 1.10364), (1, 1, -1)
+    a = np.column_stack([np.repeat(margin_a, number), np.zeros(sum(number))])
+    b = a * np.repeat(margin_b, number)[:, None]
+    betas, values = DRAW(a, b, ax=ax).line_.get_data()
+    peaks = betas[1:-1][(values[1:-1] > values[:-2]) & (values[1:-1] > values[2:])]
+    assert_allclose(peaks, [0.2336, 20.214], rtol=0.05)
+
+
+def test_a_fall_to_a_limit_that_was_passed_on_the_way_up(ax):
+    """Pairs of the rare class agree at once, those of the frequent one late."""
+    scores = np.repeat([[10, 0], [0, 1e-3]], [60, 40], axis=0)
+    prior = [0.05, 0.95]
+    display = DRAW(scores, scores, prior=prior, ax=ax)
+    start, limit = pa_kernel(scores, scores, [0, np.inf], prior=prior)
+    assert start < limit < display.score
+    assert_allclose(display.line_.get_ydata()[-1], limit, atol=0.03 * (display.score - start))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (np.zeros((5, 3)), np.zeros((5, 3))),
+        ([[0, -np.inf]], [[-np.inf, 0]]),
+        ([[0, -np.inf], [1, 2]], [[1, 2], [0, 3]]),
+        ([[1e-200, 0]], [[1e-200, 0]]),
+        ([[1e12, 0], [0, 1e-12]], [[1e12, 0], [0, -1e-12]]),
+    ],
+    ids=["constant", "disjoint", "impossible class", "tiny", "two scales"],
+)
+def test_degenerate_scores(a, b, ax):
+    display = DRAW(a, b, ax=ax)
+    ax.figure.canvas.draw()
+    assert len(display.betas) >= 2
+    assert_array_equal(display.line_.get_ydata(), pa_kernel(a, b, display.betas))
+
+
+def test_betas_of_ones_own(ax):
+    display = DRAW(LOGITS, NOISY, betas=[10, 1, 0.1], ax=ax)
+    betas, values = display.line_.get_data()
+    assert_array_equal(betas, [0.1, 1, 10])
+    assert_allclose(values, pa_kernel(LOGITS, NOISY, [0.1, 1, 10]))
+
+
+def test_results_and_estimators(ax):
+    X, y = load_iris(return_X_y=True)
+    model = LogisticRegression(max_iter=500).fit(X, y)
+    other = X + RNG.normal(scale=0.3, size=X.shape)
+    one = AgreementCurveDisplay.from_estimator(model, X, other, prior="marginal", ax=ax)
+    scores = [class_scores(model, rows)[0] for rows in (X, other)]
+    result = posterior_agreement(*scores, prior="marginal")
+    two = AgreementCurveDisplay.from_result(result, ax=ax, name="again", alpha=0.5)
+    assert_array_equal(one.line_.get_data(), two.line_.get_data())
+    assert one.optimum_.get_label().startswith("LogisticRegression: ")
+    # Curves that share axes look different, and share what is the same.
+    assert one.line_.get_color() != two.line_.get_color()
+    assert one.line_.get_linestyle() != two.line_.get_linestyle()
+    assert one.optimum_.get_marker() != two.optimum_.get_marker()
+    assert two.line_.get_alpha() == 0.5
+    assert two.trained_ is one.trained_
+    assert len(ax.get_legend().get_texts()) == 4
+
+
+def test_what_is_not_certified_has_no_bound(ax):
+    result = posterior_agreement(LOGITS, NOISY, certify=False)
+    assert AgreementCurveDisplay.from_result(result, ax=ax).bound_ is None
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: DRAW(LOGITS, NOISY, betas=[0, 1]), ValueError, "betas: expected positive, fin"),
+        (lambda: DRAW(LOGITS, NOISY, betas=[1, np.inf]), ValueError, "inf at position 1"),
+        (lambda: DRAW(LOGITS, NOISY, betas=1.0), ValueError, "betas: expected at least two"),
+        (lambda: DRAW(LOGITS, NOISY[1:]), ValueError, "scores_b: expected the shape of scores_a"),
+        (lambda: DRAW([LOGITS], [NOISY]), ValueError, "scores_a: expected scores of shape"),
+        (
+            lambda: AgreementCurveDisplay.from_result(0.3),
+            TypeError,
+            "result: expected a Posterior",
+        ),
+    ],
+)
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

@@ -1,0 +1,120 @@
+"""The course of a training."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from sklearn.datasets import load_iris
+from skorch import NeuralNetClassifier
+
+from pa_select import PAEarlyStopping, PAScoring
+from pa_select.plotting import EpochsDisplay
+
+X, Y = load_iris(return_X_y=True)
+X = X.astype("float32")
+OTHER = X + np.random.default_rng(0).normal(scale=0.5, size=X.shape).astype("float32")
+HISTORY = [
+    {"epoch": e, "pa": pa, "pa_best": best, "valid_acc": acc, "shifted": acc - 0.1}
+    for e, pa, best, acc in zip(
+        range(1, 6),
+        (0.1, np.nan, 0.5, 0.4, 0.3),
+        (1, 0, 1, 0, 0),
+        np.linspace(0.4, 0.8, 5),
+        strict=True,
+    )
+]
+DRAW = EpochsDisplay.from_history
+
+
+def train(callback, **options):
+    torch.manual_seed(0)
+    return NeuralNetClassifier(
+        lambda: torch.nn.Linear(4, 3),
+        criterion=torch.nn.CrossEntropyLoss,
+        callbacks=[("agreement", callback)],
+        max_epochs=12,
+        lr=0.05,
+        verbose=0,
+        **options,
+    ).fit(X, Y)
+
+
+@pytest.mark.parametrize("callback", [PAScoring, PAEarlyStopping])
+def test_a_net(callback, ax):
+    net = train(callback((X, OTHER), every=2))
+    display = DRAW(net, ax=ax)
+    scored = np.arange(2, len(net.history) + 1, 2)
+    assert_array_equal(display.line_.get_xdata(), scored)
+    assert_array_equal(display.line_.get_ydata(), np.array(net.history[:, "pa"])[scored - 1])
+    (line,) = display.lines_.values()
+    assert line.axes is display.ax_right_
+    assert_array_equal(line.get_ydata(), net.history[:, "valid_acc"])
+    kept = dict(net.callbacks_)["agreement"].selector_.best_epoch
+    assert_array_equal(np.ravel(display.kept_.get_data()), [kept, net.history[kept - 1, "pa"]])
+    assert display.ax_.get_xlabel() == "epoch"
+    labels = [text.get_text() for text in display.ax_right_.get_legend().get_texts()]
+    assert labels == ["agreement", "validation accuracy", f"kept, epoch {kept}"]
+
+
+def test_the_kept_epoch_of_a_guard_is_the_callbacks(ax):
+    """The best agreement so far may no longer be allowed, and an earlier epoch be kept."""
+    net = train(PAEarlyStopping((X, OTHER), patience=12))
+    of_history = DRAW(net.history, ax=ax).kept
+    selector = dict(net.callbacks_)["agreement"].selector_
+    selector._best = selector._best._replace(number=of_history - 1)
+    assert DRAW(net, ax=ax).kept == of_history - 1
+
+
+def test_a_list_of_dicts(ax):
+    display = DRAW(HISTORY, ax=ax, color="black")
+    assert_array_equal(display.line_.get_xdata(), [1, 3, 4, 5])
+    assert display.line_.get_color() == "black"
+    assert display.kept == 3
+    assert all(tick == int(tick) for tick in ax.get_xticks())
+    plain = DRAW([{"agreement": 0.1}, {"agreement": 0.2}], names=["agreement"])
+    assert_array_equal(plain.line_.get_xdata(), [1, 2])
+    assert plain.kept is plain.kept_ is plain.ax_right_ is None
+
+
+def test_other_columns(ax):
+    display = DRAW(HISTORY, names=("pa", "valid_acc", "shifted"), ax=ax)
+    assert list(display.lines_) == ["valid_acc", "shifted"]
+    assert display.ax_right_.get_ylabel() == "score"
+    looks = [(x.get_marker(), x.get_color()) for x in (display.line_, *display.lines_.values())]
+    assert all(len(set(kind)) == 3 for kind in zip(*looks, strict=True))
+    without = [{"epoch": 1, "pa": 0.2}]
+    assert DRAW(without).ax_right_ is None
+
+
+def test_several_trainings_share_their_axes(ax):
+    first = DRAW(HISTORY, ax=ax, name="ERM")
+    second = DRAW(HISTORY[:4], ax=ax, name="IRM")
+    alone = DRAW(HISTORY[:4], ax=ax, names=["pa"], name="LISA")
+    assert second.ax_right_ is first.ax_right_ is alone.ax_right_
+    assert len(ax.figure.axes) == 2
+    labels = [text.get_text() for text in first.ax_right_.get_legend().get_texts()]
+    assert len(labels) == 8
+    assert labels[0] == "ERM: agreement"
+    assert labels[-1] == "LISA: kept, epoch 3"
+    assert len({d.line_.get_color() for d in (first, second, alone)}) == 3
+
+
+def test_a_kept_epoch_that_is_not_drawn_is_not_marked(ax):
+    assert EpochsDisplay(epochs=[1, 2], agreement=[0.1, 0.2], kept=7).plot(ax).kept_ is None
+
+
+@pytest.mark.parametrize(
+    ("history", "names", "error", "message"),
+    [
+        (3, ("pa",), TypeError, "net_or_history: expected a skorch net, .* got int"),
+        ([1, 2], ("pa",), TypeError, "net_or_history: expected a skorch net"),
+        ([], ("pa",), ValueError, "net_or_history: expected at least one epoch"),
+        (HISTORY, ("PA",), ValueError, r"names: expected columns among \['epoch', .* got 'PA'"),
+        (HISTORY, ("pa", "acc"), ValueError, "names: expected columns .* got 'acc'"),
+        (HISTORY, "pa", ValueError, "names: expected columns of the history, got 'pa'"),
+        ([{"pa": 1}], ("valid_acc",), ValueError, "got 'valid_acc'"),
+    ],
+)
+def test_errors(history, names, error, message):
+    with pytest.raises(error, match=message):
+        DRAW(history, names=names)

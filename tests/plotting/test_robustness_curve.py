@@ -1,0 +1,280 @@
+"""Robustness curves as lines."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+from pa_select import robustness_curve
+from pa_select.environments import FMN, GaussianNoise
+from pa_select.plotting import RobustnessCurveDisplay
+from pa_select.plotting.robustness_table import LABELS, METRICS
+
+X, Y = load_digits(return_X_y=True)
+X = X / 16
+TEST, OTHERS = slice(600, 800), {"estimator", "power", "ratio", "n_pairs"}
+MODELS = {
+    "linear": LogisticRegression(max_iter=200).fit(X[:600], Y[:600]),
+    "naive": GaussianNB().fit(X[:600], Y[:600]),
+}
+RATIOS, POWERS = [0.0, 1.0, 0.1 + 0.2, 0.6], [0.4, 0.1, 0.2]
+DRAW = RobustnessCurveDisplay.from_curve
+
+
+def measure(**options):
+    given = {"shift": GaussianNoise(0.3), "powers": POWERS, "ratios": RATIOS} | options
+    return robustness_curve(MODELS, X[TEST], Y[TEST], features=lambda rows: rows, **given)
+
+
+@pytest.fixture(scope="module")
+def curve():
+    return measure()
+
+
+def rows_of(curve, **wanted):
+    """The rows of some values, in the order of ratio and power."""
+    mask = np.ones(len(curve.table["pa"]), dtype=bool)
+    for name, value in wanted.items():
+        mask &= curve.table[name] == value
+    order = np.lexsort([curve.table[name][mask] for name in ("ratio", "power")])
+    return {name: column[mask][order] for name, column in curve.table.items()}
+
+
+def drawn(container):
+    return container.lines[0].get_data()
+
+
+def half_lengths(container):
+    (bars,) = container.lines[2]
+    return [np.diff(segment[:, 1])[0] / 2 for segment in bars.get_segments()]
+
+
+@pytest.mark.parametrize("x", ["ratio", "power"])
+def test_agreement_with_its_standard_error(curve, x, ax):
+    other, value = {"ratio": ("power", 0.2), "power": ("ratio", 0.6)}[x]
+    display = DRAW(curve, at={other: value}, ax=ax)
+    assert list(display.errorbars_[0]) == list(MODELS)
+    for name, container in display.errorbars_[0].items():
+        rows = rows_of(curve, estimator=name, **{other: value})
+        assert_array_equal(drawn(container)[0], np.sort(rows[x]))
+        known = np.isfinite(rows["pa"])
+        assert_array_equal(drawn(container)[1][known], rows["pa"][known])
+        assert_allclose(half_lengths(container), rows["standard_error"], atol=1e-12)
+    words = {
+        "ratio": "share of shifted rows (power of the shift: 0.2)",
+        "power": "power of the shift (share of shifted rows: 0.6)",
+    }
+    assert ax.get_xlabel() == words[x]
+    assert ax.get_ylabel() == "agreement (nats per pair)"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(MODELS)
+    lines = [container.lines[0] for container in display.errorbars_[0].values()]
+    for kind in ("color", "linestyle", "marker"):
+        assert len({getattr(line, f"get_{kind}")() for line in lines}) == 2
+
+
+@pytest.mark.parametrize("y", ["afr_pred", "afr_true"])
+def test_shares_have_binomial_errors(curve, y, ax):
+    display = DRAW(curve, y=y, at={"power": 0.4}, ax=ax)
+    for name, container in display.errorbars_[0].items():
+        share = rows_of(curve, estimator=name, power=0.4)[y]
+        assert_array_equal(drawn(container)[1], share)
+        assert_allclose(half_lengths(container), np.sqrt(share * (1 - share) / 200), atol=1e-12)
+
+
+def test_every_measure_can_be_drawn(curve):
+    assert set(LABELS) == set(METRICS) == set(curve.table) - OTHERS
+    for y in set(LABELS) - {"success_rate", "pa", "afr_pred", "afr_true"}:
+        display = DRAW(curve, y=y, at={"ratio": 0.6})
+        display.figure_.draw_without_rendering()
+        for name, container in display.errorbars_[0].items():
+            values = rows_of(curve, estimator=name, ratio=0.6)[y]
+            inside = np.isfinite(values) & ((values > 0) | (y != "beta"))
+            assert_array_equal(drawn(container)[1][inside], values[inside])
+            assert not container.has_yerr
+        plt.close("all")
+
+
+def test_inverse_temperatures_of_zero_and_infinity_are_at_the_edges(curve, ax):
+    display = DRAW(curve, y="beta", at={"power": 0.4}, ax=ax)
+    assert ax.get_yscale() == "log"
+    at_edges = {}
+    for name in MODELS:
+        rows = rows_of(curve, estimator=name, power=0.4)
+        up, down = rows["beta"] == np.inf, rows["beta"] == 0
+        at_edges[name] = up.sum(), down.sum()
+        x, y = display.edges_[0][name].get_data()
+        assert_array_equal(x, rows["ratio"][up | down])
+        assert_array_equal(y, rows["beta"][up | down] == np.inf)
+        assert_array_equal(np.isnan(drawn(display.errorbars_[0][name])[1]), up | down)
+    assert at_edges == {"linear": (1, 0), "naive": (1, 1)}
+
+
+def test_a_panel_for_each_power(curve):
+    display = DRAW(curve)
+    assert display.panels == sorted(POWERS)
+    for panel, power in enumerate(sorted(POWERS)):
+        assert display.axes_[panel].get_title() == f"power of the shift: {power}"
+        for name in MODELS:
+            container = display.errorbars_[panel][name]
+            assert container.lines[0].axes is display.axes_[panel]
+            rows = rows_of(curve, estimator=name, power=power)
+            assert_array_equal(drawn(container), [rows["ratio"], rows["pa"]])
+    assert display.figure_.get_supxlabel() == "share of shifted rows"
+    assert display.figure_.get_supylabel() == "agreement (nats per pair)"
+    assert sum(ax.get_legend() is not None for ax in display.axes_) == 1
+    assert len({ax.get_ylim() for ax in display.axes_}) == 1
+
+
+def test_chosen_panels_in_given_axes(curve):
+    axes = plt.figure().subplots(1, 2)
+    display = DRAW(curve, x="power", at={"ratio": [1, 0.3]}, ax=axes)
+    assert display.axes_ == list(axes)
+    assert plt.get_fignums() == [axes[0].figure.number]
+    titles = [ax.get_title() for ax in axes]
+    assert titles == ["share of shifted rows: 1", "share of shifted rows: 0.3"]
+    assert [ax.get_ylabel() for ax in axes] == 2 * ["agreement (nats per pair)"]
+    rows = rows_of(curve, estimator="linear", ratio=0.1 + 0.2)
+    assert_array_equal(drawn(display.errorbars_[1]["linear"]), [rows["power"], rows["pa"]])
+
+
+@pytest.mark.parametrize(
+    ("n", "y"), [*((2, y) for y in LABELS), (3, "pa"), (5, "beta"), (11, "afr_true")]
+)
+def test_any_number_of_panels_fits(n, y):
+    values = np.linspace(0.1, 1, 2 * n).reshape(n, 1, 2)
+    display = RobustnessCurveDisplay(
+        x=[0, 1], values=values, names=["a"], panels=range(n), y_name=y
+    ).plot()
+    figure = display.figure_
+    figure.draw_without_rendering()
+    assert figure.axes == display.axes_
+    boxes = [ax.get_tightbbox() for ax in display.axes_]
+    assert not any(one.overlaps(two) for i, one in enumerate(boxes) for two in boxes[:i])
+    drawn_box, size = figure.get_tightbbox(), figure.get_size_inches()
+    assert min(drawn_box.x0, drawn_box.y0) >= -0.01
+    assert drawn_box.x1 <= size[0] + 0.01
+    assert drawn_box.y1 <= size[1] + 0.01
+    lettered = [any(t.get_visible() for t in ax.get_xticklabels()) for ax in display.axes_]
+    columns = {2: 2, 3: 3, 5: 3, 11: 4}[n]
+    assert lettered == [i + columns >= n for i in range(n)]
+
+
+def test_powers_of_several_orders_are_in_logarithms():
+    def scale(x, x_name="power"):
+        values = np.zeros((1, 1, len(x)))
+        display = RobustnessCurveDisplay(
+            x=x, values=values, names=["a"], panels=[1.0], x_name=x_name
+        ).plot()
+        ticks = [text.get_text() for text in display.ax_.get_xticklabels()]
+        return display.ax_.get_xscale(), ticks
+
+    assert scale([0.01, 0.1, 1]) == ("log", ["0.01", "0.1", "1"])
+    for x in ([0.1, 0.2, 0.3, 0.4], [0, 0.01, 0.1, 1], [0.1, 1]):
+        assert scale(x)[0] == "linear"
+    assert scale([0.01, 0.1, 1], "ratio")[0] == "linear"
+
+
+def test_what_varies_is_the_axis(curve, ax):
+    one_power = measure(powers=0.4, metrics="agreement")
+    assert DRAW(one_power, ax=ax).x_name == "ratio"
+    one_ratio = measure(ratios=1.0, metrics="agreement")
+    assert DRAW(one_ratio, ax=ax).x_name == "power"
+    assert ax.get_xlabel() == "power of the shift"
+    assert DRAW(curve, at={"ratio": 1}, ax=ax).x_name == "power"
+    assert DRAW(curve).x_name == "ratio"
+
+
+def test_several_curves_share_their_axes(curve, ax):
+    displays = [DRAW(curve, at={"power": power}, ax=ax, alpha=0.5) for power in POWERS]
+    again = DRAW(curve, at={"power": 0.4}, ax=ax)
+    lines = [bars.lines[0] for d in (*displays, again) for bars in d.errorbars_[0].values()]
+    assert lines[0].get_alpha() == 0.5
+    looks = {(x.get_color(), x.get_linestyle(), x.get_marker()) for x in lines}
+    assert len(looks) == len(lines) == 8
+
+
+def test_from_estimators(ax, monkeypatch):
+    import pa_select.assessment
+
+    seen = []
+
+    def counted(*args, **options):
+        seen.append(options["metrics"])
+        return robustness_curve(*args, **options)
+
+    monkeypatch.setattr(pa_select.assessment, "robustness_curve", counted)
+    draw = RobustnessCurveDisplay.from_estimators
+    shift = GaussianNoise(0.3)
+    display = draw(MODELS, X[TEST], shift=shift, order="norm", prior="marginal", ax=ax)
+    ratios = np.arange(11) / 10
+    expected = robustness_curve(
+        MODELS, X[TEST], shift=shift, ratios=ratios, order="norm", prior="marginal"
+    )
+    for name, container in display.errorbars_[0].items():
+        rows = rows_of(expected, estimator=name)
+        assert_array_equal(drawn(container), [ratios, rows["pa"]])
+    accuracy = draw(
+        MODELS["linear"], X[TEST], Y[TEST], shift=shift, powers=[0.1, 0.4], column="afr_true"
+    )
+    rows = rows_of(measure(powers=[0.1, 0.4], ratios=1.0), estimator="linear")
+    container = accuracy.errorbars_[0]["LogisticRegression"]
+    assert_array_equal(drawn(container), [[0.1, 0.4], rows["afr_true"]])
+    assert seen == [["agreement"], ["accuracy"]]
+
+
+def test_unbounded_powers_have_a_panel_but_no_place_on_an_axis():
+    attacked = robustness_curve(
+        MODELS["linear"],
+        X[600:620],
+        Y[600:620],
+        shift=FMN(steps=5),
+        powers=[0.5, np.inf],
+        ratios=[0.5, 1],
+    )
+    display = DRAW(attacked, y="success_rate")
+    assert display.axes_[1].get_title() == r"power of the shift: $\infty$"
+    with pytest.raises(ValueError, match="x: expected finite powers"):
+        DRAW(attacked, x="power")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"y": "f1"}, ValueError, r"y: expected one of \['mean_norm', .*, got 'f1'"),
+        ({"y": "power"}, ValueError, "y: expected one of .*, got 'power'"),
+        ({"y": "success_rate"}, ValueError, "y: expected a column that the shift gives, got 'su"),
+        ({"x": "pa"}, ValueError, "x: expected 'ratio', 'power' or None, got 'pa'"),
+        ({"at": 0.3}, TypeError, "at: expected a dict or None, got float"),
+        ({"at": {"power": 0.3}}, ValueError, r"at\['power'\]: expected one of \[0.4.*, got .*0.3"),
+        ({"at": {"scale": 1}}, ValueError, r"at: expected 'ratio' or 'power' alone, got \['scal"),
+        ({"at": {"ratio": 1, "power": 0.4}}, ValueError, "alone, got .*'ratio', 'power'"),
+        ({"at": {"ratio": 1}, "x": "ratio"}, ValueError, "at: expected 'power' alone, got .*rat"),
+        ({"ax": 3}, TypeError, "ax: expected matplotlib Axes or None, got int"),
+    ],
+)
+def test_errors(curve, options, error, message):
+    with pytest.raises(error, match=message):
+        DRAW(curve, **options)
+
+
+def test_other_errors(curve, ax):
+    with pytest.raises(TypeError, match="curve: expected a RobustnessCurve, got ndarray"):
+        DRAW(np.eye(2))
+    with pytest.raises(
+        ValueError, match=r"ax: expected Axes for each of 3 panels .*, got 1; `at`"
+    ):
+        DRAW(curve, ax=ax)
+    draw = RobustnessCurveDisplay.from_estimators
+    # Before any work: there is none to do with these.
+    for options, message in (
+        ({"column": "f1"}, "column: expected one of .*, got 'f1'"),
+        ({"x": "pa"}, "x: expected 'ratio'"),
+        ({"ax": 3}, "ax: expected matplotlib Axes"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            draw(None, None, shift=None, **options)
+    with pytest.raises(ValueError, match="y: expected some for the metric 'accuracy', got None"):
+        draw(MODELS, X, shift=GaussianNoise(), column="afr_true")
