@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt
+# One worker for each core, which then needs its core alone.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .PHONY: help demo test test-fast bench lint types docs clean
 
@@ -13,10 +15,10 @@ demo: $(VENV)/.plot ## GridSearchCV by agreement and by accuracy on drifting dig
 	$(BIN)/python examples/plot_drifting_scanner.py --save drifting_scanner.png
 
 test: $(VENV)/.test ## the whole suite, with the docstrings' examples
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-fast: $(VENV)/.test ## without the tests marked slow
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 bench: $(VENV)/.test ## time ratios of the solver, measured in one run
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only -s
