@@ -116,11 +116,10 @@ def evaluate(
 ) -> Sums:
     """Evaluate the two convex sums of problems at inverse temperatures in one pass."""
     betas, units = pairs.tensor(beta), pairs.tensor(unit)
-    sums = torch.zeros(7, len(beta), dtype=torch.float64, device=pairs.device)
     factor = pairs.tensor(np.exp(log_weights))[:, None] if log_weights.any() else None
     prior_range = float(log_weights.max())
 
-    def part(block: Block) -> torch.Tensor:
+    def part(block: Block) -> list[torch.Tensor]:
         joint = block.a + block.b
         peak = joint.amax(0)
         if pairs.has_zero_posteriors:
@@ -144,10 +143,9 @@ def evaluate(
                 fall,
             ]
         )
-        return block.weighted_sum(rows)
+        return [block.weighted_sum(rows)]
 
-    for here, added in pairs.map_blocks(part, problems):
-        sums[:, here] += added
+    (sums,) = pairs.reduce_blocks(part, problems, "sum")
     return Sums(*sums.cpu().numpy())
 
 

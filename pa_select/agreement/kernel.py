@@ -63,9 +63,6 @@ def limits(pairs: PairedScores, log_weights: Floats) -> Limits:
     """Compute the limits of all problems in one pass."""
     n = pairs.n_problems
     every = np.arange(n)
-    sums = torch.zeros(9, n, dtype=torch.float64, device=pairs.device)
-    smallest = torch.full((n,), torch.inf, dtype=torch.float64, device=pairs.device)
-    largest = torch.zeros(n, dtype=torch.float64, device=pairs.device)
     weights = pairs.tensor(np.exp(log_weights))[:, None]
 
     def part(block: Block) -> tuple[torch.Tensor, ...]:
@@ -98,10 +95,7 @@ def limits(pairs: PairedScores, log_weights: Floats) -> Limits:
             block.reduce(highest, "max")[0],
         )
 
-    for here, (added, lowest, highest) in pairs.map_blocks(part, every):
-        sums[:, here] += added
-        smallest[here] = torch.minimum(smallest[here], lowest)
-        largest[here] = torch.maximum(largest[here], highest)
+    sums, smallest, largest = pairs.reduce_blocks(part, every, "sum", "min", "max")
     slope, l2_floor, l1_floor, agree, log_ties, log_range, spread_weight, n_disjoint, n_apart = (
         sums.cpu().numpy()
     )
@@ -157,12 +151,10 @@ def mean_terms(pairs: PairedScores, beta: Floats, problems: Ints, log_prior: Flo
     """Weighted means of `pair_terms`, without keeping the terms."""
     overlap = _overlap_terms(pairs, beta, log_prior)
 
-    def part(block: Block) -> torch.Tensor:
-        return block.weighted_sum(torch.where(block.weight > 0, overlap(block), 0.0)[None])[0]
+    def part(block: Block) -> list[torch.Tensor]:
+        return [block.weighted_sum(torch.where(block.weight > 0, overlap(block), 0.0)[None])[0]]
 
-    sums = torch.zeros(len(problems), dtype=torch.float64, device=pairs.device)
-    for here, added in pairs.map_blocks(part, problems):
-        sums[here] += added
+    (sums,) = pairs.reduce_blocks(part, problems, "sum")
     return sums.cpu().numpy()
 
 
@@ -175,7 +167,7 @@ def log_masses(
     """
     betas = pairs.tensor(beta)
 
-    def part(block: Block) -> torch.Tensor:
+    def part(block: Block) -> list[torch.Tensor]:
         sides = _tempered(block, block.spread(betas))
         log_p = torch.cat([x - torch.logsumexp(x, 0) for x in sides])
         if of_top:
@@ -185,12 +177,9 @@ def log_masses(
         # Log-sum-exp over the pairs of each problem, so that no mass underflows to 0.
         top = block.reduce(rows, "max").clamp_min(-1e300)
         centred = rows - block.spread_own(top)
-        return top + block.reduce(centred.exp()).log()
+        return [top + block.reduce(centred.exp()).log()]
 
-    shape = (2 * pairs.n_classes, len(problems))
-    log_sums = torch.full(shape, -torch.inf, dtype=torch.float64, device=pairs.device)
-    for here, added in pairs.map_blocks(part, problems):
-        log_sums[:, here] = torch.logaddexp(log_sums[:, here], added)
+    (log_sums,) = pairs.reduce_blocks(part, problems, "logsumexp")
     mass_a, mass_b = log_sums.T.cpu().numpy().reshape(len(problems), 2, -1).swapaxes(0, 1)
     return mass_a, mass_b
 

@@ -43,10 +43,9 @@ class MarginalPasses:
         self._pairs, self._index = pairs, index
         self._beta, self._unit = pairs.tensor(beta), pairs.tensor(unit)
         self._nearest = None if nearest is None else nearest[:, :, pairs.indices(index)]
+        self._kept: dict[int, list[_Side]] = {}
         elements = int(pairs.counts[index].sum()) * pairs.n_classes
-        self._kept: list[tuple[slice, Block, list[_Side]]] | None = (
-            [] if elements <= _KEPT_ELEMENTS else None
-        )
+        self._keep = elements <= _KEPT_ELEMENTS
 
     def sides(self) -> tuple[Floats, Floats, Floats]:
         """First pass: log masses, means of the classes and weighted sums of both sides.
@@ -64,17 +63,14 @@ class MarginalPasses:
         """
         pairs, n = self._pairs, len(self._index)
         n_classes = pairs.n_classes
-        sums = torch.zeros(2, 10 * n_classes + 5, n, dtype=torch.float64, device=pairs.device)
 
-        def part(block: Block) -> tuple[Block, list[_Side], torch.Tensor]:
+        def part(block: Block) -> list[torch.Tensor]:
             both = [self._side(block, side) for side in (0, 1)]
-            kept = [side for side, _ in both] if self._kept is not None else []
-            return block, kept, torch.stack([added for _, added in both])
+            if self._keep:
+                self._kept[block.number] = [side for side, _ in both]
+            return [torch.stack([added for _, added in both])]
 
-        for here, (block, kept, added) in pairs.map_blocks(part, self._index):
-            sums[:, :, here] += added
-            if self._kept is not None:
-                self._kept.append((here, block, kept))
+        (sums,) = pairs.reduce_blocks(part, self._index, "sum")
         if self._nearest is None:
             shift = np.zeros((2, n, n_classes))
         else:
@@ -158,8 +154,9 @@ class MarginalPasses:
         y, d = pairs.tensor(log_prior.T), pairs.tensor(d_log_prior.T)
         factor = torch.exp(-y.clamp_min(_LOWEST_LOG_PRIOR))
 
-        def part(block: Block, sides: list[_Side] | None = None) -> torch.Tensor:
-            a, b = sides or [self._side(block, side)[0] for side in (0, 1)]
+        def part(block: Block) -> list[torch.Tensor]:
+            kept = self._kept.pop(block.number, None)
+            a, b = kept or [self._side(block, side)[0] for side in (0, 1)]
             overlap = a.e * b.e * block.spread(factor)
             z = overlap.sum(0)
             log_z = z.log()
@@ -184,15 +181,8 @@ class MarginalPasses:
             variance = ((weighted * change).sum(0) / z - mean * mean).clamp_min(0)
             sums = block.weighted_sum(torch.stack([log_z, mean, variance]))
             shares = block.class_sums(overlap, (block.weight / z)[None])[0]
-            return torch.cat([sums, shares])
+            return [torch.cat([sums, shares])]
 
-        n = len(self._index)
-        sums = torch.zeros(3 + pairs.n_classes, n, dtype=torch.float64, device=pairs.device)
-        if self._kept is None:
-            for here, added in pairs.map_blocks(part, self._index):
-                sums[:, here] += added
-        else:
-            for here, block, sides in self._kept:
-                sums[:, here] += part(block, sides)
+        (sums,) = pairs.reduce_blocks(part, self._index, "sum")
         result = sums.T.cpu().numpy()
         return result[:, :3], result[:, 3:]

@@ -198,7 +198,7 @@ class MarginalPrior:
         )
         log_share = pairs.tensor(np.log(2) + models)
 
-        def part(block: Block) -> torch.Tensor:
+        def part(block: Block) -> list[torch.Tensor]:
             beta_i, floor = block.spread(betas), block.spread(floors)
             top_a, top_b = block.a == 0, block.b == 0
             log_ties = top_a.sum(0).double().log() + top_b.sum(0).double().log()
@@ -207,11 +207,9 @@ class MarginalPrior:
             # nan where a class that no pair ranks first has posterior 0.
             others = torch.fmin(beta_i * (block.a + block.b) - floor, cap)
             terms = torch.logsumexp(torch.where(top_a & top_b, -log_ties - floor, others), 0)
-            return block.weighted_sum(torch.where(block.weight > 0, terms, 0.0)[None])[0]
+            return [block.weighted_sum(torch.where(block.weight > 0, terms, 0.0)[None])[0]]
 
-        sums = torch.zeros(len(index), dtype=torch.float64, device=pairs.device)
-        for here, added in pairs.map_blocks(part, index):
-            sums[here] += added
+        (sums,) = pairs.reduce_blocks(part, index, "sum")
         terms = sums.cpu().numpy()
         bound: Floats = np.bincount(owner, terms, len(problems)).astype(np.float64)
         return bound
@@ -236,21 +234,17 @@ class MarginalPrior:
     def _extremes(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Smallest and largest distance of each class from the top, (2, K, n_runs)."""
         pairs = self.runs.pairs
-        shape = (2 * pairs.n_classes, pairs.n_problems)
-        nearest = torch.full(shape, torch.inf, dtype=torch.float64, device=pairs.device)
-        farthest = -nearest
 
-        def part(block: Block) -> tuple[torch.Tensor, torch.Tensor]:
+        def part(block: Block) -> list[torch.Tensor]:
             x = -torch.cat([block.a, block.b])
             used = block.weight > 0
-            return (
+            return [
                 block.reduce(torch.where(used, x, torch.inf), "min"),
                 block.reduce(torch.where(used, x, -torch.inf), "max"),
-            )
+            ]
 
-        for here, (low, high) in pairs.map_blocks(part, np.arange(pairs.n_problems)):
-            nearest[:, here] = torch.minimum(nearest[:, here], low)
-            farthest[:, here] = torch.maximum(farthest[:, here], high)
+        every = np.arange(pairs.n_problems)
+        nearest, farthest = pairs.reduce_blocks(part, every, "min", "max")
         return nearest.view(2, pairs.n_classes, -1), farthest.view(2, pairs.n_classes, -1)
 
     @cached_property

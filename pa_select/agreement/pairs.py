@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +29,13 @@ _FEWEST_THREAD_BLOCKS = 4
 # Up to this size blocks are kept from one pass to the next.
 _KEPT_ELEMENTS = 1 << 22
 _REDUCTIONS = {"sum": "sum", "min": "amin", "max": "amax"}
+_NEUTRAL = {"sum": 0.0, "min": torch.inf, "max": -torch.inf, "logsumexp": -torch.inf}
+_COMBINE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "sum": torch.add,
+    "min": torch.minimum,
+    "max": torch.maximum,
+    "logsumexp": torch.logaddexp,
+}
 
 
 class Block(NamedTuple):
@@ -47,6 +54,8 @@ class Block(NamedTuple):
     lengths: torch.Tensor
     #: Whether these are all equal.
     even: bool
+    #: Which block of the pass it is.
+    number: int
 
     def spread(self, values: torch.Tensor) -> torch.Tensor:
         """Repeat values of problems (last axis) for each of their pairs."""
@@ -152,17 +161,49 @@ class PairedScores:
         counts = self.counts[problems]
         total = int(counts.sum())
 
-        def run(piece: _Piece) -> tuple[slice, Result]:
-            return slice(piece.first, piece.last), part(self._block(piece, problems))
+        def run(numbered: tuple[int, _Piece]) -> tuple[slice, Result]:
+            number, piece = numbered
+            block = self._block(piece, problems)._replace(number=number)
+            return slice(piece.first, piece.last), part(block)
 
         with single_threaded_operations(self.device) as n_threads:
             n_rows = max(_THREAD_BLOCK_ELEMENTS // self.n_classes, 1)
             if n_threads > 1 and total >= _FEWEST_THREAD_BLOCKS * n_rows:
                 with ThreadPoolExecutor(n_threads, initializer=start_single_threaded) as pool:
-                    yield from pool.map(run, _cut(counts, n_rows))
+                    yield from pool.map(run, enumerate(_cut(counts, n_rows)))
             else:
                 elements = _BLOCK_ELEMENTS.get(self.device.type, _ACCELERATOR_BLOCK_ELEMENTS)
-                yield from map(run, _cut(counts, max(elements // self.n_classes, 1)))
+                pieces = _cut(counts, max(elements // self.n_classes, 1))
+                yield from map(run, enumerate(pieces))
+
+    def reduce_blocks(
+        self, part: Callable[[Block], Sequence[torch.Tensor]], problems: Ints, *how: str
+    ) -> list[torch.Tensor]:
+        """Reduce over all blocks what a function returns of each: so many tensors.
+
+        Parameters
+        ----------
+        part : callable
+            Of a block, tensors whose last axis is the block's problems.
+        problems : ndarray of int
+        *how : {"sum", "min", "max", "logsumexp"}
+            What becomes of each of the tensors.
+
+        Returns
+        -------
+        list of torch.Tensor
+            With ``len(problems)`` as the last axis.
+        """
+        totals: list[torch.Tensor] = []
+        for here, added in self.map_blocks(part, problems):
+            if not totals:
+                totals = [
+                    x.new_full((*x.shape[:-1], len(problems)), _NEUTRAL[kind])
+                    for x, kind in zip(added, how, strict=True)
+                ]
+            for total, x, kind in zip(totals, added, how, strict=True):
+                total[..., here] = _COMBINE[kind](total[..., here], x)
+        return totals
 
     def _block(self, piece: _Piece, problems: Ints) -> Block:
         first, last, skip, n_rows = piece
@@ -180,6 +221,7 @@ class PairedScores:
             last,
             torch.from_numpy(lengths).to(self.device),
             bool((lengths == lengths[0]).all()),
+            0,
         )
         if small:
             self._kept_blocks[key] = block
