@@ -6,6 +6,7 @@ from pa_select.agreement.bootstrap import (
     bootstrap,
     compare_agreement,
 )
+from pa_select.agreement.chunks import agreement_of_chunks
 from pa_select.agreement.confidence import Confidence
 from pa_select.agreement.decomposition import Part
 from pa_select.agreement.matrix import AgreementMatrix, agreement_matrix
@@ -20,6 +21,7 @@ __all__ = [
     "Part",
     "PosteriorAgreement",
     "agreement_matrix",
+    "agreement_of_chunks",
     "bootstrap",
     "compare_agreement",
     "pa_kernel",

@@ -14,8 +14,8 @@ from sklearn.utils import check_random_state
 from pa_select.agreement.inference import check_groups, standard_error
 from pa_select.agreement.kernel import Floats
 from pa_select.agreement.pairs import PairedScores
-from pa_select.agreement.posterior_agreement import find_maxima
 from pa_select.agreement.result import PosteriorAgreement
+from pa_select.agreement.solve import find_maxima
 
 # Weights of replicates held at once: bounds the memory, not the result.
 _WEIGHTS_AT_ONCE = 1 << 22

@@ -120,16 +120,11 @@ def evaluate(
     prior_range = float(log_weights.max())
 
     def part(block: Block) -> list[torch.Tensor]:
-        joint = block.a + block.b
-        peak = joint.amax(0)
-        if pairs.has_zero_posteriors:
-            # Only pairs of weight 0 are disjoint here.
-            peak = torch.where(torch.isneginf(peak), 0.0, peak)
-        x_a = _Distances(-block.a, pairs.has_zero_posteriors)
-        x_b = _Distances(-block.b, pairs.has_zero_posteriors)
-        x_s = _Distances(peak - joint, pairs.has_zero_posteriors, factor)
+        if "distances" not in block.derived:
+            block.derived["distances"] = _distances(block, pairs.has_zero_posteriors, factor)
+        peak, *distances = block.derived["distances"]
         beta_i, unit_i = block.spread(betas), block.spread(units)
-        a, b, s = (x.moments(beta_i, unit_i) for x in (x_a, x_b, x_s))
+        a, b, s = (x.moments(beta_i, unit_i) for x in distances)
         rise, fall = _third_derivative_bounds(beta_i > 0, a, b, s, prior_range)
         rows = torch.stack(
             [
@@ -147,6 +142,23 @@ def evaluate(
 
     (sums,) = pairs.reduce_blocks(part, problems, "sum")
     return Sums(*sums.cpu().numpy())
+
+
+def _distances(
+    block: Block, may_be_infinite: bool, factor: torch.Tensor | None
+) -> tuple[torch.Tensor, _Distances, _Distances, _Distances]:
+    """The largest sum of scores of each pair, and the distances of both sides and the sum."""
+    joint = block.a + block.b
+    peak = joint.amax(0)
+    if may_be_infinite:
+        # Only pairs of weight 0 are disjoint here.
+        peak = torch.where(torch.isneginf(peak), 0.0, peak)
+    return (
+        peak,
+        _Distances(-block.a, may_be_infinite),
+        _Distances(-block.b, may_be_infinite),
+        _Distances(peak - joint, may_be_infinite, factor),
+    )
 
 
 class _Moments(NamedTuple):
@@ -181,24 +193,23 @@ class _Distances:
             allowed = finite | ~finite.any(0)
             x = torch.where(finite, x, 0.0)
             factor = allowed.double() if factor is None else allowed * factor
-        self.x = x
         self.factor = factor
         self.largest = x.amax(0)
+        self.largest_of_all = float(self.largest.max())
+        self.x = x
 
     def moments(self, beta: torch.Tensor, unit: torch.Tensor) -> _Moments:
-        e = torch.exp(-beta * self.x)
-        x = unit * self.x
-        # Where exp(-x) is zero, x^3 need only be finite.
-        x = torch.where(beta > 0, x.clamp_max(1e100), x)
+        e = torch.mul(self.x, -beta).exp_()
+        x = self.x * unit
+        if float(unit.max()) * self.largest_of_all > 1e100:
+            # Where exp(-x) is zero, x^3 need only be finite.
+            x = torch.where(beta > 0, x.clamp_max(1e100), x)
         if self.factor is not None:
-            e = e * self.factor
+            e *= self.factor
         z = e.sum(0)
-        e = e * x
-        mean = e.sum(0) / z
-        e = e * x
-        second = e.sum(0) / z
-        e = e * x
-        third = e.sum(0) / z
+        mean = e.mul_(x).sum(0) / z
+        second = e.mul_(x).sum(0) / z
+        third = e.mul_(x).sum(0) / z
         # The sums of e X^n decrease in beta.  So does Z: in all to no less than 1, since
         # every factor is at least 1, and from beta to 2 beta, log Z being convex with
         # slope -mean, by a factor of exp(-beta mean) at most.
@@ -244,6 +255,8 @@ def _third_derivative_bounds(
     )
     for flat, other in ((a, b), (b, a)):
         r = flat.range
+        if float(r.min()) > 1:
+            continue  # exp(2 r) leaves hardly a gain
         tilt = 2 * r + prior_range
         change = 10 * tilt * (other.third + r**3) + 6 * r * (other.second + r**2)
         change = torch.exp(tilt) * change + flat.third_central + infinity
@@ -265,11 +278,12 @@ def _two_cubics(left: Sums, right: Sums) -> tuple[Floats, Floats]:
     # Any meeting point is valid; at this one both remainders are alike.
     rise, fall = np.cbrt(left.rise), np.cbrt(left.fall)
     meeting = np.where(rise + fall > 0, fall / (rise + fall), 0.5)
-    from_left, t_left = _cubic_maximum(
-        left.l1 - left.l2, left.dl1 - left.dl2, left.curvature, left.rise, meeting
-    )
-    from_right, t_right = _cubic_maximum(
-        right.l1 - right.l2, right.dl2 - right.dl1, right.curvature, right.fall, 1 - meeting
+    (from_left, from_right), (t_left, t_right) = _cubic_maximum(
+        np.stack([left.value, right.value]),
+        np.stack([left.slope, -right.slope]),
+        np.stack([left.curvature, right.curvature]),
+        np.stack([left.rise, right.fall]),
+        np.stack([meeting, 1 - meeting]),
     )
     return (
         np.maximum(from_left, from_right),

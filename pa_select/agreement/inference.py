@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+# Pairs whose deviations are held at once: bounds the memory, not the result.
+_PAIRS_AT_ONCE = 1 << 20
 
 
 def standard_error(
@@ -33,14 +37,13 @@ def standard_error(
     float
         nan where fewer than two pairs, or objects, have weight.
     """
+    if objects is None:
+        return _of_independent_pairs(terms, weight)
     used = weight > 0
     terms, weight = terms[used], weight[used]
-    n = len(terms)
-    if n < 2:
+    if len(terms) < 2:
         return math.nan
     deviations = weight * (terms - weight @ terms)
-    if objects is None:
-        return float(math.sqrt(n / (n - 1) * (deviations @ deviations)))
     a, b = objects[0][used], objects[1][used]
     differ = a != b
     # The covariance of all pairs that share an object: a pair of two objects is counted
@@ -56,6 +59,23 @@ def standard_error(
     # Small samples can give less than independent pairs would, even less than nothing.
     variance = max(variance, of_pairs)
     return float(math.sqrt(n_objects / (n_objects - 1) * variance))
+
+
+def _of_independent_pairs(terms: Floats, weight: Floats) -> float:
+    n = np.count_nonzero(weight)
+    if n < 2:
+        return math.nan
+    mean = sum(float(w @ t) for t, w in used_parts(terms, weight))
+    squares = sum(float(np.square(w * (t - mean)).sum()) for t, w in used_parts(terms, weight))
+    return math.sqrt(n / (n - 1) * squares)
+
+
+def used_parts(terms: Floats, weight: Floats) -> Iterator[tuple[Floats, Floats]]:
+    """Terms and weights where there is weight, some at a time."""
+    for begin in range(0, len(terms), _PAIRS_AT_ONCE):
+        here = slice(begin, begin + _PAIRS_AT_ONCE)
+        used = weight[here] > 0
+        yield terms[here][used], weight[here][used]
 
 
 def check_groups(groups: Any, n: int) -> Ints:

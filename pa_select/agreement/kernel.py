@@ -142,9 +142,12 @@ def pair_terms(
         Log prior; -inf where no posterior gives the class any mass.
     """
     overlap = _overlap_terms(pairs, beta, log_prior)
-    terms = [part for _, part in pairs.map_blocks(overlap, problems)]
     ends = np.cumsum(pairs.counts[problems])
-    return np.split(torch.cat(terms).cpu().numpy(), ends[:-1])
+    terms, begin = np.empty(ends[-1]), 0
+    for _, part in pairs.map_blocks(overlap, problems):
+        terms[begin : begin + len(part)] = part.cpu().numpy()
+        begin += len(part)
+    return np.split(terms, ends[:-1])
 
 
 def mean_terms(pairs: PairedScores, beta: Floats, problems: Ints, log_prior: Floats) -> Floats:

@@ -66,11 +66,7 @@ class ModelRuns:
         Both sides of a pair count.
         """
         problem = np.repeat(np.arange(len(self.n_runs)), self.n_runs)
-        weight = self.pairs.weight.cpu().numpy()
-        totals = [
-            weight[start : start + count].sum()
-            for start, count in zip(self.pairs.start_weight, self.pairs.counts, strict=True)
-        ]
+        totals = self.pairs.total_weights
         sums = np.zeros((len(self.n_runs), self.n_models))
         np.add.at(sums, (problem, self.model_a), totals)
         np.add.at(sums, (problem, self.model_b), totals)
@@ -169,4 +165,7 @@ def marginal_terms(runs: ModelRuns, beta: Floats) -> list[Floats]:
     log_prior, index, owner = log_marginal_priors(runs, beta, np.arange(len(beta)))
     terms = pair_terms(runs.pairs, beta[owner], index, log_prior)
     ends = np.cumsum(runs.n_runs)
-    return [np.concatenate(terms[end - n : end]) for end, n in zip(ends, runs.n_runs, strict=True)]
+    return [
+        terms[end - 1] if n == 1 else np.concatenate(terms[end - n : end])
+        for end, n in zip(ends, runs.n_runs, strict=True)
+    ]

@@ -266,12 +266,7 @@ class MarginalPrior:
         np.minimum.at(lowest, model, low)
         np.maximum.at(highest, model, high)
         same = (lowest >= highest).all(1).reshape(-1, runs.n_models)
-        weight = runs.pairs.weight.cpu().numpy()
-        used = [
-            np.count_nonzero(weight[start : start + count])
-            for start, count in zip(runs.pairs.start_weight, runs.pairs.counts, strict=True)
-        ]
-        return np.asarray(same.all(1) | (np.bincount(problem, used) == 1))
+        return np.asarray(same.all(1) | (np.bincount(problem, runs.pairs.n_used) == 1))
 
 
 def _log_mean_exp(overlap: Floats, exponent: Floats) -> Floats:

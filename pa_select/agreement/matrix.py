@@ -11,7 +11,7 @@ import torch
 from pa_select.agreement import validation as _validation
 from pa_select.agreement.kernel import Floats
 from pa_select.agreement.pairs import PairedScores
-from pa_select.agreement.posterior_agreement import solve
+from pa_select.agreement.solve import solve
 
 # Pairs solved at once: bounds the memory of their terms, not the result.
 _ROWS_AT_ONCE = 1 << 22

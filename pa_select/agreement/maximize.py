@@ -11,7 +11,7 @@ round.  What depends on the number of pairs or on the prior is hidden behind a `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -39,7 +39,7 @@ _POLISH = 1e-12
 # Intervals over more than this factor are split on the logarithmic scale.
 _WIDE = 16.0
 
-
+Report = Callable[[Floats, Floats], None]
 P = TypeVar("P", bound=tuple[Any, ...])
 
 
@@ -85,6 +85,7 @@ def maximize(
     names: Sequence[Any] | None = None,
     *,
     certify: bool = True,
+    report: Report | None = None,
 ) -> Maxima:
     """Find the maximum over [0, inf] of every problem, within ``tol`` of an upper bound.
 
@@ -99,6 +100,8 @@ def maximize(
         What to call the problems in messages; their indices if None.
     certify : bool, default=True
         False: bounds of `SEARCHED` will do, if they can be had, and upper bounds are nan.
+    report : callable, default=None
+        Is told the best values and the upper bounds of all problems after each round.
 
     Returns
     -------
@@ -132,6 +135,8 @@ def maximize(
             beta[rows] = np.where(better, at, beta[rows])
             upper[rows] = np.minimum(upper[rows], np.maximum(search.top(), value[rows]))
             count[rows] = search.n_points
+            if report is not None:
+                report(value, upper)
             open_ = upper[rows] - value[rows] > tol
             newton, unpolished = search.polish()
             keep = open_ | (unpolished & (beta[rows] == at))
@@ -173,9 +178,11 @@ class _Search(Generic[P]):
             [0 * scale, FIRST_BETA_LARGEST / largest, FIRST_BETAS_TYPICAL / scale], axis=1
         )
         self._add_points(beta)
-        for column in range(self.n_points):
-            right = column + 1 if column + 1 < self.n_points else -1
-            self._set_interval(np.full(len(active), column), column, right, limits.at_zero)
+        left = np.arange(self.n_points)
+        right = np.where(left + 1 < self.n_points, left + 1, -1)
+        left, right = np.tile(left, len(active)), np.tile(right, len(active))
+        rows = np.repeat(active, self.n_points)
+        self._set_intervals(rows, left, left, right, limits.at_zero)
 
     def best(self) -> tuple[Floats, Floats]:
         """The best of each problem's points: its value and inverse temperature."""
@@ -229,10 +236,15 @@ class _Search(Generic[P]):
             interval = np.where(np.isnan(at), interval, holds.argmax(1))
         new = np.where(np.isnan(at), self._at("split", interval), at)
         first, last = self._at("left", interval), self._at("right", interval)
-        column = self.n_points
+        column = np.full_like(first, self.n_points)
         self._add_points(new[:, None])
-        self._set_interval(first, interval, np.full_like(first, column), value)
-        self._set_interval(np.full_like(first, column), column, last, value)
+        self._set_intervals(
+            np.concatenate([self.active, self.active]),
+            np.concatenate([first, column]),
+            np.concatenate([interval, column]),
+            np.concatenate([column, last]),
+            value,
+        )
 
     def _add_points(self, beta: Floats) -> None:
         n, m = beta.shape
@@ -259,11 +271,11 @@ class _Search(Generic[P]):
             self._columns[name] = old = room
         return old
 
-    def _set_interval(self, left: Ints, column: Any, right: Any, value: Floats) -> None:
-        """Put the intervals between these points into a column, with their bounds."""
-        rows, n = self.active, len(self.active)
-        left, right = np.broadcast_to(left, n), np.broadcast_to(right, n)
-        bound, split = np.empty(n), np.empty(n)
+    def _set_intervals(
+        self, rows: Ints, left: Ints, column: Ints, right: Ints, value: Floats
+    ) -> None:
+        """Put the intervals between these points of these problems into columns."""
+        bound, split = np.empty(len(rows)), np.empty(len(rows))
         tail = right < 0
         if tail.any():
             bound[tail], split[tail] = self._beyond(rows[tail], left[tail], value)

@@ -27,10 +27,13 @@ _ACCELERATOR_BLOCK_ELEMENTS = 1 << 25
 _THREAD_BLOCK_ELEMENTS = 1 << 18
 _FEWEST_THREAD_BLOCKS = 4
 # Up to this size blocks are kept from one pass to the next.
-_KEPT_ELEMENTS = 1 << 22
+_KEPT_ELEMENTS = 1 << 21
+# From so many classes on rows stay as they are stored: sums over classes run along them.
+_MANY_CLASSES = 64
 _REDUCTIONS = {"sum": "sum", "min": "amin", "max": "amax"}
 _NEUTRAL = {"sum": 0.0, "min": torch.inf, "max": -torch.inf, "logsumexp": -torch.inf}
-_COMBINE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+#: How two results of a reduction become one.
+COMBINE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "sum": torch.add,
     "min": torch.minimum,
     "max": torch.maximum,
@@ -56,6 +59,8 @@ class Block(NamedTuple):
     even: bool
     #: Which block of the pass it is.
     number: int
+    #: What a kernel computes of the scores once, by name: lives as long as they are kept.
+    derived: dict[str, Any]
 
     def spread(self, values: torch.Tensor) -> torch.Tensor:
         """Repeat values of problems (last axis) for each of their pairs."""
@@ -138,8 +143,23 @@ class PairedScores:
     def has_zero_posteriors(self) -> bool:
         """Whether some score is -inf."""
         return any(
-            x.is_floating_point() and bool(torch.isneginf(x).any()) for x in (self.a, self.b)
+            x.is_floating_point() and float(x.amin()) == -torch.inf for x in (self.a, self.b)
         )
+
+    @cached_property
+    def total_weights(self) -> NDArray[np.float64]:
+        """Sums of the weights of each problem, (n_problems,)."""
+        return np.array([weight.sum() for weight in self._weights()])
+
+    @cached_property
+    def n_used(self) -> Ints:
+        """Number of pairs of positive weight of each problem, (n_problems,)."""
+        return np.array([np.count_nonzero(weight) for weight in self._weights()])
+
+    def _weights(self) -> Iterator[NDArray[np.float64]]:
+        weight = self.weight.cpu().numpy()
+        for start, count in zip(self.start_weight, self.counts, strict=True):
+            yield weight[start : start + count]
 
     def tensor(self, values: Any) -> torch.Tensor:
         """Put small float64 values (inverse temperatures, priors) on the device."""
@@ -202,14 +222,14 @@ class PairedScores:
                     for x, kind in zip(added, how, strict=True)
                 ]
             for total, x, kind in zip(totals, added, how, strict=True):
-                total[..., here] = _COMBINE[kind](total[..., here], x)
+                total[..., here] = COMBINE[kind](total[..., here], x)
         return totals
 
     def _block(self, piece: _Piece, problems: Ints) -> Block:
         first, last, skip, n_rows = piece
         here = problems[first:last]
         key = int(here[0]), skip, n_rows
-        small = len(here) == 1 and len(self.a) * self.n_classes <= _KEPT_ELEMENTS
+        small = len(here) == 1 and self.keeps_blocks
         if small and key in self._kept_blocks:
             return self._kept_blocks[key]._replace(first=first, last=last)
         lengths = self.counts[here] if n_rows is None else np.array([n_rows])
@@ -222,10 +242,16 @@ class PairedScores:
             torch.from_numpy(lengths).to(self.device),
             bool((lengths == lengths[0]).all()),
             0,
+            {},
         )
         if small:
             self._kept_blocks[key] = block
         return block
+
+    @cached_property
+    def keeps_blocks(self) -> bool:
+        """Whether blocks of single problems are kept from one pass to the next."""
+        return len(self.a) * self.n_classes <= _KEPT_ELEMENTS
 
     @cached_property
     def _kept_blocks(self) -> dict[tuple[int, int, int | None], Block]:
@@ -274,5 +300,7 @@ def _rows(store: torch.Tensor, starts: Ints, lengths: Ints) -> torch.Tensor:
 
 
 def _classes_first(scores: torch.Tensor) -> torch.Tensor:
-    scores = scores.T.to(torch.float64, memory_format=torch.contiguous_format).contiguous()
+    scores = scores.to(torch.float64).T
+    if len(scores) < _MANY_CLASSES:
+        scores = scores.contiguous()
     return scores - scores.amax(0)

@@ -14,8 +14,8 @@ from pa_select.agreement.inference import standard_error
 from pa_select.agreement.kernel import Floats
 from pa_select.agreement.marginal import ModelRuns
 from pa_select.agreement.pairs import Ints, PairedScores
-from pa_select.agreement.posterior_agreement import solve
 from pa_select.agreement.result import PosteriorAgreement
+from pa_select.agreement.solve import solve
 
 # Scores of one side gathered at once, and sums of classes kept for each pair of models:
 # bound the memory, not the result.

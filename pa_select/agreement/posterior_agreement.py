@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,21 @@ import numpy as np
 from pa_select.agreement import kernel as _kernel
 from pa_select.agreement import validation as _validation
 from pa_select.agreement.decomposition import Source
-from pa_select.agreement.fixed_prior import FixedPrior
+from pa_select.agreement.distributed import (
+    Ranks,
+    ShardedScores,
+    joined,
+    share,
+    with_standard_errors,
+)
 from pa_select.agreement.inference import check_groups, standard_error
-from pa_select.agreement.kernel import Floats, Limits
+from pa_select.agreement.kernel import Floats
 from pa_select.agreement.marginal import (
     ModelRuns,
     marginal_kernel,
-    marginal_terms,
 )
-from pa_select.agreement.marginal_prior import MarginalPrior
-from pa_select.agreement.maximize import maximize
-from pa_select.agreement.pairs import Ints, PairedScores
 from pa_select.agreement.result import PosteriorAgreement
+from pa_select.agreement.solve import solve
 
 
 def posterior_agreement(
@@ -35,6 +38,7 @@ def posterior_agreement(
     tol: float | None = None,
     certify: bool = True,
     device: Any = None,
+    process_group: Any = None,
 ) -> Any:
     r"""Maximise the posterior agreement of paired scores over the inverse temperature.
 
@@ -76,6 +80,13 @@ def posterior_agreement(
         a third of the work, and much more of a flat kernel's; `gap` is then nan.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where to compute. None: where the scores are; "auto": on a GPU if there is one.
+    process_group : torch.distributed.ProcessGroup or "world", default=None
+        Processes that hold a shard of the rows of each problem each, and all call this
+        function; "world" are all of them. A shard may be empty, of shape (0, n_classes).
+        They exchange a few numbers for each evaluation and never the scores, and all get
+        the same result, that of all rows; but `terms` and `source`, and with them
+        `decompose`, `bootstrap` and `compare_agreement`, are of the rank's own rows.
+        None: no communication.
 
     Returns
     -------
@@ -88,7 +99,8 @@ def posterior_agreement(
         If scores, weights or a prior are no real numbers.
     ValueError
         If they have a wrong shape or value; the message names the argument, what was
-        expected, what came and the first offending row.
+        expected, what came and the first offending row. Where one rank of a process group
+        fails, in whatever way, all raise an error that names it.
     RuntimeError
         If the bounds do not meet within `tol` after 1500 evaluations: a kernel that is flat
         over many decades, and a small `tol`. The message tells what was reached. Not with
@@ -126,19 +138,25 @@ def posterior_agreement(
     >>> result.gap <= 1e-6
     True
     """
-    tol = _validation.check_tol(tol, prior)
-    if _validation.is_batch(scores_a) or _validation.is_batch(scores_b):
-        problems = _validation.check_batch(scores_a, scores_b)
-        weights = _batch_weights(sample_weight, [len(a) for a, _ in problems])
-        return _solve_by_classes(problems, weights, groups, prior, tol, certify, device)
-    pair = _validation.check_pair(scores_a, scores_b)
-    weight = _validation.check_weight(sample_weight, len(pair[0]))
-    return _solve_by_classes([pair], [weight], groups, prior, tol, certify, device)[0]
+    with joined(process_group) as ranks:
+        shard = ranks is not None
+        if shard and groups is not None:
+            raise ValueError(
+                "groups: expected None with a process_group, since groups may cross shards."
+            )
+        tol = _validation.check_tol(tol, prior)
+        if _validation.is_batch(scores_a) or _validation.is_batch(scores_b):
+            problems = _validation.check_batch(scores_a, scores_b, shard=shard)
+            weights = _batch_weights(sample_weight, [len(a) for a, _ in problems], shard)
+            return _solve_by_classes(problems, weights, groups, prior, tol, certify, device, ranks)
+        pair = _validation.check_pair(scores_a, scores_b, shard=shard)
+        weight = _validation.check_weight(sample_weight, len(pair[0]), shard=shard)
+        return _solve_by_classes([pair], [weight], groups, prior, tol, certify, device, ranks)[0]
 
 
-def _batch_weights(sample_weight: Any, counts: list[int]) -> list[Floats]:
+def _batch_weights(sample_weight: Any, counts: list[int], shard: bool = False) -> list[Floats]:
     if sample_weight is None:
-        return [np.ones(n) for n in counts]
+        return [_validation.check_weight(None, n) for n in counts]
     one_for_each = (
         len(np.shape(sample_weight)) == 2
         if hasattr(sample_weight, "shape")
@@ -153,7 +171,7 @@ def _batch_weights(sample_weight: Any, counts: list[int]) -> list[Floats]:
                 "sample_weight: expected one array for each problem, since they have "
                 "different numbers of pairs, got a single one."
             )
-        weight = _validation.check_weight(sample_weight, counts[0])
+        weight = _validation.check_weight(sample_weight, counts[0], shard=shard)
         return [weight] * len(counts)
     if len(sample_weight) != len(counts):
         raise ValueError(
@@ -161,7 +179,7 @@ def _batch_weights(sample_weight: Any, counts: list[int]) -> list[Floats]:
             f"{len(sample_weight)}."
         )
     return [
-        _validation.check_weight(w, n, f"sample_weight[{i}]")
+        _validation.check_weight(w, n, f"sample_weight[{i}]", shard=shard)
         for i, (w, n) in enumerate(zip(sample_weight, counts, strict=True))
     ]
 
@@ -174,127 +192,39 @@ def _solve_by_classes(
     tol: float,
     certify: bool,
     device: Any,
+    ranks: Ranks | None = None,
 ) -> list[PosteriorAgreement]:
     """Solve together the problems that have the same number of classes."""
     results: list[Any] = [None] * len(problems)
+    sources = list(zip(problems, weights, strict=True))
+    totals = np.array([w.sum() for w in weights])
+    used = np.array([np.count_nonzero(w) for w in weights])
+    if ranks is not None:
+        shard = share(ranks, problems, weights, prior=prior, tol=tol, certify=certify)
+        problems, weights, totals, used, zeros = shard
     codes = [None if groups is None else check_groups(groups, len(w)) for w in weights]
     n_classes = np.array([pair[0].shape[1] for pair in problems])
     same = {int(k): np.flatnonzero(n_classes == k).tolist() for k in np.unique(n_classes)}
     priors = {k: _validation.check_prior(prior, k) for k in same}
     for k, group in same.items():
         mine = [weights[i] for i in group]
-        pairs = _validation.concatenate([problems[i] for i in group], mine, device)
-        totals = np.array([w.sum() for w in mine])
-        used = np.array([np.count_nonzero(w) for w in mine])
-        solved = solve(pairs, priors[k], tol, totals, used, group, certify=certify)
+        pairs = _validation.concatenate(
+            [problems[i] for i in group], mine, device, totals[group].tolist()
+        )
+        if ranks is not None:
+            pairs = ShardedScores.of(pairs, ranks, used[group], zeros)
+        solved = solve(pairs, priors[k], tol, totals[group], used[group], group, certify=certify)
         for i, result in zip(group, solved, strict=True):
-            a, b = problems[i]
-            source = Source(a, b, weights[i], priors[k])
+            (a, b), weight = sources[i]
+            terms = result.terms[: len(weight)]
             error, objects = result.standard_error, codes[i]
             if objects is not None:
-                share = weights[i] / weights[i].sum()
-                error = standard_error(result.terms, share, (objects, objects))
-            results[i] = replace(result, source=source, standard_error=error)
+                error = standard_error(terms, weight / totals[i], (objects, objects))
+            source = Source(a, b, weight, priors[k])
+            results[i] = replace(result, terms=terms, source=source, standard_error=error)
+    if ranks is not None:
+        results = with_standard_errors(results, totals, used, ranks)
     return results
-
-
-@dataclass(frozen=True)
-class Solved:
-    """Maxima of a batch of problems with the constant of the kernel, (n_problems,)."""
-
-    score: Floats
-    beta: Floats
-    upper_bound: Floats
-    n_evaluations: Ints
-    limits: Limits
-    #: Log weights of a fixed prior and the constant that goes with them.
-    log_weights: Floats
-    constant: float
-
-
-def find_maxima(
-    pairs: PairedScores,
-    prior: Floats | str | None,
-    tol: float,
-    names: Sequence[Any] | None = None,
-    runs: ModelRuns | None = None,
-    *,
-    certify: bool = True,
-) -> Solved:
-    """Maximise a batch of checked problems."""
-    marginal = isinstance(prior, str)
-    log_weights, constant = _kernel.log_prior_weights(
-        None if isinstance(prior, str) else prior, pairs.n_classes
-    )
-    limits = _kernel.limits(pairs, log_weights)
-    if marginal:
-        moving = MarginalPrior(runs or ModelRuns.one_model_each(pairs))
-        found = maximize(moving, moving.limits(limits), tol, names, certify=certify)
-        constant = 0.0
-    else:
-        fixed = FixedPrior(pairs, log_weights, limits)
-        found = maximize(fixed, limits, tol, names, certify=certify)
-    return Solved(
-        found.value + constant,
-        found.beta,
-        found.upper_bound + constant,
-        found.n_evaluations,
-        limits,
-        log_weights,
-        constant,
-    )
-
-
-def solve(
-    pairs: PairedScores,
-    prior: Floats | str | None,
-    tol: float,
-    totals: Floats,
-    used: Ints,
-    names: Sequence[Any] | None = None,
-    runs: ModelRuns | None = None,
-    *,
-    certify: bool = True,
-) -> list[PosteriorAgreement]:
-    """Solve a batch of checked problems of total weights ``totals`` on ``used`` pairs.
-
-    ``runs`` tells the marginal prior which pairs were scored by which fitted models.
-    """
-    every = np.arange(pairs.n_problems)
-    shape = (len(every), pairs.n_classes)
-    found = find_maxima(pairs, prior, tol, names, runs, certify=certify)
-    score = found.score
-    if isinstance(prior, str):
-        terms = marginal_terms(runs or ModelRuns.one_model_each(pairs), found.beta)
-    else:
-        log_prior = np.broadcast_to(-found.log_weights - found.constant, shape)
-        terms = _kernel.pair_terms(pairs, found.beta, every, log_prior)
-    if prior is None:
-        overlap = score - found.constant
-    else:
-        overlap = _kernel.mean_terms(pairs, found.beta, every, np.zeros(shape))
-    upper = np.maximum(found.upper_bound, score)
-    gap = upper - score
-    weight = pairs.weight.cpu().numpy()
-    return [
-        PosteriorAgreement(
-            score=float(score[p]),
-            beta=float(found.beta[p]),
-            log_kernel=float(totals[p] * overlap[p]),
-            upper_bound=float(upper[p]),
-            gap=float(gap[p]),
-            n_pairs=int(used[p]),
-            n_classes=pairs.n_classes,
-            agreement_rate=float(found.limits.agreement_rate[p]),
-            standard_error=standard_error(
-                terms[p],
-                weight[pairs.start_weight[p] : pairs.start_weight[p] + pairs.counts[p]],
-            ),
-            terms=terms[p],
-            n_evaluations=int(found.n_evaluations[p]) + 1,  # the terms
-        )
-        for p in every
-    ]
 
 
 def pa_kernel(

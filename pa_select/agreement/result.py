@@ -161,6 +161,6 @@ class PosteriorAgreement:
         if self.source is None:
             raise ValueError(
                 "result: expected one of posterior_agreement, which knows its scores; this "
-                "one comes from a search, a matrix or a callback."
+                "one comes from chunks, a search, a matrix or a callback."
             )
         return self.source

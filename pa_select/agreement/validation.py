@@ -19,6 +19,9 @@ LARGEST_SCORE = 1e100
 #: Smaller class probabilities have inverses that overflow.
 SMALLEST_PRIOR = 1e-100
 
+# Rows are checked so many elements at a time: bounds the memory of the comparisons.
+_CHECKED_ELEMENTS = 1 << 20
+
 _TORCH_INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
 
 
@@ -84,8 +87,11 @@ def check_tol(tol: Any, prior: Any = "uniform") -> float:
     return float(tol)
 
 
-def check_scores(scores: Any, name: str) -> torch.Tensor:
-    """One score matrix as a tensor (n, K): finite or -inf, K >= 2, no row all -inf."""
+def check_scores(scores: Any, name: str, *, shard: bool = False) -> torch.Tensor:
+    """One score matrix as a tensor (n, K): finite or -inf, K >= 2, no row all -inf.
+
+    A shard may have no rows, and then also no columns.
+    """
     _refuse_class_scores(scores, name)
     tensor = _as_tensor(scores, name)
     if tensor.ndim != 2:
@@ -100,6 +106,8 @@ def check_scores(scores: Any, name: str) -> torch.Tensor:
             f"{tuple(tensor.shape)}.{hint}"
         )
     n, n_classes = tensor.shape
+    if shard and n == 0 and n_classes != 1:
+        return tensor
     if n == 0:
         raise ValueError(f"{name}: expected at least one row, got shape {(n, n_classes)}.")
     if n_classes < 2:
@@ -113,11 +121,21 @@ def check_scores(scores: Any, name: str) -> torch.Tensor:
 
 def _check_values(tensor: torch.Tensor, name: str, n_rows: int | None = None) -> None:
     """Check a matrix, or the matrices of ``n_rows`` rows that it stacks."""
-    # One reduction settles the usual case: nan and inf survive it.
-    if not tensor.is_floating_point() or float(tensor.abs().amax()) <= LARGEST_SCORE:
+    if not tensor.is_floating_point():
         return
+    at_once = max(_CHECKED_ELEMENTS // tensor.shape[1], 1)
+    for begin in range(0, len(tensor), at_once):
+        rows = tensor[begin : begin + at_once]
+        # One reduction settles the usual case: nan and inf survive it.
+        if not float(rows.abs().amax()) <= LARGEST_SCORE:
+            _check_rows(rows, name, n_rows, begin)
+
+
+def _check_rows(tensor: torch.Tensor, name: str, n_rows: int | None, begin: int) -> None:
+    """Check rows from ``begin`` on, some of which are not finite or too large."""
 
     def place(row: int) -> str:
+        row += begin
         return f"row {row}" if n_rows is None else f"problem {row // n_rows}, row {row % n_rows}"
 
     for wrong, what in (
@@ -184,7 +202,9 @@ def _as_tensor(values: Any, name: str) -> torch.Tensor:
         return torch.from_numpy(array)
 
 
-def check_pair(scores_a: Any, scores_b: Any, suffix: str = "") -> tuple[torch.Tensor, ...]:
+def check_pair(
+    scores_a: Any, scores_b: Any, suffix: str = "", *, shard: bool = False
+) -> tuple[torch.Tensor, ...]:
     """Both score matrices of one problem, of equal shape."""
     if reordered(scores_a, scores_b):
         raise ValueError(
@@ -199,8 +219,8 @@ def check_pair(scores_a: Any, scores_b: Any, suffix: str = "") -> tuple[torch.Te
                 f"scores_b{suffix}: expected the columns of scores_a{suffix} in the same "
                 f"order, {wanted}, got {got}."
             )
-    a = check_scores(scores_a, f"scores_a{suffix}")
-    b = check_scores(scores_b, f"scores_b{suffix}")
+    a = check_scores(scores_a, f"scores_a{suffix}", shard=shard)
+    b = check_scores(scores_b, f"scores_b{suffix}", shard=shard)
     if a.shape != b.shape:
         raise ValueError(
             f"scores_b{suffix}: expected the shape of scores_a{suffix}, {tuple(a.shape)}, "
@@ -209,7 +229,9 @@ def check_pair(scores_a: Any, scores_b: Any, suffix: str = "") -> tuple[torch.Te
     return a, b
 
 
-def check_batch(scores_a: Any, scores_b: Any) -> list[tuple[torch.Tensor, ...]]:
+def check_batch(
+    scores_a: Any, scores_b: Any, *, shard: bool = False
+) -> list[tuple[torch.Tensor, ...]]:
     """Score matrices of many problems: two arrays (p, n, K), or two lists of matrices."""
     for name, scores, other in (("scores_a", scores_a, "b"), ("scores_b", scores_b, "a")):
         _refuse_class_scores(scores, name)
@@ -222,9 +244,9 @@ def check_batch(scores_a: Any, scores_b: Any) -> list[tuple[torch.Tensor, ...]]:
             f"scores_b: expected as many problems as scores_a, {len(scores_a)}, got "
             f"{len(scores_b)}."
         )
-    if isinstance(scores_a, (list, tuple)) or isinstance(scores_b, (list, tuple)):
+    if shard or any(isinstance(scores, (list, tuple)) for scores in (scores_a, scores_b)):
         pairs = zip(scores_a, scores_b, strict=True)
-        return [check_pair(a, b, f"[{i}]") for i, (a, b) in enumerate(pairs)]
+        return [check_pair(a, b, f"[{i}]", shard=shard) for i, (a, b) in enumerate(pairs)]
     a, b = check_stack(scores_a, "scores_a"), check_stack(scores_b, "scores_b")
     if a.shape != b.shape:
         raise ValueError(
@@ -245,10 +267,25 @@ def check_stack(scores: Any, name: str) -> torch.Tensor:
     return tensor
 
 
-def check_weight(sample_weight: Any, n: int, name: str = "sample_weight") -> Floats:
-    """Weights of n pairs in float64; None weighs all alike."""
+def check_weight(
+    sample_weight: Any, n: int, name: str = "sample_weight", *, shard: bool = False
+) -> Floats:
+    """Weights of n pairs in float64; None weighs all alike, without memory for each.
+
+    Those of a shard may all be 0.
+    """
     if sample_weight is None:
-        return np.ones(n)
+        return np.broadcast_to(np.ones(1), n)
+    weight = check_weight_values(sample_weight, n, name)
+    with np.errstate(over="ignore"):
+        total = weight.sum()
+    if not 0 < total < np.inf and not (shard and total == 0):
+        raise ValueError(f"{name}: expected a positive and finite sum, got {total}.")
+    return weight
+
+
+def check_weight_values(sample_weight: Any, n: int, name: str) -> Floats:
+    """Weights of n pairs in float64, whatever their sum."""
     if isinstance(sample_weight, torch.Tensor) and sample_weight.is_complex():
         raise TypeError(f"{name}: expected real numbers, got {sample_weight.dtype}.")
     weight: NDArray[Any] = _as_tensor(sample_weight, name).to("cpu", torch.float64).numpy()
@@ -260,10 +297,6 @@ def check_weight(sample_weight: Any, n: int, name: str = "sample_weight") -> Flo
         raise ValueError(
             f"{name}: expected finite non-negative weights, got {weight[row]} in row {row}."
         )
-    with np.errstate(over="ignore"):
-        total = weight.sum()
-    if not 0 < total < np.inf:
-        raise ValueError(f"{name}: expected a positive and finite sum, got {total}.")
     return weight
 
 
@@ -311,9 +344,15 @@ def check_beta(beta: Any) -> Floats:
 
 
 def concatenate(
-    problems: Sequence[tuple[torch.Tensor, ...]], weights: Sequence[Floats], device: Any
+    problems: Sequence[tuple[torch.Tensor, ...]],
+    weights: Sequence[Floats],
+    device: Any,
+    totals: Sequence[float] | None = None,
 ) -> PairedScores:
-    """Paired scores of problems that follow one another, on the device to use."""
+    """Paired scores of problems that follow one another, on the device to use.
+
+    Weights are divided by ``totals``; None: by the sum of each problem's.
+    """
     target = resolve_device(device, *(x for pair in problems for x in pair))
 
     def stack(index: int) -> torch.Tensor:
@@ -326,7 +365,18 @@ def concatenate(
 
     counts = np.array([len(pair[0]) for pair in problems])
     starts = np.cumsum(counts) - counts
-    weight = np.concatenate([w / w.sum() for w in weights])
     return PairedScores(
-        stack(0), stack(1), torch.from_numpy(weight).to(target), counts, starts, starts, starts
+        stack(0), stack(1), normalised(weights, target, totals), counts, starts, starts, starts
     )
+
+
+def normalised(
+    weights: Sequence[Floats], device: torch.device, totals: Sequence[float] | None = None
+) -> torch.Tensor:
+    """Weights of problems that follow one another, those of each divided by their sum."""
+    totals = [float(w.sum()) for w in weights] if totals is None else totals
+    if len(weights) == 1 and weights[0].strides == (0,):
+        n = len(weights[0])
+        return torch.full((1,), 1 / totals[0], dtype=torch.float64, device=device).expand(n)
+    parts = [w / t for w, t in zip(weights, totals, strict=True)]
+    return torch.from_numpy(parts[0] if len(parts) == 1 else np.concatenate(parts)).to(device)

@@ -66,7 +66,10 @@ RESULTS = {
     "Invariance",
     "Part",
     "PosteriorAgreement",
+    "PredictionMeasures",
+    "RankCorrelation",
     "RobustnessCurve",
+    "Sharpness",
 }
 
 

@@ -16,6 +16,7 @@ from pa_select.plotting import (
     DecompositionDisplay,
     EpochsDisplay,
     PASearchDisplay,
+    RankCorrelationDisplay,
     RobustnessCurveDisplay,
 )
 from pa_select.plotting.axes import legend_above, number
@@ -25,6 +26,9 @@ LOGITS = 3 * RNG.normal(size=(100, 4))
 NOISY = LOGITS + RNG.normal(size=(100, 4))
 RESULT = posterior_agreement(LOGITS, NOISY)
 MAKERS = {
+    "ranks": lambda ax=None: RankCorrelationDisplay(
+        tau=[[0.5, -0.2]], measures=["m"], gaps=["a", "b"], p_value=[[0.01, 0.5]]
+    ).plot(ax),
     "curve": lambda ax=None: AgreementCurveDisplay.from_result(RESULT, ax=ax, name="a"),
     "matrix": lambda ax=None: AgreementMatrixDisplay.from_matrix(
         agreement_matrix([LOGITS, NOISY], certify=False), ax=ax

@@ -1,0 +1,171 @@
+"""What one model's scores and the labels tell of it, without any shift."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import trapezoid
+from scipy.special import entr
+from scipy.stats import rankdata
+
+from pa_select.assessment.arguments import columns_of
+from pa_select.assessment.measures import Floats, Outputs
+from pa_select.scoring.columns import check_column
+
+
+class PredictionMeasures(NamedTuple):
+    """Measures of one model's predictions: `prediction_measures`.
+
+    Attributes
+    ----------
+    accuracy : float
+        Share of rows of which the class with the highest score is the label.
+    log_loss : float
+        Of softmax(scores), in nats, at least 0.
+    entropy : float
+        Mean entropy of the posteriors, in nats, in [0, log n_classes].
+    uncertainty_auc : float
+        Area under the rejection curve, in [0, 1]; lower is better.
+    cvar : float
+        Conditional value at risk: mean of the largest log-losses, in nats.
+    margin : float
+        Low quantile of the label's score minus the highest of the others, in units of the
+        scores; negative where more rows than that are misclassified.
+    roc_auc : float
+        Area under the ROC curve, mean over classes, each against the rest; in [0, 1].
+    """
+
+    accuracy: float
+    log_loss: float
+    entropy: float
+    uncertainty_auc: float
+    cvar: float
+    margin: float
+    roc_auc: float
+
+
+def prediction_measures(
+    scores: Any,
+    y: Any,
+    *,
+    classes: Any = None,
+    tail: float = 0.05,
+    margin_quantile: float = 0.1,
+) -> PredictionMeasures:
+    """Measure one model's predictions on one sample.
+
+    These need labels but no second sample; `rank_correlation` tells whether they order
+    models as their losses under a shift do.
+
+    Parameters
+    ----------
+    scores : array-like or tensor of shape (n, n_classes)
+        Logits or log-probabilities, as `class_scores` gives them.
+    y : array-like of shape (n,)
+        Labels.
+    classes : array-like of shape (n_classes,), default=None
+        The classes of the columns, as `class_scores` gives them. None: 0, 1, ...
+    tail : float, default=0.05
+        Share of rows in (0, 1], of the largest loss, that `cvar` averages over.
+    margin_quantile : float, default=0.1
+        Which quantile of the rows' margins is `margin`, in [0, 1].
+
+    Returns
+    -------
+    PredictionMeasures
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the scores are no matrix of finite numbers with at least two columns, a label is none of
+        the classes, or a share lies outside its range; the message names the argument.
+
+    Notes
+    -----
+    The rejection curve has the error rate among the rows that are kept against the share
+    that is rejected, from the highest entropy down, rows of one entropy together. It starts
+    at the error rate and is 0 where all are rejected; the area is the trapezoids'.
+
+    The conditional value at risk is the mean of the losses that reach their quantile of
+    1 - `tail`. The study [1]_ writes 5 %, while its published values are those of
+    ``tail=0.95``, close to the mean of all losses.
+
+    Of the ROC curves those of classes that no row or every row has are left out.
+
+    References
+    ----------
+    .. [1] "Benchmarking Robustness Measures", appendix C.1 (equations 4, 6, 7) and section
+       5.2 (equation 3, the margin).
+    .. [2] A. Malinin et al., "Shifts: a dataset of real distributional shift across multiple
+       large-scale tasks", 2021 (rejection curves).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from pa_select import class_scores
+    >>> from pa_select.assessment import prediction_measures
+    >>> X, y = load_iris(return_X_y=True)
+    >>> scores, classes = class_scores(LogisticRegression(max_iter=500).fit(X, y), X)
+    >>> found = prediction_measures(scores, y, classes=classes)
+    >>> round(found.accuracy, 3), round(found.entropy, 3), round(found.margin, 3)
+    (0.973, 0.265, 1.146)
+    """
+    if not 0 < tail <= 1:
+        raise ValueError(f"tail: expected a share in (0, 1], got {tail!r}.")
+    if not 0 <= margin_quantile <= 1:
+        raise ValueError(f"margin_quantile: expected a share in [0, 1], got {margin_quantile!r}.")
+    shape = tuple(np.shape(scores))
+    if len(shape) != 2 or shape[0] < 1 or shape[1] < 2:
+        raise ValueError(
+            f"scores: expected shape (n, n_classes) with at least two classes, got {shape}."
+        )
+    outputs = Outputs.of(scores)
+    wrong = ~np.isfinite(outputs.scores).all(1)
+    if wrong.any():
+        raise ValueError(
+            f"scores: expected finite numbers, got nan or inf in row {int(wrong.argmax())}."
+        )
+    known = np.arange(shape[1]) if classes is None else np.asarray(classes)
+    if known.shape != shape[1:]:
+        raise ValueError(f"classes: expected shape {shape[1:]}, got {known.shape}.")
+    labels = columns_of(check_column(y, shape[0], "y"), known, "the columns")
+
+    rows = np.arange(len(labels))
+    loss = -outputs.log_posterior[rows, labels]
+    entropy = entr(np.exp(outputs.log_posterior)).sum(1)
+    right = outputs.predicted == labels
+    others = outputs.scores.copy()
+    others[rows, labels] = -np.inf
+    margins = outputs.scores[rows, labels] - others.max(1)
+    return PredictionMeasures(
+        accuracy=float(right.mean()),
+        log_loss=float(loss.mean()),
+        entropy=float(entropy.mean()),
+        uncertainty_auc=_rejection_area(~right, entropy),
+        cvar=float(loss[loss >= np.quantile(loss, 1 - tail)].mean()),
+        margin=float(np.quantile(margins, margin_quantile)),
+        roc_auc=_roc_auc(outputs.log_posterior, labels),
+    )
+
+
+def _rejection_area(wrong: NDArray[np.bool_], uncertainty: Floats) -> float:
+    """Area under the error rate of the rows kept, against the share rejected."""
+    _, group, counts = np.unique(uncertainty, return_inverse=True, return_counts=True)
+    kept = np.cumsum(counts)
+    error_rate = np.append(0.0, np.cumsum(np.bincount(group, wrong)) / kept)
+    return float(trapezoid(error_rate, np.append(0.0, kept / len(wrong))))
+
+
+def _roc_auc(log_posterior: Floats, labels: NDArray[np.intp]) -> float:
+    """Mean area under the ROC curves of the classes that some rows have and some have not."""
+    areas = []
+    for k, column in enumerate(log_posterior.T):
+        own = labels == k
+        n_own, n_rest = int(own.sum()), int((~own).sum())
+        if n_own and n_rest:
+            ranks = rankdata(column)[own]
+            areas.append((ranks.sum() - n_own * (n_own + 1) / 2) / (n_own * n_rest))
+    return float(np.mean(areas)) if areas else float("nan")

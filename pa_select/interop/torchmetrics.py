@@ -1,0 +1,192 @@
+"""Posterior agreement as a torchmetrics metric."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from pa_select._optional_imports import optional_import
+from pa_select.agreement import PosteriorAgreement as Result
+from pa_select.agreement import posterior_agreement
+from pa_select.agreement.validation import (
+    check_pair,
+    check_prior,
+    check_tol,
+    check_weight,
+)
+
+_Metric: Any = optional_import("torchmetrics", "metrics").Metric
+
+
+class PosteriorAgreement(_Metric):
+    """Posterior agreement of paired scores that come in batches.
+
+    The maximum over the inverse temperature needs all pairs at once, so the scores are kept
+    until `reset`, not copied, in the type and on the device that they have. In a distributed
+    run they stay there: the ranks exchange a few numbers for each evaluation. ``forward``
+    maximises the agreement of every batch; where only that of all pairs matters, call
+    `update`.
+
+    Parameters
+    ----------
+    prior : {"uniform", "marginal"} or array-like of shape (n_classes,), default="uniform"
+        The class prior, as in `pa_select.posterior_agreement`.
+    tol : float, default=None
+        Largest certified gap, in nats per pair, as there.
+    certify : bool, default=True
+        Whether to certify the maximum, as there.
+    **kwargs
+        Of `torchmetrics.Metric`: ``process_group``, ``dist_sync_on_step``,
+        ``sync_on_compute``, ``compute_on_cpu`` and others. Only where a ``dist_sync_fn`` is
+        given does it gather the scores.
+
+    Attributes
+    ----------
+    result_ : pa_select.PosteriorAgreement or None
+        All that the last `compute` found: the inverse temperature, the certificate, the
+        standard error and more, in double precision.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `pa_select.posterior_agreement`.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 3 (the metric).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from pa_select.interop.torchmetrics import PosteriorAgreement
+    >>> metric = PosteriorAgreement(prior="marginal")
+    >>> random = torch.Generator().manual_seed(0)
+    >>> for _ in range(4):
+    ...     logits = 3 * torch.randn(100, 5, generator=random)
+    ...     metric.update(logits, logits + torch.randn(100, 5, generator=random))
+    >>> metric.compute()
+    tensor(1.1924)
+    >>> print(f"beta = {metric.result_.beta:.2f}, {metric.result_.n_pairs} pairs")
+    beta = 2.50, 400 pairs
+    """
+
+    is_differentiable = False
+    higher_is_better = True
+    full_state_update = False
+    plot_lower_bound = 0.0
+
+    scores_a: list[torch.Tensor]
+    scores_b: list[torch.Tensor]
+    weight: list[torch.Tensor]
+    _cache: Any
+    _is_synced: bool
+
+    def __init__(
+        self, prior: Any = "uniform", tol: float | None = None, certify: bool = True, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        check_tol(tol, prior)
+        if isinstance(prior, str):
+            check_prior(prior, 2)
+        self.prior = prior
+        self.tol = tol
+        self.certify = certify
+        self.result_: Result | None = None
+        self._ranks: Any = None
+        for name in ("scores_a", "scores_b", "weight"):
+            self.add_state(name, default=[], dist_reduce_fx="cat")
+
+    def update(self, scores_a: Any, scores_b: Any, weight: Any = None) -> None:
+        """Add pairs.
+
+        Parameters
+        ----------
+        scores_a, scores_b : tensors of shape (n_pairs, n_classes)
+            Logits or log-probabilities of the first and the second sample, row by row.
+        weight : tensor of shape (n_pairs,), default=None
+            Non-negative weights of the pairs; None weighs all alike.
+        """
+        a, b = check_pair(scores_a, scores_b, shard=True)
+        if self.scores_a and a.shape[1] != self.scores_a[0].shape[1]:
+            raise ValueError(
+                f"scores_a: expected {self.scores_a[0].shape[1]} classes, as before, got shape "
+                f"{tuple(a.shape)}."
+            )
+        check_prior(self.prior, a.shape[1])
+        checked = torch.tensor(check_weight(weight, len(a), "weight", shard=True))
+        self.scores_a.append(a)
+        self.scores_b.append(b)
+        self.weight.append(checked.to(a.device))
+
+    def compute(self) -> torch.Tensor:
+        """Maximise the agreement of all pairs, in a distributed run those of all ranks.
+
+        Returns
+        -------
+        torch.Tensor of shape ()
+            Agreement in nats per pair.
+        """
+        no_rows, no_weights = torch.zeros(0, 0), torch.zeros(0)
+        # A gathering function leaves what was here in the cache.
+        together = self._is_synced and not self._cache
+        self.result_ = posterior_agreement(
+            _joined(self.scores_a, no_rows),
+            _joined(self.scores_b, no_rows),
+            prior=self.prior,
+            sample_weight=_joined(self.weight, no_weights),
+            tol=self.tol,
+            certify=self.certify,
+            process_group=self._ranks if together else None,
+        )
+        return torch.tensor(self.result_.score, dtype=self.dtype, device=self.device)
+
+    def sync(
+        self,
+        dist_sync_fn: Any = None,
+        process_group: Any = None,
+        should_sync: bool = True,
+        distributed_available: Any = None,
+    ) -> None:
+        """Let `compute` speak for all ranks; no score leaves its own.
+
+        Parameters
+        ----------
+        dist_sync_fn : callable, default=None
+            Gathers the scores, where one is given.
+        process_group, should_sync, distributed_available
+            As in `torchmetrics.Metric`.
+        """
+        if dist_sync_fn is not None or self._is_synced:
+            super().sync(dist_sync_fn, process_group, should_sync, distributed_available)
+        elif should_sync and (distributed_available or self.distributed_available_fn)():
+            self._ranks = process_group or self.process_group or "world"
+            self._cache, self._is_synced = {}, True
+
+    def reset(self) -> None:
+        """Forget all pairs and the last result."""
+        super().reset()
+        self.result_ = None
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Plot one value or several, as torchmetrics' metrics do.
+
+        Parameters
+        ----------
+        val : tensor or sequence of tensors, default=None
+            Values of `compute` or ``forward``; None: that of `compute`.
+        ax : matplotlib Axes, default=None
+            Where to draw; None: a new figure.
+
+        Returns
+        -------
+        figure, axes
+        """
+        return self._plot(val, ax)
+
+
+def _joined(batches: Any, empty: torch.Tensor) -> torch.Tensor:
+    if isinstance(batches, torch.Tensor):
+        return batches
+    return torch.cat(batches) if batches else empty

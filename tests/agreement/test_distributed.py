@@ -1,0 +1,128 @@
+"""Shards of pairs on several processes: the numbers of one process, and errors on all."""
+
+import numpy as np
+import pytest
+import ranks
+import torch
+
+from pa_select import posterior_agreement
+
+CASES = ranks.cases()
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    """What three ranks found: (rank 0's, rank 1's, rank 2's) for each question."""
+    answers = ranks.ask(3, tmp_path_factory.mktemp("three"), ranks.three)
+    return tuple(zip(*answers, strict=True))
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    return ranks.ask(2, tmp_path_factory.mktemp("two"), ranks.two)
+
+
+def assert_same(answers, alone):
+    """Every rank has the others' bits, and the numbers of all rows in one process."""
+    assert all(len(results) == len(alone) for results in answers)
+    for p, expected in enumerate(alone):
+        of_ranks = [results[p] for results in answers]
+        for name in ranks.NUMBERS:
+            values = [result[name] for result in of_ranks]
+            np.testing.assert_array_equal(values, values[0], err_msg=name)
+            np.testing.assert_allclose(
+                values[0], expected[name], rtol=1e-9, atol=1e-9, err_msg=name
+            )
+        terms = np.concatenate([result["terms"] for result in of_ranks])
+        np.testing.assert_allclose(terms, expected["terms"], rtol=1e-9, atol=1e-9)
+        for result in of_ranks:
+            assert len(result["terms"]) == len(result["weight"]) == result["rows"]
+
+
+def alone(name):
+    scores, arguments = CASES[name]
+    return ranks.numbers(posterior_agreement(*scores, **arguments))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_three_ranks_find_what_one_does(three, name):
+    found = three[0]
+    expected = alone(name)
+    for key in found[0]:
+        if key[0] == name:
+            assert_same([of_rank[key] for of_rank in found], expected)
+
+
+@pytest.mark.parametrize("name", ["uniform", "weights marginal", "many"])
+def test_two_ranks_find_what_one_does(two, name):
+    assert_same([found[name] for found, *_ in two], alone(name))
+
+
+def test_gathered_in_the_order_of_the_ranks(two):
+    expected = torch.tensor([[0.1, -torch.inf] * 100, [1.1, -torch.inf] * 100])
+    for _, gathered, _ in two:
+        assert gathered.dtype == torch.float64
+        assert torch.equal(gathered, expected.double())
+
+
+def test_what_is_known_of_all_pairs(two):
+    for rank, (*_, (has_zeros, totals, used, weight)) in enumerate(two):
+        assert has_zeros  # on rank 1 only
+        np.testing.assert_allclose(totals, [1])
+        np.testing.assert_array_equal(used, [3])
+        np.testing.assert_allclose(weight, [1 / 3] * (rank + 1))
+
+
+def test_no_shape_and_two_of_three(three):
+    a, b = ranks.noisy(50)
+    together, of_batch, some = zip(*three[1], strict=True)
+    expected = ranks.numbers(posterior_agreement(a, b))
+    assert_same(together, expected)
+    assert_same(of_batch, ranks.numbers(posterior_agreement(a, b, prior="marginal")))
+    assert_same([some[0], some[2]], expected)
+    kind, message = some[1]
+    assert kind == "ValueError"
+    assert message.startswith("process_group: expected None, 'world' or a ProcessGroup that this")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("nan", "ValueError", "rank 2: scores_a: expected finite scores (or -inf for probability"),
+        ("type", "TypeError", "rank 2: scores_a: expected real numbers, got"),
+        ("tol", "ValueError", "tol: expected the same on all ranks, got 1e-05 on rank 0 and 0.0"),
+        ("certify", "ValueError", "certify: expected the same on all ranks, got True on rank 0"),
+        ("prior", "ValueError", "prior: expected the same on all ranks, got [0.25, 0.25, 0.25"),
+        ("unknown prior", "ValueError", "prior: expected the same on all ranks, got uniform on"),
+        ("wrong prior", "ValueError", "prior: expected one probability for each of 4 classes"),
+        ("classes", "ValueError", "scores_a: expected the same number of classes on all ranks"),
+        ("problems", "ValueError", "scores_a: expected the same number of problems on all ranks"),
+        ("groups", "ValueError", "groups: expected None with a process_group, since groups may"),
+        ("weights", "ValueError", "sample_weight: expected a positive and finite sum over all"),
+        ("one weight", "ValueError", "rank 2: sample_weight: expected finite non-negative weigh"),
+        ("empty", "ValueError", "sample_weight: expected a positive and finite sum over all"),
+        ("all", "ValueError", "tol: expected at least 1e-12 nats"),
+        ("first pass", "RuntimeError", "rank 2: MemoryError: no memory"),
+        ("later pass", "ValueError", "rank 2: a cosmic ray"),
+        ("sums", "RuntimeError", "process_group: the ranks came with [3, 3, 4] numbers to one"),
+        ("flat", "RuntimeError", "The agreement of problem 0 could not be certified to"),
+    ],
+)
+def test_an_error_is_one_on_all_ranks(three, name, kind, message):
+    for of_rank in three[2]:
+        said, text = of_rank[name]
+        assert said == kind
+        assert text.startswith(message)
+
+
+def test_the_group_outlives_errors(three):
+    scores = {of_rank["still"] for of_rank in three[2]}
+    a, b = ranks.noisy(60)
+    assert len(scores) == 1
+    assert scores.pop() == pytest.approx(posterior_agreement(a, b).score, abs=1e-12)
+
+
+def test_wrong_groups():
+    a, b = ranks.noisy(10)
+    with pytest.raises(ValueError, match="process_group: expected torch.distributed to be init"):
+        posterior_agreement(a, b, process_group="world")

@@ -1,0 +1,118 @@
+"""Measures of one model's predictions: against scikit-learn, scipy and by hand."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from scipy.special import softmax
+from scipy.stats import entropy
+from sklearn.metrics import accuracy_score, auc, log_loss, roc_auc_score
+
+from pa_select.assessment import prediction_measures
+
+
+def sample(n=200, n_classes=4, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n)
+    return 2 * np.eye(n_classes)[y] + rng.normal(size=(n, n_classes)), y
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_against_other_implementations(n_classes):
+    scores, y = sample(n_classes=n_classes)
+    p = softmax(scores, axis=1)
+    found = prediction_measures(scores, y)
+    assert_allclose(found.accuracy, accuracy_score(y, p.argmax(1)))
+    assert_allclose(found.log_loss, log_loss(y, p))
+    assert_allclose(found.entropy, entropy(p, axis=1).mean())
+    binary = roc_auc_score(y, p[:, 1]) if n_classes == 2 else None
+    assert_allclose(found.roc_auc, binary or roc_auc_score(y, p, multi_class="ovr"))
+
+
+def test_rejection_curve_from_its_definition():
+    scores, y = sample(60)
+    scores[:20] = scores[0]  # of one entropy
+    p = softmax(scores, axis=1)
+    uncertainty, wrong = entropy(p, axis=1).round(12), p.argmax(1) != y
+    curve = [(1.0, 0.0)]
+    for level in np.unique(uncertainty):
+        kept = uncertainty <= level
+        curve.append((1 - kept.mean(), wrong[kept].mean()))
+    assert_allclose(prediction_measures(scores, y).uncertainty_auc, auc(*zip(*curve, strict=True)))
+
+
+def test_by_hand():
+    scores = np.log([[0.5, 0.25, 0.25], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8], [0.6, 0.3, 0.1]])
+    y = [0, 1, 2, 1]
+    found = prediction_measures(scores, y, tail=0.25, margin_quantile=0.0)
+    assert found.accuracy == 0.75
+    assert_allclose(found.cvar, -np.log(0.3))
+    assert_allclose(found.margin, np.log(0.5))
+    # Kept first: rows 2, 1, 3 (wrong), 0; error rates 0, 0, 1/3, 1/4.
+    assert_allclose(found.uncertainty_auc, 0.25 * (1 / 6 + (1 / 3 + 1 / 4) / 2))
+    median = prediction_measures(scores, y, tail=1, margin_quantile=0.5)
+    assert_allclose(median.cvar, median.log_loss)
+    assert_allclose(median.margin, (np.log(2) + np.log(3.5)) / 2)
+
+
+def test_margin_is_the_tenth_percentile():
+    scores, y = sample()
+    margins = [s[k] - np.delete(s, k).max() for s, k in zip(scores, y, strict=True)]
+    assert_allclose(prediction_measures(scores, y).margin, np.percentile(margins, 10))
+
+
+def test_types_of_scores_and_names_of_classes():
+    scores, y = sample()
+    found = prediction_measures(scores, y)
+    names = np.array(["d", "b", "a", "c"])
+    assert prediction_measures(scores, names[y], classes=names) == found
+    assert prediction_measures(torch.tensor(scores, requires_grad=True), torch.tensor(y)) == found
+    assert prediction_measures(scores.tolist(), y.tolist()) == found
+
+
+def test_only_margins_know_of_a_shift_of_all_scores_or_their_scale():
+    scores, y = sample()
+    found = prediction_measures(scores, y)
+    assert_allclose(prediction_measures(scores + 7, y), found, rtol=1e-9)
+    scaled = prediction_measures(3 * scores, y)
+    assert_allclose(scaled.margin, 3 * found.margin)
+    assert scaled.accuracy == found.accuracy
+    assert scaled.entropy < found.entropy
+
+
+def test_extremes():
+    sure = np.array([[0.0, -1e4], [-1e4, 0.0]])
+    assert prediction_measures(sure, [0, 1]) == (1, 0, 0, 0, 0, 1e4, 1)
+    assert prediction_measures(sure, [1, 0]) == (0, 1e4, 0, 0.5, 1e4, -1e4, 0)
+    assert np.isnan(prediction_measures([[1.0, 0.0]], [0]).roc_auc)
+    scores, y = sample()
+    seen = y < 3
+    some = prediction_measures(scores[seen], y[seen]).roc_auc
+    areas = [roc_auc_score(y[seen] == k, softmax(scores[seen], axis=1)[:, k]) for k in range(3)]
+    assert_allclose(some, np.mean(areas))
+
+
+SCORES = [[1.0, 0.0], [0.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("scores", "y", "options", "message"),
+    [
+        ([1.0, 2.0], [0, 1], {}, r"scores: expected shape \(n, n_classes\).*got \(2,\)"),
+        ([[1.0], [2.0]], [0, 0], {}, "scores: expected shape .* at least two classes"),
+        (
+            [[1.0, 0.0], [np.nan, 0.0]],
+            [0, 0],
+            {},
+            "scores: expected finite numbers, got nan .* row 1",
+        ),
+        (SCORES, [0], {}, r"y: expected shape \(2,\), got \(1,\)"),
+        (SCORES, [0, 2], {}, r"y: expected classes of the columns, \[0, 1\], got .*2.* in row 1"),
+        (SCORES, [0, 1], {"classes": [0, 1, 2]}, r"classes: expected shape \(2,\), got \(3,\)"),
+        (SCORES, [0, 1], {"tail": 0}, r"tail: expected a share in \(0, 1\], got 0"),
+        (SCORES, [0, 1], {"margin_quantile": 10}, r"margin_quantile: expected a share in \[0, 1"),
+    ],
+)
+def test_errors(scores, y, options, message):
+    with pytest.raises(ValueError, match=message):
+        prediction_measures(scores, y, **options)

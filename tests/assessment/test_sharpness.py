@@ -1,0 +1,186 @@
+"""Sharpness: where the largest harmless disturbance is known from a formula."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from scipy.stats import norm
+from sklearn.datasets import load_digits
+from torch import nn
+
+from pa_select.assessment import sharpness
+from pa_select.assessment.folding import folded
+
+DIGITS, LABELS = load_digits(return_X_y=True)
+DIGITS, LABELS = torch.tensor(DIGITS[:300] / 16, dtype=torch.float32), LABELS[:300]
+ONE = torch.ones(1, 1)
+
+
+def linear(*rows):
+    """A linear network with these weights for each class."""
+    weight = torch.tensor(rows, dtype=torch.float32)
+    layer = nn.Linear(weight.shape[1], len(weight), bias=False)
+    layer.weight.data.copy_(weight)
+    return layer
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A network with batch normalisation, trained on digits."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = nn.Sequential(
+            nn.Linear(64, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 10)
+        )
+        optimiser = torch.optim.Adam(network.parameters(), lr=0.02)
+        for _ in range(60):
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(network(DIGITS), torch.tensor(LABELS)).backward()
+            optimiser.step()
+    return network
+
+
+@pytest.mark.parametrize("aware", [False, True])
+def test_noise_where_the_accuracy_is_known(aware):
+    """Each row has weights 3 and -1 of its own: right with probability Phi(4 / spread)."""
+    n = 4000
+    network = linear(n * [3.0], n * [-1.0])
+    found = sharpness(network, torch.eye(n), n * [0], magnitude_aware=aware, deviation=0.2)
+    expected = 4 / norm.ppf(0.8) / math.sqrt(10 if aware else 2)
+    assert_allclose(found.sigma, expected, rtol=0.03)
+    assert found.sigma < found.sigma_above <= 1.02 * found.sigma * (1 + 1e-9)
+    assert found.accuracy == 1
+    assert 0.8 <= found.disturbed_accuracy < 0.81
+
+
+@pytest.mark.parametrize(("aware", "expected"), [(False, 2.0), (True, 1.0)])
+def test_worst_disturbance_where_it_is_known(aware, expected):
+    """Weights 3 and -1 meet at 1 when both move by 2, or by their magnitude at 0."""
+    found = sharpness(
+        linear([3.0], [-1.0]), ONE, [0], kind="worst", magnitude_aware=aware, tol=0.001
+    )
+    assert_allclose(found.sigma, expected, rtol=0.002)
+    assert found.sigma_above >= expected * (1 - 1e-9)
+
+
+def test_worst_disturbance_is_that_of_the_deviation():
+    """Rows of margins 0.2, 0.4 ... 2: at sigma those up to 2 * sigma are lost."""
+    margins = torch.arange(1, 11) / 5.0
+    rows = torch.cat([torch.ones(10, 1), margins[:, None]], 1)
+    network = nn.Sequential(linear([0.0, 1.0], [0.0, 0.0]))
+    found = sharpness(network, rows, [0] * 10, kind="worst", deviation=0.3, tol=1e-3)
+    # Row k is lost where m (1 - 2 s) - 2 s < 0; of ten the fourth must stay.
+    assert_allclose(found.sigma, 0.8 / (2 * 0.8 + 2), rtol=2e-3)
+    assert_allclose(found.disturbed_accuracy, 0.7)
+
+
+@pytest.mark.parametrize("kind", ["pac_bayes", "worst"])
+def test_trained_network(trained, kind):
+    plain = sharpness(trained, DIGITS, LABELS, kind=kind, n_steps=5)
+    aware = sharpness(trained, DIGITS, LABELS, kind=kind, n_steps=5, magnitude_aware=True)
+    for found in (plain, aware):
+        assert 0 < found.sigma < found.sigma_above <= found.sigma * (1.02 + 1e-9)
+        assert found.accuracy > 0.95
+        assert found.accuracy - 0.1 - 1e-9 <= found.disturbed_accuracy <= found.accuracy
+    more = sharpness(trained, DIGITS, LABELS, kind=kind, n_steps=5, deviation=0.4)
+    assert more.sigma > plain.sigma
+
+
+def test_the_worst_is_worse_than_noise_of_the_same_box(trained):
+    worst = sharpness(trained, DIGITS, LABELS, kind="worst", n_steps=10)
+    noise = sharpness(trained, DIGITS, LABELS)
+    # Half of the weights move by more than 0.67 standard deviations.
+    assert 5 * worst.sigma < noise.sigma
+
+
+def test_nothing_but_the_function_and_its_layers_counts(trained):
+    how = {"n_draws": 3, "n_steps": 3}
+    for kind in ("pac_bayes", "worst"):
+        found = sharpness(trained, DIGITS, LABELS, kind=kind, **how)
+        without = sharpness(folded(trained, "module"), DIGITS, LABELS, kind=kind, **how)
+        assert found == without
+        batches = sharpness(trained, DIGITS.numpy(), LABELS, kind=kind, batch_size=64, **how)
+        assert_allclose(batches, found, rtol=1e-6)
+
+
+def test_magnitude_aware_noise_does_not_see_the_scale():
+    weight = np.random.default_rng(0).normal(size=(3, 4))
+    rows = np.random.default_rng(1).normal(size=(100, 4))
+    y = (rows @ weight.T).argmax(1)
+    plain, scaled = (linear(*(scale * weight).tolist()) for scale in (1, 8))
+
+    def sigma(network, **how):
+        return sharpness(network, rows, y, n_draws=100, **how).sigma
+
+    assert_allclose(sigma(scaled), 8 * sigma(plain), rtol=1e-6)
+    aware = [sigma(network, magnitude_aware=True) for network in (plain, scaled)]
+    assert_allclose(aware[1], aware[0], rtol=0.03)
+
+
+def test_ends():
+    blind = sharpness(linear([1.0], [1.0]), 0 * ONE, [0])
+    assert blind.sigma == blind.sigma_above == math.inf
+    # The least disturbance decides a tie.
+    tied = sharpness(linear([0.0], [0.0]), ONE, [0], kind="worst")
+    assert tied.sigma == 0
+    assert tied.disturbed_accuracy == tied.accuracy == 1
+
+
+def test_seeds_and_what_is_left_alone(trained):
+    before = {name: value.clone() for name, value in trained.state_dict().items()}
+    state = torch.random.get_rng_state()
+    trained.train()
+    found = sharpness(trained, DIGITS, LABELS)
+    assert trained.training
+    assert torch.equal(state, torch.random.get_rng_state())
+    for name, value in trained.state_dict().items():
+        assert torch.equal(value, before[name])
+    assert found == sharpness(trained, DIGITS, LABELS)
+    assert found != sharpness(trained, DIGITS, LABELS, random_state=1)
+
+
+def test_skorch_net():
+    from skorch import NeuralNetClassifier
+
+    net = NeuralNetClassifier(
+        nn.Linear(64, 3), criterion=nn.CrossEntropyLoss, max_epochs=20, lr=0.5, verbose=0
+    )
+    few = LABELS < 3
+    net.fit(DIGITS[few].numpy(), LABELS[few].astype(np.int64))
+    found = sharpness(net, DIGITS[few].numpy(), LABELS[few])
+    assert found == sharpness(net.module_, DIGITS[few], LABELS[few])
+    assert found.accuracy > 0.9
+
+
+@pytest.mark.parametrize(
+    ("module", "y", "options", "error", "message"),
+    [
+        ("net", [0], {}, TypeError, "module: expected a torch module, got str"),
+        (nn.ReLU(), [0], {}, ValueError, "module: expected one with parameters, got none"),
+        (
+            nn.Linear(1, 1),
+            [0],
+            {},
+            TypeError,
+            r"module: expected outputs of shape .* got \(1, 1\)",
+        ),
+        (
+            linear([1.0], [0.0]),
+            [2],
+            {},
+            ValueError,
+            r"y: expected classes of the module, \[0, 1\]",
+        ),
+        (linear([1.0], [0.0]), [0, 1], {}, ValueError, r"y: expected shape \(1,\), got \(2,\)"),
+        (linear([1.0]), [0], {"kind": "flat"}, ValueError, "kind: expected one of .* got 'flat'"),
+        (linear([1.0]), [0], {"deviation": 10}, ValueError, "deviation: expected a number in"),
+        (linear([1.0]), [0], {"tol": 0}, ValueError, "tol: expected a positive number, got 0"),
+        (linear([1.0]), [0], {"n_draws": 0}, ValueError, "n_draws: expected a positive integer"),
+        (linear([1.0]), [0], {"n_steps": 1.5}, ValueError, "n_steps: expected a positive integer"),
+    ],
+)
+def test_errors(module, y, options, error, message):
+    with pytest.raises(error, match=message):
+        sharpness(module, ONE, y, **options)

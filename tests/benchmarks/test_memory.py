@@ -1,0 +1,118 @@
+"""How much memory an agreement takes above its inputs, which lie in files.
+
+Anonymous memory of a process of its own: the pages of a mapped file do not count. What it
+may take is 8 bytes for each pair, the terms, and a fixed part for the blocks of one thread.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+K, MIB = 10, 2**20
+STATUS = Path("/proc/self/status")
+SCRIPT = """
+import json, sys, threading, time
+import numpy as np
+import torch
+from pa_select import agreement_of_chunks, posterior_agreement
+
+path_a, path_b, n, chunk, n_threads, options = sys.argv[1:]
+n, chunk, options = int(n), int(chunk), json.loads(options)
+torch.set_num_threads(int(n_threads))
+a, b = (np.load(path, mmap_mode="r")[:n] for path in (path_a, path_b))
+
+def solve(n):
+    if not chunk:
+        return posterior_agreement(a[:n], b[:n], **options)
+    parts = [slice(i, min(i + chunk, n)) for i in range(0, n, chunk)]
+    return agreement_of_chunks(lambda: ((a[part], b[part]) for part in parts), **options)
+
+def anonymous():
+    status = open("/proc/self/status").read()
+    return 1024 * int(status.split("RssAnon:")[1].split()[0])
+
+peak, over = 0, False
+def watch():
+    global peak
+    while not over:
+        peak = max(peak, anonymous())
+        time.sleep(0.002)
+
+solve(1000)  # what libraries load when they are first used
+before = anonymous()
+watcher = threading.Thread(target=watch)
+watcher.start()
+start = time.perf_counter()
+result = solve(n)
+seconds = time.perf_counter() - start
+over = True
+watcher.join()
+print(json.dumps([peak - before, seconds, result.n_evaluations, result.n_pairs, result.score]))
+"""
+
+pytestmark = pytest.mark.skipif(
+    not STATUS.exists() or "RssAnon" not in STATUS.read_text(), reason="no RssAnon in /proc"
+)
+
+
+def write(folder, n):
+    """Two files of n rows of scores in float32, written piece by piece."""
+    rng = np.random.default_rng(0)
+    paths = [folder / f"{name}.npy" for name in "ab"]
+    files = [np.lib.format.open_memmap(p, "w+", np.float32, (n, K)) for p in paths]
+    for begin in range(0, n, 200_000):
+        common = rng.standard_normal((min(200_000, n - begin), K), np.float32)
+        for file in files:
+            noise = rng.standard_normal(common.shape, np.float32)
+            file[begin : begin + len(common)] = 2 * common + noise
+    return paths
+
+
+def measure(paths, n, chunk=0, n_threads=1, **options):
+    arguments = [*map(str, paths), *map(str, (n, chunk, n_threads)), json.dumps(options)]
+    found = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments], capture_output=True, text=True, check=True
+    )
+    extra, seconds, n_evaluations, n_pairs, score = json.loads(found.stdout)
+    assert n_pairs == n
+    print(
+        f"\n{n} pairs, {'chunks of ' + str(chunk) if chunk else 'mapped'}, {n_threads} threads: "
+        f"{extra / MIB:.0f} MiB above the inputs, {seconds:.1f} s for {n_evaluations} evaluations"
+    )
+    return extra, score
+
+
+@pytest.mark.slow
+def test_two_million_pairs(tmp_path):
+    n = 2_000_000
+    paths = write(tmp_path, n)
+    scores = []
+    for chunk in (0, 50_000):
+        # A copy of one side would take 80 MB, and in float64 160 MB.
+        extra, score = measure(paths, n, chunk, certify=False)
+        assert extra < 8 * n + 64 * MIB
+        scores.append(score)
+    assert scores[0] == pytest.approx(scores[1], abs=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", [0, 50_000])
+def test_marginal_prior(tmp_path, chunk):
+    n = 600_000
+    paths = write(tmp_path, n)
+    extra, _ = measure(paths, n, chunk, prior="marginal", tol=0.1, certify=False)
+    assert extra < 8 * n + 64 * MIB
+
+
+@pytest.mark.parametrize("chunk", [0, 50_000])
+def test_ten_million_pairs(benchmark, tmp_path, chunk):
+    if not benchmark.enabled:
+        pytest.skip("10 million pairs: make bench")
+    n = 10_000_000
+    paths = write(tmp_path, n)
+    extra, _ = benchmark.pedantic(measure, (paths, n, chunk, 2), rounds=1)
+    assert extra < 256 * MIB

@@ -1,0 +1,286 @@
+"""The torchmetrics metric: torchmetrics' conventions, Lightning, and several processes."""
+
+import pickle
+
+import numpy as np
+import pytest
+import ranks
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+torchmetrics = pytest.importorskip("torchmetrics")
+
+from pa_select import posterior_agreement  # noqa: E402
+from pa_select.interop.torchmetrics import PosteriorAgreement  # noqa: E402
+
+A, B = (torch.tensor(x, dtype=torch.float32) for x in ranks.noisy(900))
+BATCHES = [slice(0, 100), slice(100, 700), slice(700, 900)]
+PRIORS = ["uniform", "marginal", [0.4, 0.3, 0.2, 0.1]]
+
+
+def updated(*args, a=A, b=B, **kwargs):
+    metric = PosteriorAgreement(*args, **kwargs)
+    for batch in BATCHES:
+        metric.update(a[batch], b[batch])
+    return metric
+
+
+def value(a=A, b=B, **kwargs):
+    return pytest.approx(posterior_agreement(a, b, **kwargs).score, abs=1e-6)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_batches_are_one_problem(prior):
+    metric = updated(prior)
+    found = metric.compute()
+    assert found.shape == ()
+    assert found.dtype == torch.float32
+    assert found.item() == value(prior=prior)
+    expected = posterior_agreement(A, B, prior=prior)
+    assert metric.result_.score == expected.score
+    np.testing.assert_array_equal(metric.result_.terms, expected.terms)
+
+
+def test_weights_and_options():
+    weight = torch.rand(900, generator=torch.Generator().manual_seed(0))
+    weight[:100] = 0  # all of a batch
+    metric = PosteriorAgreement("marginal", tol=1e-3)
+    for batch in BATCHES:
+        metric.update(A[batch], B[batch], weight[batch])
+    expected = posterior_agreement(A, B, prior="marginal", sample_weight=weight, tol=1e-3)
+    assert metric.compute().item() == pytest.approx(expected.score, abs=1e-6)
+    assert metric.result_.gap == expected.gap
+    assert metric.result_.n_pairs == 800
+    metric = updated(certify=False)
+    metric.compute()
+    assert np.isnan(metric.result_.gap)
+
+
+def test_forward_is_the_batch_and_accumulates():
+    metric = PosteriorAgreement()
+    for batch in BATCHES:
+        assert metric(A[batch], B[batch]).item() == value(A[batch], B[batch])
+    assert metric.compute().item() == value()
+    metric.reset()
+    assert metric.result_ is None
+    assert metric.scores_a == []
+    metric.update(A[:50], B[:50])
+    assert metric.compute().item() == value(A[:50], B[:50])
+
+
+def test_full_state_update_is_as_declared(capsys):
+    torchmetrics.utilities.checks.check_forward_full_state_property(
+        PosteriorAgreement,
+        input_args={"scores_a": A[:20], "scores_b": B[:20]},
+        num_update_to_compare=[2],
+        reps=1,
+    )
+    assert PosteriorAgreement.full_state_update is False
+    assert PosteriorAgreement.higher_is_better is True
+    assert PosteriorAgreement.is_differentiable is False
+    with pytest.raises(RuntimeError, match="const `higher_is_better`"):
+        PosteriorAgreement().higher_is_better = False
+
+
+@pytest.mark.parametrize("copy", [lambda m: pickle.loads(pickle.dumps(m)), lambda m: m.clone()])
+def test_copies(copy):
+    metric = updated("marginal")
+    computed = metric.compute()
+    other = copy(metric)
+    assert other.result_.score == metric.result_.score
+    other.update(A[:100] * 2, B[:100])
+    assert metric.compute() == computed
+    assert other.compute() != computed
+    assert metric.result_.n_pairs == 900
+    assert other.result_.n_pairs == 1000
+
+
+def test_states():
+    metric = updated()
+    assert metric.state_dict() == {}
+    metric.persistent(True)
+    other = PosteriorAgreement()
+    other.load_state_dict(metric.state_dict(), strict=False)
+    other._update_count = 1
+    assert other.compute() == metric.compute()
+    halves = PosteriorAgreement(), PosteriorAgreement()
+    halves[0].update(A[:300], B[:300])
+    halves[1].update(A[300:], B[300:])
+    halves[0].merge_state(halves[1])
+    assert halves[0].compute() == metric.compute()
+
+
+def test_types():
+    metric = updated(a=A.half(), b=B.half()).half()
+    assert metric.scores_a[0].dtype == torch.float16
+    assert metric.compute().dtype == torch.float32
+    assert metric.compute().item() == value(A.half(), B.half())
+    metric = updated().set_dtype(torch.float64)
+    assert metric.compute().dtype == torch.float64
+    assert metric.compute().item() == posterior_agreement(A.double(), B.double()).score
+    bfloat = updated(a=A.bfloat16(), b=B.bfloat16())
+    assert bfloat.compute().item() == value(A.bfloat16(), B.bfloat16())
+    needs_grad = A.clone().requires_grad_()
+    metric = PosteriorAgreement()
+    assert not metric(needs_grad, B).requires_grad
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_devices():
+    metric = updated().to("cuda")
+    assert metric.scores_a[0].is_cuda
+    metric.update(A[:10].cuda(), B[:10].cuda())
+    assert metric.compute().is_cuda
+    assert metric.cpu().compute().device.type == "cpu"
+
+
+def test_moves_and_compute_on_cpu():
+    metric = updated(compute_on_cpu=True).to("cpu")
+    assert metric.compute().item() == value()
+    meta = PosteriorAgreement().to("meta")
+    assert meta.device.type == "meta"
+
+
+def test_collection():
+    collection = torchmetrics.MetricCollection(
+        {"uniform": PosteriorAgreement(), "marginal": PosteriorAgreement("marginal")}
+    )
+    for batch in BATCHES:
+        collection.update(A[batch], B[batch])
+    found = collection.compute()
+    for prior in ("uniform", "marginal"):
+        assert found[prior].item() == value(prior=prior)
+    # Both hold one copy of the scores.
+    assert len(collection.compute_groups) == 1
+    pair = list(collection.values(copy_state=False))
+    assert pair[0].scores_a[0].data_ptr() == pair[1].scores_a[0].data_ptr()
+    collection.reset()
+    other = collection(A[:50], scores_b=B[:50])
+    assert other["uniform"].item() == value(A[:50], B[:50])
+
+
+def test_tracker_and_plot():
+    tracker = torchmetrics.wrappers.MetricTracker(PosteriorAgreement())
+    for scale in (1.0, 0.0, 2.0):
+        tracker.increment()
+        tracker.update(A, A + scale * (B - A))
+    assert tracker.best_metric(return_step=True)[1] == 1
+    pytest.importorskip("matplotlib").use("Agg")
+    figure, axes = updated().plot()
+    assert axes.get_ylim()[0] <= 0
+    figure.clear()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m: m.update(A, B[:5]), r"scores_b: expected the shape of scores_a, \(900, 4\)"),
+        (lambda m: m.update(A[:, 0], B), r"scores_a: expected scores of shape \(n_pairs"),
+        (lambda m: m.update(A[:, :3], B[:, :3]), "scores_a: expected 4 classes, as before, got"),
+        (lambda m: m.update(A / 0, B), "scores_a: expected finite scores"),
+        (lambda m: m.update(A, B, A[:5, 0]), r"weight: expected shape \(900,\)"),
+        (lambda m: m.update(A, B, -torch.ones(900)), "weight: expected finite non-negative"),
+        (lambda m: PosteriorAgreement("unknown"), "prior: expected 'uniform', 'marginal' or"),
+        (lambda m: PosteriorAgreement([0.5, 0.5]).update(A, B), "prior: expected one probability"),
+        (lambda m: PosteriorAgreement(tol=-1), "tol: expected at least 1e-12"),
+        (lambda m: PosteriorAgreement(nothing=1), "Unexpected keyword arguments: `nothing`"),
+    ],
+)
+def test_errors_keep_what_was_there(call, message):
+    metric = updated()
+    with pytest.raises(ValueError, match=message):
+        call(metric)
+    assert metric.compute().item() == value()
+
+
+def test_nothing_to_compute():
+    metric = PosteriorAgreement()
+    with (
+        pytest.warns(UserWarning, match="was called before the ``update``"),
+        pytest.raises(ValueError, match="scores_a: expected at least one row"),
+    ):
+        metric.compute()
+    metric.update(A[:0], B[:0])
+    metric.update(A, B)
+    assert metric.compute().item() == value()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_logs_it(tmp_path):
+    lightning = pytest.importorskip("lightning.pytorch")
+
+    class Classifier(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+            self.agreement = PosteriorAgreement("marginal")
+            self.steps = torchmetrics.MetricCollection({"pa": PosteriorAgreement()})
+            self.seen = []
+
+        def training_step(self, batch, _):
+            a, b = self.layer(batch[0]), self.layer(batch[1])
+            self.log_dict(self.steps, on_step=False, on_epoch=True)
+            self.steps.update(a, b)
+            return torch.nn.functional.mse_loss(a, b)
+
+        def validation_step(self, batch, _):
+            self.agreement.update(self.layer(batch[0]), self.layer(batch[1]))
+            self.log("val_pa", self.agreement)
+
+        def on_validation_epoch_end(self):
+            state = {k: v.clone() for k, v in self.layer.state_dict().items()}
+            self.seen.append(state)
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    torch.manual_seed(0)
+    module = Classifier()
+    loader = DataLoader(TensorDataset(A, B), batch_size=250)
+    trainer = lightning.Trainer(
+        max_epochs=2,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=True,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=tmp_path,
+    )
+    trainer.fit(module, loader, loader)
+    layer = torch.nn.Linear(4, 4)
+    layer.load_state_dict(module.seen[-1])
+    with torch.no_grad():
+        expected = value(layer(A), layer(B), prior="marginal")
+    assert float(trainer.callback_metrics["val_pa"]) == expected
+    assert 0 < float(trainer.callback_metrics["pa"]) < np.log(4)
+    # Lightning resets it after each epoch.
+    assert module.agreement.scores_a == []
+
+
+def test_two_ranks(tmp_path):
+    first, second = ranks.ask(2, tmp_path, ranks.metrics)
+    expected = {
+        "all": value(prior="marginal"),
+        "more": value(torch.cat([A, A[:50]]), torch.cat([B, B[:50]]), prior="marginal"),
+        "gathering": value(prior="marginal"),
+        "idle": value(prior="marginal"),
+        "both": {p: posterior_agreement(A, B, prior=p).score for p in ("uniform", "marginal")},
+    }
+    on_step = torch.cat([A[100:900]]), torch.cat([B[100:900]])
+    twice = torch.cat([A[:300]] * 2), torch.cat([B[:300]] * 2)
+    for found in (first, second):
+        for name, wanted in expected.items():
+            if name == "both":
+                wanted = pytest.approx(wanted, abs=1e-6)
+            assert found[name] == wanted, name
+        assert found["step"] == [value(*x, prior="marginal") for x in (on_step, twice)]
+        assert found["context"] is True
+        # The scores of 900 rows are 7200 numbers.
+        assert found["largest"] < 300
+    assert first["rows"] == (900, 700)
+    assert second["rows"] == (900, 200)
+    assert first["held"] == (2, False)
+    assert second["held"] == (1, False)
+    assert first["local"] == value(A[:700], B[:700], prior="marginal")
+    assert second["local"] == value(A[700:], B[700:], prior="marginal")
