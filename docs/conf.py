@@ -15,8 +15,8 @@ extensions = [
 ]
 exclude_patterns = ["_build", "sg_execution_times.rst"]
 default_role = "code"
-# Inherited docstrings use terms of scikit-learn's glossary.
-suppress_warnings = ["ref.term"]
+# Inherited docstrings use terms and labels of scikit-learn's documentation.
+suppress_warnings = ["ref.term", "ref.ref"]
 
 autosummary_generate = True
 numpydoc_show_class_members = False

@@ -99,7 +99,7 @@ class MarginalPasses:
         if float(extent.max()) > 1e100:
             # Where exp(-x) is zero, x^3 need only be finite.
             x = torch.where(ratio > 0, x.clamp_max(1e100), x)
-        root = (x * (-ratio / 2)).exp_()
+        root = torch.mul(x, ratio / -2).exp_()
         if allowed is not None:
             root *= allowed
         e = root * root
@@ -157,7 +157,7 @@ class MarginalPasses:
         def part(block: Block) -> list[torch.Tensor]:
             kept = self._kept.pop(block.number, None)
             a, b = kept or [self._side(block, side)[0] for side in (0, 1)]
-            overlap = a.e * b.e * block.spread(factor)
+            overlap = (a.e * b.e).mul_(block.spread(factor))
             z = overlap.sum(0)
             log_z = z.log()
             tiny = (z < _UNDERFLOW) & (block.weight > 0)
@@ -175,12 +175,12 @@ class MarginalPasses:
                 log_z[tiny] = top + z[tiny].log()
             z = torch.where(block.weight > 0, z, 1.0)
             log_z = torch.where(block.weight > 0, log_z - a.log_z - b.log_z, 0.0)
-            change = -(a.x + b.x) - block.spread(d)
-            weighted = overlap * change
-            mean = weighted.sum(0) / z
-            variance = ((weighted * change).sum(0) / z - mean * mean).clamp_min(0)
-            sums = block.weighted_sum(torch.stack([log_z, mean, variance]))
             shares = block.class_sums(overlap, (block.weight / z)[None])[0]
+            fall = (a.x + b.x).add_(block.spread(d))
+            weighted = overlap.mul_(fall)
+            mean = weighted.sum(0) / z
+            variance = (weighted.mul_(fall).sum(0) / z - mean * mean).clamp_min(0)
+            sums = block.weighted_sum(torch.stack([log_z, -mean, variance]))
             return [torch.cat([sums, shares])]
 
         (sums,) = pairs.reduce_blocks(part, self._index, "sum")

@@ -24,8 +24,8 @@ _BLOCK_ELEMENTS = {"cpu": 1 << 16}
 _ACCELERATOR_BLOCK_ELEMENTS = 1 << 25
 # Blocks beside each other must be larger, so that threads rarely wait for Python's lock;
 # with less than a few of these one thread is faster than several.
-_THREAD_BLOCK_ELEMENTS = 1 << 18
-_FEWEST_THREAD_BLOCKS = 4
+_THREAD_BLOCK_ELEMENTS = 1 << 17
+_FEWEST_THREAD_BLOCKS = 8
 # Up to this size blocks are kept from one pass to the next.
 _KEPT_ELEMENTS = 1 << 21
 # From so many classes on rows stay as they are stored: sums over classes run along them.

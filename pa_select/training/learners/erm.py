@@ -1,0 +1,190 @@
+"""Empirical risk minimisation over environments: what the other learners start from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from sklearn.utils import check_random_state
+from skorch import NeuralNetClassifier
+from skorch.utils import to_tensor
+
+from pa_select.training.learners.environments import (
+    EnvironmentDataset,
+    EnvironmentSampler,
+    InEnvironment,
+    environment_numbers,
+    numbers_of,
+    plain,
+    without_environments,
+)
+
+
+class ERMNet(NeuralNetClassifier):
+    """A classifier that minimises the mean of its risks in several environments.
+
+    Each environment counts equally, however many rows it has, and every batch holds rows of
+    every environment. This is the baseline of `IRMNet` and `LISANet`; a skorch
+    `NeuralNetClassifier` counts each row equally and knows no environments.
+
+    Parameters
+    ----------
+    module : torch.nn.Module class or instance
+        Returns logits.
+    criterion : class or instance, default=torch.nn.CrossEntropyLoss
+        As in skorch, whose default is another: it takes logits.
+    random_state : int, RandomState instance or None, default=None
+        Orders the rows; None: always the same. Initial weights and dropout are torch's
+        (``torch.manual_seed``), as with any skorch net.
+    **kwargs
+        All others of `skorch.NeuralNetClassifier`. ``iterator_train__shuffle=False`` keeps
+        the rows of an environment in their order.
+
+    Notes
+    -----
+    ``fit(X, y, environments=...)`` and ``partial_fit`` take the environment of each row,
+    array-like of shape (n,) of any values. `GridSearchCV` and `cross_validate` split them
+    with the rows. What hands on nothing but X, such as `pa_select.PASearchCV`, takes a
+    `skorch.helper.SliceDict` with a key "environments" next to the arguments of the module's
+    forward. Prediction and validation look at no environments.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 3.5 (robust learners).
+    .. [2] V. Vapnik, "Principles of risk minimization for learning theory", 1991.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from sklearn.datasets import load_iris
+    >>> from pa_select.training import ERMNet
+    >>> X, y = load_iris(return_X_y=True)
+    >>> _ = torch.manual_seed(0)
+    >>> net = ERMNet(lambda: torch.nn.Linear(4, 3), max_epochs=20, lr=0.1, verbose=0)
+    >>> _ = net.fit(X.astype("float32"), y, environments=np.arange(150) % 2)
+    >>> net.predict(X[:2].astype("float32"))
+    array([0, 0])
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        *args: Any,
+        criterion: Any = torch.nn.CrossEntropyLoss,
+        random_state: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(module, *args, criterion=criterion, **kwargs)
+        self.random_state = random_state
+
+    def initialize(self) -> ERMNet:
+        """Forget all training."""
+        self.random_ = check_random_state(0 if self.random_state is None else self.random_state)
+        return super().initialize()
+
+    def fit(self, X: Any, y: Any = None, environments: Any = None, **fit_params: Any) -> ERMNet:
+        """Train from the start.
+
+        Parameters
+        ----------
+        X, y, **fit_params
+            As in skorch.
+        environments : array-like of shape (n,)
+            The environment of each row, at least two.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a parameter or the environments do not fit; the message names them.
+        """
+        self._check_parameters()
+        numbers = environment_numbers(X, environments)
+        return super().fit(X, y, environments=numbers, **fit_params)
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        classes: Any = None,
+        environments: Any = None,
+        **fit_params: Any,
+    ) -> ERMNet:
+        """Train on.
+
+        Parameters
+        ----------
+        X, y, classes, **fit_params
+            As in skorch.
+        environments : array-like of shape (n,)
+            As in `fit`.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        numbers = environment_numbers(X, environments)
+        return super().partial_fit(X, y, classes, environments=numbers, **fit_params)
+
+    def fit_loop(
+        self, X: Any, y: Any = None, epochs: Any = None, environments: Any = None, **kwargs: Any
+    ) -> ERMNet:
+        """The epochs, on rows that carry their environment."""
+        numbers = environment_numbers(X, environments)
+        return super().fit_loop(
+            EnvironmentDataset(self.get_dataset(X, y), numbers), y, epochs, **kwargs
+        )
+
+    def get_dataset(self, X: Any, y: Any = None) -> Any:
+        """What the module takes of the rows."""
+        return super().get_dataset(without_environments(X), y)
+
+    def get_split_datasets(self, X: Any, y: Any = None, **fit_params: Any) -> tuple[Any, Any]:
+        """Training rows that carry their environment, validation rows that do not."""
+        train, valid = super().get_split_datasets(X, y, **fit_params)
+        return train, plain(valid)
+
+    def get_iterator(self, dataset: Any, training: bool = False) -> Any:
+        """Batches; in training each has rows of every environment."""
+        if not training:
+            return super().get_iterator(dataset)
+        numbers = numbers_of(dataset)
+        options = {"batch_size": self.batch_size, **self.get_params_for("iterator_train")}
+        if options["batch_size"] == -1:
+            options["batch_size"] = len(dataset)
+        shuffle = options.pop("shuffle", True)
+        if "sampler" not in options:
+            options["sampler"] = EnvironmentSampler(numbers, self.random_, shuffle)
+        if "generator" not in options:
+            # A loader draws a seed even where it shuffles nothing; not the global one.
+            seed = int(self.random_.randint(2**31))
+            options["generator"] = torch.Generator().manual_seed(seed)
+        return self.iterator_train(dataset, **options)
+
+    def infer(self, x: Any, **fit_params: Any) -> Any:
+        """The module's outputs, which depend on no environment."""
+        return super().infer(x.X if isinstance(x, InEnvironment) else x, **fit_params)
+
+    def get_loss(self, y_pred: Any, y_true: Any, X: Any = None, training: bool = False) -> Any:
+        """The mean of the environments' risks; in validation the risk of all rows."""
+        if not isinstance(X, InEnvironment):
+            return super().get_loss(y_pred, y_true, X=X, training=training)
+        return self._risks(y_pred, y_true, X.environment).mean()
+
+    def _risks(self, y_pred: Any, y_true: Any, environment: torch.Tensor) -> torch.Tensor:
+        """The risk in each environment of a batch."""
+        y_true = to_tensor(y_true, device=y_pred.device)
+        environment = environment.to(y_pred.device)
+        parts = [environment == number for number in torch.unique(environment)]
+        return torch.stack(
+            [super(ERMNet, self).get_loss(y_pred[rows], y_true[rows]) for rows in parts]
+        )
+
+    def _check_parameters(self) -> None:
+        """Raise if a parameter of the learner does not fit."""

@@ -1,0 +1,137 @@
+"""Learning invariant predictors by selective augmentation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from skorch.dataset import unpack_data
+
+from pa_select.training.learners.environments import InEnvironment
+from pa_select.training.learners.erm import ERMNet
+from pa_select.training.learners.mixing import cutmix, mixup, partners
+
+
+class _Mixed(NamedTuple):
+    X: Any
+    y_partner: Any
+    weight: float
+
+
+class LISANet(ERMNet):
+    """A classifier trained on mixtures of rows that share the label or the environment.
+
+    For each batch one of two strategies is drawn, and each row is mixed with a partner at
+    random from the batch: by LISA-D of the same label and another environment, which teaches
+    what environments have in common, by LISA-L of the same environment and another label.
+    A row without such a partner stays as it is.
+
+    Parameters
+    ----------
+    module : torch.nn.Module class or instance
+        Returns logits. Takes one tensor, of floats.
+    p_select : float, default=0.5
+        Probability of LISA-L; 0: always LISA-D.
+    alpha : float, default=2.0
+        The row's own weight in the mixture is drawn from Beta(alpha, alpha), once for each
+        batch.
+    mix : {"mixup", "cutmix"}, default="mixup"
+        Whether partners are interpolated, or a box is cut from the partner's image (rows of
+        shape (..., height, width)) and labels weigh as much as their pixels.
+    criterion : class or instance, default=torch.nn.CrossEntropyLoss
+        The loss of a mixture is the mixture of the losses with both labels, which for the
+        cross-entropy is that with the mixed label.
+    random_state : int, RandomState instance or None, default=None
+        Orders the rows and mixes them; otherwise as in `ERMNet`.
+    **kwargs
+        All others of `skorch.NeuralNetClassifier`.
+
+    Notes
+    -----
+    The names are those of [2]_. The authors of LISA [1]_ call them the other way round, the
+    same label "intra-label LISA (LISA-L)" and the same domain "intra-domain LISA (LISA-D)",
+    and their p_sel, the probability of intra-label LISA, is 1 - `p_select`.
+
+    Partners are found within a batch: with many classes or environments take batches large
+    enough to hold some rows of each class in each environment.
+
+    References
+    ----------
+    .. [1] H. Yao, Y. Wang, S. Li, L. Zhang, W. Liang, J. Zou, C. Finn, "Improving
+       Out-of-Distribution Robustness via Selective Augmentation", ICML 2022, section 3.
+    .. [2] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 3.5 (LISA).
+    .. [3] H. Zhang, M. Cisse, Y. Dauphin, D. Lopez-Paz, "mixup: Beyond Empirical Risk
+       Minimization", ICLR 2018.
+    .. [4] S. Yun et al., "CutMix: Regularization Strategy to Train Strong Classifiers with
+       Localizable Features", ICCV 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from sklearn.datasets import load_iris
+    >>> from pa_select.training import LISANet
+    >>> X, y = load_iris(return_X_y=True)
+    >>> _ = torch.manual_seed(0)
+    >>> net = LISANet(lambda: torch.nn.Linear(4, 3), max_epochs=20, lr=0.1, verbose=0)
+    >>> _ = net.fit(X.astype("float32"), y, environments=np.arange(150) % 2)
+    >>> net.predict(X[:2].astype("float32"))
+    array([0, 0])
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        *args: Any,
+        p_select: float = 0.5,
+        alpha: float = 2.0,
+        mix: str = "mixup",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(module, *args, **kwargs)
+        self.p_select = p_select
+        self.alpha = alpha
+        self.mix = mix
+
+    def train_step(self, batch: Any, **fit_params: Any) -> Any:
+        """A step on a batch, mixed once however often the optimiser evaluates it."""
+        X, y = unpack_data(batch)
+        return super().train_step((self._mixed(X, y), y), **fit_params)
+
+    def infer(self, x: Any, **fit_params: Any) -> Any:
+        """The module's outputs."""
+        return super().infer(x.X if isinstance(x, _Mixed) else x, **fit_params)
+
+    def get_loss(self, y_pred: Any, y_true: Any, X: Any = None, training: bool = False) -> Any:
+        """The loss of both labels, weighted; in validation that of the label."""
+        if not isinstance(X, _Mixed):
+            return super().get_loss(y_pred, y_true, X=X, training=training)
+        own, partner = (super(LISANet, self).get_loss(y_pred, y) for y in (y_true, X.y_partner))
+        return X.weight * own + (1 - X.weight) * partner
+
+    def _mixed(self, X: InEnvironment, y: torch.Tensor) -> _Mixed:
+        labels, environments = y.cpu().numpy(), X.environment.cpu().numpy()
+        within = self.random_.uniform() < self.p_select
+        weight = self.random_.beta(self.alpha, self.alpha)
+        same, other = (environments, labels) if within else (labels, environments)
+        partner = torch.from_numpy(partners(same, other, self.random_))
+        rows = next(iter(X.X.values())) if isinstance(X.X, Mapping) and len(X.X) == 1 else X.X
+        if not isinstance(rows, torch.Tensor):
+            raise TypeError(f"X: expected one tensor to mix, got {type(rows).__name__}.")
+        if self.mix == "mixup":
+            mixed = mixup(rows, partner, weight)
+        else:
+            mixed, weight = cutmix(rows, partner, weight, self.random_)
+        whole = dict.fromkeys(X.X, mixed) if isinstance(X.X, Mapping) else mixed
+        return _Mixed(whole, y[partner], weight)
+
+    def _check_parameters(self) -> None:
+        if not 0 <= self.p_select <= 1:
+            raise ValueError(f"p_select: expected a probability, got {self.p_select!r}.")
+        if not 0 < self.alpha < np.inf:
+            raise ValueError(f"alpha: expected a finite positive number, got {self.alpha!r}.")
+        if self.mix not in ("mixup", "cutmix"):
+            raise ValueError(f"mix: expected 'mixup' or 'cutmix', got {self.mix!r}.")
