@@ -115,11 +115,11 @@ def _columns_of(y: Any, source: Source) -> NDArray[np.intp]:
     n, n_classes = source.a.shape
     if labels.shape != (n,):
         raise ValueError(f"y: expected one label for each of {n} pairs, got shape {labels.shape}.")
-    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= n_classes:
-        raise ValueError(
-            f"y: expected the columns of the true classes, 0 to {n_classes - 1}, got "
-            f"{labels.dtype} from {labels.min()!r} to {labels.max()!r}."
-        )
+    wanted = f"y: expected the columns of the true classes, 0 to {n_classes - 1}, got"
+    if labels.dtype.kind not in "iu":
+        raise ValueError(f"{wanted} {labels.tolist()[0]!r} of type {labels.dtype}.")
+    if labels.min() < 0 or labels.max() >= n_classes:
+        raise ValueError(f"{wanted} {labels.min()} to {labels.max()}.")
     return labels.astype(np.intp)
 
 

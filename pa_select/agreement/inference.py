@@ -84,9 +84,15 @@ def check_groups(groups: Any, n: int) -> Ints:
     Raises
     ------
     ValueError
-        If there is not one for each pair.
+        If there is not one for each pair, or one is missing.
     """
     values = np.asarray(groups)
     if values.shape != (n,):
         raise ValueError(f"groups: expected one for each of {n} pairs, got shape {values.shape}.")
+    missing = np.array([value is None or value != value for value in values.tolist()])
+    if missing.any():
+        row = int(missing.argmax())
+        raise ValueError(
+            f"groups: expected a value for each pair, got {values[row]} in row {row}."
+        )
     return np.unique(values, return_inverse=True)[1].astype(np.int64)

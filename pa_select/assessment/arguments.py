@@ -15,6 +15,9 @@ def one_of(values: Sequence[Any], wanted: Any, name: str) -> Any:
     """The value asked for, or the only one there is."""
     if wanted is None and len(values) == 1:
         return values[0]
+    if isinstance(wanted, (int, float)):
+        # 0.1 + 0.2 is meant where 0.3 is asked for.
+        wanted = next((value for value in values if np.isclose(value, wanted, atol=0)), wanted)
     if wanted not in values:
         raise ValueError(f"{name}: expected one of {list(values)}, got {wanted!r}.")
     return wanted

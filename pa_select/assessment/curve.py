@@ -13,6 +13,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from pa_select._optional_imports import optional_import
+from pa_select._rows import reordered
 from pa_select.agreement import PosteriorAgreement
 from pa_select.agreement.validation import check_prior, check_tol
 from pa_select.assessment.arguments import (
@@ -47,12 +48,16 @@ class RobustnessCurve:
         Names of the estimators.
     powers, ratios : list of float
         Powers of the shift, and shares of the rows that it reached.
+    columns : dict of str to ndarray of shape (n,), or None
+        The column of each row's label in an estimator's scores, as `decompose` takes it;
+        None without labels.
     """
 
     table: dict[str, NDArray[Any]]
     estimators: list[str]
     powers: list[float]
     ratios: list[float]
+    columns: dict[str, NDArray[np.intp] | None] = field(repr=False)
     _samples: Samples = field(repr=False)
 
     def __repr__(self) -> str:
@@ -221,6 +226,8 @@ def robustness_curve(
     if order not in ("random", "norm"):
         raise ValueError(f"order: expected 'random' or 'norm', got {order!r}.")
     n = _num_samples(X)
+    if y is not None and reordered(X, y):
+        raise ValueError("y: expected the rows of X in their order, got another order.")
     y = None if y is None else check_column(y, n, "y")
     chosen = select_metrics(metrics, y is not None, features is not None)
     found = None
@@ -260,7 +267,7 @@ def robustness_curve(
                 "pa_change": result.score - own[row["estimator"]].score,
             }
     table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return RobustnessCurve(table, list(named), strengths, shares, samples)
+    return RobustnessCurve(table, list(named), strengths, shares, columns, samples)
 
 
 def _measures(

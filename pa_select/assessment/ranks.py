@@ -177,7 +177,8 @@ def rank_correlation(
         ends = (1 - confidence_level) / 2, (1 + confidence_level) / 2
         # A replicate may have drawn only models of the same value.
         some = ~np.isnan(replicates).all(0) & ~np.isnan(tau)
-        low[some], high[some] = np.nanquantile(replicates[:, some], ends, axis=0)
+        if some.any():
+            low[some], high[some] = np.nanquantile(replicates[:, some], ends, axis=0)
     return RankCorrelation(
         names_x,
         names_y,

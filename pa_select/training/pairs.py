@@ -76,6 +76,14 @@ def pair_up(
             f"{type(environments).__name__}"
             + (f" of {len(environments)}." if isinstance(environments, (list, tuple)) else ".")
         )
+    # What a shift returns, or an array of rows; not the shift itself.
+    environments = [getattr(e, "X", e) if hasattr(e, "norm") else e for e in environments]
+    for i, environment in enumerate(environments):
+        if callable(environment) and not hasattr(environment, "__len__"):
+            raise TypeError(
+                f"environments[{i}]: expected rows, got the function or shift {environment!r}; "
+                "call it first."
+            )
     datasets = [_dataset(net, e) for e in environments]
     for i, dataset in enumerate(datasets):
         if not len(dataset):

@@ -215,3 +215,21 @@ def test_confidence_of_groups():
     assert np.isnan(posterior_agreement(a, a).confidence()["disagree"].first)
     with pytest.raises(ValueError, match="beta: expected inverse temperatures"):
         result.confidence(beta=-1)
+
+
+@pytest.mark.parametrize("missing", [np.nan, None])
+def test_missing_groups_are_refused(missing):
+    _, a, b = draw()
+    groups = [missing] * 50 + ["x"] * 100
+    with pytest.raises(
+        ValueError, match="groups: expected a value for each pair, got .* in row 0"
+    ):
+        posterior_agreement(a, b, groups=np.array(groups, dtype=object))
+
+
+def test_labels_that_are_no_columns_are_named():
+    y, a, b = draw()
+    with pytest.raises(
+        ValueError, match="y: expected the columns of the true classes, 0 to 3, got"
+    ):
+        posterior_agreement(a, b).decompose(y.astype(str))

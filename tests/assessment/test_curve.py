@@ -234,3 +234,16 @@ def test_what_does_not_fit_is_told_before_the_work(arguments, error, message, mo
     given = {"estimators": MODELS, "X": X[TEST], "y": Y[TEST], "shift": NOISE} | arguments
     with pytest.raises(error, match=message):
         robustness_curve(given.pop("estimators"), given.pop("X"), given.pop("y"), **given)
+
+
+def test_columns_are_what_the_decomposition_takes(curve):
+    result = curve.agreement("forest", 0.1 + 1e-17)
+    parts = result.decompose(curve.columns["forest"])
+    predictions = [FOREST.predict(rows) for rows in (X[TEST], NOISE(X[TEST], power=0.1).X)]
+    assert parts["agree_right"].n_pairs == (np.array(predictions) == Y[TEST]).all(0).sum()
+
+
+def test_labels_in_another_order_are_refused():
+    frame, labels = pd.DataFrame(X[TEST]), pd.Series(Y[TEST])
+    with pytest.raises(ValueError, match="y: expected the rows of X in their order"):
+        robustness_curve(FOREST, frame, labels.iloc[::-1], shift=NOISE)

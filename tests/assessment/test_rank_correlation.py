@@ -174,3 +174,8 @@ def test_rows_of_frames_must_be_the_same_models():
     measures, gaps = tables()
     with pytest.raises(ValueError, match="gaps: expected the index of measures, got another one"):
         rank_correlation(measures, gaps.sort_values("x"))
+
+
+def test_nothing_to_correlate():
+    found = rank_correlation({"pa": [1, 2, 3.0]}, {"gap": [0, 0, 0.0]})
+    assert found.to_frame()["tau"].isna().all()

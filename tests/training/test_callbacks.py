@@ -377,6 +377,7 @@ def test_binary_tuples_parallel_and_probabilities():
     [
         (PAScoring((X,)), {}, "environments: expected two or more, .* got tuple of 1"),
         (PAScoring(X), {}, "environments: expected two or more, in a tuple or list, got ndarray"),
+        (PAScoring((X, np.negative)), {}, r"environments\[1\]: expected rows, got the function"),
         (PAScoring((X, X[:9])), {}, "as many rows in each .* 400 in environment 0 and 9 in"),
         (PAScoring((X, X[:0])), {}, r"environments\[1\]: expected at least one row"),
         (PAScoring(PAIR, pairing="label"), {}, r"environments\[0\]: expected .X, y. or a Dataset"),

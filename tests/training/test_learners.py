@@ -434,3 +434,11 @@ def test_probabilities_with_their_own_criterion():
         logs = fitted.fit(X, Y, environments=PLACES).history[:, "train_loss"]
         assert np.isfinite(logs).all()
     assert issubclass(ERMNet, NeuralNetClassifier)
+
+
+@pytest.mark.parametrize("kind", [ERMNet, IRMNet, LISANet])
+def test_labels_have_to_be_numbers(kind):
+    net = kind(lambda: torch.nn.Linear(64, 10), verbose=0)
+    rows = X[:20].astype(np.float32)
+    with pytest.raises(ValueError, match="y: expected numbers of classes from 0 on, got '0'"):
+        net.fit(rows, Y[:20].astype(str), environments=np.arange(20) % 2)

@@ -17,7 +17,7 @@ _ROUNDING = 16
 
 
 class FMN(Attack):
-    """Fast minimum-norm attack: the nearest point that is decided otherwise.
+    """Fast minimum-norm attack: a point that is decided otherwise, as near as can be found.
 
     A row whose decision is wrong already stays as it is, with success and norm 0; so does
     one for which no such point is found within `max_norm`, without success.
@@ -28,7 +28,7 @@ class FMN(Attack):
         What is least: the Euclidean length of the change, or the greatest change of a
         feature.
     steps : int, default=100
-        Number of steps; 30 are within a few percent as a rule.
+        Number of steps; what 30 find is as a rule within a few percent of that.
     max_norm : float, default=np.inf
         Greatest norm that counts, in the features' units; `power` stands for it. The search
         is the same for any: ``norm <= max_norm`` of a search without one gives every
@@ -58,6 +58,11 @@ class FMN(Attack):
     not past it; and a step's length is relative to the radius, so that the features' units
     do not matter: from the ball's longest radius down to a hundredth of it. Each step takes
     one forward and one backward pass of a batch, and there are no others.
+
+    With two classes and a linear classifier the norm is the exact one. With more, the margin
+    of [1]_ leads to the class that is second best, whose boundary need not be the nearest: of
+    a logistic regression on standardised digits a third of the norms were more than 5 % too
+    large, a fifth in the mean, and more steps do not change that.
 
     Where the gradient vanishes, without bounds, the first success may be very far away.
 

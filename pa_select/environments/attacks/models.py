@@ -154,7 +154,9 @@ def _of_classifier(model: Any, device: Any) -> _Model:
         raise ValueError(f"device: expected a torch device or None, got {device!r}.") from error
     outputs = classifier_twin(model, home)
     if outputs is None:
-        raise TypeError(f"{_EXPECTED}, got {'None' if model is None else type(model).__name__}.")
+        if model is None:
+            raise TypeError(f"{_EXPECTED} to aim the attack at, got None.")
+        raise TypeError(f"{_EXPECTED}, got {type(model).__name__}.")
     return _Model(outputs, np.asarray(model.classes_), home, torch.float64)
 
 

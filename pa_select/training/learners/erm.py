@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from sklearn.utils import check_random_state
 from skorch import NeuralNetClassifier
@@ -104,6 +105,10 @@ class ERMNet(NeuralNetClassifier):
             If a parameter or the environments do not fit; the message names them.
         """
         self._check_parameters()
+        if np.asarray(y).dtype.kind in "OUS" and y is not None:
+            raise ValueError(
+                f"y: expected numbers of classes from 0 on, got {np.asarray(y).ravel().tolist()[0]!r}."
+            )
         numbers = environment_numbers(X, environments)
         return super().fit(X, y, environments=numbers, **fit_params)
 
