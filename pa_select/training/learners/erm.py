@@ -105,10 +105,9 @@ class ERMNet(NeuralNetClassifier):
             If a parameter or the environments do not fit; the message names them.
         """
         self._check_parameters()
-        if np.asarray(y).dtype.kind in "OUS" and y is not None:
-            raise ValueError(
-                f"y: expected numbers of classes from 0 on, got {np.asarray(y).ravel().tolist()[0]!r}."
-            )
+        if y is not None and np.asarray(y).dtype.kind in "OUS":
+            first = np.asarray(y).ravel().tolist()[0]
+            raise ValueError(f"y: expected numbers of classes from 0 on, got {first!r}.")
         numbers = environment_numbers(X, environments)
         return super().fit(X, y, environments=numbers, **fit_params)
 
