@@ -62,8 +62,8 @@ class LayerFeatures:
 
     References
     ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 4.3, Experiment 5b (representations of a net's last layer).
+    .. [1] Master's thesis on posterior agreement, section 4.3, Experiment 5b
+       (representations of a net's last layer).
 
     Examples
     --------
