@@ -170,7 +170,10 @@ class _ChunkedScores(PairedScores):
         return False
 
     def map_blocks(
-        self, part: Callable[[Block], Result], problems: Ints
+        self,
+        part: Callable[[Block], Result],
+        problems: Ints,
+        dtype: torch.dtype = torch.float64,
     ) -> Iterator[tuple[slice, Result]]:
         """Apply a function to all pairs, in one pass over the chunks."""
         number = begin = 0
@@ -183,7 +186,7 @@ class _ChunkedScores(PairedScores):
 
             # A generator of scores that stands in an inference mode has not left it yet.
             with torch.inference_mode(False):
-                for found in PairedScores.map_blocks(rows, numbered, problems):
+                for found in PairedScores.map_blocks(rows, numbered, problems, dtype):
                     yield found
                     number += 1
             begin += n_rows

@@ -273,10 +273,14 @@ class ShardedScores(PairedScores):
         return self.used
 
     def reduce_blocks(
-        self, part: Callable[[Block], Sequence[torch.Tensor]], problems: Ints, *how: str
+        self,
+        part: Callable[[Block], Sequence[torch.Tensor]],
+        problems: Ints,
+        *how: str,
+        dtype: torch.dtype = torch.float64,
     ) -> list[torch.Tensor]:
         """Reduce over all blocks of all ranks."""
-        return self.ranks.reduce(super().reduce_blocks(part, problems, *how), how)
+        return self.ranks.reduce(super().reduce_blocks(part, problems, *how, dtype=dtype), how)
 
 
 def with_standard_errors(

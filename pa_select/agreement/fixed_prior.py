@@ -26,6 +26,7 @@ import torch
 
 from pa_select.agreement.kernel import Floats, Limits
 from pa_select.agreement.pairs import Block, Ints, PairedScores
+from pa_select.agreement.precision import LARGEST_CUBED, LOWEST_EXPONENT, MARGIN, coarse_error
 
 # A distribution on a range R has a third central moment of at most R^3 / (6 sqrt 3).
 THIRD_MOMENT_PER_RANGE = 1 / (6 * math.sqrt(3))
@@ -50,6 +51,8 @@ class Sums(NamedTuple):
     #: [beta, 2 beta]; at beta = 0 on [0, inf).
     rise: Floats
     fall: Floats
+    #: What rounding may have changed in ``value``, and in its derivatives.
+    error: Floats
 
     @property
     def value(self) -> Floats:
@@ -77,9 +80,11 @@ class FixedPrior:
     log_weights: Floats
     limits: Limits
 
-    def evaluate(self, beta: Floats, unit: Floats, problems: Ints) -> Sums:
+    def evaluate(
+        self, beta: Floats, unit: Floats, problems: Ints, *, coarse: bool = False
+    ) -> Sums:
         """Evaluate the two convex sums in one pass; no disjoint posteriors allowed."""
-        return evaluate(self.pairs, beta, unit, problems, self.log_weights)
+        return evaluate(self.pairs, beta, unit, problems, self.log_weights, coarse=coarse)
 
     def bound(
         self, left: Sums, right: Sums, ends: tuple[Floats, Floats], units: tuple[Floats, Floats]
@@ -87,9 +92,9 @@ class FixedPrior:
         """Bound the kernel on intervals; see `Kernel`."""
         a, c = ends
         # Derivatives by the position in the interval, from 0 at its left end to 1.
-        left = _in_units_of(left, (c - a) / units[0])
+        left = _over(left, (c - a) / units[0], 1)
         # The bounds of the third derivative are those of the left end.
-        right = _in_units_of(right, (c - a) / units[1])._replace(rise=left.rise, fall=left.fall)
+        right = _over(right, (c - a) / units[1], -1)._replace(rise=left.rise, fall=left.fall)
         bound, split = _chord_minus_tangents(left, right)
         cubic_bound, cubic_split = _two_cubics(left, right)
         # They hold on [a, 2 a], from 0 everywhere.
@@ -98,26 +103,41 @@ class FixedPrior:
 
     def beyond(self, last: Sums, beta: Floats, problems: Ints) -> Floats:
         """Bound the kernel beyond the last points; see `Kernel`."""
-        return last.l1 - self.limits.l2_floor[problems]
+        return last.l1 + last.error - self.limits.l2_floor[problems]
 
 
-def _in_units_of(sums: Sums, unit: Floats) -> Sums:
+def _over(sums: Sums, unit: Floats, direction: int) -> Sums:
+    """Derivatives in another unit, and everything as high in that direction as errors allow."""
+    error = sums.error
     return sums._replace(
-        dl1=sums.dl1 * unit,
-        dl2=sums.dl2 * unit,
-        curvature=sums.curvature * unit**2,
+        l1=sums.l1 + error,
+        l2=sums.l2 - error,
+        dl1=(sums.dl1 + direction * error) * unit,
+        dl2=(sums.dl2 - direction * error) * unit,
+        curvature=(sums.curvature + error) * unit**2,
         rise=sums.rise * unit**3,
         fall=sums.fall * unit**3,
     )
 
 
 def evaluate(
-    pairs: PairedScores, beta: Floats, unit: Floats, problems: Ints, log_weights: Floats
+    pairs: PairedScores,
+    beta: Floats,
+    unit: Floats,
+    problems: Ints,
+    log_weights: Floats,
+    *,
+    coarse: bool = False,
 ) -> Sums:
-    """Evaluate the two convex sums of problems at inverse temperatures in one pass."""
-    betas, units = pairs.tensor(beta), pairs.tensor(unit)
-    factor = pairs.tensor(np.exp(log_weights))[:, None] if log_weights.any() else None
+    """Evaluate the two convex sums of problems at inverse temperatures in one pass.
+
+    Coarse sums come from exponentials in single precision.
+    """
+    dtype = torch.float32 if coarse else torch.float64
+    betas, units = (pairs.tensor(values).to(dtype) for values in (beta, unit))
+    factor = pairs.tensor(np.exp(log_weights))[:, None].to(dtype) if log_weights.any() else None
     prior_range = float(log_weights.max())
+    lowest = torch.finfo(dtype).min / 1e8
 
     def part(block: Block) -> list[torch.Tensor]:
         if "distances" not in block.derived:
@@ -129,9 +149,9 @@ def evaluate(
         rows = torch.stack(
             [
                 # Below this the pair decides against such a beta on its own.
-                s.log_z + (beta_i * peak).clamp_min(-1e300),
+                s.log_z + (beta_i * peak).clamp_min(lowest),
                 a.log_z + b.log_z,
-                (unit_i * peak).clamp_min(-1e300) - s.mean,
+                (unit_i * peak).clamp_min(lowest) - s.mean,
                 -(a.mean + b.mean),
                 s.variance - a.variance - b.variance,
                 rise,
@@ -140,8 +160,15 @@ def evaluate(
         )
         return [block.weighted_sum(rows)]
 
-    (sums,) = pairs.reduce_blocks(part, problems, "sum")
-    return Sums(*sums.cpu().numpy())
+    (sums,) = pairs.reduce_blocks(part, problems, "sum", dtype=dtype)
+    found = Sums._make([*sums.cpu().numpy(), np.zeros(len(beta))])
+    if not coarse:
+        return found
+    return found._replace(
+        rise=MARGIN * found.rise,
+        fall=MARGIN * found.fall,
+        error=coarse_error(found.l1, pairs.n_classes, prior_range),
+    )
 
 
 def _distances(
@@ -192,18 +219,22 @@ class _Distances:
             # A disjoint pair (of weight 0) keeps a harmless distance of 0.
             allowed = finite | ~finite.any(0)
             x = torch.where(finite, x, 0.0)
-            factor = allowed.double() if factor is None else allowed * factor
+            factor = allowed.to(x.dtype) if factor is None else allowed * factor
         self.factor = factor
         self.largest = x.amax(0)
         self.largest_of_all = float(self.largest.max())
         self.x = x
 
     def moments(self, beta: torch.Tensor, unit: torch.Tensor) -> _Moments:
-        e = torch.mul(self.x, -beta).exp_()
+        dtype = self.x.dtype
+        e = torch.mul(self.x, -beta)
+        if dtype == torch.float32:
+            e.clamp_min_(LOWEST_EXPONENT)
+        e.exp_()
         x = self.x * unit
-        if float(unit.max()) * self.largest_of_all > 1e100:
+        if float(unit.max()) * self.largest_of_all > LARGEST_CUBED[dtype]:
             # Where exp(-x) is zero, x^3 need only be finite.
-            x = torch.where(beta > 0, x.clamp_max(1e100), x)
+            x = torch.where(beta > 0, x.clamp_max(LARGEST_CUBED[dtype]), x)
         if self.factor is not None:
             e *= self.factor
         z = e.sum(0)
@@ -266,11 +297,13 @@ def _third_derivative_bounds(
 
 def _chord_minus_tangents(left: Sums, right: Sums) -> tuple[Floats, Floats]:
     """Bound on an interval of length 1, and where in it the bound is attained."""
-    # The bound is concave and has its maximum where the tangents of L2 meet.
-    t = (right.l2 - right.dl2 - left.l2) / (left.dl2 - right.dl2)
-    t = np.where(np.isfinite(t), np.clip(t, 0, 1), 0.5)
+    # The bound is concave and has its maximum where the tangents of L2 meet; with room for
+    # errors it may have it at an end.
+    meeting = (right.l2 - right.dl2 - left.l2) / (left.dl2 - right.dl2)
+    meeting = np.where(np.isfinite(meeting), np.clip(meeting, 0, 1), 0.5)
+    t = np.stack([meeting, np.zeros_like(meeting), np.ones_like(meeting)])
     tangents = np.maximum(left.l2 + left.dl2 * t, right.l2 - right.dl2 * (1 - t))
-    return left.l1 + (right.l1 - left.l1) * t - tangents, t
+    return (left.l1 + (right.l1 - left.l1) * t - tangents).max(0), meeting
 
 
 def _two_cubics(left: Sums, right: Sums) -> tuple[Floats, Floats]:

@@ -161,21 +161,13 @@ def mean_terms(pairs: PairedScores, beta: Floats, problems: Ints, log_prior: Flo
     return sums.cpu().numpy()
 
 
-def log_masses(
-    pairs: PairedScores, beta: Floats, problems: Ints, *, of_top: bool = False
-) -> tuple[Floats, Floats]:
-    """Logs of both sides' summed weighted posteriors, each (len(problems), n_classes).
-
-    With ``of_top`` a pair counts for the classes that it ranks first only.
-    """
+def log_masses(pairs: PairedScores, beta: Floats, problems: Ints) -> tuple[Floats, Floats]:
+    """Logs of both sides' summed weighted posteriors, each (len(problems), n_classes)."""
     betas = pairs.tensor(beta)
 
     def part(block: Block) -> list[torch.Tensor]:
         sides = _tempered(block, block.spread(betas))
         log_p = torch.cat([x - torch.logsumexp(x, 0) for x in sides])
-        if of_top:
-            first = torch.cat([block.a == 0, block.b == 0])
-            log_p = torch.where(first, log_p, -torch.inf)
         rows = log_p + block.weight.log()
         # Log-sum-exp over the pairs of each problem, so that no mass underflows to 0.
         top = block.reduce(rows, "max").clamp_min(-1e300)
@@ -184,6 +176,22 @@ def log_masses(
 
     (log_sums,) = pairs.reduce_blocks(part, problems, "logsumexp")
     mass_a, mass_b = log_sums.T.cpu().numpy().reshape(len(problems), 2, -1).swapaxes(0, 1)
+    return mass_a, mass_b
+
+
+def log_masses_of_top(pairs: PairedScores, beta: Floats, problems: Ints) -> tuple[Floats, Floats]:
+    """`log_masses` of what each pair gives to the classes that it ranks first."""
+    betas = pairs.tensor(beta)
+
+    def part(block: Block) -> list[torch.Tensor]:
+        # The largest score is 0, and so is its distance: a posterior of 1 / Z.
+        z = [x.exp().sum(0) for x in _tempered(block, block.spread(betas))]
+        sides = zip((block.a, block.b), z, strict=True)
+        sums = [block.class_sums((x == 0).double(), (block.weight / z)[None])[0] for x, z in sides]
+        return [torch.stack(sums)]
+
+    (sums,) = pairs.reduce_blocks(part, problems, "sum")
+    mass_a, mass_b = sums.log().mT.cpu().numpy()
     return mass_a, mass_b
 
 

@@ -8,6 +8,7 @@ score at most 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,8 @@ import numpy as np
 
 from pa_select.agreement.kernel import Floats, log_masses, mean_terms, pair_terms
 from pa_select.agreement.pairs import Ints, PairedScores
+
+Masses = Callable[[PairedScores, Floats, Ints], tuple[Floats, Floats]]
 
 # Mean posteriors held at once: bounds the memory, not the result.
 _PRIORS_AT_ONCE = 1 << 22
@@ -134,14 +137,11 @@ class ModelMeans:
 
 
 def log_marginal_priors(
-    runs: ModelRuns, beta: Floats, problems: Ints, *, of_top: bool = False
+    runs: ModelRuns, beta: Floats, problems: Ints, masses: Masses = log_masses
 ) -> tuple[Floats, Ints, Ints]:
-    """Log prior of each run of the given problems, with the runs and their owners.
-
-    With ``of_top`` only what pairs give to the classes that they rank first.
-    """
+    """Log prior of each run of the given problems, with the runs and their owners."""
     index, owner = runs.of(problems)
-    log_mass = np.stack(log_masses(runs.pairs, beta[owner], index, of_top=of_top))
+    log_mass = np.stack(masses(runs.pairs, beta[owner], index))
     return ModelMeans(runs, problems, index, owner, log_mass).log_prior, index, owner
 
 

@@ -10,10 +10,12 @@ import torch
 from pa_select.agreement.fixed_prior import THIRD_MOMENT_PER_RANGE
 from pa_select.agreement.kernel import Floats
 from pa_select.agreement.pairs import Block, Ints, PairedScores
+from pa_select.agreement.precision import LARGEST_CUBED, LOWEST_EXPONENT
 
 # Below this the overlap of a pair is computed again, from logarithms: far above what is
 # lost where the log prior is below its own limit, at most 4 exp(limit) / weight^2.
-_UNDERFLOW, _LOWEST_LOG_PRIOR = 1e-80, -300.0
+_UNDERFLOW = {torch.float64: 1e-80, torch.float32: 1e-15}
+_LOWEST_LOG_PRIOR = {torch.float64: -300.0, torch.float32: -80.0}
 # Posteriors kept between the two passes: bounds the memory.
 _KEPT_ELEMENTS = 1 << 20
 
@@ -24,9 +26,8 @@ class _Side(NamedTuple):
     #: (n_classes, n_rows) unnormalised posteriors, and distances X.
     e: torch.Tensor
     x: torch.Tensor
-    #: (n_rows,) log normaliser and mean of X.
+    #: (n_rows,) log normaliser.
     log_z: torch.Tensor
-    mean: torch.Tensor
 
 
 class MarginalPasses:
@@ -39,10 +40,11 @@ class MarginalPasses:
         beta: Floats,
         unit: Floats,
         index: Ints,
+        dtype: torch.dtype,
     ) -> None:
-        self._pairs, self._index = pairs, index
-        self._beta, self._unit = pairs.tensor(beta), pairs.tensor(unit)
-        self._nearest = None if nearest is None else nearest[:, :, pairs.indices(index)]
+        self._pairs, self._index, self._dtype = pairs, index, dtype
+        self._beta, self._unit = (pairs.tensor(values).to(dtype) for values in (beta, unit))
+        self._nearest = None if nearest is None else nearest[:, :, pairs.indices(index)].to(dtype)
         self._kept: dict[int, list[_Side]] = {}
         elements = int(pairs.counts[index].sum()) * pairs.n_classes
         self._keep = elements <= _KEPT_ELEMENTS
@@ -70,11 +72,11 @@ class MarginalPasses:
                 self._kept[block.number] = [side for side, _ in both]
             return [torch.stack([added for _, added in both])]
 
-        (sums,) = pairs.reduce_blocks(part, self._index, "sum")
+        (sums,) = pairs.reduce_blocks(part, self._index, "sum", dtype=self._dtype)
         if self._nearest is None:
             shift = np.zeros((2, n, n_classes))
         else:
-            shift = (self._beta * self._nearest).mT.cpu().numpy()
+            shift = (self._beta * self._nearest).mT.double().cpu().numpy()
         sums_np = sums.mT.cpu().numpy()
         totals = sums_np[:, :, -5:]
         mass, *means = np.moveaxis(sums_np[:, :, :-5].reshape(2, n, 10, n_classes), 2, 0)
@@ -96,10 +98,13 @@ class MarginalPasses:
         x = x * -unit
         extent = x.amax(0)
         ratio = beta / unit  # 1, or 0 at beta = 0
-        if float(extent.max()) > 1e100:
+        if float(extent.max()) > LARGEST_CUBED[x.dtype]:
             # Where exp(-x) is zero, x^3 need only be finite.
-            x = torch.where(ratio > 0, x.clamp_max(1e100), x)
-        root = torch.mul(x, ratio / -2).exp_()
+            x = torch.where(ratio > 0, x.clamp_max(LARGEST_CUBED[x.dtype]), x)
+        root = torch.mul(x, ratio / -2)
+        if x.dtype == torch.float32:
+            root.clamp_min_(LOWEST_EXPONENT / 2)
+        root.exp_()
         if allowed is not None:
             root *= allowed
         e = root * root
@@ -116,7 +121,7 @@ class MarginalPasses:
         decline = torch.minimum(root.mul_(x).mul_(x).mul_(x).sum(0) / z, largest)
         log_z = z.log()
         entropy = log_z + ratio * mean
-        weight = block.weight / z
+        weight = block.weight.to(x.dtype) / z
         rows = torch.stack(
             [torch.ones_like(mean), mean, mean * mean, variance, growth, decline, entropy]
         )
@@ -137,7 +142,7 @@ class MarginalPasses:
             ]
         )
         totals = block.weighted_sum(torch.stack([log_z, -mean, variance, growth, decline]))
-        return _Side(e, x, log_z, mean), torch.cat([sums.flatten(0, 1), totals])
+        return _Side(e, x, log_z), torch.cat([sums.flatten(0, 1), totals])
 
     def overlaps(self, log_prior: Floats, d_log_prior: Floats) -> tuple[Floats, Floats]:
         """Second pass, with the prior (n, n_classes) of each run and its derivative.
@@ -151,16 +156,16 @@ class MarginalPasses:
             Weighted sums of the classes' shares of the overlaps.
         """
         pairs = self._pairs
-        y, d = pairs.tensor(log_prior.T), pairs.tensor(d_log_prior.T)
-        factor = torch.exp(-y.clamp_min(_LOWEST_LOG_PRIOR))
+        y, d = (pairs.tensor(x.T).to(self._dtype) for x in (log_prior, d_log_prior))
+        factor = torch.exp(-y.clamp_min(_LOWEST_LOG_PRIOR[self._dtype]))
 
         def part(block: Block) -> list[torch.Tensor]:
             kept = self._kept.pop(block.number, None)
             a, b = kept or [self._side(block, side)[0] for side in (0, 1)]
-            overlap = (a.e * b.e).mul_(block.spread(factor))
+            overlap = (a.e * block.spread(factor)).mul_(b.e)
             z = overlap.sum(0)
             log_z = z.log()
-            tiny = (z < _UNDERFLOW) & (block.weight > 0)
+            tiny = (z < _UNDERFLOW[self._dtype]) & (block.weight > 0)
             if bool(tiny.any()):
                 joint = (block.a + block.b)[:, tiny]
                 beta = block.spread(self._beta)
@@ -175,7 +180,7 @@ class MarginalPasses:
                 log_z[tiny] = top + z[tiny].log()
             z = torch.where(block.weight > 0, z, 1.0)
             log_z = torch.where(block.weight > 0, log_z - a.log_z - b.log_z, 0.0)
-            shares = block.class_sums(overlap, (block.weight / z)[None])[0]
+            shares = block.class_sums(overlap, (block.weight.to(z.dtype) / z)[None])[0]
             fall = (a.x + b.x).add_(block.spread(d))
             weighted = overlap.mul_(fall)
             mean = weighted.sum(0) / z
@@ -183,6 +188,6 @@ class MarginalPasses:
             sums = block.weighted_sum(torch.stack([log_z, -mean, variance]))
             return [torch.cat([sums, shares])]
 
-        (sums,) = pairs.reduce_blocks(part, self._index, "sum")
+        (sums,) = pairs.reduce_blocks(part, self._index, "sum", dtype=self._dtype)
         result = sums.T.cpu().numpy()
         return result[:, :3], result[:, 3:]

@@ -30,7 +30,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pa_select.agreement.kernel import Floats, Limits
+from pa_select.agreement.kernel import Floats, Limits, log_masses_of_top
 from pa_select.agreement.marginal import (
     ModelMeans,
     ModelRuns,
@@ -39,6 +39,7 @@ from pa_select.agreement.marginal import (
 )
 from pa_select.agreement.marginal_passes import MarginalPasses
 from pa_select.agreement.pairs import Block, Ints
+from pa_select.agreement.precision import MARGIN, coarse_error
 
 # Means of runs' classes held at once: bounds the memory.
 _MEANS_AT_ONCE = 1 << 21
@@ -75,6 +76,8 @@ class MarginalSums(NamedTuple):
     #: Class means of X, and of log(n_classes) less the posterior's entropy.
     distance: Floats
     certainty: Floats
+    #: What rounding may have changed in ``value``, and in its derivatives.
+    error: Floats
 
 
 @dataclass(frozen=True)
@@ -83,18 +86,21 @@ class MarginalPrior:
 
     runs: ModelRuns
 
-    def evaluate(self, beta: Floats, unit: Floats, problems: Ints) -> MarginalSums:
+    def evaluate(
+        self, beta: Floats, unit: Floats, problems: Ints, *, coarse: bool = False
+    ) -> MarginalSums:
         """Evaluate the kernel and its bounds' ingredients, in two passes."""
         n_runs = int(self.runs.n_runs.max())
         at_once = max(_MEANS_AT_ONCE // (n_runs * self.runs.pairs.n_classes), 1)
         slices = [slice(i, i + at_once) for i in range(0, len(problems), at_once)]
-        parts = [self._evaluate(beta[s], unit[s], problems[s]) for s in slices]
+        parts = [self._evaluate(beta[s], unit[s], problems[s], coarse) for s in slices]
         return MarginalSums(*(np.concatenate(x) for x in zip(*parts, strict=True)))
 
-    def _evaluate(self, beta: Floats, unit: Floats, problems: Ints) -> MarginalSums:
+    def _evaluate(self, beta: Floats, unit: Floats, problems: Ints, coarse: bool) -> MarginalSums:
         runs, pairs = self.runs, self.runs.pairs
         index, owner = runs.of(problems)
-        passes = MarginalPasses(pairs, self._nearest, beta[owner], unit[owner], index)
+        dtype = torch.float32 if coarse else torch.float64
+        passes = MarginalPasses(pairs, self._nearest, beta[owner], unit[owner], index, dtype)
         log_mass, classes, totals = passes.sides()
         means = ModelMeans(runs, problems, index, owner, log_mass)
         y = np.where(np.isneginf(means.log_prior), 0.0, means.log_prior)
@@ -120,11 +126,14 @@ class MarginalPrior:
             room[owner, position] = values
             return room
 
+        l1 = by_problem(value + l2)
+        error = coarse_error(l1, pairs.n_classes) if coarse else np.zeros_like(l1)
+        margin = MARGIN if coarse else 1.0
         return MarginalSums(
             value=by_problem(value),
             slope=by_problem(slope - dl2),
             curvature=by_problem(spread),
-            l1=by_problem(value + l2),
+            l1=l1,
             l2=by_problem(l2),
             dl2=by_problem(dl2),
             log_prior=by_run(y),
@@ -132,10 +141,11 @@ class MarginalPrior:
             overlap=by_run(overlap),
             excess=by_run(variance - mean_variance),
             # The mean of all variances shrinks at most eight times as fast as it grows.
-            growth=by_run(third + 8 * mean_third),
-            decline=by_run(reverse + mean_reverse),
+            growth=margin * by_run(third + 8 * mean_third),
+            decline=margin * by_run(reverse + mean_reverse),
             distance=by_run(x),
             certainty=by_run(np.log(pairs.n_classes) - entropy),
+            error=error,
         )
 
     def bound(
@@ -149,12 +159,15 @@ class MarginalPrior:
         a, c = ends
         # Lengths in the units of either end.
         from_a, from_c = ((c - a) / unit for unit in units)
+        left, right = _with_room(left, from_a, 1), _with_room(right, from_c, -1)
+        error = left.error + right.error
         s, t = from_a[:, None, None], from_c[:, None, None]
         ahead = left.log_prior + s * left.d_log_prior
         back = right.log_prior - t * right.d_log_prior
 
         def joint(sums: MarginalSums, lower: Floats) -> Floats:
-            return sums.l1 + _log_mean_exp(sums.overlap, sums.log_prior - lower)
+            # The prior and the lower line come from different ends.
+            return sums.l1 + _log_mean_exp(sums.overlap, sums.log_prior - lower) + error
 
         # First order: X and the entropy bound the posteriors' change at any distance.
         lines = [
@@ -190,7 +203,7 @@ class MarginalPrior:
     def beyond(self, last: MarginalSums, beta: Floats, problems: Ints) -> Floats:
         """Bound the kernel beyond the last points, in two passes; see `Kernel`."""
         runs, pairs = self.runs, self.runs.pairs
-        log_floor, index, owner = log_marginal_priors(runs, beta, problems, of_top=True)
+        log_floor, index, owner = log_marginal_priors(runs, beta, problems, log_masses_of_top)
         floors, betas = pairs.tensor(log_floor.T), pairs.tensor(beta[owner])
         weights = runs.log_weights[problems]
         models = np.maximum(
@@ -267,6 +280,16 @@ class MarginalPrior:
         np.maximum.at(highest, model, high)
         same = (lowest >= highest).all(1).reshape(-1, runs.n_models)
         return np.asarray(same.all(1) | (np.bincount(problem, runs.pairs.n_used) == 1))
+
+
+def _with_room(sums: MarginalSums, length: Floats, direction: int) -> MarginalSums:
+    """Everything as high as errors allow, with the error of a parabola of that length."""
+    return sums._replace(
+        l1=sums.l1 + sums.error,
+        l2=sums.l2 - sums.error,
+        dl2=sums.dl2 - direction * sums.error,
+        error=sums.error * (1 + length + length**2 / 2),
+    )
 
 
 def _log_mean_exp(overlap: Floats, exponent: Floats) -> Floats:

@@ -20,8 +20,8 @@ Ints = NDArray[np.int64]
 
 # A block and its temporaries should stay in a core's cache; on an accelerator a
 # block only has to be large enough to hide the cost of launching kernels.
-_BLOCK_ELEMENTS = {"cpu": 1 << 16}
-_ACCELERATOR_BLOCK_ELEMENTS = 1 << 25
+_BLOCK_BYTES = {"cpu": 1 << 19}
+_ACCELERATOR_BLOCK_BYTES = 1 << 28
 # Blocks beside each other must be larger, so that threads rarely wait for Python's lock;
 # with less than a few of these one thread is faster than several.
 _THREAD_BLOCK_ELEMENTS = 1 << 17
@@ -42,7 +42,10 @@ COMBINE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 
 class Block(NamedTuple):
-    """Consecutive pairs in float64, classes first: sums over classes run along rows."""
+    """Consecutive pairs, classes first: sums over classes run along rows.
+
+    Scores are in the precision that was asked for, weights and sums over pairs in float64.
+    """
 
     #: (n_classes, n_rows) first sample, each pair's largest score subtracted.
     a: torch.Tensor
@@ -89,12 +92,12 @@ class Block(NamedTuple):
         """
         n_problems = self.last - self.first
         if n_problems == 1:
-            return (rows @ values.T)[..., None]
+            return (rows @ values.T)[..., None].double()
         if self.even:
             values = values.reshape(len(values), n_problems, -1)
             rows = rows.reshape(len(rows), n_problems, -1)
-            return torch.einsum("kpn,qpn->qkp", values, rows)
-        products = rows[:, None] * values
+            return torch.einsum("kpn,qpn->qkp", values, rows).double()
+        products = (rows[:, None] * values).double()
         return self.reduce(products.flatten(0, 1)).reshape(len(rows), len(values), n_problems)
 
     def weighted_sum(self, values: torch.Tensor) -> torch.Tensor:
@@ -170,20 +173,23 @@ class PairedScores:
         return torch.from_numpy(values).to(self.device)
 
     def map_blocks(
-        self, part: Callable[[Block], Result], problems: Ints
+        self,
+        part: Callable[[Block], Result],
+        problems: Ints,
+        dtype: torch.dtype = torch.float64,
     ) -> Iterator[tuple[slice, Result]]:
         """Apply a function to the pairs of the given problems, block by block.
 
-        Yields, in the order of the pairs, which of the problems a block belongs to (a
-        slice) and the function's result.  Of much data on a CPU as many blocks run at
-        once as torch may use threads.
+        Their scores are in the given precision. Yields, in the order of the pairs, which
+        of the problems a block belongs to (a slice) and the function's result. Of much
+        data on a CPU as many blocks run at once as torch may use threads.
         """
         counts = self.counts[problems]
         total = int(counts.sum())
 
         def run(numbered: tuple[int, _Piece]) -> tuple[slice, Result]:
             number, piece = numbered
-            block = self._block(piece, problems)._replace(number=number)
+            block = self._block(piece, problems, dtype)._replace(number=number)
             return slice(piece.first, piece.last), part(block)
 
         with single_threaded_operations(self.device) as n_threads:
@@ -192,12 +198,17 @@ class PairedScores:
                 with ThreadPoolExecutor(n_threads, initializer=start_single_threaded) as pool:
                     yield from pool.map(run, enumerate(_cut(counts, n_rows)))
             else:
-                elements = _BLOCK_ELEMENTS.get(self.device.type, _ACCELERATOR_BLOCK_ELEMENTS)
+                elements = _BLOCK_BYTES.get(self.device.type, _ACCELERATOR_BLOCK_BYTES)
+                elements //= dtype.itemsize
                 pieces = _cut(counts, max(elements // self.n_classes, 1))
                 yield from map(run, enumerate(pieces))
 
     def reduce_blocks(
-        self, part: Callable[[Block], Sequence[torch.Tensor]], problems: Ints, *how: str
+        self,
+        part: Callable[[Block], Sequence[torch.Tensor]],
+        problems: Ints,
+        *how: str,
+        dtype: torch.dtype = torch.float64,
     ) -> list[torch.Tensor]:
         """Reduce over all blocks what a function returns of each: so many tensors.
 
@@ -208,6 +219,8 @@ class PairedScores:
         problems : ndarray of int
         *how : {"sum", "min", "max", "logsumexp"}
             What becomes of each of the tensors.
+        dtype : torch.dtype, default=torch.float64
+            Of the blocks' scores.
 
         Returns
         -------
@@ -215,7 +228,7 @@ class PairedScores:
             With ``len(problems)`` as the last axis.
         """
         totals: list[torch.Tensor] = []
-        for here, added in self.map_blocks(part, problems):
+        for here, added in self.map_blocks(part, problems, dtype):
             if not totals:
                 totals = [
                     x.new_full((*x.shape[:-1], len(problems)), _NEUTRAL[kind])
@@ -225,17 +238,17 @@ class PairedScores:
                 total[..., here] = COMBINE[kind](total[..., here], x)
         return totals
 
-    def _block(self, piece: _Piece, problems: Ints) -> Block:
+    def _block(self, piece: _Piece, problems: Ints, dtype: torch.dtype) -> Block:
         first, last, skip, n_rows = piece
         here = problems[first:last]
-        key = int(here[0]), skip, n_rows
+        key = int(here[0]), skip, n_rows, dtype
         small = len(here) == 1 and self.keeps_blocks
         if small and key in self._kept_blocks:
             return self._kept_blocks[key]._replace(first=first, last=last)
         lengths = self.counts[here] if n_rows is None else np.array([n_rows])
         block = Block(
-            _classes_first(_rows(self.a, self.start_a[here] + skip, lengths)),
-            _classes_first(_rows(self.b, self.start_b[here] + skip, lengths)),
+            _classes_first(_rows(self.a, self.start_a[here] + skip, lengths), dtype),
+            _classes_first(_rows(self.b, self.start_b[here] + skip, lengths), dtype),
             _rows(self.weight, self.start_weight[here] + skip, lengths),
             first,
             last,
@@ -254,7 +267,7 @@ class PairedScores:
         return len(self.a) * self.n_classes <= _KEPT_ELEMENTS
 
     @cached_property
-    def _kept_blocks(self) -> dict[tuple[int, int, int | None], Block]:
+    def _kept_blocks(self) -> dict[tuple[int, int, int | None, torch.dtype], Block]:
         """Blocks of single problems, where all of them are small."""
         return {}
 
@@ -299,8 +312,11 @@ def _rows(store: torch.Tensor, starts: Ints, lengths: Ints) -> torch.Tensor:
     return store[torch.from_numpy(index).to(store.device)]
 
 
-def _classes_first(scores: torch.Tensor) -> torch.Tensor:
-    scores = scores.to(torch.float64).T
+def _classes_first(scores: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Centred scores, (n_classes, n_rows); no bits are lost before they are centred."""
+    if not scores.is_floating_point():
+        scores = scores.double()
+    scores = scores.to(torch.promote_types(scores.dtype, dtype)).T
     if len(scores) < _MANY_CLASSES:
         scores = scores.contiguous()
-    return scores - scores.amax(0)
+    return (scores - scores.amax(0)).to(dtype)

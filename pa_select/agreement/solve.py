@@ -16,6 +16,7 @@ from pa_select.agreement.marginal import ModelRuns, marginal_terms
 from pa_select.agreement.marginal_prior import MarginalPrior
 from pa_select.agreement.maximize import Report, maximize
 from pa_select.agreement.pairs import Ints, PairedScores
+from pa_select.agreement.precision import may_be_coarse
 from pa_select.agreement.result import PosteriorAgreement
 
 
@@ -49,6 +50,8 @@ def find_maxima(
         None if isinstance(prior, str) else prior, pairs.n_classes
     )
     limits = _kernel.limits(pairs, log_weights)
+    n_scores = int(pairs.counts.sum()) * pairs.n_classes
+    coarse = may_be_coarse(limits, n_scores, float(log_weights.max()))
 
     def with_constant(value: Floats, upper: Floats) -> None:
         if report is not None:
@@ -57,10 +60,20 @@ def find_maxima(
     if marginal:
         constant = 0.0
         moving = MarginalPrior(runs or ModelRuns.one_model_each(pairs))
-        found = maximize(moving, moving.limits(limits), tol, names, certify=certify, report=report)
+        found = maximize(
+            moving,
+            moving.limits(limits),
+            tol,
+            names,
+            certify=certify,
+            coarse=coarse,
+            report=report,
+        )
     else:
         fixed = FixedPrior(pairs, log_weights, limits)
-        found = maximize(fixed, limits, tol, names, certify=certify, report=with_constant)
+        found = maximize(
+            fixed, limits, tol, names, certify=certify, coarse=coarse, report=with_constant
+        )
     return Solved(
         found.value + constant,
         found.beta,

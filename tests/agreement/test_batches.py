@@ -68,7 +68,7 @@ def test_blocks_do_not_change_the_result(prior, monkeypatch):
     weights = [np.random.default_rng(i).random(37) for i in range(7)]
     whole = posterior_agreement(*map(list, problems), prior=prior, sample_weight=weights)
     for elements in (16, 60, 1000):
-        monkeypatch.setitem(pairs_module._BLOCK_ELEMENTS, "cpu", elements)
+        monkeypatch.setitem(pairs_module._BLOCK_BYTES, "cpu", 8 * elements)
         parts = posterior_agreement(*map(list, problems), prior=prior, sample_weight=weights)
         for one, other in zip(whole, parts, strict=True):
             same(one, other, abs=1e-9)
@@ -170,7 +170,7 @@ def test_torch_threads_are_used_and_restored(n_threads, monkeypatch):
 def test_threads_for_some_passes_do_not_change_the_result(prior, monkeypatch):
     torch = pytest.importorskip("torch")
     # The first pass, at several temperatures, has enough rows for threads, others do not.
-    monkeypatch.setitem(pairs_module._BLOCK_ELEMENTS, "cpu", 64)
+    monkeypatch.setitem(pairs_module._BLOCK_BYTES, "cpu", 8 * 64)
     monkeypatch.setattr(pairs_module, "_THREAD_BLOCK_ELEMENTS", 256)
     a, b = problem(0, n=150)
     before = torch.get_num_threads()

@@ -1,0 +1,181 @@
+"""Coarse evaluations: what they may get wrong, and that no result depends on them."""
+
+import numpy as np
+import pytest
+import torch
+from problems import check_against_the_oracle, random_problem, varied_suite
+
+from pa_select import pa_kernel, posterior_agreement
+from pa_select.agreement import kernel as kernel_module
+from pa_select.agreement import precision
+from pa_select.agreement.fixed_prior import FixedPrior
+from pa_select.agreement.marginal import ModelRuns
+from pa_select.agreement.marginal_prior import MarginalPrior
+from pa_select.agreement.validation import concatenate
+
+
+@pytest.fixture
+def coarse_counts(monkeypatch):
+    """Allow coarse evaluations of small problems, and count both kinds."""
+    monkeypatch.setattr(precision, "_FEWEST_SCORES", 0)
+    counts = {False: 0, True: 0}
+    for cls in (FixedPrior, MarginalPrior):
+
+        def evaluate(self, beta, unit, problems, *, coarse=False, original=cls.evaluate):
+            counts[coarse] += len(beta)
+            return original(self, beta, unit, problems, coarse=coarse)
+
+        monkeypatch.setattr(cls, "evaluate", evaluate)
+    return counts
+
+
+@pytest.fixture
+def far_off(monkeypatch):
+    """Coarse sums that are wrong by as much as they admit, and that is much."""
+    rng = np.random.default_rng(5)
+    for cls in (FixedPrior, MarginalPrior):
+
+        def evaluate(self, beta, unit, problems, *, coarse=False, original=cls.evaluate):
+            sums = original(self, beta, unit, problems)
+            if not coarse:
+                return sums
+            error = np.full(len(beta), 1e-3)
+            # All of it in one of the convex parts, up or down.
+            first = rng.choice([-1, 1], len(beta)) * rng.integers(0, 2, len(beta))
+            second = np.where(first == 0, rng.choice([-1, 1], len(beta)), 0)
+            both = first - second
+            changes = {"l1": first, "l2": second, "dl1": first, "dl2": second}
+            changes |= {"value": both, "slope": both, "curvature": both}
+            fields = sums._fields
+            wrong = {k: getattr(sums, k) + v * error for k, v in changes.items() if k in fields}
+            for name in ("log_prior", "d_log_prior"):
+                if name in fields:
+                    wrong[name] = getattr(sums, name) - both[:, None, None] * error[0]
+            return sums._replace(**wrong, error=error)
+
+        monkeypatch.setattr(cls, "evaluate", evaluate)
+
+
+def kernels(a, b, weight):
+    """The kernels of one problem with both priors, and its limits."""
+    pairs = concatenate([tuple(map(torch.as_tensor, (a, b)))], [weight], None)
+    weights, _ = kernel_module.log_prior_weights(None, a.shape[1])
+    limits = kernel_module.limits(pairs, weights)
+    yield FixedPrior(pairs, weights, limits), limits
+    yield MarginalPrior(ModelRuns.one_model_each(pairs)), limits
+
+
+def problems():
+    for _, a, b in varied_suite():
+        yield a[:100], b[:100], np.ones(min(len(a), 100))
+    for seed in range(100):
+        yield random_problem(np.random.default_rng(seed))
+
+
+def test_coarse_sums_are_within_their_error():
+    rng = np.random.default_rng(0)
+    compared = 0
+    for a, b, weight in problems():
+        for kernel, limits in kernels(a, b, weight):
+            if not precision.may_be_coarse(limits, 1 << 20) or limits.disjoint[0]:
+                continue
+            beta = 10 ** rng.uniform(-3, 3, 8) / limits.typical_range
+            same = np.zeros(8, dtype=np.int64)
+            exact = kernel.evaluate(beta, beta, same)
+            coarse = kernel.evaluate(beta, beta, same, coarse=True)
+            assert (exact.error == 0).all()
+            assert (coarse.error > 0).all()
+            assert (np.abs(coarse.value - exact.value) <= coarse.error).all()
+            # The others only say where the marginal prior's intervals are split.
+            fixed = ("slope", "curvature") if isinstance(kernel, FixedPrior) else ()
+            for name in ("l1", "l2", "dl2", *fixed):
+                difference = np.abs(getattr(coarse, name) - getattr(exact, name))
+                assert (difference <= coarse.error).all(), name
+            for name in ("rise", "fall", "growth", "decline"):
+                if hasattr(exact, name):
+                    bound = getattr(coarse, name)
+                    assert (bound >= getattr(exact, name) * (1 - 1e-9)).all(), name
+            compared += 1
+    assert compared > 200
+
+
+def test_bounds_with_coarse_ends_hold(far_off):
+    rng = np.random.default_rng(1)
+    for seed in range(40):
+        a, b, weight = random_problem(np.random.default_rng(seed))
+        for kernel, limits in kernels(a, b, weight):
+            if not precision.may_be_coarse(limits, 1 << 20) or limits.disjoint[0]:
+                continue
+            ends = np.sort(10 ** rng.uniform(-3, 3, (40, 2)), axis=1) / limits.typical_range
+            ends[:30, 1] = ends[:30, 0] * (1 + 10 ** rng.uniform(-5, 0, 30))
+            same = np.zeros(40, dtype=np.int64)
+            for kinds in ((True, True), (True, False), (False, True)):
+                left, right = (
+                    kernel.evaluate(ends[:, j], ends[:, j], same, coarse=kinds[j]) for j in (0, 1)
+                )
+                with np.errstate(all="ignore"):
+                    bound, _ = kernel.bound(left, right, tuple(ends.T), tuple(ends.T))
+                for end in (left, right):  # where it is as high as its point
+                    bound = np.maximum(bound, end.value + end.error)
+                beyond = kernel.beyond(right, ends[:, 1], same)
+                inside = np.linspace(*ends.T, 9)
+                outside = ends[:, 1] * np.geomspace(1, 1e4, 9)[:, None]
+                for points, upper in ((inside, bound), (outside, beyond)):
+                    every = np.zeros(points.size, dtype=np.int64)
+                    values = kernel.evaluate(points.ravel(), points.ravel(), every).value
+                    best = values.reshape(points.shape).max(0)
+                    above = best - upper > 1e-10 * (1 + np.abs(best))
+                    assert not above.any(), (seed, type(kernel), kinds, ends[above])
+
+
+@pytest.mark.parametrize(("prior", "n_problems"), [("uniform", 80), ("marginal", 30)])
+def test_coarse_steps_against_brute_force(coarse_counts, prior, n_problems):
+    check_against_the_oracle(range(20_000, 20_000 + n_problems), n_points=300, prior=prior)
+    assert coarse_counts[True] > coarse_counts[False]
+
+
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+def test_coarse_steps_that_are_far_off(far_off, monkeypatch, prior):
+    monkeypatch.setattr(precision, "_FEWEST_SCORES", 0)
+    check_against_the_oracle(range(30_000, 30_040), n_points=300, prior=prior)
+    for seed in range(30_100, 30_130):
+        a, b, weight = random_problem(np.random.default_rng(seed))
+        found = posterior_agreement(a, b, prior=prior, sample_weight=weight, certify=False)
+        attained = pa_kernel(a, b, found.beta, prior=prior, sample_weight=weight)
+        assert found.score == pytest.approx(attained, abs=1e-10)
+
+
+@pytest.mark.parametrize("prior", ["uniform", "marginal", [0.2, 0.3, 0.5]], ids=str)
+@pytest.mark.parametrize("certify", [True, False])
+def test_the_result_does_not_depend_on_them(coarse_counts, monkeypatch, prior, certify):
+    rng = np.random.default_rng(2)
+    a = 3 * rng.normal(size=(40, 30, 3))
+    b = a + rng.normal(size=(40, 30, 1)) * rng.normal(size=(40, 30, 3))
+    found = posterior_agreement(a, b, prior=prior, certify=certify)
+    assert coarse_counts[True] > coarse_counts[False]
+    monkeypatch.setattr(precision, "_FEWEST_SCORES", 1 << 30)
+    exact = posterior_agreement(a, b, prior=prior, certify=certify)
+    for one, other in zip(found, exact, strict=True):
+        assert one.score == pytest.approx(other.score, abs=1e-10)
+        assert one.beta == pytest.approx(other.beta, rel=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_scores_that_single_precision_cannot_hold(coarse_counts, scale):
+    a, b, _ = random_problem(np.random.default_rng(7))
+    expected = posterior_agreement(a, b)
+    coarse_counts[True] = 0
+    found = posterior_agreement(scale * a, scale * b)
+    assert coarse_counts[True] == 0
+    assert found.score == pytest.approx(expected.score, abs=1e-10)
+    assert found.beta == pytest.approx(expected.beta / scale, rel=1e-4)
+
+
+def test_large_integers_lose_nothing():
+    # Their differences decide, which float32 could not tell apart before centring.
+    rng = np.random.default_rng(3)
+    a = rng.integers(-3, 4, (5000, 10))
+    b = a + rng.integers(-1, 2, a.shape)
+    expected = posterior_agreement(a, b)
+    shifted = posterior_agreement(a + (1 << 40), b - (1 << 41))
+    assert shifted.score == pytest.approx(expected.score, abs=1e-12)
