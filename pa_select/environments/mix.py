@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.utils.validation import _num_samples
 
 from pa_select._rows import reordered
-from pa_select.environments.rows import is_frame, is_series, is_tensor, seeded
+from pa_select.environments.rows import is_frame, is_polars, is_series, is_tensor, seeded
 
 
 def mix(X: Any, X2: Any, ratio: float, order: Any = None, random_state: Any = None) -> Any:
@@ -66,6 +66,8 @@ def mix(X: Any, X2: Any, ratio: float, order: Any = None, random_state: Any = No
     replaced = shifted_rows(n, ratio, order, random_state)
     if is_frame(X) or is_series(X):
         return _mix_pandas(X, X2, replaced)
+    if is_polars(X):
+        return _mix_polars(X, X2, replaced)
     if isinstance(X, list):
         return [X2[i] if new else X[i] for i, new in enumerate(replaced)]
     if sparse.issparse(X):
@@ -140,6 +142,7 @@ def shifted_rows(
 def _kind(X: Any, name: str) -> str:
     kinds = {
         "DataFrame": is_frame(X),
+        "polars DataFrame": is_polars(X),
         "Series": is_series(X),
         "tensor": is_tensor(X),
         "sparse": sparse.issparse(X),
@@ -150,8 +153,8 @@ def _kind(X: Any, name: str) -> str:
         if fits:
             return kind
     raise TypeError(
-        f"{name}: expected an array, a tensor, a list, a pandas DataFrame or Series or sparse "
-        f"rows, got {type(X).__name__}."
+        f"{name}: expected an array, a tensor, a list, a pandas DataFrame or Series, a polars "
+        f"DataFrame or sparse rows, got {type(X).__name__}."
     )
 
 
@@ -166,3 +169,12 @@ def _mix_pandas(X: Any, X2: Any, replaced: NDArray[np.bool_]) -> Any:
     mixed = pd.concat([X, X2], ignore_index=True).iloc[np.arange(n) + n * replaced]
     mixed.index = X.index
     return mixed.rename(X.name) if is_series(X) else mixed
+
+
+def _mix_polars(X: Any, X2: Any, replaced: NDArray[np.bool_]) -> Any:
+    import polars as pl
+
+    if X.columns != X2.columns:
+        raise ValueError(f"X2: expected columns {X.columns}, got {X2.columns}.")
+    # A shift makes integers floats.
+    return pl.concat([X, X2], how="vertical_relaxed")[np.arange(len(X)) + len(X) * replaced]

@@ -34,7 +34,7 @@ def numeric_rows(X: Any, name: str = "X") -> NumericRows:
 
     Parameters
     ----------
-    X : array, tensor, nested list or pandas DataFrame of n rows
+    X : array, tensor, nested list or pandas or polars DataFrame of n rows
         Truth values are no numbers: such columns stay as they are, as do columns of text,
         dates and categories.
     name : str, default="X"
@@ -51,6 +51,8 @@ def numeric_rows(X: Any, name: str = "X") -> NumericRows:
     """
     if is_frame(X):
         return _frame_rows(X, name)
+    if is_polars(X):
+        return _polars_rows(X, name)
     if is_tensor(X):
         return _tensor_rows(X, name)
     if sparse.issparse(X):
@@ -60,8 +62,8 @@ def numeric_rows(X: Any, name: str = "X") -> NumericRows:
         )
     if not isinstance(X, np.ndarray | list):
         raise TypeError(
-            f"{name}: expected an array, a tensor, a list or a pandas DataFrame of numbers, got "
-            f"{type(X).__name__}."
+            f"{name}: expected an array, a tensor, a list or a DataFrame of pandas or polars, of "
+            f"numbers, got {type(X).__name__}."
         )
     try:
         array = np.asarray(X)
@@ -122,6 +124,24 @@ def _frame_rows(X: Any, name: str) -> NumericRows:
             [X.iloc[:, j].to_numpy(dtype=np.float64, na_value=np.nan) for j in real]
         )
     return NumericRows(values, restore)
+
+
+def _polars_rows(X: Any, name: str) -> NumericRows:
+    import polars as pl
+
+    real = [column for column, dtype in X.schema.items() if dtype.is_numeric()]
+    if not real:
+        raise TypeError(f"{name}: expected at least one numeric column, got none.")
+
+    def restore(values: Floats) -> Any:
+        kept = [X.schema[column] if X.schema[column].is_float() else pl.Float64 for column in real]
+        columns = (
+            pl.Series(column, values[:, j]).cast(dtype)
+            for j, (column, dtype) in enumerate(zip(real, kept, strict=True))
+        )
+        return X.with_columns(*columns)
+
+    return NumericRows(X.select(pl.col(real).cast(pl.Float64)).to_numpy(), restore)
 
 
 def distances(before: Floats, after: Floats) -> Floats:
@@ -188,6 +208,11 @@ def seeded(random_state: Any) -> np.random.RandomState:
 def is_frame(X: Any) -> bool:
     """Whether this is a pandas DataFrame."""
     return _is(X, "pandas", "DataFrame")
+
+
+def is_polars(X: Any) -> bool:
+    """Whether this is a polars DataFrame."""
+    return _is(X, "polars", "DataFrame")
 
 
 def is_series(X: Any) -> bool:

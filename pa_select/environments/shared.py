@@ -55,6 +55,8 @@ class SharedEnvironment(torch.utils.data.Dataset):  # type: ignore[type-arg]
         if isinstance(self.X, torch.utils.data.Dataset):
             return self.X[index]
         row = self.X.iloc[index].to_numpy() if hasattr(self.X, "iloc") else self.X[index]
+        if hasattr(row, "to_numpy"):  # of polars
+            row = row.to_numpy()[0]
         # A label of no meaning, which a loader can stack.
         return row, 0 if self.y is None else self.y[index]
 

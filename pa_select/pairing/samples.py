@@ -131,7 +131,10 @@ class IdPairing(_Pairing):
 
     def _ids(self, X: Any, name: str) -> NDArray[Any]:
         if not hasattr(X, "index" if self.column is None else "columns"):
-            raise TypeError(f"{name}: expected a DataFrame with ids, got {type(X).__name__}.")
+            where = "" if self.column is not None else " in an index of pandas"
+            raise TypeError(
+                f"{name}: expected a DataFrame with ids{where}, got {type(X).__name__}."
+            )
         if self.column is not None and self.column not in X.columns:
             raise ValueError(f"column: expected a column of {name}, got {self.column!r}.")
         ids = np.asarray(X.index if self.column is None else X[self.column])

@@ -16,6 +16,7 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _num_samples
 
+from pa_select._versions import SavedWithVersions
 from pa_select.pairing import pair_environments, pair_within_label
 from pa_select.scores import class_scores
 from pa_select.scoring.columns import check_column, check_weight
@@ -24,7 +25,7 @@ from pa_select.scoring.views import look_up, view_of
 PAIRINGS = ("label", "views", "environments")
 
 
-class PAScorer(BaseEstimator):
+class PAScorer(SavedWithVersions, BaseEstimator):
     """Score a fitted classifier by the posterior agreement of paired observations.
 
     A scorer for anything of scikit-learn that takes ``scoring``: the agreement, in nats

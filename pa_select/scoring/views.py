@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.utils.validation import _num_samples
 
-from pa_select._rows import reordered
+from pa_select._rows import named_like, reordered
 
 
 def view_of(view: Any, X: Any, name: str = "views") -> Any:
@@ -45,8 +45,8 @@ def view_of(view: Any, X: Any, name: str = "views") -> Any:
     else:
         got = view if isinstance(view, type) else type(view)
         raise TypeError(
-            f"{name}: expected a callable X -> X2, a transformer, a DataFrame aligned with X "
-            f"by its index, or a list of these, got {got.__name__}"
+            f"{name}: expected a callable X -> X2, a transformer, a pandas DataFrame aligned "
+            f"with X by its index, or a list of these, got {_called(got)}"
             f"{', a class' if isinstance(view, type) else ''}."
         )
     if other is None:
@@ -58,7 +58,7 @@ def view_of(view: Any, X: Any, name: str = "views") -> Any:
         )
     if reordered(X, other):
         raise ValueError(f"{name}: expected the rows of X in their order, got another order.")
-    return other
+    return named_like(X, other)
 
 
 def _copy(X: Any) -> Any:
@@ -68,13 +68,19 @@ def _copy(X: Any) -> Any:
     return deepcopy(X)
 
 
+def _called(kind: type) -> str:
+    """A type's name, with its package where several have one of that name."""
+    home = kind.__module__.split(".")[0]
+    return f"{home}.{kind.__name__}" if kind.__name__ == "DataFrame" else kind.__name__
+
+
 def look_up(table: Any, X: Any, name: str) -> Any:
     """Rows of a Series or DataFrame with the index of X, in the order of X."""
     index = getattr(X, "index", None)
     if index is None or callable(index):
         raise TypeError(
-            f"{name}: looked up by the index of X, so X must be a DataFrame, got "
-            f"{type(X).__name__}."
+            f"{name}: looked up by the index of X, so X must be a pandas DataFrame, got "
+            f"{_called(type(X))}."
         )
     if not table.index.is_unique:
         repeated = table.index[table.index.duplicated()][0]

@@ -30,6 +30,7 @@ from pa_select._sklearn_private import (
     _num_samples,
     _warn_or_raise_about_fit_failures,
 )
+from pa_select._versions import SavedWithVersions
 from pa_select._warnings import warn_caller
 from pa_select.scoring.columns import check_column
 from pa_select.search import pairings, results
@@ -72,7 +73,7 @@ class AgreementDifference(NamedTuple):
     standard_error: float
 
 
-class PASearch(BaseSearchCV):
+class PASearch(SavedWithVersions, BaseSearchCV):
     """A search over the candidates that a subclass names."""
 
     _parameter_constraints: dict[str, Any] = {
@@ -192,50 +193,13 @@ class PASearch(BaseSearchCV):
         KeyboardInterrupt
             If interrupted; ``cv_results_`` then holds the finished candidates.
         """
-        scorers, _ = self._get_scorers()
-        X, y = self._check_data(X, y)
-        # Without a splitter of the user's the groups are for the default one.
-        own_folds = self.cv is None or isinstance(self.cv, numbers.Integral)
-        if groups is not None and not own_folds:
-            params["groups"] = groups
-        elif groups is not None:
-            groups = check_column(groups, _num_samples(X), "groups")
-        params = _check_method_params(X, params=params)
-        routed = self._get_routed_params_for_fit(params)
-        sample_weight = params.get("sample_weight")
-        rng = check_random_state(0 if self.random_state is None else self.random_state)
-        plan = make_plan(
-            X,
-            y,
-            pairing=self.pairing,
-            cv=self.cv,
-            environments=environments,
-            views=views,
-            target=target,
-            groups=groups,
-            sample_weight=sample_weight,
-            seed=int(rng.randint(2**31 - 2)),
-            split_params=routed.splitter.split,
-        )
-        # The mathematics needs torch; a worker that fits and scores does not.
-        from pa_select.agreement import validation
-
-        validation.check_tol(self.tol)
-        validation.check_prior(self.prior, len(np.unique(y)))
-        validation.resolve_device(self.device)
+        given = {"environments": environments, "views": views, "target": target}
+        plan, data, sample_weight = self._lay_out(X, y, groups, params, given)
+        X, y = data.sources[0], data.y
         candidates = list(self._candidates())
         if not candidates:
             name = "param_grid" if hasattr(self, "param_grid") else "n_iter"
             raise ValueError(f"{name}: expected at least one candidate, got none.")
-        data = Data(
-            plan.sources,
-            y,
-            scorers,
-            routed.estimator.fit,
-            routed.scorer.score,
-            self.error_score,
-            self.dtype,
-        )
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
         task = Callbacks.of_fit(self, 1 + (self.refit is not False), metadata)
         task.begin(X, y)
@@ -265,9 +229,53 @@ class PASearch(BaseSearchCV):
             raise
         self._conclude(candidates, outcomes, plan, data)
         if self.refit:
-            self._refit(base_estimator, X, y, routed.estimator.fit, task)
+            self._refit(base_estimator, X, y, data.fit_params, task)
         task.end(X, y)
         return self
+
+    def _lay_out(
+        self, X: Any, y: Any, groups: Any, params: dict[str, Any], given: dict[str, Any]
+    ) -> tuple[Plan, Data, Any]:
+        """Check what ``fit`` was given, and make all that comes before the candidates."""
+        scorers, _ = self._get_scorers()
+        X, y = self._check_data(X, y)
+        # Without a splitter of the user's the groups are for the default one.
+        own_folds = self.cv is None or isinstance(self.cv, numbers.Integral)
+        if groups is not None and not own_folds:
+            params["groups"] = groups
+        elif groups is not None:
+            groups = check_column(groups, _num_samples(X), "groups")
+        params = _check_method_params(X, params=params)
+        routed = self._get_routed_params_for_fit(params)
+        sample_weight = params.get("sample_weight")
+        rng = check_random_state(0 if self.random_state is None else self.random_state)
+        plan = make_plan(
+            X,
+            y,
+            pairing=self.pairing,
+            cv=self.cv,
+            groups=groups,
+            sample_weight=sample_weight,
+            seed=int(rng.randint(2**31 - 2)),
+            split_params=routed.splitter.split,
+            **given,
+        )
+        # The mathematics needs torch; a worker that fits and scores does not.
+        from pa_select.agreement import validation
+
+        validation.check_tol(self.tol)
+        validation.check_prior(self.prior, len(np.unique(y)))
+        validation.resolve_device(self.device)
+        data = Data(
+            plan.sources,
+            y,
+            scorers,
+            routed.estimator.fit,
+            routed.scorer.score,
+            self.error_score,
+            self.dtype,
+        )
+        return plan, data, sample_weight
 
     def _check_data(self, X: Any, y: Any) -> tuple[Any, Any]:
         name = type(self.estimator).__name__

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pa_select._rows import reordered
+from pa_select._rows import named_like, reordered
 from pa_select._sklearn_private import _num_samples
 from pa_select._warnings import warn_caller
 from pa_select.scoring.columns import check_column, check_weight
@@ -238,7 +238,7 @@ def _check_view(view: Any, X: Any, n: int, name: str) -> Any:
             f"{name}: expected a view of each of {n} rows of X, got {_num_samples(view)} rows."
         )
     _check_features(view, X, name)
-    return _named_like(X, view)
+    return named_like(X, view)
 
 
 def _check_target(target: Any, X: Any) -> Any:
@@ -247,16 +247,7 @@ def _check_target(target: Any, X: Any) -> Any:
     if not _num_samples(target):
         raise ValueError("target: expected at least one row, got none.")
     _check_features(target, X, "target")
-    return _named_like(X, target)
-
-
-def _named_like(X: Any, rows: Any) -> Any:
-    """Rows as a DataFrame where X is one, as an array where X is one."""
-    if hasattr(X, "loc") and isinstance(rows, np.ndarray) and rows.ndim == 2:
-        return type(X)(rows, columns=X.columns)
-    if isinstance(X, np.ndarray) and hasattr(rows, "to_numpy"):
-        return rows.to_numpy()
-    return rows
+    return named_like(X, target)
 
 
 def _check_features(rows: Any, X: Any, name: str) -> None:

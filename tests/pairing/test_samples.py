@@ -149,7 +149,11 @@ def test_environments_against_a_reference():
         (NearestPairing(), (A, np.full_like(B, np.nan)), "X_b: expected finite features"),
         (NearestPairing(), ([["a"]], [["b"]]), "X_a: expected numbers"),
         (NearestPairing(features=3), (A, B), "features: expected None, a fitted transformer"),
-        (IdPairing(), (A, B), "X_a: expected a DataFrame with ids, got ndarray"),
+        (
+            IdPairing(),
+            (A, B),
+            "X_a: expected a DataFrame with ids in an index of pandas, got ndarray",
+        ),
         (
             IdPairing(),
             (pd.DataFrame(A, index=np.zeros(200)), pd.DataFrame(B)),

@@ -1,0 +1,356 @@
+"""Studies of Optuna whose trials are ranked by agreement."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import FitFailedWarning
+
+from pa_select._optional_imports import optional_import
+from pa_select.interop._study_problem import StudyProblem, same_problem
+from pa_select.search import PASearchCV, results
+from pa_select.search.rules import choose, explain
+
+_optuna: Any = optional_import("optuna", "optuna")
+
+#: What a study remembers of the problem that its trials solve.
+_PROBLEM = "pa_select_problem"
+
+
+def agreement_objective(
+    estimator: Any,
+    space: Any,
+    X: Any,
+    y: Any,
+    *,
+    environments: Any = None,
+    views: Any = None,
+    target: Any = None,
+    groups: Any = None,
+    pairing: Any = "repeated",
+    scoring: Any = None,
+    cv: Any = None,
+    selection: Any = "guarded",
+    prior: Any = "marginal",
+    fit_params: dict[str, Any] | None = None,
+    error_score: Any = np.nan,
+    random_state: Any = None,
+    device: Any = None,
+    tol: float = 1e-6,
+    dtype: Any = None,
+) -> AgreementObjective:
+    """Make an objective for Optuna: the agreement of a trial's cross-validated models.
+
+    What `pa_select.PASearchCV` does to a candidate, done to a trial: the same splits, pairs
+    and scores, and the same rule that chooses in the end.
+
+    Parameters
+    ----------
+    estimator : estimator object
+        A classifier.
+    space : dict of str to distribution, or callable trial -> dict
+        The distribution of each parameter of the estimator, or a function that suggests
+        them and returns the parameters.
+    X, y, environments, views, target, groups
+        As in ``fit`` of `pa_select.PASearchCV`.
+    pairing, scoring, cv, selection, prior, random_state, device, tol, dtype
+        As in `pa_select.PASearchCV`. Of several metrics the first one guards.
+    fit_params : dict, default=None
+        Passed on as ``**params`` of ``PASearchCV.fit``, ``sample_weight`` for example.
+    error_score : "raise" or float, default=nan
+        The value of a trial in which a fit failed. With nan the trial fails and the study
+        goes on; a number also tells the sampler to keep away. "raise" raises.
+
+    Returns
+    -------
+    AgreementObjective
+        For ``study.optimize``, or to be called with a trial of ``study.ask``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument does not fit; the message names it.
+
+    References
+    ----------
+    .. [1] T. Akiba et al., "Optuna: A Next-generation Hyperparameter Optimization
+       Framework", KDD 2019.
+    .. [2] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       sections 3 (the metric) and 5.2 (model selection).
+
+    Examples
+    --------
+    >>> import optuna
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.svm import SVC
+    >>> from pa_select.interop.optuna import agreement_objective
+    >>> optuna.logging.set_verbosity(optuna.logging.WARNING)
+    >>> X, y = load_wine(return_X_y=True)
+    >>> space = {"C": optuna.distributions.FloatDistribution(0.1, 1e4, log=True)}
+    >>> objective = agreement_objective(SVC(), space, X, y, views=lambda X: 1.1 * X)
+    >>> sampler = optuna.samplers.TPESampler(seed=0)
+    >>> study = optuna.create_study(direction="maximize", sampler=sampler)
+    >>> study.optimize(objective, n_trials=8)
+    >>> best = objective.best_trial(study)  # study.best_trial does not look at the score
+    >>> print(f"{best.user_attrs['agreement']:.2f} nats, score {best.user_attrs['score']:.2f}")
+    0.82 nats, score 0.91
+    """
+    search = PASearchCV(
+        estimator,
+        {},
+        pairing=pairing,
+        scoring=scoring,
+        cv=cv,
+        selection=selection,
+        refit=False,
+        prior=prior,
+        error_score=error_score,
+        random_state=random_state,
+        device=device,
+        tol=tol,
+        dtype=dtype,
+    )
+    _check_space(space)
+    problem = StudyProblem(
+        search,
+        X,
+        y,
+        groups,
+        fit_params,
+        environments=environments,
+        views=views,
+        target=target,
+    )
+    return AgreementObjective(problem, space)
+
+
+class AgreementObjective:
+    """The objective that `agreement_objective` makes.
+
+    In a study of one direction its value is the agreement, in nats per pair, and the
+    agreement of the pairs compared so far is reported after each split, for pruners; trials
+    are compared on the same pairs at the same step. In a study of two directions its values
+    are the agreement and the score. Both directions must be "maximize".
+
+    Each finished trial has the user attributes "agreement", "score" and "cv_results", the
+    trial's row of the table of `pa_select.PASearchCV`; a failed one has "failure".
+
+    Parameters
+    ----------
+    problem : StudyProblem
+        Data, splits, pairs and settings.
+    space : dict or callable
+        As in `agreement_objective`.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 5.2 (model selection).
+
+    Examples
+    --------
+    See `agreement_objective`.
+    """
+
+    def __init__(self, problem: StudyProblem, space: Any) -> None:
+        self.problem = problem
+        self.space = space
+        self._description = problem.describe()
+
+    def __call__(self, trial: Any) -> Any:
+        """Evaluate a trial.
+
+        Parameters
+        ----------
+        trial : optuna.trial.Trial
+            Asks for parameters, is told intermediate values and user attributes.
+
+        Returns
+        -------
+        float or tuple of two float
+            The agreement, in nats per pair; in a study of two directions also the score.
+
+        Raises
+        ------
+        optuna.TrialPruned
+            If the study's pruner stops the trial.
+        ValueError
+            If the study has other directions, or was begun on another problem: other
+            data, splits, pairs, prior or scoring.
+        """
+        n_values = self._check_study(getattr(trial, "study", None))
+        parameters = self.parameters(trial)
+        order = self.problem.order
+        outcomes: list[Any] = [None] * len(order)
+        for step, split in enumerate(order):
+            outcomes[split] = self.problem.evaluate(parameters, split)
+            failure = self.problem.failure(outcomes[split])
+            if failure is not None:
+                return self._failed(trial, failure, n_values)
+            # Optuna prunes no trial of several values, and the last step is the value.
+            if n_values == 1 and step < len(order) - 1:
+                agreement = self.problem.agreement_so_far(outcomes, split)
+                if agreement is not None:
+                    trial.report(agreement, step)
+                    if trial.should_prune():
+                        raise _optuna.TrialPruned
+        row = self.problem.row(outcomes)
+        values = row["agreement"], row[f"mean_test_{self.problem.metric}"]
+        for name, value in (("agreement", values[0]), ("score", values[1]), ("cv_results", row)):
+            trial.set_user_attr(name, value)
+        return values[0] if n_values == 1 else values
+
+    def parameters(self, trial: Any) -> dict[str, Any]:
+        """Ask a trial, running or finished, for the estimator's parameters.
+
+        Parameters
+        ----------
+        trial : optuna.trial.Trial or optuna.trial.FrozenTrial
+
+        Returns
+        -------
+        dict
+        """
+        if not callable(self.space):
+            return {name: _suggest(trial, name, d) for name, d in self.space.items()}
+        parameters = self.space(trial)
+        if not isinstance(parameters, dict):
+            raise TypeError(
+                "space: expected a function that returns a dict of parameters, got "
+                f"{parameters!r}."
+            )
+        return parameters
+
+    def cv_results(self, study: Any) -> dict[str, Any]:
+        """Make the table of a study's finished trials, as ``cv_results_`` of PASearchCV.
+
+        Parameters
+        ----------
+        study : optuna.study.Study
+
+        Returns
+        -------
+        dict of ndarray
+            The columns of ``cv_results_`` but for those of single splits; "trial" has the
+            trials' numbers, "eligible" and "reason" tell what the rule may choose from.
+
+        Raises
+        ------
+        ValueError
+            If no trial of this objective has finished.
+        """
+        complete = (_optuna.trial.TrialState.COMPLETE,)
+        trials = [
+            trial
+            for trial in study.get_trials(deepcopy=False, states=complete)
+            if "cv_results" in trial.user_attrs
+        ]
+        if not trials:
+            raise ValueError(
+                "study: expected a finished trial of this objective, got none among "
+                f"{len(study.trials)}."
+            )
+        rows = [trial.user_attrs["cv_results"] for trial in trials]
+        # What is nan is not kept.
+        names = dict.fromkeys(name for row in rows for name in row)
+        table: dict[str, Any] = {
+            name: np.array([row.get(name, np.nan) for row in rows]) for name in names
+        }
+        table["rank_agreement"] = results.ranks(table["agreement"])
+        table["trial"] = np.array([trial.number for trial in trials])
+        table["params"] = [self.parameters(trial) for trial in trials]
+        return table | explain(self.problem.rule, table, [None] * len(trials))
+
+    def best_trial(self, study: Any) -> Any:
+        """Choose a finished trial by the rule: by default the guarded agreement.
+
+        ``study.best_trial`` has the best agreement, whatever the score. What was pruned is
+        not known to the rule: where the most accurate trials were, the guard is laxer.
+
+        Parameters
+        ----------
+        study : optuna.study.Study
+
+        Returns
+        -------
+        optuna.trial.FrozenTrial
+
+        Raises
+        ------
+        ValueError
+            If no trial of this objective has finished.
+        """
+        table = self.cv_results(study)
+        best = choose(self.problem.rule, table)
+        results.warn_of_label_shift(table, best)
+        number = table["trial"][best]
+        return next(trial for trial in study.trials if trial.number == number)
+
+    def best_estimator(self, study: Any) -> Any:
+        """Fit an estimator with the parameters of `best_trial` to all rows.
+
+        Parameters
+        ----------
+        study : optuna.study.Study
+
+        Returns
+        -------
+        estimator object
+        """
+        return self.problem.refit(self.parameters(self.best_trial(study)))
+
+    def _check_study(self, study: Any) -> int:
+        """How many values the study wants."""
+        if study is None:  # of a FixedTrial
+            return 1
+        directions = [direction.name.lower() for direction in study.directions]
+        if directions not in (["maximize"], ["maximize"] * 2):
+            raise ValueError(
+                "study: expected directions ['maximize'] for the agreement, or twice that for "
+                f"agreement and score, got {directions}."
+            )
+        known = study.user_attrs.get(_PROBLEM)
+        if known is None:
+            study.set_user_attr(_PROBLEM, self._description)
+        elif not same_problem(known, self._description):
+            raise ValueError(
+                "study: expected one that was begun on this problem, got one with other data, "
+                "splits, pairs, prior or scoring; its trials cannot be compared with new ones."
+            )
+        return len(directions)
+
+    def _failed(self, trial: Any, failure: str, n_values: int) -> Any:
+        trial.set_user_attr("failure", failure)
+        warnings.warn(
+            f"Trial {trial.number} has no agreement: {failure}", FitFailedWarning, stacklevel=3
+        )
+        value = float(self.problem.search.error_score)
+        return value if n_values == 1 else (value, value)
+
+
+def _check_space(space: Any) -> None:
+    if callable(space):
+        return
+    if not isinstance(space, dict):
+        raise TypeError(
+            "space: expected a dict of Optuna's distributions or a function of a trial, got "
+            f"{type(space).__name__}."
+        )
+    for name, distribution in space.items():
+        if not isinstance(distribution, _optuna.distributions.BaseDistribution):
+            raise TypeError(
+                f"space[{name!r}]: expected one of Optuna's distributions, got {distribution!r}."
+            )
+
+
+def _suggest(trial: Any, name: str, distribution: Any) -> Any:
+    if isinstance(distribution, _optuna.distributions.CategoricalDistribution):
+        return trial.suggest_categorical(name, distribution.choices)
+    is_int = isinstance(distribution, _optuna.distributions.IntDistribution)
+    suggest: Callable[..., Any] = trial.suggest_int if is_int else trial.suggest_float
+    return suggest(
+        name, distribution.low, distribution.high, step=distribution.step, log=distribution.log
+    )

@@ -1,0 +1,72 @@
+"""What skops must trust to load fitted searches and scorers."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from scipy import stats
+from sklearn import metrics, model_selection
+
+
+def _name(value: Any) -> str:
+    return f"{value.__module__}.{value.__qualname__}"
+
+
+_OWN = [
+    "pa_select.agreement.pooled.PooledPairs",
+    "pa_select.environments.images.Blur",
+    "pa_select.environments.images.Dim",
+    "pa_select.environments.images.Translate",
+    "pa_select.environments.images.Quantize",
+    "pa_select.environments.tables.Drift",
+    "pa_select.environments.tables.FeatureDropout",
+    "pa_select.environments.tables.GaussianNoise",
+    "pa_select.environments.tables.UniformNoise",
+    "pa_select.environments.text.CharacterEdits",
+    "pa_select.environments.text.WordEdits",
+    "pa_select.pairing.samples.AssignmentPairing",
+    "pa_select.pairing.samples.CanonicalPairing",
+    "pa_select.pairing.samples.IdPairing",
+    "pa_select.pairing.samples.IdentityPairing",
+    "pa_select.pairing.samples.LabelPairing",
+    "pa_select.pairing.samples.NearestPairing",
+    "pa_select.scoring.companions.majority_rate",
+    "pa_select.scoring.pa_scorer.PAScorer",
+    "pa_select.search.pa_search.PARandomizedSearchCV",
+    "pa_select.search.pa_search.PASearchCV",
+    "pa_select.search.rules._SimplestWithin",
+    "pa_select.search.selection.GuardedSelection",
+]
+# What a scorer of scikit-learn is made of: its class, and a public metric.
+_SCORERS = [
+    "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn.metrics._scorer._Scorer",
+    *(
+        _name(metric)
+        for metric in map(vars(metrics).get, metrics.__all__)
+        if inspect.isfunction(metric) and "y_true" in inspect.signature(metric).parameters
+    ),
+]
+_SPLITTERS = [
+    _name(splitter)
+    for splitter in map(vars(model_selection).get, model_selection.__all__)
+    if hasattr(splitter, "get_n_splits")
+]
+# Of random searches.
+_DISTRIBUTIONS = [
+    _name(type(distribution))
+    for distribution in (
+        stats.loguniform,
+        stats.loguniform(1, 2),
+        stats.uniform,
+        stats.randint,
+        stats.randint(1, 2),
+    )
+]
+
+#: Names of the types and functions that fitted searches and scorers may hold, beside those
+#: that skops trusts itself: for ``skops.io.load(file, trusted=TRUSTED_TYPES)``. These are
+#: this package's searches, scorers, rules, pairings and shifts; scikit-learn's scorers,
+#: its metrics and its splitters; and scipy's ``loguniform``, ``uniform`` and ``randint``.
+TRUSTED_TYPES = [*_OWN, *_SCORERS, *_SPLITTERS, *_DISTRIBUTIONS]

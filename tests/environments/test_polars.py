@@ -1,0 +1,94 @@
+"""Shifts, mixtures and shared environments of polars' frames: the numbers of pandas'."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import StandardScaler
+
+from pa_select import PAScorer, PASearchCV, robustness_curve
+from pa_select.environments import (
+    Drift,
+    FeatureDropout,
+    GaussianNoise,
+    SharedEnvironment,
+    UniformNoise,
+    mix,
+)
+from pa_select.pairing import IdPairing
+
+pl = pytest.importorskip("polars")
+
+RNG = np.random.default_rng(0)
+Y = np.arange(60) % 3
+ROWS = RNG.normal(size=(60, 2)) + Y[:, None]
+COLUMNS = {"a": ROWS[:, 0], "site": ["x", "y"] * 30, "n": np.arange(60), "old": Y > 0}
+POLARS = pl.DataFrame(COLUMNS).with_columns(b=pl.Series(ROWS[:, 1]).cast(pl.Float32))
+PANDAS = pd.DataFrame(COLUMNS).assign(b=ROWS[:, 1].astype(np.float32))
+NUMBERS = ["a", "n", "b"]
+
+
+@pytest.mark.parametrize("shift", [GaussianNoise(), UniformNoise(), Drift(), FeatureDropout(0.5)])
+def test_shifts(shift):
+    found, expected = shift(POLARS), shift(PANDAS)
+    assert isinstance(found.X, pl.DataFrame)
+    assert found.X.columns == POLARS.columns
+    assert found.X.select("site", "old").equals(POLARS.select("site", "old"))
+    assert found.X.schema["b"] == pl.Float32
+    assert found.X.schema["n"] == pl.Float64
+    np.testing.assert_array_equal(found.X.select(NUMBERS), expected.X[NUMBERS])
+    np.testing.assert_array_equal(found.norm, expected.norm)
+
+
+def test_missing_numbers_stay_missing():
+    rows = pl.DataFrame({"a": [1.0, None], "n": [None, 2]})
+    shifted = GaussianNoise()(rows).X.to_numpy()
+    np.testing.assert_array_equal(np.isnan(shifted), [[False, True], [True, False]])
+    with pytest.raises(TypeError, match="X: expected at least one numeric column, got none"):
+        GaussianNoise()(rows.select(pl.lit("a").alias("a")))
+
+
+def test_mixtures():
+    shifted = GaussianNoise()(POLARS).X
+    mixed = mix(POLARS, shifted, 0.5, order=np.arange(60))
+    assert isinstance(mixed, pl.DataFrame)
+    assert mixed[:30].equals(shifted[:30])
+    assert mixed[30:].select("a", "b").equals(POLARS[30:].select("a", "b"))
+    with pytest.raises(ValueError, match="X2: expected columns"):
+        mix(POLARS, shifted.rename({"a": "c"}), 0.5)
+    with pytest.raises(TypeError, match="X2: expected rows of the type of X"):
+        mix(POLARS, PANDAS, 0.5)
+
+
+def test_rows_of_shared_environments():
+    row, label = SharedEnvironment(POLARS.select(NUMBERS), Y)[4]
+    np.testing.assert_array_equal(row, PANDAS[NUMBERS].iloc[4])
+    assert label == 1
+
+
+@pytest.mark.parametrize("shift", [GaussianNoise(0.5), StandardScaler()])
+@pytest.mark.filterwarnings("error:X does not have valid feature names")
+def test_views_are_frames(shift):
+    numbers = POLARS.select("a", "b")
+    model = GaussianNB().fit(numbers, Y)
+    if hasattr(shift, "fit"):
+        shift = shift.fit(numbers)
+    arrays = numbers.to_numpy()
+    plain = shift if isinstance(shift, GaussianNoise) else StandardScaler().fit(arrays)
+    found = PAScorer("views", views=shift)(model, numbers, Y)
+    expected = PAScorer("views", views=plain)(GaussianNB().fit(arrays, Y), arrays, Y)
+    assert found == pytest.approx(expected, abs=1e-6)
+    search = PASearchCV(GaussianNB(), {}, cv=2)
+    search.fit(numbers, Y, views=1.1 * arrays)
+    if isinstance(shift, GaussianNoise):
+        curve = robustness_curve({"nb": model}, numbers, Y, shift=shift, powers=[0.5])
+        assert np.isfinite(curve.table["pa"]).all()
+
+
+def test_errors_tell_frames_apart():
+    model = GaussianNB().fit(POLARS.select("a", "b"), Y)
+    scorer = PAScorer("environments", environments=pd.Series(Y))
+    with pytest.raises(TypeError, match=r"must be a pandas DataFrame, got polars\.DataFrame"):
+        scorer(model, POLARS.select("a", "b"), Y)
+    with pytest.raises(TypeError, match="expected a DataFrame with ids in an index of pandas"):
+        IdPairing()(POLARS, POLARS)

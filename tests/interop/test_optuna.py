@@ -1,0 +1,387 @@
+"""Studies of Optuna: the same numbers as a search, pruning, resuming, failures."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_wine
+from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import FitFailedWarning
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+optuna = pytest.importorskip("optuna")
+
+from optuna.distributions import (  # noqa: E402
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.storages.journal import JournalFileBackend, JournalStorage  # noqa: E402
+from optuna.trial import TrialState  # noqa: E402
+
+from pa_select import GuardedSelection, PASearchCV, class_scores, posterior_agreement  # noqa: E402
+from pa_select.interop.optuna import agreement_objective  # noqa: E402
+
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+X, Y = load_wine(return_X_y=True)
+ENVIRONMENTS = np.arange(len(Y)) % 2
+GRID = {"var_smoothing": [1e-9, 1e-2, 1.0]}
+SPACE = {"var_smoothing": CategoricalDistribution(GRID["var_smoothing"])}
+LOG = {"var_smoothing": FloatDistribution(1e-9, 1.0, log=True)}
+
+
+def drift(rows):
+    return 1.1 * rows
+
+
+def study_of(n_directions=1, seed=0, **options):
+    options = {"sampler": optuna.samplers.RandomSampler(seed=seed)} | options
+    return optuna.create_study(directions=["maximize"] * n_directions, **options)
+
+
+def over_grid(objective, n_directions=1):
+    study = study_of(n_directions, sampler=optuna.samplers.GridSampler(GRID, seed=0))
+    study.optimize(objective)
+    return study
+
+
+class Failing(ClassifierMixin, BaseEstimator):
+    """Naive Bayes that may fail, and counts its fits."""
+
+    fits = 0
+    killed_at = None
+
+    def __init__(self, var_smoothing=1e-9, fails=False):
+        self.var_smoothing = var_smoothing
+        self.fails = fails
+
+    def fit(self, X, y):
+        type(self).fits += 1
+        if type(self).fits == self.killed_at:
+            raise KeyboardInterrupt
+        if self.fails:
+            raise ValueError("no fit today")
+        self.model_ = GaussianNB(var_smoothing=self.var_smoothing).fit(X, y)
+        self.classes_ = self.model_.classes_
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(X)
+
+    def predict_proba(self, X):
+        return self.model_.predict_proba(X)
+
+
+@pytest.fixture(autouse=True)
+def _no_fits_yet(monkeypatch):
+    monkeypatch.setattr(Failing, "fits", 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ({"groups": np.arange(len(Y)) // 2}, {"cv": 2, "random_state": 1}),
+        ({}, {"pairing": "split-half", "cv": 2, "selection": "agreement"}),
+        ({"views": [drift, np.sqrt]}, {"cv": 2, "scoring": ["accuracy", "f1_macro"]}),
+        ({"environments": ENVIRONMENTS}, {"cv": 2, "prior": "uniform", "dtype": np.float32}),
+        ({"target": 1.1 * X[::3]}, {"cv": 2, "selection": GuardedSelection(n_se=1)}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The chosen candidate predicts other classes")
+def test_the_numbers_are_those_of_a_search(given, options):
+    objective = agreement_objective(GaussianNB(), SPACE, X, Y, **given, **options)
+    study = over_grid(objective)
+    several = "accuracy" if "scoring" in options else False
+    search = PASearchCV(GaussianNB(), GRID, refit=several, **options).fit(X, Y, **given)
+    table = objective.cv_results(study)
+    order = [search.cv_results_["params"].index(p) for p in table["params"]]
+    of_other_kinds = ("split", "rank", "param", "std_fit", "mean_score", "std_score", "n_failed")
+    for name, column in search.cv_results_.items():
+        if name.startswith(of_other_kinds) or name == "mean_fit_time":
+            continue
+        if column.dtype.kind != "f":
+            assert list(table[name]) == list(column[order]), name
+        elif np.isfinite(column).any():  # what is nan is not kept
+            np.testing.assert_allclose(table[name], column[order], atol=1e-6, err_msg=name)
+    assert sorted(table["trial"]) == list(range(3))
+    best = objective.best_trial(study)
+    assert best.params == search.best_params_
+    value = search.cv_results_["agreement"][search.best_index_]
+    assert best.value == best.user_attrs["agreement"] == pytest.approx(value, abs=1e-6)
+    assert best.user_attrs["score"] == pytest.approx(search.best_score_)
+
+
+def test_sample_weight_is_passed_on():
+    weight = np.where(Y == 0, 0.2, 1.0)
+    options = {"fit_params": {"sample_weight": weight}}
+    objective = agreement_objective(GaussianNB(), SPACE, X, Y, views=drift, cv=2, **options)
+    value = objective(optuna.trial.FixedTrial({"var_smoothing": 1e-2}))
+    search = PASearchCV(GaussianNB(), {"var_smoothing": [1e-2]}, cv=2)
+    search.fit(X, Y, views=drift, sample_weight=weight)
+    assert value == pytest.approx(search.cv_results_["agreement"][0], abs=1e-6)
+    plain = agreement_objective(GaussianNB(), SPACE, X, Y, views=drift, cv=2)
+    assert abs(value - plain(optuna.trial.FixedTrial({"var_smoothing": 1e-2}))) > 1e-4
+
+
+def test_agreement_alone_takes_a_constant_and_the_guard_does_not():
+    model = Pipeline([("scale", StandardScaler()), ("clf", GaussianNB())])
+    useless, useful = DummyClassifier(), GaussianNB()
+
+    def space(trial):
+        name = trial.suggest_categorical("kind", ["useless", "useful"])
+        return {"clf": useless if name == "useless" else useful}
+
+    objective = agreement_objective(model, space, X, Y, views=drift, cv=2, prior="uniform")
+    study = study_of()
+    for kind in ("useless", "useful"):
+        study.enqueue_trial({"kind": kind})
+    study.optimize(objective, n_trials=2)
+    assert study.best_trial.params == {"kind": "useless"}
+    best = objective.best_trial(study)
+    assert best.params == {"kind": "useful"}
+    assert best.user_attrs["score"] > 0.9
+    assert "is not within" in objective.cv_results(study)["reason"][0]
+    fitted = objective.best_estimator(study)
+    assert isinstance(fitted["clf"], GaussianNB)
+    expected = Pipeline([("scale", StandardScaler()), ("clf", GaussianNB())]).fit(X, Y)
+    np.testing.assert_array_equal(fitted.predict(X), expected.predict(X))
+
+
+def test_ask_and_tell():
+    space = LOG | {"priors": CategoricalDistribution([None])}
+    objective = agreement_objective(GaussianNB(), space, X, Y, views=drift, cv=2)
+    study = study_of()
+    for options in ({}, {"fixed_distributions": space}):
+        trial = study.ask(**options)
+        study.tell(trial, objective(trial))
+    assert [t.state for t in study.trials] == [TrialState.COMPLETE] * 2
+    assert set(study.trials[1].params) == {"var_smoothing", "priors"}
+    by_function = agreement_objective(
+        GaussianNB(),
+        lambda trial: {"var_smoothing": trial.suggest_float("var_smoothing", 1e-9, 1.0, log=True)},
+        X,
+        Y,
+        views=drift,
+        cv=2,
+    )
+    other = study_of()
+    other.optimize(by_function, n_trials=1)
+    assert other.trials[0].value == study.trials[0].value
+    assert by_function.best_estimator(other).var_smoothing == other.best_params["var_smoothing"]
+
+
+def test_distributions():
+    space = {
+        "C": FloatDistribution(0.5, 2.0, step=0.5),
+        "n": IntDistribution(1, 64, log=True),
+        "m": IntDistribution(0, 10, step=5),
+        "kind": CategoricalDistribution(["a", None]),
+    }
+    objective = agreement_objective(GaussianNB(), space, X, Y, views=drift, cv=2)
+    trial = study_of().ask()
+    found = objective.parameters(trial)
+    assert found == trial.params
+    assert trial.distributions == space
+    assert objective.parameters(optuna.trial.FixedTrial(found)) == found
+
+
+def test_two_directions():
+    objective = agreement_objective(GaussianNB(), SPACE, X, Y, views=drift, cv=2)
+    both, one = over_grid(objective, 2), over_grid(objective)
+    for trial in both.trials:
+        assert trial.values == [trial.user_attrs["agreement"], trial.user_attrs["score"]]
+    assert objective.best_trial(both).params == objective.best_trial(one).params
+
+
+def test_reports_the_agreement_of_the_pairs_so_far():
+    folds = list(StratifiedKFold(3).split(X, Y))
+    objective = agreement_objective(GaussianNB(), SPACE, X, Y, views=drift, cv=3)
+    study = study_of()
+    study.optimize(objective, n_trials=1)
+    trial = study.trials[0]
+    assert set(trial.intermediate_values) == {0, 1}
+    # The largest fold comes first.
+    train, test = max(folds, key=lambda fold: len(fold[1]))
+    model = GaussianNB(**trial.params).fit(X[train], Y[train])
+    a, b = (class_scores(model, rows)[0] for rows in (X[test], drift(X[test])))
+    expected = posterior_agreement(a, b, prior="marginal", certify=False).score
+    assert trial.intermediate_values[0] == pytest.approx(expected, abs=1e-6)
+    # Models of two repetitions alternate, so that there are pairs to report on.
+    objective = agreement_objective(GaussianNB(), SPACE, X, Y, cv=3)
+    study = study_of()
+    study.optimize(objective, n_trials=1)
+    trial = study.trials[0]
+    assert set(trial.intermediate_values) == {1, 2, 3, 4}
+    assert trial.intermediate_values[4] != trial.value
+
+
+def test_pruning_saves_the_other_fits():
+    pruner = optuna.pruners.ThresholdPruner(lower=10.0, n_warmup_steps=1)
+    objective = agreement_objective(Failing(), {}, X, Y, views=drift, cv=4)
+    study = study_of(pruner=pruner)
+    study.optimize(objective, n_trials=2)
+    assert Failing.fits == 4
+    assert [t.state for t in study.trials] == [TrialState.PRUNED] * 2
+    assert set(study.trials[0].intermediate_values) == {0, 1}
+    with pytest.raises(ValueError, match="expected a finished trial of this objective, got none"):
+        objective.best_trial(study)
+    # Studies of several values are never pruned.
+    Failing.fits = 0
+    study_of(2, pruner=pruner).optimize(objective, n_trials=1)
+    assert Failing.fits == 4
+
+
+def test_resumes_from_a_journal(tmp_path, monkeypatch):
+    def start():
+        """All that a new process would do."""
+        objective = agreement_objective(Failing(), SPACE, X, Y, views=drift, cv=3)
+        study = study_of(
+            storage=JournalStorage(JournalFileBackend(str(tmp_path / "journal.log"))),
+            study_name="resumed",
+            load_if_exists=True,
+            sampler=optuna.samplers.GridSampler(GRID, seed=0),
+        )
+        return study, objective
+
+    study, objective = start()
+    monkeypatch.setattr(Failing, "killed_at", 5)  # in the second trial
+    study.optimize(objective, n_trials=1)
+    with pytest.raises(KeyboardInterrupt):
+        objective(study.ask())
+    monkeypatch.setattr(Failing, "killed_at", None)
+    Failing.fits = 0
+    study, objective = start()
+    study.optimize(objective)
+    assert Failing.fits == 6
+    assert study.trials[1].state == TrialState.RUNNING
+    complete = [0, 2, 3]
+    assert [t.number for t in study.trials if t.state == TrialState.COMPLETE] == complete
+    whole = over_grid(objective)
+    for number, expected in zip(complete, whole.trials, strict=True):
+        expected = next(t for t in whole.trials if t.params == study.trials[number].params)
+        assert study.trials[number].value == expected.value
+    assert list(objective.cv_results(study)["trial"]) == complete
+    assert objective.best_trial(study).params == objective.best_trial(whole).params
+
+
+def test_goes_on_with_the_same_problem_only():
+    settings = {"X": X, "y": Y, "views": drift, "cv": 2}
+    study = study_of()
+    study.optimize(agreement_objective(GaussianNB(), SPACE, **settings), n_trials=1)
+    # Other rounding errors and parameters are no other problem.
+    alike = settings | {"views": lambda rows: drift(rows) * (1 + 1e-12)}
+    space = SPACE | {"priors": CategoricalDistribution([None])}
+    study.optimize(agreement_objective(GaussianNB(), space, **alike), n_trials=1)
+    changes = [
+        {"views": np.sqrt},
+        {"views": None},
+        {"prior": "uniform"},
+        {"cv": 4},
+        {"scoring": "neg_log_loss"},
+        {"X": X + 1},
+        {"y": np.roll(Y, 1)},
+    ]
+    for change in changes:
+        other = agreement_objective(Failing(), SPACE, **settings | change)
+        with pytest.raises(ValueError, match="study: expected one that was begun on this problem"):
+            study.optimize(other, n_trials=1)
+    assert Failing.fits == 0
+
+
+@pytest.mark.parametrize(("error_score", "state"), [(np.nan, "FAIL"), (0.0, "COMPLETE")])
+@pytest.mark.parametrize("n_directions", [1, 2])
+def test_failures(error_score, state, n_directions):
+    space = {"fails": CategoricalDistribution([True, False])}
+    objective = agreement_objective(
+        Failing(), space, X, Y, views=drift, cv=2, error_score=error_score
+    )
+    study = study_of(n_directions)
+    for fails in (True, False):
+        study.enqueue_trial({"fails": fails})
+    with pytest.warns(FitFailedWarning, match="Trial 0 has no agreement: ValueError: no fit"):
+        study.optimize(objective, n_trials=2)
+    assert Failing.fits == 1 + 2
+    failed, good = study.trials
+    assert failed.state.name == state
+    assert failed.user_attrs == {"failure": "ValueError: no fit today"}
+    if state == "COMPLETE":
+        assert failed.values == [0.0] * n_directions
+    assert good.state == TrialState.COMPLETE
+    assert objective.best_trial(study).number == 1
+    assert list(objective.cv_results(study)["trial"]) == [1]
+
+
+def test_failures_raise_when_asked():
+    space = {"fails": CategoricalDistribution([True])}
+    objective = agreement_objective(Failing(), space, X, Y, views=drift, cv=2, error_score="raise")
+    study = study_of()
+    with pytest.raises(ValueError, match="no fit today"):
+        study.optimize(objective, n_trials=2)
+    study.optimize(objective, n_trials=2, catch=ValueError)
+    assert [t.state for t in study.trials] == [TrialState.FAIL] * 3
+
+
+def test_a_score_that_fails_fails_the_trial():
+    def scorer(estimator, X, y):
+        raise RuntimeError("no score today")
+
+    objective = agreement_objective(GaussianNB(), SPACE, X, Y, views=drift, scoring=scorer)
+    study = study_of()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        study.optimize(objective, n_trials=1)
+    assert study.trials[0].state == TrialState.FAIL
+    assert study.trials[0].user_attrs == {"failure": "score is nan."}
+    assert any("no score today" in str(w.message) for w in caught)
+
+
+def test_threads_and_copies_give_the_same():
+    objective = agreement_objective(GaussianNB(), SPACE, X, Y, views=drift, cv=2)
+    expected = {t.params["var_smoothing"]: t.value for t in over_grid(objective).trials}
+    copy = pickle.loads(pickle.dumps(objective))
+    study = study_of(sampler=optuna.samplers.GridSampler(GRID, seed=1))
+    study.optimize(copy, n_trials=3, n_jobs=2)
+    assert {t.params["var_smoothing"]: t.value for t in study.trials} == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"space": [1]}, TypeError, "space: expected a dict of Optuna's distributions or a"),
+        ({"space": {"a": [1]}}, TypeError, r"space\['a'\]: expected one of Optuna's distrib"),
+        ({"pairing": "nothing"}, ValueError, "The 'pairing' parameter"),
+        ({"selection": "nothing"}, ValueError, "The 'selection' parameter"),
+        ({"estimator": LinearRegression()}, ValueError, "estimator: expected a classifier"),
+        ({"y": None}, ValueError, "y: PASearchCV requires y"),
+        ({"y": np.zeros(len(Y))}, ValueError, "y: expected at least two classes, got only 0.0"),
+        ({"pairing": "views"}, ValueError, "views: expected some"),
+        ({"prior": [0.5, 0.5]}, ValueError, "prior: expected one probability"),
+        ({"tol": 1e-20}, ValueError, "tol: expected at least"),
+        ({"groups": [1]}, ValueError, "groups"),
+    ],
+)
+def test_bad_arguments(arguments, error, message):
+    settings = {"estimator": GaussianNB(), "space": SPACE, "X": X, "y": Y} | arguments
+    with pytest.raises(error, match=message):
+        agreement_objective(**settings)
+
+
+def test_bad_studies_and_spaces():
+    objective = agreement_objective(Failing(), lambda trial: None, X, Y, views=drift)
+    for directions in (["minimize"], ["maximize", "minimize"], ["maximize"] * 3):
+        study = optuna.create_study(directions=directions)
+        with pytest.raises(ValueError, match=r"study: expected directions \['maximize'\]"):
+            study.optimize(objective, n_trials=1)
+    with pytest.raises(TypeError, match="space: expected a function that returns a dict"):
+        study_of().optimize(objective, n_trials=1)
+    unknown = agreement_objective(Failing(), {"smoothing": LOG["var_smoothing"]}, X, Y)
+    with pytest.raises(ValueError, match="Invalid parameter 'smoothing' for estimator Failing"):
+        study_of().optimize(unknown, n_trials=1)
+    assert Failing.fits == 0

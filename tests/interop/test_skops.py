@@ -1,0 +1,169 @@
+"""Fitted searches and scorers saved and loaded with skops, with the documented trust only."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+from scipy.stats import loguniform
+from sklearn.datasets import load_wine
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import fbeta_score, make_scorer
+from sklearn.model_selection import GridSearchCV, RepeatedStratifiedKFold, StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from pa_select import (
+    GuardedSelection,
+    PARandomizedSearchCV,
+    PAScorer,
+    PASearchCV,
+    pa_scorer,
+    within_one_standard_error,
+)
+from pa_select import environments as shifts
+from pa_select import pairing as pairings
+from pa_select.interop.skops import TRUSTED_TYPES
+from pa_select.scoring import majority_rate
+
+sio = pytest.importorskip("skops.io")
+
+X, Y = load_wine(return_X_y=True)
+FRAME, SERIES = load_wine(return_X_y=True, as_frame=True)
+GRID = {"var_smoothing": [1e-9, 1e-2]}
+ENVIRONMENTS = np.arange(len(Y)) % 2
+FAST = {"cv": 2}
+
+METRICS = {"pa": pa_scorer, "accuracy": "accuracy", "majority_rate": majority_rate}
+SPLITTERS = [StratifiedKFold(2, shuffle=True, random_state=s) for s in (0, 1)]
+NEAREST = pairings.NearestPairing(within_label=True)
+
+
+def drift(rows):
+    return 1.1 * rows
+
+
+def search(**options):
+    return PASearchCV(GaussianNB(), GRID, **FAST | options)
+
+
+SEARCHES = {
+    "pipeline": lambda: PASearchCV(
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        {"logisticregression__C": [0.1, 1]},
+        return_fold_scores=True,
+        **FAST,
+    ).fit(X, Y),
+    "frames, a metric": lambda: search(scoring="f1_macro").fit(FRAME, SERIES),
+    "views by a lambda": lambda: search(selection=GuardedSelection(n_se=2)).fit(
+        X, Y, views=lambda rows: 1.1 * rows
+    ),
+    "nearest rows of environments": lambda: search(pairing=NEAREST).fit(
+        X, Y, environments=ENVIRONMENTS
+    ),
+    "splitters": lambda: search(cv=SPLITTERS).fit(X, Y),
+    "a rule": lambda: search(
+        selection=within_one_standard_error("var_smoothing"),
+        cv=RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0),
+        scoring=make_scorer(fbeta_score, beta=2, average="macro"),
+    ).fit(X, Y),
+    "random": lambda: PARandomizedSearchCV(
+        GaussianNB(), {"var_smoothing": loguniform(1e-9, 1)}, 2, random_state=0, **FAST
+    ).fit(X, Y),
+    "scikit-learn's with rule and floor": lambda: GridSearchCV(
+        GaussianNB(), GRID, scoring=METRICS, refit=GuardedSelection("pa", "accuracy"), **FAST
+    ).fit(X, Y),
+    "scikit-learn's with a shift": lambda: GridSearchCV(
+        GaussianNB(), GRID, scoring=PAScorer("views", views=shifts.Drift(0.1)), **FAST
+    ).fit(X, Y),
+}
+
+
+@pytest.fixture(scope="module")
+def saved():
+    fitted = {name: make() for name, make in SEARCHES.items()}
+    return {name: (search, sio.dumps(search)) for name, search in fitted.items()}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_searches(saved, name):
+    search, data = saved[name]
+    loaded = sio.loads(data, trusted=TRUSTED_TYPES)
+    assert type(loaded) is type(search)
+    rows = FRAME if name.startswith("frames") else X
+    for method in ("predict", "predict_proba"):
+        found, expected = (getattr(one, method)(rows) for one in (loaded, search))
+        np.testing.assert_array_equal(found, expected)
+    assert loaded.best_params_ == search.best_params_
+    assert loaded.best_index_ == search.best_index_
+    for column in (
+        "agreement",
+        "mean_test_score",
+        "mean_test_pa",
+        "reason",
+        "param_var_smoothing",
+    ):
+        if column in search.cv_results_:
+            np.testing.assert_array_equal(loaded.cv_results_[column], search.cv_results_[column])
+    if isinstance(search, PASearchCV):
+        assert loaded.score(rows, Y) == search.score(rows, Y)
+        assert loaded.compare(0, 1) == search.compare(0, 1)
+        assert loaded.pairing_ == search.pairing_ or name.startswith("nearest")
+        # The views or environments are given to fit, and are no part of the search.
+        if name == "splitters":
+            again = loaded.fit(X, Y).cv_results_["agreement"]
+            np.testing.assert_array_equal(again, search.cv_results_["agreement"])
+
+
+SCORERS = {
+    "pa_scorer": pa_scorer,
+    "two samples": PAScorer(pairings.IdentityPairing(), prior="uniform", tol=1e-4),
+    "a transformer": PAScorer("views", views=StandardScaler().fit(1.1 * X)),
+    "shifts": PAScorer("views", views=[shifts.GaussianNoise(0.1), shifts.Quantize(4)]),
+}
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_scorers(name):
+    model = GaussianNB().fit(X, Y)
+    loaded = sio.loads(sio.dumps(SCORERS[name]), trusted=TRUSTED_TYPES)
+    metadata = {"environments": ENVIRONMENTS} if name == "two samples" else {}
+    assert loaded(model, X, Y, **metadata) == SCORERS[name](model, X, Y, **metadata)
+
+
+def held_by_scorers():
+    """The shifts and pairings that the list has."""
+    for room in (shifts, pairings):
+        for kind in vars(room).values():
+            if isinstance(kind, type) and f"{kind.__module__}.{kind.__name__}" in TRUSTED_TYPES:
+                yield kind(["a", "b"]) if kind is shifts.WordEdits else kind()
+
+
+def test_every_trusted_type_of_our_own_is_needed(saved):
+    needed = set()
+    for data in [data for _, data in saved.values()] + [sio.dumps(x) for x in held_by_scorers()]:
+        needed |= set(sio.get_untrusted_types(data=data))
+    assert needed <= set(TRUSTED_TYPES)
+    own = {name for name in TRUSTED_TYPES if name.startswith("pa_select.")}
+    assert own <= needed
+
+
+def test_trusted_types_exist():
+    assert len(set(TRUSTED_TYPES)) == len(TRUSTED_TYPES)
+    for name in TRUSTED_TYPES:
+        module, _, attribute = name.rpartition(".")
+        assert callable(getattr(import_module(module), attribute)), name
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        PAScorer("views", views=drift),
+        PAScorer("views", views=shifts.as_shift(drift)),
+        search(selection=drift),
+    ],
+)
+def test_functions_of_the_user_are_not_trusted(held):
+    data = sio.dumps(held)
+    with pytest.raises(sio.exceptions.UntrustedTypesFoundException, match="drift"):
+        sio.loads(data, trusted=TRUSTED_TYPES)
