@@ -12,6 +12,7 @@ from pa_select.environments.shift import Shift, Shifted
 from pa_select.environments.tables import Drift, FeatureDropout, GaussianNoise, UniformNoise
 from pa_select.environments.text import CharacterEdits, WordEdits
 from pa_select.environments.transform import TransformShift, as_shift
+from pa_select.environments.wilds import WILDSData
 
 __all__ = [
     "Blur",
@@ -33,6 +34,7 @@ __all__ = [
     "TransformShift",
     "Translate",
     "UniformNoise",
+    "WILDSData",
     "WordEdits",
     "as_shift",
     "co_occurrence",
