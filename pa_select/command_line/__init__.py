@@ -1,0 +1,1 @@
+"""The command line: agreement of scores that are saved in files."""

@@ -1,0 +1,83 @@
+"""Prints an agreement, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pa_select.agreement import Part, PosteriorAgreement
+
+# What is as long as the data, or is no number.
+_LEFT_OUT = ("terms", "source")
+
+
+def as_json(result: PosteriorAgreement, parts: dict[str, Part]) -> str:
+    """One object with the result's fields, and its parts in "decomposition".
+
+    JSON has no number for infinity and for nan: they are "Infinity" and null.
+    """
+    found = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in _LEFT_OUT}
+    found["decomposition"] = {name: part._asdict() for name, part in parts.items()}
+    return json.dumps(_strict(found), allow_nan=False, indent=2)
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _strict(part) for name, part in value.items()}
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    if math.isnan(value):
+        return None
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def as_text(
+    result: PosteriorAgreement,
+    parts: dict[str, Part],
+    prior: str,
+    columns: list[str] | None,
+) -> str:
+    """A few aligned lines, and a table of the parts."""
+    error = result.standard_error
+    score = f"{result.score:.4f}"
+    if not math.isnan(error):
+        score += f" +- {round(error, 12):.2g}"
+    score += " nats per pair"
+    if prior == "uniform":
+        score += f", of at most {math.log(result.n_classes):.4f}"
+    lines = [
+        ("agreement", score),
+        ("certified", f"no inverse temperature gives more than {result.gap:.1g} nats above it"),
+        ("beta", f"{result.beta:.4g}, {_reading(result.beta)}"),
+        ("same prediction", f"{result.agreement_rate:.2%} of {result.n_pairs} pairs"),
+        ("classes", str(result.n_classes) + (f": {_names(columns)}" if columns else "")),
+        ("prior", prior),
+    ]
+    text = [f"{name:<16}{value}" for name, value in lines]
+    width = max(map(len, parts))
+    text += ["", f"{'part':<{width}}  {'pairs':>8}  {'nats':>12}  {'share':>7}"]
+    for name, part in parts.items():
+        share = "" if math.isnan(part.share) else f"{part.share:.1%}"
+        text.append(
+            f"{name:<{width}}  {part.n_pairs:>8}  {part.total:>12.4f}  {share:>7}".rstrip()
+        )
+    return "\n".join(text)
+
+
+def _reading(beta: float) -> str:
+    """What an inverse temperature says."""
+    if beta == 0:
+        return "nothing agrees better than uniform posteriors; the error is one-sided"
+    if beta == math.inf:
+        return "all pairs agree; the error is one-sided"
+    return "the inverse temperature" + (
+        "; below 1 the scores are over-confident" if beta < 1 else ""
+    )
+
+
+def _names(columns: list[str]) -> str:
+    shown = [" ".join(column.split()) for column in columns[:5]]
+    return ", ".join(shown) + (", ..." if len(columns) > 5 else "")

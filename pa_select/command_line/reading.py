@@ -1,0 +1,249 @@
+"""Reads saved matrices: npy, npz, csv and Parquet, told apart by their first bytes.
+
+Nothing in a file is unpickled, executed or fetched.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import sys
+import warnings
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain, pairwise
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Earlier versions unpickle an extension type that a file names (CVE-2023-47248).
+_SAFE_PYARROW = 15
+
+# In the first line of a csv file it may be a name as well as a score.
+_WHOLE_NUMBER = re.compile(r"\s*[+-]?\d+\s*")
+
+
+class InputError(Exception):
+    """What was given cannot be used; the message is one line that names it."""
+
+
+class Table(NamedTuple):
+    """A matrix as it was saved.
+
+    Attributes
+    ----------
+    values : ndarray
+        Of the shape and type in the file; csv and Parquet give two axes.
+    columns : list of str or None
+        Names of the columns, where the file has them.
+    ids : list or None
+        Names of the rows, where the file has them.
+    """
+
+    values: NDArray[Any]
+    columns: list[str] | None = None
+    ids: list[Any] | None = None
+
+
+def read_table(name: str, header: bool | None = None) -> Table:
+    """Read a matrix.
+
+    Parameters
+    ----------
+    name : str
+        Path of a file; "-" is standard input. ``:array`` behind the name of an npz file
+        tells which of its arrays.
+    header : bool, default=None
+        Whether line 1 of a csv file holds names. None: it does if it has no numbers.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, whatever the reason.
+    """
+    named = re.fullmatch(r"(-|.*\.npz):(.+)", name, re.IGNORECASE | re.DOTALL)
+    path, member = named.groups() if named else (name, None)
+    try:
+        with _opened(path) as file:
+            start = file.read(6)
+            file.seek(0)
+            read: Callable[[BinaryIO], Table]
+            if start.startswith(b"PK\x03\x04") or start.startswith(b"PK\x05\x06"):
+                kind, read = "npz", lambda file: Table(_npz(file, name, member))
+            elif member is not None:
+                raise InputError(f"{path}: expected an npz file, to take {member!r} from.")
+            elif start == b"\x93NUMPY":
+                kind, read = "npy", lambda file: Table(_npy(file))
+            elif start.startswith(b"PAR1"):
+                kind, read = "Parquet", lambda file: _parquet(file, name)
+            else:
+                kind, read = "csv", lambda file: _csv(file, name, header)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of what an old or damaged file holds
+                    return read(file)
+            except InputError:
+                raise
+            except Exception as error:
+                # Damaged bytes make the libraries that read them raise nearly anything.
+                why = " ".join(str(error).split()) or type(error).__name__
+                raise InputError(f"{name}: expected a sound {kind} file, got: {why}.") from error
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in a path
+        why = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{name}: expected a file that can be read, got: {why}.") from error
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
+    """A file in which one can go back: pipes are read to their end."""
+    if path == "-":
+        yield io.BytesIO(sys.stdin.buffer.read())
+        return
+    with open(path, "rb") as file:
+        yield file if os.path.isfile(path) else io.BytesIO(file.read())
+
+
+def _npy(file: BinaryIO) -> NDArray[Any]:
+    if isinstance(file, io.BytesIO):
+        values: NDArray[Any] = np.load(file, allow_pickle=False)
+    else:
+        # Mapped: a large file need not fit into memory.
+        values = np.load(file.name, allow_pickle=False, mmap_mode="r")
+    return values
+
+
+def _npz(file: BinaryIO, name: str, member: str | None) -> NDArray[Any]:
+    with np.load(file, allow_pickle=False) as archive:
+        names = [n[:-4] for n in archive.zip.namelist() if n.endswith(".npy")]
+        if not names:
+            raise InputError(
+                f"{name}: expected arrays, got a zip file without any; of what torch.save wrote, "
+                "save tensor.numpy() with numpy.save."
+            )
+        if member is None and len(names) > 1:
+            raise InputError(
+                f"{name}: expected one array, got {', '.join(names)}; choose one, for example "
+                f"{name}:{names[0]}."
+            )
+        if member is not None and member not in names:
+            raise InputError(f"{name}: expected one of the arrays {', '.join(names)}.")
+        values = archive[names[0] if member is None else member]
+    if not isinstance(values, np.ndarray):
+        raise InputError(f"{name}: expected an array, got other bytes.")
+    return values
+
+
+def _parquet(file: BinaryIO, name: str) -> Table:
+    try:
+        import pyarrow
+        from pyarrow import parquet, types
+    except ImportError as error:
+        raise InputError(
+            f"{name}: to read Parquet, pyarrow is needed: pip install pyarrow."
+        ) from error
+    if int(pyarrow.__version__.split(".")[0]) < _SAFE_PYARROW:
+        raise InputError(
+            f"{name}: to read Parquet, pyarrow {_SAFE_PYARROW} or later is needed, got "
+            f"{pyarrow.__version__}."
+        )
+    table = parquet.read_table(file)
+    known = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
+    # pandas tells which columns are its index; a range is told by a dict.
+    index = [i for i in known.get("index_columns", []) if i in table.column_names]
+    columns = [c for c in table.column_names if c not in index]
+    for column in columns:
+        of_type = table.schema.field(column).type
+        if not (
+            types.is_integer(of_type) or types.is_floating(of_type) or types.is_boolean(of_type)
+        ):
+            raise InputError(f"{name}: expected numbers in column {column!r}, got {of_type}.")
+    if not columns:
+        raise InputError(f"{name}: expected columns of numbers, got none.")
+    values = np.column_stack([table[column].to_numpy() for column in columns])
+    ids = list(zip(*(table[i].to_pylist() for i in index), strict=True)) if index else None
+    return Table(values, columns, ids)
+
+
+def _csv(file: BinaryIO, name: str, header: bool | None) -> Table:
+    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    lines = csv.reader(text, strict=True)
+    try:
+        rows = ((lines.line_num, row) for row in lines if row)
+        first = next(rows, None)
+        if first is None:
+            raise InputError(f"{name}: expected numbers, got an empty file.")
+        names = first[1] if _is_header(first[1], name, header) else None
+        n_ids = int(names is not None and not names[0].strip())
+        width, n_rows, numbers = len(first[1]), 0, array("d")
+        ids: list[str] = []
+        for line, row in rows if names else chain([first], rows):
+            if len(row) != width:
+                raise InputError(
+                    f"{name}: expected {width} cells in each line, as in the first, got "
+                    f"{len(row)} in line {line}."
+                )
+            n_rows += 1
+            ids += row[:n_ids]
+            try:
+                numbers.extend(map(float, row[n_ids:]))
+            except ValueError:
+                column = next(i for i in range(n_ids, width) if not _is_number(row[i]))
+                raise InputError(
+                    f"{name}: expected numbers separated by commas, got {_short(row[column])} in "
+                    f"line {line}, cell {column + 1}."
+                ) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(
+            f"{name}: expected npy, npz, Parquet or csv in UTF-8, got other bytes ({error}); "
+            "pickles are never loaded."
+        ) from error
+    return Table(
+        np.asarray(numbers).reshape(n_rows, width - n_ids),
+        names[n_ids:] if names else None,
+        ids if n_ids else None,
+    )
+
+
+def _is_header(cells: list[str], name: str, header: bool | None) -> bool:
+    """Whether the first line of a file holds names."""
+    if header is not None:
+        return header
+    # pandas leaves the name of its index empty.
+    labels = cells if cells[0].strip() else cells[1:]
+    numbers = [_is_number(cell) for cell in labels]
+    if not any(numbers):
+        return True
+    whole = all(_WHOLE_NUMBER.fullmatch(cell) for cell in labels)
+    if whole and len(labels) < len(cells):
+        return True
+    if whole and len(cells) > 1 and all(int(a) < int(b) for a, b in pairwise(cells)):
+        # pandas names columns 0, 1, ... by default; classes are often numbers, too.
+        raise InputError(
+            f"{name}: line 1, {_short(','.join(cells))}, may be names or a row of scores; "
+            "say --header or --no-header."
+        )
+    if all(numbers) and len(labels) == len(cells):
+        return False
+    odd = next(cell for cell in cells if not _is_number(cell))
+    raise InputError(
+        f"{name}: expected names or numbers in line 1, got both, such as {_short(odd)}; say "
+        "--header if they are names."
+    )
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _short(text: str) -> str:
+    """What a message can quote."""
+    return repr(text if len(text) <= 40 else text[:37] + "...")

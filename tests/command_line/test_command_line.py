@@ -1,0 +1,494 @@
+"""The command line: what it prints, what it reads, and how it refuses."""
+
+import io
+import json
+import os
+import pickle
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+import threading
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pa_select
+from pa_select import posterior_agreement
+from pa_select.command_line import command
+from pa_select.command_line.command import main
+from pa_select.command_line.reading import read_table
+
+RNG = np.random.default_rng(0)
+Y = RNG.integers(0, 3, 60)
+A = np.round(2 * np.eye(3)[Y] + RNG.normal(size=(60, 3)), 3)
+B = np.round(A + RNG.normal(size=(60, 3)), 3)
+EXPECTED = posterior_agreement(A, B)
+
+# Whoever reads a file of another's must not run what is in it.
+EXECUTED = []
+
+
+class Pickled:
+    def __reduce__(self):
+        return EXECUTED.append, ("unpickled",)
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", A)
+    np.save("b.npy", B)
+    np.save("y.npy", Y)
+    yield tmp_path
+    assert not EXECUTED
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*arguments):
+        status = main(list(arguments))
+        return (status, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def refused(run):
+    def refused(*arguments):
+        try:
+            status, out, error = run(*arguments)
+        except SystemExit as stop:
+            pytest.fail(f"exit {stop.code}")
+        assert (status, out) == (2, "")
+        assert error.startswith("pa-select: error: ")
+        assert error.count("\n") == 1
+        return error.removeprefix("pa-select: error: ").rstrip()
+
+    return refused
+
+
+def softmax(scores):
+    return np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+
+
+def strict(text):
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_text_says_what_the_result_says(run):
+    status, out, error = run("score", "a.npy", "b.npy", "--labels", "y.npy")
+    assert (status, error) == (0, "")
+    wanted = (
+        f"{EXPECTED.score:.4f} +- {EXPECTED.standard_error:.2g} nats per pair, of at most 1.0986"
+    )
+    assert wanted in out
+    assert f"{EXPECTED.agreement_rate:.2%} of 60 pairs" in out
+    for name, part in EXPECTED.decompose(Y).items():
+        assert re.search(
+            rf"^{name} +{part.n_pairs} +{part.total:.4f} +{part.share:.1%}$", out, re.M
+        )
+
+
+def test_json_has_the_fields_of_the_result(run):
+    status, out, error = run("score", "a.npy", "b.npy", "--json", "--prior", "marginal")
+    assert (status, error) == (0, "")
+    found = strict(out)
+    expected = posterior_agreement(A, B, prior="marginal")
+    decomposition = found.pop("decomposition")
+    for name, value in found.items():
+        assert value == getattr(expected, name), name
+    assert set(found) == {f for f in vars(expected)} - {"terms", "source"}
+    for name, part in expected.decompose().items():
+        assert decomposition[name]["total"] == part.total
+        assert decomposition[name]["approximate"] is None
+
+
+def test_json_without_numbers_for_infinity_and_nan(run):
+    np.save("one.npy", A[:1])
+    found = strict(run("score", "one.npy", "one.npy", "--json")[1])
+    assert found["beta"] == "Infinity"
+    assert float(found["beta"]) == np.inf
+    assert found["standard_error"] is None
+
+
+def test_tolerance(run, refused):
+    wide = strict(run("score", "a.npy", "b.npy", "--tol", "0.5", "--json")[1])
+    assert 1e-6 < wide["gap"] <= 0.5
+    assert refused("score", "a.npy", "b.npy", "--tol", "0").startswith("--tol: expected at least")
+
+
+def save_parquet(path, frame):
+    pytest.importorskip("pyarrow")
+    frame.to_parquet(path)
+
+
+NAMES = ["cat", "dog", "eel"]
+WRITERS = {
+    "npy": lambda path, x: np.save(path, x),
+    "npy_fortran_float32": lambda path, x: np.save(path, np.asfortranarray(x, np.float32)),
+    "npy_byte_order": lambda path, x: np.save(path, x.astype(">f8")),
+    "npz": lambda path, x: np.savez(path, scores=x),
+    "csv": lambda path, x: np.savetxt(path, x, delimiter=","),
+    "csv_named": lambda path, x: pd.DataFrame(x, columns=NAMES).to_csv(path, index=False),
+    "csv_index": lambda path, x: pd.DataFrame(x).to_csv(path),
+    "csv_excel": lambda path, x: pd.DataFrame(x, columns=NAMES).to_csv(
+        path, index=False, encoding="utf-8-sig", lineterminator="\r\n"
+    ),
+    "parquet": lambda path, x: save_parquet(path, pd.DataFrame(x, columns=NAMES)),
+    "parquet_index": lambda path, x: save_parquet(
+        path, pd.DataFrame(x, columns=NAMES, index=pd.Index(1000 * np.arange(len(x)), name="id"))
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("stdin", [False, True], ids=["file", "stdin"])
+def test_every_format_gives_the_same(kind, stdin, run, monkeypatch):
+    # Told by content: the name says nothing.
+    for name, x in (("one", A), ("two", B)):
+        with open(name, "wb") as file:
+            WRITERS[kind](file, x)
+    names = ["one", "two"]
+    if stdin:
+        content = Path("two").read_bytes()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        names[1] = "-"
+    status, out, error = run("score", *names, "--json")
+    assert (status, error) == (0, "")
+    assert strict(out)["score"] == pytest.approx(EXPECTED.score, abs=1e-6)
+    assert strict(out)["n_classes"] == 3
+
+
+def test_a_byte_order_mark_is_no_part_of_a_name():
+    WRITERS["csv_excel"]("excel.csv", A)
+    assert read_table("excel.csv").columns == NAMES
+    Path("rows.csv").write_bytes(b"\xef\xbb\xbf1.5,2\r\n3,4\r\n")
+    assert read_table("rows.csv").values.tolist() == [[1.5, 2], [3, 4]]
+
+
+def test_named_arrays_of_one_archive(run, refused):
+    np.savez_compressed("all.npz", today=A, tomorrow=B, y=Y)
+    out = run("score", "all.npz:today", "all.npz:tomorrow", "--labels", "all.npz:y", "--json")[1]
+    assert strict(out)["score"] == EXPECTED.score
+    assert set(strict(out)["decomposition"]) == set(EXPECTED.decompose(Y))
+    message = refused("score", "all.npz", "b.npy")
+    assert message == (
+        "all.npz: expected one array, got today, tomorrow, y; choose one, for example "
+        "all.npz:today."
+    )
+    assert "expected one of the arrays today, tomorrow, y" in refused(
+        "score", "all.npz:x", "b.npy"
+    )
+
+
+def test_a_pipe_is_read_like_a_file(run):
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=Path("pipe").write_bytes, args=[Path("b.npy").read_bytes()])
+    writer.start()
+    assert strict(run("score", "a.npy", "pipe", "--json")[1])["score"] == EXPECTED.score
+    writer.join()
+
+
+def test_files_are_mapped_and_not_changed(run):
+    before = Path("a.npy").read_bytes()
+    values = read_table("a.npy").values
+    assert isinstance(values, np.memmap)
+    assert not values.flags.writeable
+    run("score", "a.npy", "b.npy", "--labels", "y.npy")
+    assert Path("a.npy").read_bytes() == before
+
+
+def test_probabilities_must_be_said(run):
+    for name, scores in (("p.csv", A), ("q.csv", B)):
+        np.savetxt(name, softmax(scores), delimiter=",")
+    status, out, error = run("score", "p.csv", "q.csv", "--probabilities", "--json")
+    assert (status, error) == (0, "")
+    assert strict(out)["score"] == pytest.approx(EXPECTED.score, abs=1e-9)
+    status, out, error = run("score", "p.csv", "q.csv", "--json")
+    assert status == 0
+    assert strict(out)["score"] == posterior_agreement(softmax(A), softmax(B)).score
+    assert re.findall(r"warning: (\w\.csv): .*say --probabilities", error) == ["p.csv", "q.csv"]
+    assert "warning" not in run("score", "a.npy", "b.npy")[2]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8])
+def test_probabilities_of_0_become_small_ones(dtype, run):
+    p = np.eye(3)[Y].astype(dtype)
+    q = p[:, [0, 2, 1]].copy()
+    np.save("p.npy", p)
+    np.save("q.npy", q)
+    status, out, error = run("score", "p.npy", "q.npy", "--probabilities", "--json")
+    assert status == 0
+    assert error.count("120 probabilities below 1e-08 are taken as that") == 2
+    expected = posterior_agreement(*(np.log(np.maximum(x.astype(float), 1e-8)) for x in (p, q)))
+    assert strict(out)["score"] == pytest.approx(expected.score, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ([0.5, 0.6, 0.0], "a sum of 1.1 and a least number of 0 in row 2"),
+        ([1.5, -0.5, 0.0], "a sum of 1 and a least number of -0.5 in row 2"),
+        ([np.nan, 0.5, 0.5], "a sum of nan"),
+    ],
+)
+def test_what_is_said_to_be_probabilities_is_checked(row, said, refused):
+    p = softmax(A)
+    p[2] = row
+    np.save("p.npy", p)
+    message = refused("score", "p.npy", "b.npy", "--probabilities")
+    assert message.startswith("p.npy: expected probabilities")
+    assert said in message
+
+
+def test_rows_and_columns_in_another_order(refused, run):
+    names = [f"patient {i}" for i in range(60)]
+    one, other = (pd.DataFrame(x, index=names, columns=NAMES) for x in (A, B))
+    one.to_csv("one.csv")
+    other[::-1].to_csv("rows.csv")
+    other[["dog", "cat", "eel"]].to_csv("columns.csv")
+    pd.Series(Y, names)[::-1].to_csv("labels.csv")
+    other.set_index(pd.Index([f"other {i}" for i in range(60)])).to_csv("others.csv")
+    assert refused("score", "one.csv", "rows.csv") == (
+        "rows.csv: expected the rows of one.csv in the same order, got 'patient 59' instead of "
+        "'patient 0' as row 0."
+    )
+    assert refused("score", "one.csv", "columns.csv") == (
+        "columns.csv: expected the columns of one.csv in the same order, got 'dog' instead of "
+        "'cat' as column 0."
+    )
+    message = refused("score", "one.csv", "b.npy", "--labels", "labels.csv")
+    assert message.startswith("labels.csv: expected the rows of one.csv in the same order")
+    status, out, _ = run("score", "one.csv", "others.csv")
+    assert status == 0
+    assert re.search("^classes +3: cat, dog, eel$", out, re.M)
+
+
+def test_a_first_line_of_whole_numbers_is_not_guessed(refused, run):
+    pd.DataFrame(A).to_csv("named.csv", index=False)
+    Path("rows.csv").write_text("0,1,2\n5,3,4\n")
+    for name in ("named.csv", "rows.csv"):
+        assert f"{name}: line 1, '0,1,2', may be names" in refused("score", name, name)
+    named = strict(run("score", "named.csv", "named.csv", "--header", "--json")[1])
+    rows = strict(run("score", "rows.csv", "rows.csv", "--no-header", "--json")[1])
+    assert (named["n_pairs"], rows["n_pairs"]) == (60, 2)
+    Path("falling.csv").write_text("3,1\n5,3\n")
+    assert read_table("falling.csv").values.tolist() == [[3, 1], [5, 3]]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda: np.save("labels", Y.astype(np.uint8)),
+        lambda: np.save("labels", Y[:, None].astype(float)),
+        lambda: np.savetxt("labels", Y, fmt="%d"),
+        lambda: pd.Series(Y, name="y").to_csv("labels"),
+        lambda: pd.Series(Y, name="y").to_csv("labels", index=False),
+    ],
+)
+def test_labels_of_every_format(write, run):
+    write()
+    if Path("labels.npy").exists():
+        os.rename("labels.npy", "labels")
+    out = run("score", "a.npy", "b.npy", "--labels", "labels", "--json")[1]
+    right = strict(out)["decomposition"]["agree_right"]
+    assert right["n_pairs"] == EXPECTED.decompose(Y)["agree_right"].n_pairs
+
+
+def content(text):
+    return lambda file: file.write(text)
+
+
+def write_zip(file, name, text):
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(name, text)
+
+
+WRONG = [
+    # what is in the file, what is said of it
+    (content(b""), "expected numbers, got an empty file"),
+    (content(b"u,v,w\n"), r"expected at least one row, got shape \(0, 3\)"),
+    (content(b"1.5,2,3\n1,2\n"), "expected 3 cells in each line, .*got 2 in line 2"),
+    (content(b"1.5,2\n\n1,x\n"), "separated by commas, got 'x' in line 3, cell 2"),
+    (content(b",u,v\na,1,\n"), "expected numbers separated by commas, got '' in line 2, cell 3"),
+    (content(b"1.5;2\n1;2\n"), "got '1;2' in line 2, cell 1"),
+    (content(b",0.5,0.2\n1,0.5,0.2\n"), "expected names or numbers in line 1, got both"),
+    (content(b"0.1,O.2\n1,2\n"), "line 1, got both, such as 'O.2'"),
+    (content(b'"0.1,0.2\n1,2\n'), "expected npy, npz, Parquet or csv in UTF-8"),
+    (content("é,u\n1,2\n".encode("latin-1")), "csv in UTF-8, got other bytes"),
+    (content(b"1.5,2,nan\n"), "got nan in row 0, column 2"),
+    (content(b"9.5\n1\n"), "expected a column for each of at least 2 classes"),
+    (content(b"\x93NUMPY\x01\x00\x10"), "expected a sound npy file, got: .+"),
+    (content(b"PK\x03\x04 and more"), "expected a sound npz file, got: .+"),
+    (content(b"PAR1"), "to read Parquet, pyarrow is needed|expected a sound Parquet file"),
+    (lambda path: np.save(path, A[:, 0]), r"expected a matrix .*, got shape \(60,\)"),
+    (lambda path: np.save(path, A[None]), r"expected a matrix .*, got shape \(1, 60, 3\)"),
+    (lambda path: np.save(path, np.float64(3)), r"expected a matrix .*, got shape \(\)"),
+    (lambda path: np.save(path, A + 1j), "expected real numbers, got dtype complex128"),
+    (lambda path: np.save(path, A.astype(str)), "expected real numbers, got dtype <U"),
+    (lambda path: np.save(path, A[:5]), r"expected the shape of a.npy, \(60, 3\), got \(5, 3\)"),
+    (lambda path: np.save(path, np.array([[Pickled()]])), "expected a sound npy file"),
+    (lambda path: np.savez(path, a=np.array([[Pickled()]])), "expected a sound npz file"),
+    (lambda path: pickle.dump(Pickled(), path), "pickles are never loaded"),
+    (lambda path: write_zip(path, "data.pkl", b"x"), "of what torch.save"),
+    (lambda path: write_zip(path, "x.npy", b"x"), "npz file|got other bytes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("write", "said"), WRONG)
+def test_wrong_files_are_named(write, said, refused):
+    with open("wrong", "wb") as file:
+        write(file)
+    message = refused("score", "a.npy", "wrong")
+    assert re.match(f"wrong: .*({said})", message)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (Y[:9], r"expected one label for each of 60 pairs, got shape \(9,\)"),
+        (Y + 1, "expected numbers of columns, 0 to 2, got 3 in row"),
+        (Y - 1, "0 to 2, got -1 in row"),
+        (Y + 0.5, r"0 to 2, got \d.5 in row 0"),
+        (np.full(60, np.nan), "0 to 2, got nan in row 0"),
+        (Y.astype(str), "0 to 2, got dtype <U"),
+    ],
+)
+def test_wrong_labels_are_named_before_work_is_lost(labels, said, refused, monkeypatch):
+    monkeypatch.setattr("pa_select.agreement.posterior_agreement", None)
+    np.save("labels.npy", labels)
+    message = refused("score", "a.npy", "b.npy", "--labels", "labels.npy")
+    assert re.match(f"labels.npy: .*{said}", message)
+
+
+def test_files_that_cannot_be_read(refused):
+    os.mkdir("folder")
+    assert refused("score", "a.npy", "none.npy") == (
+        "none.npy: expected a file that can be read, got: No such file or directory."
+    )
+    assert refused("score", "folder", "b.npy").endswith("got: Is a directory.")
+    assert refused("score", "https://a.b/c.npy", "b.npy").endswith("No such file or directory.")
+    assert refused("score", "a\0b", "b.npy").startswith("a\0b: expected a file")
+    assert refused("score", "-", "-") == (
+        "-: expected once, since standard input can be read only once."
+    )
+
+
+def test_parquet_without_pyarrow(refused, monkeypatch):
+    Path("x.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert refused("score", "x.parquet", "b.npy") == (
+        "x.parquet: to read Parquet, pyarrow is needed: pip install pyarrow."
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["scores"], ["score"], ["score", "a.npy"], ["score", "a.npy", "b.npy", "--tol", "x"],
+     ["score", "a.npy", "b.npy", "--prior", "flat"], ["score", "a.npy", "b.npy", "--what"]],
+)  # fmt: skip
+def test_wrong_usage_is_one_line(arguments, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    out, error = capsys.readouterr()
+    assert (stop.value.code, out) == (2, "")
+    assert re.fullmatch(r"pa-select: error: .* \(--help tells more\)\n", error)
+
+
+def test_a_computation_that_fails(run, monkeypatch):
+    monkeypatch.setattr("pa_select.agreement.maximize.MAX_EVALUATIONS", 1)
+    status, out, error = run("score", "a.npy", "b.npy")
+    assert (status, out) == (1, "")
+    assert re.fullmatch(
+        "pa-select: error: the computation failed: .*Ask for a larger --tol.\n", error
+    )
+
+
+def test_other_errors_are_not_disguised(monkeypatch):
+    def broken(*scores, **options):
+        raise ValueError("a fault of our own")
+
+    monkeypatch.setattr("pa_select.agreement.posterior_agreement", broken)
+    with pytest.raises(ValueError, match="a fault of our own"):
+        main(["score", "a.npy", "b.npy"])
+
+
+def test_interrupted(run, monkeypatch):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "read_table", interrupt)
+    assert run("score", "a.npy", "b.npy") == (130, "", "")
+
+
+def module(*arguments):
+    return [sys.executable, "-m", "pa_select", *arguments]
+
+
+def test_the_module_runs_and_help_needs_no_torch():
+    code = "import sys; sys.modules['torch'] = None; from pa_select.__main__ import main; main()"
+    found = subprocess.run(
+        [sys.executable, "-c", code, "score", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "exit status:" in found.stdout
+    version = subprocess.run(module("--version"), capture_output=True, text=True, check=True)
+    assert version.stdout == f"pa-select {pa_select.__version__}\n"
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    read, write = os.pipe()
+    os.close(read)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    found = subprocess.run(
+        module("score", "--help"), stdout=write, stderr=subprocess.PIPE, env=buffered
+    )
+    os.close(write)
+    assert (found.returncode, found.stderr) == (141, b"")
+
+
+def test_classes_in_any_script_are_printed_in_any_encoding(run, monkeypatch):
+    pd.DataFrame(A, columns=["猫", "犬", "鰻"]).to_csv("one.csv", index=False)
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", out)
+    assert main(["score", "one.csv", "b.npy"]) == 0
+    assert rb"\u732b" in out.buffer.getvalue()
+
+
+def words(text):
+    """The words of a text with None for numbers, and the numbers."""
+    parts = [part.rstrip(",;%") for part in text.split()]
+    number = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
+    return (
+        [None if number.fullmatch(part) else part for part in parts],
+        [float(part) for part in parts if number.fullmatch(part)],
+    )
+
+
+def test_the_documentation_shows_what_is_printed(run):
+    page = (Path(pa_select.__file__).parents[1] / "docs" / "command_line.rst").read_text()
+    blocks = re.findall(r"\.\. code-block:: (\w+)\n\n((?:    .*\n|\n)+)", page)
+    shown = 0
+    for language, block in blocks:
+        text = textwrap.dedent(block).strip()
+        if language == "python":
+            exec(compile(text, "command_line.rst", "exec"), {})
+        for call in re.split(r"^\$ ", text, flags=re.M)[1:] if language == "console" else []:
+            line, _, expected = call.partition("\n")
+            name, *arguments = shlex.split(line)
+            assert name == "pa-select"
+            status, out, error = run(*arguments)
+            (said, numbers), (wanted, figures) = words(error + out), words(expected)
+            assert said == wanted
+            # What is printed as 7e-06 is rounding, and how far the bounds happened to meet.
+            assert numbers == pytest.approx(figures, rel=1e-3, abs=2e-5)
+            assert status == (2 if "error:" in expected else 0)
+            shown += 1
+    assert shown == 4

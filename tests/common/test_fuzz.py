@@ -1,0 +1,427 @@
+"""Whatever comes in: the result of plain arrays, or an error that names the argument.
+
+``PA_SELECT_FUZZ=20`` in the environment tries 20 times as many examples.
+"""
+
+import io
+import os
+import re
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from importlib.util import find_spec
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+
+from pa_select import (
+    agreement_matrix,
+    agreement_of_chunks,
+    class_scores,
+    pa_kernel,
+    posterior_agreement,
+)
+from pa_select.command_line.command import main
+from pa_select.command_line.reading import InputError, Table, read_table
+
+TIMES = int(os.environ.get("PA_SELECT_FUZZ", "1"))
+
+
+def examples(n):
+    return settings(
+        max_examples=n * TIMES,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+# Real types, and the largest size of what is drawn of each.
+REAL = {
+    "?": 1, "i1": 127, "i2": 9999, "i4": 10**9, "i8": 2**53, "u1": 255, "u2": 9999, "u4": 10**9,
+    "u8": 2**53, "f2": 65504, "f4": 2.0**127, "f8": 2.0**300, ">f8": 2.0**300, ">f4": 2.0**127,
+    ">i2": 9999, "g": 2.0**300,
+}  # fmt: skip
+
+
+def elements(dtype, largest, signed):
+    kind = np.dtype(dtype).kind
+    if kind == "b":
+        return st.booleans()
+    if kind in "iu":
+        signed = signed and kind == "i"
+        small = st.integers(-9 if signed else 0, 9)
+        return small | small | st.integers(-largest - (largest == 127) if signed else 0, largest)
+    width = min(8 * np.dtype(dtype).itemsize, 64)
+    ordinary = st.floats(-30 if signed else 0, 30, width=width, allow_subnormal=False)
+    if not signed:
+        return ordinary
+    # Sizes of all decades, not all in one matrix: no kernel that is flat over hundreds of them.
+    return ordinary | ordinary | ordinary | st.sampled_from([0.0, largest, -largest])
+
+
+@st.composite
+def matrices(draw, shape, signed=True, zeros=False):
+    name = draw(st.sampled_from(list(REAL)))
+    drawn = elements(name, REAL[name], signed)
+    values = draw(hnp.arrays(np.dtype(name), shape, elements=drawn))
+    if zeros and values.dtype.kind == "f":
+        # Of probability 0, and no row of nothing else.
+        where = draw(hnp.arrays(bool, shape))
+        where[:, draw(st.integers(0, shape[1] - 1))] = False
+        values[where] = -np.inf
+    return values
+
+
+def spread(x, step):
+    """The same values, some elements apart in memory."""
+    room = np.zeros([n * step for n in x.shape], x.dtype)
+    view = room[(slice(None, None, step),) * x.ndim]
+    view[...] = x
+    return view
+
+
+def reverse(x):
+    axes = tuple(i for i in range(x.ndim) if x.shape[i] > 1)
+    return np.flip(np.flip(x, axes).copy(), axes)
+
+
+def read_only(x):
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+def unaligned(x):
+    room = np.zeros(x.nbytes + 1, np.uint8)
+    view = room[1:].view(x.dtype).reshape(x.shape)
+    view[...] = x
+    return view
+
+
+class Subclass(np.ndarray):
+    """An array that counts from the end, were it not for `numpy.asarray`."""
+
+    def __getitem__(self, index):
+        raise AssertionError("indexed as the subclass")
+
+
+class Wrapped:
+    def __init__(self, x):
+        self.x = x
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.x, dtype)
+
+
+def as_matrix(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        return np.matrix(x)
+
+
+def native(x):
+    """What any library takes."""
+    return x.astype(np.float64 if x.dtype.char == "g" else x.dtype.newbyteorder("="))
+
+
+def as_tensor(x):
+    # torch can do little with what it calls uint16.
+    wide = x.dtype.kind == "u" and x.dtype.itemsize > 1
+    return torch.tensor(x.astype(np.int64) if wide else native(x))
+
+
+def as_frame(x):
+    if x.ndim == 1:
+        return pd.Series(native(x))
+    return pd.DataFrame(native(x), columns=list("uvwx")[: x.shape[1]])
+
+
+LAYOUTS = [
+    lambda x: x,
+    np.asfortranarray,
+    lambda x: spread(x, 2),
+    lambda x: spread(x, 3).T.copy().T,
+    reverse,
+    read_only,
+    unaligned,
+]
+CONTAINERS = [
+    lambda x: x,
+    lambda x: x.tolist(),
+    lambda x: tuple(map(tuple, x.tolist())) if x.ndim == 2 else tuple(x.tolist()),
+    lambda x: list(x),
+    lambda x: x.view(Subclass),
+    lambda x: np.ma.masked_array(x),
+    lambda x: as_matrix(x) if x.ndim == 2 else x,
+    Wrapped,
+    as_tensor,
+    lambda x: as_tensor(spread(x, 2)),
+    lambda x: as_tensor(x.T.copy()).mT if x.ndim == 2 else as_tensor(x),
+    lambda x: as_tensor(x).requires_grad_() if x.dtype.kind == "f" else as_tensor(x),
+    lambda x: torch.nn.Parameter(as_tensor(x), requires_grad=False),
+    lambda x: as_frame(x),
+    lambda x: as_frame(x).convert_dtypes(),
+]
+if find_spec("polars"):
+    import polars
+
+    CONTAINERS.append(lambda x: polars.from_dict(dict(as_frame(x))) if x.ndim == 2 else x)
+
+
+@st.composite
+def presented(draw, values):
+    """The same values in another guise."""
+    if draw(st.integers(0, 3)) == 0:
+        return draw(st.sampled_from(CONTAINERS))(values)
+    return draw(st.sampled_from(LAYOUTS))(values)
+
+
+def plain(x):
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(np.asarray(x), dtype=np.float64)
+
+
+def frozen(x):
+    """What must not change."""
+    if isinstance(x, torch.Tensor):
+        return x.detach().numpy().tobytes(), x.requires_grad, x.stride()
+    flags = (x.flags.writeable, x.strides, x.dtype) if isinstance(x, np.ndarray) else ()
+    # As float64: an extended float has bytes without meaning.
+    return None if x is None else plain(x).tobytes(), *flags
+
+
+def equal(found, expected):
+    """As close as sums in another order are, in nats; beta at a flat maximum is not checked."""
+    for name in ("score", "agreement_rate", "standard_error"):
+        one, other = getattr(found, name), getattr(expected, name)
+        assert one == pytest.approx(other, abs=1e-9, nan_ok=True), name
+    assert np.isinf(found.beta) == np.isinf(expected.beta)
+    np.testing.assert_allclose(found.terms, expected.terms, rtol=1e-6, atol=1e-8)
+    assert {k: v.n_pairs for k, v in found.decompose().items()} == {
+        k: v.n_pairs for k, v in expected.decompose().items()
+    }
+
+
+@st.composite
+def problems(draw):
+    shape = draw(st.integers(1, 5)), draw(st.integers(2, 4))
+    a, b = (draw(matrices(shape, zeros=True)) for _ in range(2))
+    if draw(st.booleans()):
+        b = a.copy()
+        b[: len(b) // 2] = a[: len(b) // 2, ::-1]
+    weight = draw(st.none() | matrices(shape[:1], signed=False))
+    if weight is not None and not 0 < plain(weight).sum() < np.inf:
+        weight = None
+    given = [x if x is None else draw(presented(x)) for x in (a, b, weight)]
+    return given, [x if x is None else plain(x) for x in (a, b, weight)]
+
+
+@examples(60)
+@given(problem=problems(), prior=st.sampled_from(["uniform", "uniform", "uniform", "marginal"]))
+def test_a_result_is_that_of_plain_arrays(problem, prior):
+    (a, b, weight), (x, y, w) = problem
+    before = [frozen(value) for value in problem[0]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = posterior_agreement(a, b, prior=prior, sample_weight=weight, certify=False)
+        at = pa_kernel(a, b, [0, 0.3, 2, np.inf], prior=prior, sample_weight=weight)
+    equal(found, posterior_agreement(x, y, prior=prior, sample_weight=w, certify=False))
+    expected = pa_kernel(x, y, [0, 0.3, 2, np.inf], prior=prior, sample_weight=w)
+    np.testing.assert_allclose(at, expected, rtol=1e-9, atol=1e-9)
+    assert [frozen(value) for value in problem[0]] == before
+
+
+@examples(15)
+@given(problem=problems())
+def test_matrices_and_chunks_are_those_of_plain_arrays(problem):
+    (a, b, weight), (x, y, w) = problem
+    before = [frozen(value) for value in problem[0]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        matrix = agreement_matrix([a, b], sample_weight=weight, certify=False)
+        chunk = (a, b) if weight is None else (a, b, weight)
+        chunks = agreement_of_chunks([chunk, chunk], certify=False)
+    expected = posterior_agreement(x, y, sample_weight=w, certify=False)
+    assert matrix.scores[0, 1] == pytest.approx(expected.score, abs=1e-9)
+    assert chunks.score == pytest.approx(expected.score, abs=1e-9)
+    np.testing.assert_allclose(chunks.terms, np.tile(expected.terms, 2), rtol=1e-6, atol=1e-8)
+    assert [frozen(value) for value in problem[0]] == before
+
+
+A = np.arange(12.0).reshape(4, 3) % 5
+
+NAMES = "scores_a|scores_b|sample_weight|prior|beta|groups|list_of_scores|chunks"
+BAD_VALUES = [np.nan, np.inf, -np.inf, 1e200, -1e308, 1e-320, 2**70, 10**400, True, None, "1", 1j]
+ODD = [
+    None, ..., "uniform", b"abc", 3, np.nan, {"a": [1, 2]}, {1, 2}, range(4), [], [[]], [[[]]],
+    [[1, 2], [1]], [np.zeros(2), np.zeros(3)], [[1, 2], None], [10**400, 1], np.zeros(()),
+    np.zeros((4, 3), "V8"), np.zeros((4, 2), [("u", "f8")]), np.full((4, 3), 1, object),
+    np.zeros((4, 3), "M8[s]"), np.zeros((4, 3), "m8[s]"), np.zeros((2, 0, 3)), object(),
+    np.zeros((0, 4, 3)), np.zeros((1, 2, 4, 3)), sparse.csr_matrix(A), sparse.coo_array(A),
+    torch.eye(4).to_sparse(), torch.eye(4) + 1j, torch.zeros(()),
+    pd.DataFrame(), pd.DataFrame({"u": [1, 2, 3, 4], "v": list("abcd")}), pd.Series(["a"] * 4),
+    pd.DataFrame({"u": [1, None, 3, 4], "v": 1}, dtype="Int64"), pd.Index([1, 2, 3, 4]),
+]  # fmt: skip
+
+
+def outcome(call, *errors):
+    """What a call returns, without a warning, or what its error says."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return call(), None
+        except errors as error:
+            return None, str(error)
+
+
+@st.composite
+def anything(draw):
+    """What is no good, or may be."""
+    if draw(st.booleans()):
+        return draw(st.sampled_from(ODD))
+    shape = draw(hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4))
+    shape = draw(st.sampled_from([shape, (4, 3), (4,), (3,)]))
+    x = np.ones(shape).astype(draw(st.sampled_from(["f8", "f8", "f2", "i8", "c8", "O", "U3"])))
+    if x.size and draw(st.booleans()):
+        value = draw(st.sampled_from(BAD_VALUES))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                x.flat[draw(st.integers(0, x.size - 1))] = value
+        except (TypeError, ValueError, OverflowError):
+            pass
+    return draw(st.sampled_from([lambda x: x, np.ndarray.tolist, read_only]))(x)
+
+
+class Net(torch.nn.Linear):
+    """Three classes of two features."""
+
+    def __init__(self):
+        super().__init__(2, 3, dtype=torch.float64)
+        with torch.no_grad():
+            self.weight.copy_(torch.tensor([[1.0, -1], [0.5, 2], [-1, 0]]))
+            self.bias.zero_()
+
+
+LOGISTIC = LogisticRegression().fit([[0, 1], [2, 0], [1, 5]], [0, 1, 2])
+
+
+@examples(25)
+@given(data=st.data(), estimator=st.sampled_from([Net(), LOGISTIC]))
+def test_class_scores_are_those_of_plain_arrays(data, estimator):
+    drawn = elements("f4", 1e6, signed=True)
+    values = data.draw(hnp.arrays(np.float32, (data.draw(st.integers(1, 4)), 2), elements=drawn))
+    layouts = [layout for layout in LAYOUTS if layout is not reverse or estimator is LOGISTIC]
+    others = [pd.DataFrame, torch.tensor, np.ndarray.tolist]
+    X = data.draw(st.sampled_from(layouts + others))(values)
+    before = frozen(X)
+    found, classes = class_scores(estimator, X)
+    np.testing.assert_allclose(found, class_scores(estimator, plain(X))[0], rtol=1e-5, atol=1e-5)
+    assert classes.tolist() == [0, 1, 2]
+    assert frozen(X) == before
+
+
+SLOTS = {
+    "scores_a": lambda x: posterior_agreement(x, A, certify=False),
+    "scores_b": lambda x: posterior_agreement(A, x, prior="marginal", certify=False),
+    "both": lambda x: posterior_agreement(x, x, certify=False),
+    "sample_weight": lambda x: posterior_agreement(A, A[::-1], sample_weight=x, certify=False),
+    "prior": lambda x: posterior_agreement(A, A[::-1], prior=x, certify=False),
+    "beta": lambda x: pa_kernel(A, A[::-1], x),
+    "kernel": lambda x: pa_kernel(x, A, 1.0),
+    "list_of_scores": lambda x: agreement_matrix([A, x], certify=False),
+    "chunks": lambda x: agreement_of_chunks([(A, A), (A, x)], certify=False),
+    "chunk": lambda x: agreement_of_chunks([x], certify=False),
+}
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+def test_what_is_no_good_is_named(slot):
+    @examples(20)
+    @given(x=anything())
+    def check(x):
+        found, said = outcome(lambda: SLOTS[slot](x), TypeError, ValueError)
+        if said is not None:
+            assert re.match(rf"({NAMES})\b.*(expected|got)", said), said
+        for result in found if isinstance(found, list) else [found]:
+            assert not np.isnan(getattr(result, "score", 0.0))
+
+    check()
+
+
+def saved(kind):
+    """The bytes of a sound file."""
+    file = io.BytesIO()
+    if kind == "npy":
+        np.save(file, A)
+    elif kind == "npz":
+        np.savez_compressed(file, a=A)
+    elif kind == "parquet":
+        pd.DataFrame(A, columns=list("uvw"), index=list("abcd")).to_parquet(file)
+    else:
+        file.write(pd.DataFrame(A + 0.5, columns=list("uvw")).to_csv(index=kind == "ids").encode())
+    return file.getvalue()
+
+
+SAVED = {
+    kind: saved(kind)
+    for kind in ["npy", "npz", "csv", "ids"] + ["parquet"] * bool(find_spec("pyarrow"))
+}
+
+
+@st.composite
+def files(draw):
+    """Random bytes, and sound files with a fault."""
+    if draw(st.integers(0, 4)) == 0:
+        return draw(st.sampled_from([b"", b"\x93NUMPY", b"PK\x03\x04", b"\x80"])) + draw(
+            st.binary()
+        )
+    content = bytearray(SAVED[draw(st.sampled_from(list(SAVED)))])
+    for _ in range(draw(st.integers(0, 3))):
+        at = draw(st.integers(0, max(len(content) - 1, 0)))
+        content[at : at + draw(st.integers(0, 2))] = draw(
+            st.binary(max_size=2) | st.sampled_from([b"-", b"9", b"O", b"nan", b",", b'"', b"\n"])
+        )
+    return bytes(content[: draw(st.just(None) | st.integers(0, len(content)))])
+
+
+@examples(200)
+@given(content=files(), header=st.sampled_from([None, None, True, False]))
+def test_readers_refuse_what_they_cannot_read(content, header, tmp_path_factory):
+    path = str(tmp_path_factory.getbasetemp() / "any file")
+    with open(path, "wb") as file:
+        file.write(content)
+    table, said = outcome(lambda: read_table(path, header), InputError)
+    if said is not None:
+        assert re.fullmatch(rf"{re.escape(path)}: .*(expected|needed).*", said), said
+    else:
+        assert isinstance(table, Table)
+        assert isinstance(table.values, np.ndarray)
+
+
+FLAGS = st.lists(st.sampled_from(["--json", "--probabilities", "--header", "--no-header"]))
+
+
+@examples(25)
+@given(contents=st.tuples(files(), files(), st.none() | files()), flags=FLAGS)
+def test_the_command_refuses_what_it_cannot_use(contents, flags, tmp_path_factory):
+    names = [str(tmp_path_factory.getbasetemp() / name) for name in ("one", "two", "labels")]
+    for name, content in zip(names, contents, strict=True):
+        with open(name, "wb") as file:
+            file.write(content or b"")
+    arguments = [*names[:2], *(["--labels", names[2]] if contents[2] else []), *flags]
+    out, error = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(error):
+        status, _ = outcome(lambda: main(["score", *arguments]))
+    assert (status, bool(out.getvalue())) in [(0, True), (2, False)]
+    lines = error.getvalue().splitlines()
+    if status:
+        assert lines.pop().startswith("pa-select: error: ")
+    assert all(line.startswith("pa-select: warning: ") for line in lines)
