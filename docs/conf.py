@@ -10,15 +10,23 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "matplotlib.sphinxext.plot_directive",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
+templates_path = ["_templates"]
 exclude_patterns = ["_build", "sg_execution_times.rst"]
 default_role = "code"
-# Inherited docstrings use terms and labels of scikit-learn's documentation.
+# A reference that leads nowhere is an error; but inherited docstrings use terms, labels and names
+# of scikit-learn's and skorch's documentation.
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", r"(sklearn|skorch)\..*")]
 suppress_warnings = ["ref.term", "ref.ref"]
 
 autosummary_generate = True
+autodoc_typehints = "none"  # numpydoc's sections have the types, in words
+plot_html_show_formats = plot_html_show_source_link = False
+plot_formats = [("png", 120)]
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
@@ -32,5 +40,19 @@ sphinx_gallery_conf = {
 }
 
 html_theme = "pydata_sphinx_theme"
-html_theme_options = {"show_prev_next": False, "secondary_sidebar_items": ["page-toc"]}
+html_theme_options = {
+    "logo": {"text": project},  # short enough for a telephone
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "header_links_before_dropdown": 6,
+}
 html_show_sourcelink = False
+
+
+def leave_out_aliases(app, what, name, obj, skip, options):
+    """Fields of named tuples are described in their docstrings."""
+    return True if str(obj.__doc__).startswith("Alias for field number") else None
+
+
+def setup(app):
+    app.connect("autodoc-skip-member", leave_out_aliases)

@@ -92,13 +92,6 @@ def test_every_public_name_is_documented(room, name):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:sklearn")
-def test_code_in_the_readme_runs():
-    blocks = (ROOT / "README.md").read_text().split("```python\n")[1:]
-    code = "\n".join(block.split("```")[0] for block in blocks)
-    assert len(blocks) >= 3
-    exec(compile(code, "README.md", "exec"), {"__name__": "__main__"})
-
-
 def test_every_public_name_is_in_the_api_reference():
     pages = (ROOT / "docs" / "api.rst").read_text()
     for room in ROOMS:

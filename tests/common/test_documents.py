@@ -1,0 +1,77 @@
+"""What README and documentation show runs, and what they name is there.
+
+Examples with a prompt (``>>>``) are doctests of the pages, which pytest collects itself. Here
+are README's snippets and the pages' code blocks without a prompt.
+"""
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import pa_select
+
+ROOT = Path(pa_select.__file__).parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.rst"))
+BLOCK = re.compile(r"^( *)\.\. code-block:: python\n((?:\1 +.*\n|\s*\n)+)", re.MULTILINE)
+LITERAL = re.compile(r"^( *)(?!\.\. )\S.*::\n\s*\n((?:\1 +.*\n|\s*\n)+)", re.MULTILINE)
+# Names that blocks take from the text around them.
+GIVEN = {
+    "distributed.rst": "from pa_select.interop.torchmetrics import PosteriorAgreement",
+}
+# Code that no test can run, and why.
+NOT_RUN = {"wilds.rst": "needs several gigabytes of data from elsewhere"}
+NEEDED = {"distributed.rst": ["lightning", "distributed"], "training.rst": ["lightning"]}
+
+
+def blocks(page):
+    """Code blocks without a prompt."""
+    found = [textwrap.dedent(code) for _, code in BLOCK.findall(page.read_text() + "\n")]
+    return [code for code in found if ">>> " not in code]
+
+
+def is_python(code):
+    try:
+        compile(code, "literal block", "exec")
+    except SyntaxError:
+        return False
+    return True
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:sklearn")
+def test_snippets_of_the_readme_run_one_after_the_other():
+    snippets = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len(snippets) >= 3
+    exec(compile("\n".join(snippets), "README.md", "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.filterwarnings("ignore")  # other packages' own
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.name)
+def test_code_blocks_run(page, tmp_path, monkeypatch):
+    # What stands under __main__ starts processes for minutes, and is only compiled.
+    for package in NEEDED.get(page.name, []):
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": page.stem}
+    for code in [GIVEN.get(page.name, ""), *blocks(page)]:
+        exec(compile(code, page.name, "exec"), names)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.name not in NOT_RUN], ids=lambda p: p.name)
+def test_no_code_hides_in_a_literal_block(page):
+    for _, code in LITERAL.findall(page.read_text() + "\n"):
+        assert not is_python(textwrap.dedent(code)), code
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda p: p.name)
+def test_files_that_are_named_are_there(page):
+    text = page.read_text()
+    named = re.findall(r"\b((?:examples|tests|docs)/[\w/]+\.\w+)", text)
+    named += [f"examples/{name}" for name in re.findall(r"sphx_glr_gallery_(plot_\w+\.py)", text)]
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_the_citation_is_of_this_version():
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f'version: "{pa_select.__version__}"' in citation
