@@ -1,0 +1,258 @@
+"""
+Label-free selection: the rules
+===============================
+
+What ``plot_selection_without_target_labels.py`` compares posterior agreement with, and one
+problem solved by all rules. Each rule gives every fitted candidate a score, the higher the
+better, from labelled source rows and unlabelled target rows.
+"""
+
+import sklearn
+
+# Importing skada switches scikit-learn's metadata routing on for good; this undoes it.
+with sklearn.config_context():
+    try:
+        import skada
+        from skada import metrics as skada_metrics
+    except ImportError:
+        skada = None
+
+import time
+import warnings
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+from scipy.stats import norm, rankdata
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.dummy import DummyClassifier
+from sklearn.pipeline import Pipeline
+
+from pa_select import GuardedSelection, PASearchCV, class_scores
+
+
+def fit_temperature(scores, labels):
+    """Temperature of least log-loss of (n, K) class scores, and that loss in nats."""
+
+    def loss(log_temperature):
+        logs = log_softmax(scores / np.exp(log_temperature), axis=1)
+        return -logs[np.arange(len(labels)), labels].mean()
+
+    found = minimize_scalar(loss, bounds=(-7, 7), method="bounded")
+    return float(np.exp(found.x)), float(found.fun)
+
+
+class WithTemperature(ClassifierMixin, BaseEstimator):
+    """A classifier whose probabilities are its class scores at a temperature."""
+
+    def __init__(self, estimator, temperature=1.0):
+        self.estimator = estimator
+        self.temperature = temperature
+
+    def fit(self, X, y):
+        self.estimator_ = clone(self.estimator).fit(X, y)
+        self.classes_ = self.estimator_.classes_
+        return self
+
+    def predict(self, X):
+        return self.estimator_.predict(X)
+
+    def predict_proba(self, X):
+        return softmax(class_scores(self.estimator_, X)[0] / self.temperature, axis=1)
+
+
+def agreement_on_the_line(source, target, accuracy):
+    """ALine-D: target accuracies that explain all candidates' agreements with each other.
+
+    Under a probit transform, agreement on the target is a line of agreement on the source,
+    and accuracies are on the same line. Each pair of candidates then gives an equation for
+    the sum of their two accuracies; least squares solve them (Baek et al., "Agreement-on-
+    the-Line", NeurIPS 2022, algorithm 1).
+
+    Parameters are the classes predicted by the models of each split, lists of arrays
+    (n_candidates, n_rows), and the candidates' accuracy on the source.
+    """
+    i, j = np.triu_indices(len(accuracy), 1)
+
+    def probit(shares, n_rows):
+        return norm.ppf(np.clip(shares, 0.5 / n_rows, 1 - 0.5 / n_rows))
+
+    def agreement(splits):
+        rate = np.mean(
+            [[np.mean(p[a] == p[b]) for a, b in zip(i, j, strict=True)] for p in splits], axis=0
+        )
+        return probit(rate, sum(p.shape[1] for p in splits))
+
+    on_source, on_target = agreement(source), agreement(target)
+    slope = np.polyfit(on_source, on_target, 1)[0]
+    known = probit(np.asarray(accuracy), sum(p.shape[1] for p in source))
+    pairs = np.zeros((len(i), len(accuracy)))
+    pairs[np.arange(len(i)), i] = pairs[np.arange(len(i)), j] = 0.5
+    right = on_target + slope * ((known[i] + known[j]) / 2 - on_source)
+    return norm.cdf(np.linalg.lstsq(pairs, right, rcond=None)[0])
+
+
+def ensemble_vote(fitted, X):
+    """EnsV: share of target rows on which a candidate predicts what the mean posterior does.
+
+    Hu et al., "Towards reliable model selection for unsupervised domain adaptation", NeurIPS
+    2024. Here the posteriors are at each candidate's temperature.
+    """
+    probabilities = np.array([model.predict_proba(X) for model in fitted])
+    vote = probabilities.mean(axis=0).argmax(axis=1)
+    return np.mean(probabilities.argmax(axis=2) == vote, axis=1)
+
+
+def column_of_losses(labels, probabilities):
+    """Log-losses as a column: skada 0.6 multiplies them with a column of weights.
+
+    Its own loss is a row, so that each loss meets each weight, and the weights cancel.
+    """
+    right = probabilities[np.arange(len(labels)), labels]
+    return -np.log(np.clip(right, 1e-15, 1))[:, None]
+
+
+def skada_scorers(seed):
+    """skada's unsupervised scorers, at their defaults but for the seeds and DEV's loss."""
+    return {
+        "importance weighting": skada_metrics.ImportanceWeightedScorer(),
+        "entropy": skada_metrics.PredictionEntropyScorer(),
+        "soft neighbourhood density": skada_metrics.SoftNeighborhoodDensity(),
+        "circular validation": skada_metrics.CircularValidation(),
+        "deep embedded validation": skada_metrics.DeepEmbeddedValidation(
+            loss_func=column_of_losses, random_state=seed
+        ),
+        "MixVal": skada_metrics.MixValScorer(random_state=seed),
+    }
+
+
+def score_by_skada(candidates, X, y, X_target, seed):
+    """Scores of unfitted candidates by each scorer, and the CPU seconds of all of them.
+
+    A pipeline of skada fits them to the source rows alone: the same candidates as for the
+    other rules.
+    """
+    rows = np.concatenate([X, X_target])
+    labels = np.concatenate([y, np.full(len(X_target), -1)])
+    domain = np.concatenate([np.ones(len(X), int), np.full(len(X_target), -2)])
+    scores, seconds = {}, {}
+    with sklearn.config_context(enable_metadata_routing=True), warnings.catch_warnings():
+        # Of classes that a candidate does not predict, and of weights that are all zero.
+        warnings.simplefilter("ignore")
+        pipelines = []
+        for candidate in candidates:
+            pipeline = skada.make_da_pipeline(candidate.set_score_request(sample_weight=True))
+            pipelines.append(pipeline.fit(rows, labels.copy(), sample_domain=domain))
+        for name, scorer in skada_scorers(seed).items():
+            start = time.process_time()
+            scores[name] = np.array(
+                [scorer(p, rows, labels.copy(), sample_domain=domain) for p in pipelines]
+            )
+            seconds[name] = time.process_time() - start
+    return scores, seconds
+
+
+def search(candidates, problem, seed, **data):
+    """A search over the candidates, its CPU seconds until the last fit, and after it."""
+    scored = []
+
+    def accuracy(estimator, X, y):
+        scored.append(time.process_time())
+        return estimator.score(X, y)
+
+    start = time.process_time()
+    found = PASearchCV(
+        Pipeline([("model", DummyClassifier())]),
+        {"model": candidates},
+        scoring=accuracy,
+        cv=3,
+        refit=False,
+        random_state=seed,
+        return_fold_scores=True,
+    ).fit(problem.X, problem.y, **data)
+    last = scored[len(candidates) * found.n_splits_ - 1]
+    return found, last - start, time.process_time() - last
+
+
+WAYS = ("alone", "guarded", "rank sum")
+
+
+def choices(values, accuracy, eligible):
+    """The best by a rule alone, among the accurate, by both ranks; ties to the accuracy."""
+    values = np.where(np.isnan(values), -np.inf, values)
+    ways = values, np.where(eligible, values, -np.inf), rankdata(values) + rankdata(accuracy)
+    return {way: int(np.lexsort((accuracy, v))[-1]) for way, v in zip(WAYS, ways, strict=True)}
+
+
+def run(candidates, problem, seed):
+    """Picks of all rules, what tells how good and how degenerate they are, CPU seconds."""
+    found, fits, solves = search(candidates, problem, seed, target=problem.X_target)
+    cv_results, folds = found.cv_results_, found.fold_scores_
+    accuracy = cv_results["mean_test_score"]
+    scores = {
+        "source accuracy": accuracy,
+        "agreement of repetitions": cv_results["source_agreement"],
+        "agreement on the target": cv_results["agreement"],
+    }
+    seconds = {"source accuracy": fits, "agreement on the target": solves}
+
+    def timed(rule, function, *args):
+        start = time.process_time()
+        out = function(*args)
+        seconds[rule] = time.process_time() - start
+        return out
+
+    rule = "log-loss at its temperature"
+    labels = problem.y[np.concatenate([rows[0] for rows in found.fold_rows_])]
+    on_source = [np.concatenate([matrices[0] for matrices in splits]) for splits in folds]
+    found_t = timed(rule, lambda: [fit_temperature(s, labels) for s in on_source])
+    scores[rule] = -np.array([loss for _, loss in found_t])
+
+    rule = "agreement on the line"
+    predicted = [
+        [np.array([splits[s][i].argmax(1) for splits in folds]) for s in range(found.n_splits_)]
+        for i in (0, 1)
+    ]
+    scores[rule] = timed(rule, agreement_on_the_line, *predicted, accuracy)
+
+    rule = "ensemble's vote"
+    calibrated = [
+        WithTemperature(candidate, temperature)
+        for candidate, (temperature, _) in zip(candidates, found_t, strict=True)
+    ]
+    fitted = [model.fit(problem.X, problem.y) for model in calibrated]
+    scores[rule] = timed(rule, ensemble_vote, fitted, problem.X_target)
+
+    if skada is not None:
+        more = score_by_skada(calibrated, problem.X, problem.y, problem.X_target, seed)
+        scores |= more[0]
+        seconds |= more[1]
+
+    eligible = GuardedSelection().explain(cv_results).eligible
+    picks = {
+        (rule, way): i
+        for rule, values in scores.items()
+        for way, i in choices(values, accuracy, eligible).items()
+    }
+    if problem.views is not None:
+        with_views, *_, seconds["agreement with views"] = search(
+            candidates, problem, seed, views=problem.views
+        )
+        picks["agreement with views", "guarded"] = with_views.best_index_
+        on_views = with_views.cv_results_["mean_test_score_views"]
+        picks["accuracy on the views", "alone"] = int(np.argmax(on_views))
+    on_target = np.array([model.score(problem.X_test, problem.y_test) for model in fitted])
+    picks["best candidate", "alone"] = int(np.argmax(on_target))
+    largest = [np.bincount(m.predict(problem.X_test)).max() / len(problem.y_test) for m in fitted]
+    one_class = np.array(largest) >= 0.9
+    majority = np.bincount(problem.y_test).max() / len(problem.y_test)
+    base = picks["source accuracy", "alone"]
+    return {
+        "gain": {key: 100 * (on_target[i] - on_target[base]) for key, i in picks.items()},
+        "one class": {key: 100.0 * one_class[i] for key, i in picks.items()},
+        "degenerate": {
+            key: 100.0 * (one_class[i] or on_target[i] < majority) for key, i in picks.items()
+        },
+        "seconds": seconds,
+        "accuracy": on_target[base],
+    }
