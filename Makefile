@@ -31,7 +31,7 @@ types: $(VENV)/.dev ## static types
 	$(BIN)/mypy
 
 docs: $(VENV)/.docs ## the documentation, warnings are errors
-	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -j auto -W --keep-going -b html docs docs/_build/html
 
 clean: ## remove the environment and what was built
 	rm -rf $(VENV) build dist *.egg-info docs/_build docs/gallery docs/api/generated

@@ -1,0 +1,294 @@
+"""
+Cross-validation by agreement: five pairings compared
+=====================================================
+
+The thesis on posterior agreement names as future work a cross-validation that maximises it:
+models of one kind, fitted to different subsets, should come to the same posteriors. That is
+one of five pairings of `PASearchCV`; the others compare environments, views, halves of the
+training rows, or unlabelled rows of where the model will work. What does each need, what does
+it choose, what is the choice worth, and what does it cost? All five search the same grid on
+the same digits. Plain cross-validated accuracy stands beside them, and the accuracies that use
+the same views and environments with their labels.
+"""
+
+# %%
+# A scanner that turns its pages
+# ------------------------------
+# Digits come from two scanners, one turns its pages by -5 degrees, the other by 5. The rollers
+# wear, and in a year both will turn them by 20 degrees more. The views know the kind of it and
+# half of the extent. The target has it all: other digits, unlabelled, as they will be in a
+# year. A blurred lens is what nobody was told of.
+import argparse
+import time
+import warnings
+from collections import Counter
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy.ndimage import gaussian_filter, rotate
+from scipy.stats import kendalltau
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, ParameterGrid, train_test_split
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.svm import SVC
+
+from pa_select import PASearchCV
+
+parser = argparse.ArgumentParser(description="Five pairings compared")
+parser.add_argument("--splits", type=int, default=5, help="splits of the data")
+options = parser.parse_args()
+
+
+def turned(X, degrees):
+    """Every image turned by its own angle."""
+    images = [
+        rotate(image, angle, reshape=False, order=1)
+        for image, angle in zip(X.reshape(-1, 8, 8), np.broadcast_to(degrees, len(X)), strict=True)
+    ]
+    return np.stack(images).reshape(len(X), -1)
+
+
+def blurred(X):
+    """Images out of focus."""
+    return gaussian_filter(X.reshape(-1, 8, 8), (0, 0.8, 0.8)).reshape(len(X), -1)
+
+
+def worn(X):
+    """Rows as the views show them: half the wear to come."""
+    return turned(X, 10)
+
+
+model = Pipeline([("scale", MinMaxScaler()), ("model", GaussianNB())])
+trees = ExtraTreesClassifier(30, random_state=0)
+grid = [
+    {"model": [GaussianNB()], "model__var_smoothing": [0.01, 0.1]},
+    {"model": [LogisticRegression(max_iter=300)], "model__C": [0.01, 0.1, 1]},
+    {"model": [SVC()], "model__C": [1, 10], "model__gamma": [0.01, 0.1, 1]},
+    {"model": [KNeighborsClassifier()], "model__n_neighbors": [1, 5, 15]},
+    {"model": [trees], "model__max_depth": [5, None]},
+]
+candidates = list(ParameterGrid(grid))
+
+# %%
+# What each one gets
+# ------------------
+# All searches fit and score with the labels of the training rows, for the guard. The table is
+# of what the agreement looks at beyond that. All rules are the searches' defaults: agreement
+# among the candidates within one standard error of the best score, within four with views,
+# the sum of the ranks of both with a target.
+TOUCHED = {
+    "repeated": ("no", "none"),
+    "split-half": ("no", "none"),
+    "environments": ("yes", "none"),
+    "views": ("no", "made from the rows"),
+    "target": ("no", "150 real ones"),
+}
+
+
+def search_with(pairing, X, y, scanner, target, seed):
+    """A fitted search, and the seconds it took."""
+    given = {
+        "environments": {"environments": scanner},
+        "views": {"views": worn},
+        "target": {"target": target},
+    }
+    search = PASearchCV(model, grid, pairing=pairing, refit=False, random_state=seed)
+    start = time.process_time()
+    with warnings.catch_warnings():
+        # Of other predicted classes on the target.
+        warnings.filterwarnings("ignore", message="The chosen candidate predicts other classes")
+        search.fit(X, y, **given.get(pairing, {}))
+    return search, time.process_time() - start
+
+
+# %%
+# Several splits
+# --------------
+# Each has 400 digits to select on, 150 for the target, and the rest to test on. Every
+# candidate is fitted to all 400 once, so that what a rule's choice is worth can be looked up.
+X_all, y_all = load_digits(return_X_y=True)
+WORLDS = {
+    "today": turned,
+    "turned": lambda X, angles: turned(X, angles + 20),
+    "blurred": lambda X, angles: blurred(turned(X, angles)),
+}
+
+
+def one_split(seed):
+    """Accuracies of all candidates in all worlds, and the searches with their seconds."""
+    rng = np.random.default_rng(seed)
+    X, X_rest, y, y_rest = train_test_split(
+        X_all, y_all, train_size=400, stratify=y_all, random_state=seed
+    )
+    X_target, X_test, _, y_test = train_test_split(
+        X_rest, y_rest, train_size=150, random_state=seed
+    )
+    scanner = rng.integers(2, size=len(y))
+    X = turned(X, 10 * scanner - 5)
+    target = WORLDS["turned"](X_target, rng.choice([-5, 5], len(X_target)))
+    angles = rng.choice([-5, 5], len(X_test))
+    tests = [world(X_test, angles) for world in WORLDS.values()]
+    worth = []
+    for params in candidates:
+        fitted = clone(model).set_params(**clone(params, safe=False)).fit(X, y)
+        worth.append([fitted.score(test, y_test) for test in tests])
+    start = time.process_time()
+    plain = GridSearchCV(model, grid, refit=False).fit(X, y)
+    searches = {"accuracy": (plain, time.process_time() - start)}
+    for pairing in TOUCHED:
+        searches[pairing] = search_with(pairing, X, y, scanner, target, seed)
+    return np.array(worth), searches
+
+
+splits = [one_split(seed) for seed in range(options.splits)]
+
+# %%
+# What is chosen, and what it is worth
+# ------------------------------------
+# Below the defaults of the pairings: the best agreement whatever the score, the controls that
+# use the labels of the same views and environments, and the best candidate in hindsight, which
+# nobody knows.
+CONTROLS = {
+    "accuracy, 10 folds": ("repeated", "mean_test_score"),
+    "accuracy on the views": ("views", "mean_test_score_views"),
+    "accuracy, worst scanner": ("environments", "mean_test_score_worst_environment"),
+}
+
+
+def choices(worth, searches):
+    """The candidate that each rule chooses."""
+    found = {name: search.best_index_ for name, (search, _) in searches.items()}
+    for pairing in TOUCHED:
+        table = searches[pairing][0].cv_results_
+        found[f"{pairing}, alone"] = int(np.nanargmax(table["agreement"]))
+    for name, (pairing, column) in CONTROLS.items():
+        found[name] = int(np.argmax(searches[pairing][0].cv_results_[column]))
+    found["best when turned"] = int(worth[:, list(WORLDS).index("turned")].argmax())
+    return found
+
+
+def named(params):
+    """A candidate in a few characters."""
+    kind = "".join(c for c in type(params["model"]).__name__.split("Class")[0] if c.isupper())
+    value = ", ".join(str(value) for key, value in params.items() if key != "model")
+    return f"{kind}({value})"
+
+
+chosen = [choices(*split) for split in splits]
+rules = list(chosen[0])
+worth = {
+    rule: np.array([table[c[rule]] for (table, _), c in zip(splits, chosen, strict=True)])
+    for rule in rules
+}
+
+
+def mean_and_error(values):
+    """Mean over the splits with its standard error."""
+    values = np.asarray(values)
+    return values.mean(0), values.std(0, ddof=1) / np.sqrt(len(values))
+
+
+print(f"{'rule':25s}" + "".join(f"{name:>9s}" for name in WORLDS) + "  gain when turned  chosen")
+for rule in rules:
+    gain, error = mean_and_error(worth[rule][:, 1] - worth["accuracy"][:, 1])
+    counts = Counter(named(candidates[c[rule]]) for c in chosen).most_common(3)
+    print(f"{rule:25s}" + "".join(f"{v:9.3f}" for v in worth[rule].mean(0)), end="")
+    print(f"  {gain:+.3f} +- {error:.3f}  {', '.join(f'{n} {name}' for name, n in counts)}")
+
+# %%
+# What it touches, and what it costs
+# ----------------------------------
+# Seconds of one core for a whole search. In the last column stands how well the criterion
+# orders the candidates: Kendall's tau with what they are worth when turned.
+CRITERIA = {"accuracy": "mean_test_score"} | dict.fromkeys(TOUCHED, "agreement")
+
+
+def order(name):
+    """Kendall's tau of a criterion with accuracy when turned, for every split."""
+    return [
+        kendalltau(searches[name][0].cv_results_[CRITERIA[name]], table[:, 1]).statistic
+        for table, searches in splits
+    ]
+
+
+print(f"{'':14s}labels  shifted rows        fits  pairs  seconds  tau when turned")
+for name in CRITERIA:
+    labels, shifted = TOUCHED.get(name, ("yes", "none"))
+    search = splits[0][1][name][0]
+    fits = search.n_splits_ * len(candidates)
+    pairs = int(search.cv_results_.get("n_pairs", [0])[0])
+    seconds = np.median([searches[name][1] for _, searches in splits])
+    tau, error = mean_and_error(order(name))
+    print(f"{name:14s}{labels:8s}{shifted:18s}{fits:6d}{pairs:7d}{seconds:9.1f}", end="")
+    print(f"   {tau:+.2f} +- {error:.2f}")
+
+# %%
+# All candidates of all splits; stars are the choices. Accuracy and the agreement of repeated
+# cross-validation hardly order the candidates by what they are worth when turned; that of the
+# views does best.
+COLOURS = {
+    "accuracy": "0.45",
+    "repeated": "#0072B2",
+    "split-half": "#56B4E9",
+    "environments": "#CC79A7",
+    "views": "#D55E00",
+    "target": "#009E73",
+}
+figure, axes = plt.subplots(2, 3, figsize=(10, 6.2), sharey=True, layout="constrained")
+for ax, (name, column) in zip(axes.flat, CRITERIA.items(), strict=True):
+    for (table, searches), choice in zip(splits, chosen, strict=True):
+        values = searches[name][0].cv_results_[column]
+        ax.plot(values, table[:, 1], "o", color=COLOURS[name], alpha=0.35, ms=5, mew=0)
+        star = {"color": COLOURS[name], "mec": "k", "ms": 13, "mew": 0.7, "zorder": 3}
+        ax.plot(values[choice[name]], table[choice[name], 1], "*", **star)
+    ax.set_title(f"{name} ($\\tau$ = {np.mean(order(name)):.2f})")
+    ax.set_xlabel("cross-validated accuracy" if name == "accuracy" else "agreement [nats]")
+for ax in axes[:, 0]:
+    ax.set_ylabel("accuracy when turned")
+
+# %%
+# Gains over the choice of plain accuracy, on the same test rows: points are splits, bars are
+# means with their standard errors. Splits of one data set share rows, so that the errors are
+# a rule of thumb.
+shown = [rule for rule in rules if rule != "accuracy"]
+figure, axes = plt.subplots(1, 3, figsize=(11, 5), sharey=True, layout="constrained")
+for k, (ax, world) in enumerate(zip(axes, WORLDS, strict=True)):
+    for i, rule in enumerate(shown):
+        gains = worth[rule][:, k] - worth["accuracy"][:, k]
+        colour = COLOURS.get(rule.split(",")[0], "0.45")
+        mean, error = mean_and_error(gains)
+        ax.plot(gains, np.full(len(gains), i), "o", color=colour, alpha=0.35, mew=0)
+        ax.errorbar(mean, i, xerr=error, fmt="|", color=colour, ms=14, mew=2.5, capsize=3)
+    ax.axvline(0, color="0.5", lw=0.8, zorder=0)
+    ax.set(title=world, xlabel="accuracy, gain over accuracy's choice")
+axes[0].set_yticks(range(len(shown)), shown)
+axes[0].invert_yaxis()
+plt.show()
+
+# %%
+# What holds
+# ----------
+# With 20 splits (``--splits 20``) the table says, of accuracy when turned over that of plain
+# accuracy's choice, which is 0.631:
+#
+# - Cross-validation by agreement as the thesis has it in mind (repeated) gains nothing behind
+#   its guard, -0.014 +- 0.012; nor do split halves, +0.022 +- 0.022, or environments, -0.002
+#   +- 0.014. Twice as many folds of plain accuracy do not either, -0.019 +- 0.011.
+# - Views of half the wear gain 0.093 +- 0.015, the real unlabelled rows 0.089 +- 0.016. Their
+#   choices also stand the blur better, of which nobody told them: 0.762 and 0.774, accuracy's
+#   0.622. Today they cost 0.028 and 0.020.
+# - The labels of the views, used for accuracy on them, do as well: 0.091 +- 0.020, and 0.016
+#   today. What agreement saves are the labels, and a search has them. The worst scanner's
+#   accuracy gains nothing, -0.005 +- 0.015: both scanners are near to each other.
+# - Without the guard the models of repeated cross-validation gain, too, 0.074 +- 0.014, and
+#   lose 0.034 today. They mostly choose logistic regression, the steadiest candidate; here it
+#   lasts. Where nothing shifts that is a plain loss, hence the guard.
+#
+# So a view of the shift, even of half of it, is worth more than any way to pair what is there.
+# This is one data set and one kind of shift, of a strong one. The splits share their rows.
