@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         RobustnessCurveDisplay,
     )
     from pa_select.scores import class_scores
-    from pa_select.scoring import PAScorer, pa_scorer
+    from pa_select.scoring.pa_scorer import PAScorer, pa_scorer
     from pa_select.search import (
         GuardedSelection,
         PARandomizedSearchCV,

@@ -11,9 +11,11 @@ import torch
 from scipy.stats import norm
 from sklearn.utils import check_random_state
 
+from pa_select.agreement.arrays import as_labels
+from pa_select.agreement.decomposition import Source
 from pa_select.agreement.inference import check_groups, standard_error
 from pa_select.agreement.kernel import Floats
-from pa_select.agreement.pairs import PairedScores
+from pa_select.agreement.pairs import Ints, PairedScores
 from pa_select.agreement.result import PosteriorAgreement
 from pa_select.agreement.solve import find_maxima
 
@@ -185,7 +187,7 @@ def compare_agreement(
                 f"of result_a, {len(weight)} pairs, got {len(other.terms)} with other weights."
             )
     normalised = weight / weight.sum()
-    codes = None if groups is None else check_groups(groups, len(weight))
+    codes = None if groups is None else _codes(groups, result_a.known_source())
     objects = None if codes is None else (codes, codes)
     intervals = [(math.nan, math.nan)] * len(others)
     if n_bootstrap:
@@ -221,7 +223,7 @@ def _replicates(
     sources = [result.known_source() for result in results]
     weight = sources[0].weight
     n_pairs = len(weight)
-    codes = np.arange(n_pairs) if groups is None else check_groups(groups, n_pairs)
+    codes = np.arange(n_pairs) if groups is None else _codes(groups, sources[0])
     drawn = np.unique(codes[weight > 0])
     if len(drawn) < 2:
         raise ValueError(f"groups: expected at least two of positive weight, got {len(drawn)}.")
@@ -248,6 +250,10 @@ def _replicates(
             solved = find_maxima(pairs, source.prior, 1e-3, certify=False)
             found[begin : begin + m] = solved.score
     return scores
+
+
+def _codes(groups: Any, source: Source) -> Ints:
+    return check_groups(as_labels(groups, "groups", source), len(source.weight))
 
 
 def _check_level(confidence_level: float) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from pa_select.agreement import validation as _validation
+from pa_select.agreement.arrays import indexed
 from pa_select.agreement.kernel import Floats
 
 # The first pair of a later pass is another one if it differs by more than this share of its
@@ -65,7 +66,8 @@ class ChunkReader:
         weight = chunk[2] if len(chunk) == 3 else None
         if weight is not None:
             name = f"sample_weight{where}"
-            weight = _validation.check_weight_values(weight, len(a), name)
+            rows = indexed(chunk[0], chunk[1])
+            weight = _validation.check_weight_values(weight, len(a), name, rows)
         if number == 0 and self._n_passes == 1:
             self._n_classes, self._weighted = a.shape[1], weight is not None
             self._first_pair = a[0].clone(), b[0].clone()
@@ -121,14 +123,20 @@ def _opener(chunks: Any) -> Callable[[], Iterator[Any]]:
             f"{type(chunks).__name__}, which can be read only once; give the function that makes "
             "it, without calling it, or a list."
         )
-    if hasattr(chunks, "__iter__"):
-        return lambda: iter(chunks)
-    if hasattr(chunks, "__getitem__") and hasattr(chunks, "__len__"):
-        # A torch Dataset need not say where it ends but by its length.
-        return lambda: (chunks[i] for i in range(len(chunks)))
-    if callable(chunks):
-        return lambda: iter(chunks())
-    raise TypeError(
-        "chunks: expected an iterable of tuples (scores_a, scores_b), or a function that returns "
-        f"one, got {type(chunks).__name__}."
-    )
+    if not hasattr(chunks, "__iter__"):
+        if hasattr(chunks, "__getitem__") and hasattr(chunks, "__len__"):
+            # A torch Dataset need not say where it ends but by its length.
+            return lambda: (chunks[i] for i in range(len(chunks)))
+        if callable(chunks):
+            return lambda: _begin(chunks())
+    return lambda: _begin(chunks)
+
+
+def _begin(chunks: Any) -> Iterator[Any]:
+    try:
+        return iter(chunks)
+    except TypeError as error:
+        raise TypeError(
+            "chunks: expected an iterable of tuples (scores_a, scores_b), or a function that "
+            f"returns one, got {type(chunks).__name__} ({error})."
+        ) from error

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pa_select.agreement.arrays import as_labels
 from pa_select.agreement.kernel import Floats
 
 
@@ -23,12 +24,15 @@ class Source(NamedTuple):
         Weights of the pairs.
     prior : None, "marginal" or ndarray of shape (n_classes,)
         The prior; None is the uniform one.
+    index : pandas.Index or None
+        That of the rows, where the scores came with one.
     """
 
     a: torch.Tensor
     b: torch.Tensor
     weight: Floats
     prior: Floats | str | None
+    index: Any = None
 
 
 class Part(NamedTuple):
@@ -111,7 +115,7 @@ def _right(source: Source, y: Any) -> NDArray[np.bool_]:
 
 
 def _columns_of(y: Any, source: Source) -> NDArray[np.intp]:
-    labels = np.asarray(y)
+    labels = as_labels(y, "y", source)
     n, n_classes = source.a.shape
     if labels.shape != (n,):
         raise ValueError(f"y: expected one label for each of {n} pairs, got shape {labels.shape}.")

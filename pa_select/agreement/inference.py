@@ -89,10 +89,15 @@ def check_groups(groups: Any, n: int) -> Ints:
     values = np.asarray(groups)
     if values.shape != (n,):
         raise ValueError(f"groups: expected one for each of {n} pairs, got shape {values.shape}.")
-    missing = np.array([value is None or value != value for value in values.tolist()])
+    # pandas' NA is neither equal to itself nor not.
+    missing = np.array([v is None or (v != v) is not False for v in values.tolist()])
     if missing.any():
         row = int(missing.argmax())
         raise ValueError(
             f"groups: expected a value for each pair, got {values[row]} in row {row}."
         )
-    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+    try:
+        return np.unique(values, return_inverse=True)[1].astype(np.int64)
+    except TypeError as error:
+        kinds = sorted({type(value).__name__ for value in values.tolist()})
+        raise TypeError(f"groups: expected values of one type, got {kinds}.") from error

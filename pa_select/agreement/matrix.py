@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from pa_select.agreement import validation as _validation
+from pa_select.agreement.arrays import check_frames, indexed
 from pa_select.agreement.kernel import Floats
 from pa_select.agreement.pairs import PairedScores
 from pa_select.agreement.solve import solve
@@ -111,22 +112,27 @@ def agreement_matrix(
            [0.56, 0.56, 1.1 ]])
     """
     tol = _validation.check_tol(tol, prior)
-    samples = [
-        _validation.check_scores(scores, f"list_of_scores[{i}]")
-        for i, scores in enumerate(list_of_scores)
-    ]
+    try:
+        given = list(list_of_scores)
+    except TypeError as error:
+        raise TypeError(
+            f"list_of_scores: expected a sequence of score matrices, got "
+            f"{type(list_of_scores).__name__} ({error})."
+        ) from error
+    samples = [_validation.check_scores(x, f"list_of_scores[{i}]") for i, x in enumerate(given)]
     if len(samples) < 2:
         raise ValueError(
             f"list_of_scores: expected at least two score matrices, got {len(samples)}."
         )
     for i, sample in enumerate(samples):
+        check_frames(given[i], given[0], f"list_of_scores[{i}]", "list_of_scores[0]")
         if sample.shape != samples[0].shape:
             raise ValueError(
                 f"list_of_scores[{i}]: expected the shape of list_of_scores[0], "
                 f"{tuple(samples[0].shape)}, got {tuple(sample.shape)}."
             )
     n, n_classes = samples[0].shape
-    weight = _validation.check_weight(sample_weight, n)
+    weight = _validation.check_weight(sample_weight, n, rows=indexed(*given))
     checked = _validation.check_prior(prior, n_classes)
     target = _validation.resolve_device(device, *samples)
     dtypes = {sample.dtype for sample in samples}

@@ -10,6 +10,7 @@ import numpy as np
 
 from pa_select.agreement import kernel as _kernel
 from pa_select.agreement import validation as _validation
+from pa_select.agreement.arrays import as_labels, as_tensor, check_order, indexed, n_axes
 from pa_select.agreement.decomposition import Source
 from pa_select.agreement.distributed import (
     Ranks,
@@ -145,48 +146,61 @@ def posterior_agreement(
                 "groups: expected None with a process_group, since groups may cross shards."
             )
         tol = _validation.check_tol(tol, prior)
-        if _validation.is_batch(scores_a) or _validation.is_batch(scores_b):
+        many = _validation.is_batch(scores_a) or _validation.is_batch(scores_b)
+        if many:
             problems = _validation.check_batch(scores_a, scores_b, shard=shard)
-            weights = _batch_weights(sample_weight, [len(a) for a, _ in problems], shard)
-            return _solve_by_classes(problems, weights, groups, prior, tol, certify, device, ranks)
-        pair = _validation.check_pair(scores_a, scores_b, shard=shard)
-        weight = _validation.check_weight(sample_weight, len(pair[0]), shard=shard)
-        return _solve_by_classes([pair], [weight], groups, prior, tol, certify, device, ranks)[0]
+            # Only a list can hold what has an index.
+            rows = [None] * len(problems)
+            if isinstance(scores_a, (list, tuple)) or isinstance(scores_b, (list, tuple)):
+                rows = list(map(indexed, scores_a, scores_b))
+            weights = _batch_weights(sample_weight, [len(a) for a, _ in problems], rows, shard)
+        else:
+            problems = [_validation.check_pair(scores_a, scores_b, shard=shard)]
+            rows = [indexed(scores_a, scores_b)]
+            n = len(problems[0][0])
+            weights = [_validation.check_weight(sample_weight, n, rows=rows[0], shard=shard)]
+        results = _solve_by_classes(
+            problems, weights, rows, groups, prior, tol, certify, device, ranks
+        )
+        return results if many else results[0]
 
 
-def _batch_weights(sample_weight: Any, counts: list[int], shard: bool = False) -> list[Floats]:
+def _batch_weights(
+    sample_weight: Any, counts: list[int], rows: list[Any], shard: bool
+) -> list[Floats]:
     if sample_weight is None:
         return [_validation.check_weight(None, n) for n in counts]
-    one_for_each = (
-        len(np.shape(sample_weight)) == 2
-        if hasattr(sample_weight, "shape")
-        else (
-            isinstance(sample_weight, (list, tuple))
-            and any(w is None or np.ndim(w) == 1 for w in sample_weight)
-        )
-    )
+    if isinstance(sample_weight, (list, tuple)):
+        one_for_each = any(w is None or n_axes(w) for w in sample_weight)
+    else:
+        one_for_each = n_axes(sample_weight) == 2
     if not one_for_each:
         if len(set(counts)) > 1:
             raise ValueError(
                 "sample_weight: expected one array for each problem, since they have "
                 "different numbers of pairs, got a single one."
             )
+        for row in rows:
+            check_order(sample_weight, row, "sample_weight")
         weight = _validation.check_weight(sample_weight, counts[0], shard=shard)
         return [weight] * len(counts)
+    if not isinstance(sample_weight, (list, tuple)):
+        sample_weight = as_tensor(sample_weight, "sample_weight")
     if len(sample_weight) != len(counts):
         raise ValueError(
             f"sample_weight: expected one array for each of {len(counts)} problems, got "
             f"{len(sample_weight)}."
         )
     return [
-        _validation.check_weight(w, n, f"sample_weight[{i}]", shard=shard)
-        for i, (w, n) in enumerate(zip(sample_weight, counts, strict=True))
+        _validation.check_weight(w, n, f"sample_weight[{i}]", rows=row, shard=shard)
+        for i, (w, n, row) in enumerate(zip(sample_weight, counts, rows, strict=True))
     ]
 
 
 def _solve_by_classes(
     problems: Sequence[Any],
     weights: Sequence[Floats],
+    rows: Sequence[Any],
     groups: Any,
     prior: Any,
     tol: float,
@@ -202,7 +216,10 @@ def _solve_by_classes(
     if ranks is not None:
         shard = share(ranks, problems, weights, prior=prior, tol=tol, certify=certify)
         problems, weights, totals, used, zeros = shard
-    codes = [None if groups is None else check_groups(groups, len(w)) for w in weights]
+    codes = [
+        None if groups is None else check_groups(as_labels(groups, "groups", row), len(w))
+        for row, w in zip(rows, weights, strict=True)
+    ]
     n_classes = np.array([pair[0].shape[1] for pair in problems])
     same = {int(k): np.flatnonzero(n_classes == k).tolist() for k in np.unique(n_classes)}
     priors = {k: _validation.check_prior(prior, k) for k in same}
@@ -220,7 +237,7 @@ def _solve_by_classes(
             error, objects = result.standard_error, codes[i]
             if objects is not None:
                 error = standard_error(terms, weight / totals[i], (objects, objects))
-            source = Source(a, b, weight, priors[k])
+            source = Source(a, b, weight, priors[k], getattr(rows[i], "index", None))
             results[i] = replace(result, terms=terms, source=source, standard_error=error)
     if ranks is not None:
         results = with_standard_errors(results, totals, used, ranks)
@@ -274,7 +291,8 @@ def pa_kernel(
     array([0.    , 0.1936, 0.4574])
     """
     a, b = _validation.check_pair(scores_a, scores_b)
-    weight = _validation.check_weight(sample_weight, len(a))
+    rows = indexed(scores_a, scores_b)
+    weight = _validation.check_weight(sample_weight, len(a), rows=rows)
     betas = _validation.check_beta(beta)
     checked = _validation.check_prior(prior, a.shape[1])
     pairs = _validation.concatenate([(a, b)], [weight], None)

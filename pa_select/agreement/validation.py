@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from pa_select._rows import reordered
+from pa_select.agreement.arrays import (
+    as_floats,
+    as_scores,
+    check_frames,
+    check_order,
+    n_axes,
+)
 from pa_select.agreement.kernel import Floats
 from pa_select.agreement.pairs import PairedScores
 
@@ -22,29 +26,17 @@ SMALLEST_PRIOR = 1e-100
 # Rows are checked so many elements at a time: bounds the memory of the comparisons.
 _CHECKED_ELEMENTS = 1 << 20
 
-_TORCH_INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
-
 
 def is_batch(scores: Any) -> bool:
     """Whether scores hold many problems: three axes, or a list of matrices."""
     if isinstance(scores, (list, tuple)):
-        return len(scores) > 0 and _n_axes(scores[0]) >= 2
-    return _n_axes(scores) == 3
-
-
-def _n_axes(x: Any) -> int:
-    if hasattr(x, "shape"):
-        return len(x.shape)
-    axes = 0
-    while isinstance(x, (list, tuple)):
-        axes += 1
-        x = x[0] if len(x) else None
-    return axes + (len(x.shape) if hasattr(x, "shape") else 0)
+        return len(scores) > 0 and n_axes(scores[0]) >= 2
+    return n_axes(scores) == 3
 
 
 def _refuse_class_scores(scores: Any, name: str) -> None:
     """A pair (scores, classes) reads like a batch, but is what `class_scores` returns."""
-    if isinstance(scores, tuple) and [_n_axes(x) for x in scores] == [2, 1]:
+    if isinstance(scores, tuple) and [n_axes(x) for x in scores] == [2, 1]:
         raise ValueError(
             f"{name}: expected scores, got a tuple of scores and classes; take the first of "
             "what class_scores returns."
@@ -77,14 +69,18 @@ def check_tol(tol: Any, prior: Any = "uniform") -> float:
     """The largest gap to certify; None is the default for this prior."""
     if tol is None:
         return 1e-5 if is_marginal(prior) else 1e-6
-    if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)):
+    if isinstance(tol, bool) or not isinstance(tol, (int, float, np.integer, np.floating)):
         raise TypeError(f"tol: expected a number of nats, got {type(tol).__name__}.")
-    if not 1e-12 <= tol < np.inf:
+    try:
+        nats = float(tol)
+    except OverflowError:
+        nats = np.inf
+    if not 1e-12 <= nats < np.inf:
         raise ValueError(
             "tol: expected at least 1e-12 nats (the rounding of the sums) and finite, "
-            f"got {tol!r}."
+            f"got {nats!r}."
         )
-    return float(tol)
+    return nats
 
 
 def check_scores(scores: Any, name: str, *, shard: bool = False) -> torch.Tensor:
@@ -93,7 +89,7 @@ def check_scores(scores: Any, name: str, *, shard: bool = False) -> torch.Tensor
     A shard may have no rows, and then also no columns.
     """
     _refuse_class_scores(scores, name)
-    tensor = _as_tensor(scores, name)
+    tensor = as_scores(scores, name)
     if tensor.ndim != 2:
         hint = (
             " One margin per row is not enough: give both classes a column, for example "
@@ -158,67 +154,11 @@ def _check_rows(tensor: torch.Tensor, name: str, n_rows: int | None, begin: int)
         )
 
 
-def _as_tensor(values: Any, name: str) -> torch.Tensor:
-    if isinstance(values, torch.Tensor):
-        if values.is_complex():
-            raise TypeError(f"{name}: expected real numbers, got {values.dtype}.")
-        if values.layout != torch.strided:
-            raise TypeError(f"{name}: expected a dense tensor, got layout {values.layout}.")
-        tensor = values.detach()
-        return tensor.to(torch.uint8) if tensor.dtype == torch.bool else tensor
-    if hasattr(values, "toarray") and hasattr(values, "nnz"):
-        raise TypeError(f"{name}: expected a dense array, got a sparse one; use .toarray().")
-    try:
-        array = np.asarray(values)
-        if array.dtype == object and hasattr(values, "to_numpy"):
-            # pandas' nullable columns hold their missing values as objects.
-            array = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    except (ValueError, TypeError) as error:
-        lengths = sorted({len(row) for row in values if isinstance(row, (list, tuple))})
-        if len(lengths) > 1:
-            raise ValueError(
-                f"{name}: expected rows of equal length, got rows of {lengths} entries."
-            ) from error
-        raise TypeError(f"{name}: expected an array of real numbers ({error}).") from error
-    if array.dtype.kind not in "biuf":
-        raise TypeError(
-            f"{name}: expected real numbers, got "
-            + (f"objects such as {array.ravel()[0]!r}" if array.size else "an empty sequence")
-            + f" (dtype {array.dtype})."
-        )
-    if array.dtype.kind == "b":
-        array = array.astype(np.uint8)
-    elif array.dtype.kind in "iu" and array.dtype.name not in _TORCH_INTEGERS:
-        array = array.astype(np.float64)
-    elif array.dtype.kind == "f" and array.dtype.itemsize > 8:
-        array = array.astype(np.float64)
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    if any(stride < 0 for stride in array.strides):
-        array = np.ascontiguousarray(array)
-    with warnings.catch_warnings():
-        # torch warns that a read-only array could be written to; it is only read here.
-        warnings.filterwarnings("ignore", message=".*non-writable")
-        return torch.from_numpy(array)
-
-
 def check_pair(
     scores_a: Any, scores_b: Any, suffix: str = "", *, shard: bool = False
 ) -> tuple[torch.Tensor, ...]:
     """Both score matrices of one problem, of equal shape."""
-    if reordered(scores_a, scores_b):
-        raise ValueError(
-            f"scores_b{suffix}: expected the rows of scores_a{suffix} in the same order, got the "
-            "same index in another order."
-        )
-    columns = [getattr(s, "columns", None) for s in (scores_a, scores_b)]
-    if all(c is not None for c in columns):
-        wanted, got = (list(c) for c in columns if c is not None)
-        if wanted != got:
-            raise ValueError(
-                f"scores_b{suffix}: expected the columns of scores_a{suffix} in the same "
-                f"order, {wanted}, got {got}."
-            )
+    check_frames(scores_b, scores_a, f"scores_b{suffix}", f"scores_a{suffix}")
     a = check_scores(scores_a, f"scores_a{suffix}", shard=shard)
     b = check_scores(scores_b, f"scores_b{suffix}", shard=shard)
     if a.shape != b.shape:
@@ -239,15 +179,18 @@ def check_batch(
             raise ValueError(
                 f"{name}: expected many problems, as scores_{other} has, got a single matrix."
             )
+    lists = [isinstance(scores, (list, tuple)) for scores in (scores_a, scores_b)]
+    scores_a = scores_a if lists[0] else as_scores(scores_a, "scores_a")
+    scores_b = scores_b if lists[1] else as_scores(scores_b, "scores_b")
     if len(scores_a) != len(scores_b):
         raise ValueError(
             f"scores_b: expected as many problems as scores_a, {len(scores_a)}, got "
             f"{len(scores_b)}."
         )
-    if shard or any(isinstance(scores, (list, tuple)) for scores in (scores_a, scores_b)):
+    if shard or any(lists):
         pairs = zip(scores_a, scores_b, strict=True)
         return [check_pair(a, b, f"[{i}]", shard=shard) for i, (a, b) in enumerate(pairs)]
-    a, b = check_stack(scores_a, "scores_a"), check_stack(scores_b, "scores_b")
+    a, b = _check_stack(scores_a, "scores_a"), _check_stack(scores_b, "scores_b")
     if a.shape != b.shape:
         raise ValueError(
             f"scores_b: expected the shape of scores_a, {tuple(a.shape)}, got {tuple(b.shape)}."
@@ -255,9 +198,8 @@ def check_batch(
     return list(zip(a, b, strict=True))
 
 
-def check_stack(scores: Any, name: str) -> torch.Tensor:
-    """Score matrices of many problems in one array (p, n, K)."""
-    tensor = _as_tensor(scores, name)
+def _check_stack(tensor: torch.Tensor, name: str) -> torch.Tensor:
+    """Score matrices of many problems in one tensor (p, n, K)."""
     if tensor.ndim != 3 or 0 in tensor.shape or tensor.shape[2] < 2:
         raise ValueError(
             f"{name}: expected scores of shape (n_problems, n_pairs, n_classes) with at least "
@@ -268,15 +210,20 @@ def check_stack(scores: Any, name: str) -> torch.Tensor:
 
 
 def check_weight(
-    sample_weight: Any, n: int, name: str = "sample_weight", *, shard: bool = False
+    sample_weight: Any,
+    n: int,
+    name: str = "sample_weight",
+    *,
+    rows: Any = None,
+    shard: bool = False,
 ) -> Floats:
     """Weights of n pairs in float64; None weighs all alike, without memory for each.
 
-    Those of a shard may all be 0.
+    They are in the order of ``rows``. Those of a shard may all be 0.
     """
     if sample_weight is None:
         return np.broadcast_to(np.ones(1), n)
-    weight = check_weight_values(sample_weight, n, name)
+    weight = check_weight_values(sample_weight, n, name, rows)
     with np.errstate(over="ignore"):
         total = weight.sum()
     if not 0 < total < np.inf and not (shard and total == 0):
@@ -284,11 +231,10 @@ def check_weight(
     return weight
 
 
-def check_weight_values(sample_weight: Any, n: int, name: str) -> Floats:
+def check_weight_values(sample_weight: Any, n: int, name: str, rows: Any = None) -> Floats:
     """Weights of n pairs in float64, whatever their sum."""
-    if isinstance(sample_weight, torch.Tensor) and sample_weight.is_complex():
-        raise TypeError(f"{name}: expected real numbers, got {sample_weight.dtype}.")
-    weight: NDArray[Any] = _as_tensor(sample_weight, name).to("cpu", torch.float64).numpy()
+    check_order(sample_weight, rows, name)
+    weight = as_floats(sample_weight, name)
     if weight.shape != (n,):
         raise ValueError(f"{name}: expected shape ({n},), got {weight.shape}.")
     wrong = ~(np.isfinite(weight) & (weight >= 0))
@@ -311,7 +257,13 @@ def check_prior(prior: Any, n_classes: int) -> Floats | None | str:
             "prior: expected 'uniform', 'marginal' or a vector of class probabilities, "
             f"got {prior!r}."
         )
-    vector: Floats = _as_tensor(prior, "prior").to("cpu", torch.float64).numpy()
+    index: Any = getattr(prior, "index", None)
+    if getattr(index, "is_monotonic_increasing", True) is False:
+        raise ValueError(
+            "prior: expected class probabilities in the order of the scores' columns, got a "
+            f"Series with the index {list(index)}; give its values in that order."
+        )
+    vector = as_floats(prior, "prior")
     if vector.shape != (n_classes,):
         raise ValueError(
             f"prior: expected one probability for each of {n_classes} classes, shape "
@@ -336,7 +288,7 @@ def is_marginal(prior: Any) -> bool:
 
 def check_beta(beta: Any) -> Floats:
     """Inverse temperatures in [0, inf], of any shape."""
-    betas: Floats = _as_tensor(beta, "beta").to("cpu", torch.float64).numpy()
+    betas = as_floats(beta, "beta")
     if not (betas >= 0).all():
         wrong = betas[~(betas >= 0)].ravel()[0]
         raise ValueError(f"beta: expected inverse temperatures in [0, inf], got {wrong}.")

@@ -10,14 +10,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pa_select.agreement.arrays import as_tensor
+
 
 def module_scores(
     module: torch.nn.Module, X: Any, batch_size: int
 ) -> tuple[torch.Tensor, NDArray[Any]]:
     """Outputs of a module, batch by batch, on its device."""
     parameter = next(module.parameters(), torch.empty(0))
-    inputs = X if isinstance(X, torch.Tensor) else torch.as_tensor(np.require(X, requirements="W"))
-    if not len(inputs):
+    inputs = X if isinstance(X, torch.Tensor) else as_tensor(X, "X")
+    if not inputs.ndim or not len(inputs):
         raise ValueError(f"X: expected at least one row, got shape {tuple(inputs.shape)}.")
     outputs = []
     with evaluation(module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,16 @@ def check_column(values: Any, n: int, name: str) -> NDArray[Any]:
 
     Raises
     ------
-    ValueError
-        If the shape is neither (n,) nor (n, 1), or a value is missing.
+    TypeError, ValueError
+        If it is no array, of a shape that is neither (n,) nor (n, 1), or a value is missing or
+        masked.
     """
-    column = np.asarray(values)
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name}: expected a value for each row, got masked ones.")
+    try:
+        column = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name}: expected an array of shape ({n},) ({error}).") from error
     if column.shape == (n, 1):
         column = column[:, 0]
     if column.shape != (n,):
@@ -35,10 +42,15 @@ def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64]:
 
     Raises
     ------
-    ValueError
-        If the shape is not (n,), a weight is negative or not finite, or all are 0.
+    TypeError, ValueError
+        If they are no real numbers, the shape is not (n,), a weight is negative or not finite,
+        or all are 0.
     """
-    weight = check_column(np.asarray(sample_weight, dtype=np.float64), n, "sample_weight")
+    given = check_column(sample_weight, n, "sample_weight")
+    # pandas' nullable columns may come as objects.
+    if given.dtype.kind not in "biuf" and not all(isinstance(x, Real) for x in given):
+        raise TypeError(f"sample_weight: expected real numbers, got dtype {given.dtype}.")
+    weight = given.astype(np.float64)
     wrong = ~(np.isfinite(weight) & (weight >= 0))
     if wrong.any():
         row = int(wrong.argmax())

@@ -1,0 +1,260 @@
+"""Inputs that were once misread, or refused without a name: one line for each."""
+
+import re
+import signal
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+
+from pa_select import (
+    agreement_matrix,
+    agreement_of_chunks,
+    bootstrap,
+    class_scores,
+    pa_kernel,
+    pa_scorer,
+    posterior_agreement,
+)
+
+A = np.arange(12.0).reshape(4, 3) % 5
+B = A[::-1].copy()
+RAGGED = [[1], [2, 3], [4], [5]]
+FRAMES = pd.DataFrame(A), pd.DataFrame(B)
+TEXTS = pd.DataFrame(A).astype(str)
+WEIGHT = pd.Series([1.0, 2, 3, 4])
+LABELS = pd.Series([0, 1, 2, 0])
+GROUPS = pd.Series(["u", "v", "v", "w"])
+MASKED = np.ma.masked_greater(A, 3)
+MASKED_ROW = np.ma.masked_greater([1.0, 2, 3, 4], 3)
+NESTED = torch.nested.nested_tensor([torch.ones(3)] * 4, layout=torch.jagged)
+META = torch.empty(4, 3, device="meta")
+MODULE = torch.nn.Linear(3, 2, dtype=torch.float64)
+LOGISTIC = LogisticRegression().fit(A, [0, 1, 1, 0])
+BIG = 2**60 + A.astype(np.int64)  # equal as float64
+WITHIN = []  # contains itself, twice: an array of it would not fit anywhere
+WITHIN += [WITHIN, WITHIN]
+
+
+@pytest.fixture(autouse=True)
+def _limit():
+    """Fail where a call hangs."""
+
+    def stop(*arguments):
+        raise AssertionError("hangs")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def pa(a=A, b=B, **options):
+    return posterior_agreement(a, b, **options)
+
+
+def packed(x):
+    """An array whose strides are no multiple of the size of its items."""
+    room = np.zeros(len(x), [("p", "i1"), ("v", x.dtype, x.shape[1:])])
+    room["v"] = x
+    return room["v"]
+
+
+def negative(x):
+    """A tensor whose sign is still to be turned."""
+    return torch.tensor(-1j * np.asarray(x, float)).conj().imag
+
+
+def scorer(**options):
+    return pa_scorer(None, np.zeros((4, 1)), **options)
+
+
+REFUSED = {
+    # Read as if nothing was masked.
+    "masked scores": ("scores_a.*row 1", lambda: pa(MASKED)),
+    "masked scores of many problems": (r"scores_b\[1\]", lambda: pa([A, A], [B, MASKED])),
+    "a stack with masked scores": ("scores_a", lambda: pa(np.ma.stack([A, MASKED]), [B, B])),
+    "a list of masked rows": ("scores_a.*row 1", lambda: pa(list(MASKED))),
+    "masked weights": ("sample_weight.*row 3", lambda: pa(sample_weight=MASKED_ROW)),
+    "masked prior": ("prior", lambda: pa(prior=np.ma.masked_greater([0.1, 0.1, 0.8], 0.5))),
+    "masked groups": ("groups", lambda: pa(groups=MASKED_ROW)),
+    "masked groups of a bootstrap": ("groups", lambda: bootstrap(pa(), 9, groups=MASKED_ROW)),
+    "masked labels": ("y", lambda: pa().decompose(np.ma.masked_equal([0, 1, 2, 0], 2))),
+    "masked X of a module": ("X", lambda: class_scores(MODULE, MASKED)),
+    "masked labels of a scorer": ("y", lambda: scorer(y=MASKED_ROW)),
+    "masked weights of a scorer": ("sample_weight", lambda: scorer(sample_weight=MASKED_ROW)),
+    # Used by position.
+    "weights in another order": ("sample_weight", lambda: pa(*FRAMES, sample_weight=WEIGHT[::-1])),
+    "weights of arrays and frames in another order": (
+        "sample_weight", lambda: pa(A, FRAMES[1], sample_weight=WEIGHT[::-1])),
+    "weights of one of many problems in another order": (
+        r"sample_weight\[1\]", lambda: pa(
+            [FRAMES[0]] * 2, [FRAMES[1]] * 2, sample_weight=[None, WEIGHT[::-1]])),
+    "weights of all problems in another order": (
+        "sample_weight", lambda: pa([FRAMES[0]] * 2, [B] * 2, sample_weight=WEIGHT[::-1])),
+    "weights of a chunk in another order": (
+        "sample_weight of chunk 0", lambda: agreement_of_chunks([(*FRAMES, WEIGHT[::-1])])),
+    "weights of a matrix in another order": (
+        "sample_weight", lambda: agreement_matrix(FRAMES, sample_weight=WEIGHT[::-1])),
+    "weights of a kernel in another order": (
+        "sample_weight", lambda: pa_kernel(*FRAMES, 1, sample_weight=WEIGHT[::-1])),
+    "groups in another order": ("groups", lambda: pa(*FRAMES, groups=GROUPS[::-1])),
+    "groups of a bootstrap in another order": (
+        "groups", lambda: bootstrap(pa(*FRAMES), 9, groups=GROUPS[::-1])),
+    "labels in another order": ("y", lambda: pa(*FRAMES).decompose(LABELS[::-1])),
+    "confidence of labels in another order": ("y", lambda: pa(*FRAMES).confidence(LABELS[::-1])),
+    "rows of a matrix in another order": (
+        r"list_of_scores\[1\].*rows", lambda: agreement_matrix([FRAMES[0], FRAMES[1][::-1]])),
+    "columns of a matrix in another order": (
+        r"list_of_scores\[1\].*columns",
+        lambda: agreement_matrix([FRAMES[0], FRAMES[1][[1, 0, 2]]])),
+    # Other values than what came.
+    "complex tol": ("tol", lambda: pa(tol=np.complex128(1e-3 + 1j))),
+    "numbers in texts": ("scores_a", lambda: pa(TEXTS)),
+    "a column of texts": ("scores_a", lambda: pa(FRAMES[0].assign(u=list("1234")), np.eye(4))),
+    "numbers in nullable texts": ("scores_a", lambda: pa(TEXTS.convert_dtypes())),
+    "texts as weights of a scorer": ("sample_weight", lambda: scorer(sample_weight=list("1234"))),
+    "complex weights of a scorer": (
+        "sample_weight", lambda: scorer(sample_weight=np.ones(4) + 1j)),
+    # Errors of other kinds.
+    "meta tensor": ("scores_b", lambda: pa(A, META)),
+    "meta tensors": ("scores_a", lambda: pa(META, META)),
+    "nested tensor": ("scores_a", lambda: pa(NESTED)),
+    "numbers of a few bits": ("scores_a", lambda: pa(torch.empty(4, 3, dtype=torch.uint1))),
+    "tol beyond float": ("tol", lambda: pa(tol=10**400)),
+    "tol too long to print": ("tol", lambda: pa(tol=10**9000)),
+    "long double beyond float64": (
+        "scores_a", lambda: pa(np.full((4, 3), np.finfo(np.longdouble).max))),
+    "a list within itself": (r"scores_a\[0\]", lambda: pa(WITHIN, [B, B])),
+    "a list within itself as weights": ("sample_weight", lambda: pa(sample_weight=WITHIN)),
+    "a list within itself as labels": ("y", lambda: pa().decompose(WITHIN)),
+    # Errors without a name.
+    "ragged weights": ("sample_weight.*equal length", lambda: pa(sample_weight=RAGGED)),
+    "ragged weights of many problems": (
+        r"sample_weight\[0\].*equal length", lambda: pa([A], [B], sample_weight=[RAGGED])),
+    "sparse weights of many problems": (
+        "sample_weight", lambda: pa([A], [B], sample_weight=sparse.csr_array(A))),
+    "sparse stack": ("scores_a", lambda: pa(sparse.coo_array(np.stack([A, A])), [B, B])),
+    "ragged groups": ("groups.*equal length", lambda: pa(groups=RAGGED)),
+    "ragged labels": ("y.*equal length", lambda: pa().decompose(RAGGED)),
+    "ragged labels of a scorer": ("y", lambda: scorer(y=RAGGED)),
+    "rows with gradients": ("scores_a", lambda: pa(list(torch.tensor(A, requires_grad=True)))),
+    "no samples": ("list_of_scores", lambda: agreement_matrix(None)),
+    "0-d chunks": ("chunks", lambda: agreement_of_chunks(np.zeros(()))),
+    "a function without chunks": ("chunks", lambda: agreement_of_chunks(lambda: None)),
+    "0-d X of a module": ("X", lambda: class_scores(MODULE, 3)),
+    "0-d tensor X of a module": ("X", lambda: class_scores(MODULE, torch.tensor(3.0))),
+    "object X of a module": ("X", lambda: class_scores(MODULE, A.astype(object))),
+    "sparse X of a module": ("X", lambda: class_scores(MODULE, sparse.csr_array(A))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_is_refused_by_name(what):
+    said, call = REFUSED[what]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises((TypeError, ValueError)) as caught:
+            call()
+    message = str(caught.value)
+    assert re.match(rf"{said}\W", message)
+    assert "expected" in message
+
+
+def score(a, b=B, **options):
+    return pa(a, b, certify=False, **options).score
+
+
+def error(groups):
+    return pa(groups=groups).standard_error
+
+
+def parts(a, b):
+    result = pa(a, b)
+    return [
+        {name: part.n_pairs for name, part in found.items()}
+        for found in (result.decompose(), result.confidence())
+    ]
+
+
+def outputs(X):
+    return class_scores(MODULE, X)[0].tolist()
+
+
+SAME = {
+    "one row reversed": (lambda: score(A[:1][::-1], B[:1]), lambda: score(A[:1], B[:1])),
+    "the weight of one pair reversed": (
+        lambda: pa(A[:1], B[:1], sample_weight=np.ones(1)[::-1]).score,
+        lambda: score(A[:1], B[:1])),
+    "field of a packed record": (lambda: score(packed(A)), lambda: score(A)),
+    "float8": (lambda: score(torch.tensor(A).to(torch.float8_e4m3fn)), lambda: score(A)),
+    "nothing masked": (lambda: score(np.ma.masked_array(A)), lambda: score(A)),
+    "frames with a weight of their order": (
+        lambda: score(*FRAMES, sample_weight=WEIGHT), lambda: score(A, sample_weight=range(1, 5))),
+    "weights of many problems in a frame": (
+        lambda: [r.score for r in pa([A] * 2, [B] * 2, sample_weight=FRAMES[0].T[:2])],
+        lambda: [score(A, sample_weight=A[:, i]) for i in (0, 1)]),
+    "weights of a scorer in objects": (
+        lambda: pa_scorer(LOGISTIC, A, [0, 1, 0, 1], sample_weight=WEIGHT.astype(object)),
+        lambda: pa_scorer(LOGISTIC, A, [0, 1, 0, 1], sample_weight=WEIGHT)),
+    "groups of a tensor with gradient": (
+        lambda: error(torch.tensor([0.0, 0, 1, 1], requires_grad=True)),
+        lambda: error([0, 0, 1, 1])),
+    "groups of a bfloat16 tensor": (
+        lambda: error(torch.tensor([0, 0, 1, 1]).bfloat16()), lambda: error([0, 0, 1, 1])),
+    "scores whose sign is to be turned": (lambda: score(negative(A)), lambda: score(A)),
+    "weights whose sign is to be turned": (
+        lambda: score(A, sample_weight=negative(WEIGHT)), lambda: score(A, sample_weight=WEIGHT)),
+    "a prior whose sign is to be turned": (
+        lambda: score(A, prior=negative([0.5, 0.25, 0.25])),
+        lambda: score(A, prior=[0.5, 0.25, 0.25])),
+    "a beta whose sign is to be turned": (
+        lambda: pa_kernel(A, B, negative([1])), lambda: pa_kernel(A, B, [1.0])),
+    **{
+        f"parts of {dtype}": (
+            lambda dtype=dtype: parts(torch.tensor(A).to(dtype), torch.tensor(B).to(dtype)),
+            lambda: parts(A, B))
+        for dtype in (torch.uint16, torch.uint32, torch.uint64)
+    },
+    "parts of integers beyond 2**53": (
+        lambda: parts(BIG, BIG[::-1]), lambda: parts(BIG.astype(float), BIG.astype(float))),
+    "X[::-1] of a module": (lambda: outputs(A[::-1]), lambda: outputs(B)),
+    "big-endian X of a module": (lambda: outputs(A.astype(">f8")), lambda: outputs(A)),
+    "X of long doubles of a module": (
+        lambda: outputs(A.astype(np.longdouble)), lambda: outputs(A)),
+    "nullable X of a module": (
+        lambda: outputs(pd.DataFrame(A).convert_dtypes()), lambda: outputs(A)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SAME)
+def test_gives_the_same(what):
+    one, other = SAME[what]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert one() == other()
+
+
+def test_prior_of_pandas_in_another_order_is_named():
+    frequencies = pd.Series([0, 1, 1, 2, 2, 2]).value_counts(normalize=True)
+    with pytest.raises(ValueError, match=r"prior: .* in the order of .* index \[2, 1, 0\]"):
+        posterior_agreement(A, B, prior=frequencies)
+    found = posterior_agreement(A, B, prior=frequencies.sort_index())
+    assert found.score == posterior_agreement(A, B, prior=[1 / 6, 2 / 6, 3 / 6]).score
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        (pd.Series(["a", None, "b", "b"], dtype="string"), "groups: expected a value"),
+        (pd.Series(["a", 1, 2, 2], dtype=object), "groups: expected values of one type"),
+    ],
+)
+def test_groups_that_cannot_be_compared(values, error):
+    with pytest.raises((TypeError, ValueError), match=error):
+        posterior_agreement(A[:4], B[:4], groups=values)
