@@ -42,6 +42,7 @@ rank sum: 4.0 +- 1.8.
 # are not quite as independent as the standard errors take them.
 import argparse
 import warnings
+from pathlib import Path
 from typing import NamedTuple
 
 import label_free_rules as field
@@ -64,6 +65,7 @@ from sklearn.tree import DecisionTreeClassifier
 parser = argparse.ArgumentParser(description="Label-free selection against the field")
 parser.add_argument("--seeds", type=int, default=1, help="units of each data set")
 parser.add_argument("--save", metavar="FILE", help="save the picture there")
+parser.add_argument("--table", metavar="FILE", help="write the gains there, as csv")
 options = parser.parse_args()
 
 
@@ -328,6 +330,7 @@ def where_used(key):
 
 header = "".join(f"{column:>13s}" for column in COLUMNS)
 print(f"{'':34s}{header}  (units)  one class  degenerate")
+rows = ["rule,points gained,shifted data sets,degenerate"]
 for key in [("source accuracy", "alone"), *OURS, *THEIRS]:
     line = "".join(with_error(of_sets("gain", key, shifts)) for shifts in COLUMNS.values())
     here = where_used(key)
@@ -335,6 +338,11 @@ for key in [("source accuracy", "alone"), *OURS, *THEIRS]:
     shares = [of_sets(what, key, here).mean() for what in ("one class", "degenerate")]
     print(f"{name(key):34s}{line}  ({error_of_mean(gains):5.1f})", end="")
     print("".join(f"{share:9.0f} %" for share in shares))
+    sets = of_sets("gain", key, here)
+    gained = f"{sets.mean():.1f} +- {error_of_mean(sets):.1f}"
+    rows.append(f'"{name(key)}",{gained},{len(sets)},{shares[1]:.0f} %')
+if options.table:
+    Path(options.table).write_text("\n".join(rows) + "\n")
 accuracies = {
     column: np.mean([unit["accuracy"] for (s, _), u in units.items() if s in shifts for unit in u])
     for column, shifts in COLUMNS.items()

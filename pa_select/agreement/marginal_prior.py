@@ -93,7 +93,9 @@ class MarginalPrior:
         n_runs = int(self.runs.n_runs.max())
         at_once = max(_MEANS_AT_ONCE // (n_runs * self.runs.pairs.n_classes), 1)
         slices = [slice(i, i + at_once) for i in range(0, len(problems), at_once)]
-        parts = [self._evaluate(beta[s], unit[s], problems[s], coarse) for s in slices]
+        # Means of a class that hardly any weight is on may overflow; its bounds say nothing.
+        with np.errstate(invalid="ignore", over="ignore"):
+            parts = [self._evaluate(beta[s], unit[s], problems[s], coarse) for s in slices]
         return MarginalSums(*(np.concatenate(x) for x in zip(*parts, strict=True)))
 
     def _evaluate(self, beta: Floats, unit: Floats, problems: Ints, coarse: bool) -> MarginalSums:

@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
+from pa_select._warnings import warn_caller
 from pa_select.agreement.intervals import Kernel, P, Search
 from pa_select.agreement.kernel import Floats, Limits
 from pa_select.agreement.pairs import Ints
@@ -81,6 +83,11 @@ def maximize(
     ------
     RuntimeError
         If a problem's bounds do not meet within `MAX_EVALUATIONS` evaluations.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Likewise, without a certificate.
     """
     tol = tol if certify else max(tol, SEARCHED)
     n = len(limits.at_zero)
@@ -114,14 +121,20 @@ def maximize(
             if not keep.any():
                 break
             if open_.any() and search.n_points >= MAX_EVALUATIONS:
-                if not certify:
-                    break
                 worst = rows[(upper - value)[rows].argmax()]
+                which = f"problem {worst if names is None else names[worst]}"
+                known = f"its maximum is known to {upper[worst] - value[worst]:.2g} nats"
+                if not certify:
+                    warn_caller(
+                        f"The search for the agreement of {which} was ended after "
+                        f"{MAX_EVALUATIONS} evaluations: {known}.",
+                        ConvergenceWarning,
+                    )
+                    break
                 raise RuntimeError(
-                    f"The agreement of problem {worst if names is None else names[worst]} could "
-                    f"not be certified to tol={tol:g} with {MAX_EVALUATIONS} evaluations: its "
-                    f"maximum is known to {upper[worst] - value[worst]:.2g} nats. Ask for a "
-                    "larger tol, or for certify=False."
+                    f"The agreement of {which} could not be certified to tol={tol:g} with "
+                    f"{MAX_EVALUATIONS} evaluations: {known}. Ask for a larger tol, or for "
+                    "certify=False."
                 )
             search.keep(keep)
             search.advance(np.where(open_, np.nan, newton)[keep], value, tol)

@@ -72,7 +72,7 @@ def _reading(beta: float) -> str:
     if beta == 0:
         return "nothing agrees better than uniform posteriors; the error is one-sided"
     if beta == math.inf:
-        return "all pairs agree; the error is one-sided"
+        return "the more certain the posteriors the better; the error is one-sided"
     return "the inverse temperature" + (
         "; below 1 the scores are over-confident" if beta < 1 else ""
     )

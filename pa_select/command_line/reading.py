@@ -128,7 +128,7 @@ def _npz(file: BinaryIO, name: str, member: str | None) -> NDArray[Any]:
         if member is None and len(names) > 1:
             raise InputError(
                 f"{name}: expected one array, got {', '.join(names)}; choose one, for example "
-                f"{name}:{names[0]}."
+                f"{'scores.npz' if name == '-' else name}:{names[0]}."
             )
         if member is not None and member not in names:
             raise InputError(f"{name}: expected one of the arrays {', '.join(names)}.")

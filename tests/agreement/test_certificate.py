@@ -1,5 +1,6 @@
 """Attacks on the certificate, and what it costs."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,7 @@ import oracle
 import pytest
 import torch
 from problems import check_against_the_oracle, random_problem, varied_suite
+from sklearn.exceptions import ConvergenceWarning
 
 from pa_select import agreement_matrix, pa_kernel, posterior_agreement
 from pa_select.agreement.marginal import ModelRuns, marginal_kernel
@@ -282,3 +284,22 @@ def test_a_problem_that_cannot_be_certified_raises(monkeypatch):
         posterior_agreement([np.eye(2), np.eye(3), a], [np.eye(2), np.eye(3), b])
     with pytest.raises(RuntimeError, match=r"problem \(0, 1\) .* tol=1e-06"):
         agreement_matrix([a, b])
+
+
+def test_a_search_without_a_certificate_says_where_it_ended(monkeypatch):
+    import pa_select.agreement.maximize as module
+
+    rng = np.random.default_rng(0)
+    a, b = np.round(rng.normal(size=(2, 4))) + 1e-15 * rng.normal(size=(2, 2, 4))
+    monkeypatch.setattr(module, "MAX_EVALUATIONS", 50)
+    with pytest.warns(ConvergenceWarning, match="problem 0 was ended after 50 evaluations"):
+        posterior_agreement(a, b, prior="marginal", certify=False)
+
+
+def test_weights_over_many_decades_do_not_warn():
+    rng = np.random.default_rng(2)
+    a = rng.normal(size=(50, 1000))
+    b, weight = a + rng.normal(size=a.shape), 10 ** rng.uniform(-40, 40, 50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        posterior_agreement(a, b, prior="marginal", sample_weight=weight)
