@@ -6,10 +6,17 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --constraint .ci/constraints.
 # One worker for each core, which then needs its core alone.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: help demo test test-fast bench lint types docs clean
+# What a release is tried in, beside the source tree and apart from it.
+RELEASE = build/release
+# These tests read the source tree: README, CITATION and the pages of docs.
+NEED_SOURCES = --ignore tests/common/test_documents.py \
+	--deselect tests/common/test_package.py::test_every_public_name_is_in_the_api_reference \
+	--deselect tests/command_line/test_command_line.py::test_the_documentation_shows_what_is_printed
+
+.PHONY: help demo test test-fast test-oldest coverage bench lint types docs release-check clean
 
 help: ## show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.plot ## GridSearchCV by agreement and by accuracy on drifting digits; saves a picture
 	$(BIN)/python examples/plot_drifting_scanner.py --save drifting_scanner.png
@@ -19,6 +26,12 @@ test: $(VENV)/.test ## the whole suite, with the docstrings' examples
 
 test-fast: $(VENV)/.test ## without the tests marked slow
 	$(PYTEST) -m "not slow"
+
+test-oldest: $(VENV)-oldest/.installed ## the fast ones, with the oldest versions that are supported
+	OMP_NUM_THREADS=1 $(VENV)-oldest/bin/python -m pytest -n auto -m "not slow" tests
+
+coverage: $(VENV)/.test ## the whole suite, and which lines it does not reach
+	$(PYTEST) --cov --cov-report=term-missing:skip-covered
 
 bench: $(VENV)/.test ## time ratios of the solver, measured in one run
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only -s
@@ -33,11 +46,49 @@ types: $(VENV)/.dev ## static types
 docs: $(VENV)/.docs ## the documentation, warnings are errors
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -j auto -W --keep-going -b html docs docs/_build/html
 
-clean: ## remove the environment and what was built
-	rm -rf $(VENV) build dist *.egg-info docs/_build docs/gallery docs/api/generated
+# The tests see the installed wheel alone; the last line that mypy reads is an error unless it
+# knows the package's types.
+release-check: $(VENV)/.release $(VENV)/.dev ## build sdist and wheel, and try the installed wheel
+	rm -rf dist $(RELEASE)
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+	$(PYTHON) -m venv $(RELEASE)/env
+	$(RELEASE)/env/bin/python -m pip install --quiet --constraint .ci/constraints.txt \
+		"$$(echo dist/*.whl)[test]"
+	cp -r tests pyproject.toml $(RELEASE)
+	cd $(RELEASE) && env/bin/python -c "import pa_select; print(pa_select.__file__); \
+		assert 'site-packages' in pa_select.__file__"
+	cd $(RELEASE) && $(abspath $(BIN))/mypy --strict --config-file= --python-executable env/bin/python \
+		-c "$$DOWNSTREAM"
+	cd $(RELEASE) && OMP_NUM_THREADS=1 env/bin/python -m pytest -n auto --dist worksteal \
+		$(NEED_SOURCES) tests --pyargs pa_select
+
+define DOWNSTREAM
+import numpy as np
+from pa_select import PASearchCV, PosteriorAgreement, posterior_agreement, robustness_curve
+from pa_select.environments import GaussianNoise
+from pa_select.pairing import NearestPairing
+
+scores = np.eye(3)
+result: PosteriorAgreement = posterior_agreement(scores, scores)
+total: float = result.score + result.beta + result.upper_bound
+search = PASearchCV(object(), {"C": [1.0]}, pairing=NearestPairing())
+curve = robustness_curve({"model": object()}, scores, shift=GaussianNoise(), powers=[0.1])
+wrong: str = result.score  # type: ignore[assignment]
+endef
+export DOWNSTREAM
+
+clean: ## remove the environments and what was built
+	rm -rf $(VENV) $(VENV)-oldest build dist *.egg-info docs/_build docs/gallery docs/api/generated
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
+
+$(VENV)-oldest/.installed: pyproject.toml .ci/oldest.txt
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --quiet --constraint .ci/oldest.txt \
+		--editable ".[plot]" pytest pytest-benchmark pytest-xdist hypothesis
+	@touch $@
 
 # One stamp for each extra: what an extra installs is remembered until pyproject changes.
 $(VENV)/.%: pyproject.toml .ci/constraints.txt | $(BIN)/python

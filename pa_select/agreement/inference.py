@@ -48,8 +48,7 @@ def standard_error(
     differ = a != b
     # The covariance of all pairs that share an object: a pair of two objects is counted
     # with itself at both.
-    sums = np.bincount(a, deviations)
-    sums.resize(max(len(sums), int(b.max()) + 1))
+    sums = np.bincount(a, deviations, minlength=int(b.max()) + 1)
     np.add.at(sums, b[differ], deviations[differ])
     of_pairs = deviations[differ] @ deviations[differ]
     n_objects = len(np.union1d(a, b))

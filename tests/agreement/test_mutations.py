@@ -1,0 +1,240 @@
+"""Each bound and guard of the solver by itself, so that one that is broken is seen at once.
+
+tests/README.md lists which fault each of these tests finds.
+"""
+
+import numpy as np
+import oracle
+import pytest
+import torch
+from problems import random_problem
+
+from pa_select import posterior_agreement
+from pa_select.agreement import fixed_prior, precision
+from pa_select.agreement import kernel as kernel_module
+from pa_select.agreement.fixed_prior import FixedPrior
+from pa_select.agreement.inference import standard_error
+from pa_select.agreement.marginal import ModelRuns
+from pa_select.agreement.marginal_prior import MarginalPrior
+from pa_select.agreement.validation import concatenate
+
+
+def kernel_of(a, b, weight=None, prior=None, marginal=False):
+    """The kernel of one problem, its limits and the constant that it leaves out."""
+    weight = np.ones(len(a)) if weight is None else weight
+    pairs = concatenate(
+        [tuple(torch.from_numpy(np.array(x, float, order="C")) for x in (a, b))], [weight], None
+    )
+    weights, constant = kernel_module.log_prior_weights(prior, np.shape(a)[1])
+    limits = kernel_module.limits(pairs, weights)
+    if marginal:
+        kernel = MarginalPrior(ModelRuns.one_model_each(pairs))
+        return kernel, kernel.limits(limits), 0.0
+    return FixedPrior(pairs, weights, limits), limits, constant
+
+
+def bounds_of(kernel, ends, unit_at_zero):
+    """Bounds on intervals and beyond their right ends."""
+    same = np.zeros(len(ends), dtype=np.int64)
+    units = np.where(ends > 0, ends, unit_at_zero)
+    left, right = (kernel.evaluate(ends[:, j], units[:, j], same) for j in (0, 1))
+    with np.errstate(all="ignore"):
+        bound, _ = kernel.bound(left, right, tuple(ends.T), tuple(units.T))
+    return bound, kernel.beyond(right, ends[:, 1], same)
+
+
+def intervals(rng, scale, n=24):
+    """Narrow and wide ones, and two that begin at 0."""
+    ends = np.sort(10 ** rng.uniform(-2, 2, (n, 2)), axis=1)
+    ends[: n // 2, 1] = ends[: n // 2, 0] * (1 + 10 ** rng.uniform(-2, 0, n // 2))
+    ends[0, 0] = ends[-1, 0] = 0
+    return ends / scale
+
+
+def problems(n):
+    """Random ones, and some where a bound is nearly attained."""
+    for seed in range(n):
+        yield random_problem(np.random.default_rng(seed))
+    rng = np.random.default_rng(0)
+    for margins in ([1.0], [1.0, 30.0], 10 ** rng.uniform(-2, 2, 6)):
+        a = np.column_stack([margins, np.zeros(len(margins))])
+        yield a, a, np.ones(len(a))
+        yield a, a[:, ::-1], np.ones(len(a))
+        yield a, 0 * a, np.ones(len(a))
+
+
+def nothing_known(left, right):
+    return np.full(left.l1.shape, np.nan), np.full(left.l1.shape, 0.5)
+
+
+@pytest.mark.parametrize("only", ["_chord_minus_tangents", "_two_cubics"])
+def test_each_bound_of_the_fixed_prior_holds_by_itself(monkeypatch, only):
+    for name in {"_chord_minus_tangents", "_two_cubics"} - {only}:
+        monkeypatch.setattr(fixed_prior, name, nothing_known)
+    rng = np.random.default_rng(0)
+    known = 0
+    for a, b, weight in problems(50):
+        prior = rng.dirichlet(np.full(a.shape[1], 0.5)) + 1e-3
+        prior = None if rng.random() < 0.5 else prior / prior.sum()
+        kernel, limits, constant = kernel_of(a, b, weight, prior)
+        if limits.disjoint[0]:
+            continue
+        scale = limits.typical_range[0] or 1.0
+        ends = intervals(rng, scale)
+        bound, beyond = bounds_of(kernel, ends, 1 / scale)
+        inside = np.linspace(*ends.T, 12)
+        values = oracle.kernel(a, b, inside.ravel(), "uniform" if prior is None else prior, weight)
+        best = values.reshape(inside.shape)[1:-1].max(0) - constant
+        room = 1e-10 * (1 + np.abs(best))
+        assert not (best > bound + room).any()
+        known += np.isfinite(bound).sum()
+        outside = ends[:, 1] * np.geomspace(1, 1e3, 8)[:, None]
+        values = oracle.kernel(
+            a, b, outside.ravel(), "uniform" if prior is None else prior, weight
+        )
+        best = values.reshape(outside.shape).max(0) - constant
+        assert (best <= beyond + 1e-10 * (1 + np.abs(best))).all()
+    assert known > 500
+
+
+# Which way an error of each sum makes the bounds lower, at the left and at the right end.
+LOWER = {"l1": (-1, -1), "l2": (1, 1), "dl1": (-1, 1), "dl2": (1, -1), "curvature": (-1, -1)}
+
+
+@pytest.mark.parametrize("only", ["_chord_minus_tangents", "_two_cubics"])
+def test_bounds_leave_room_for_the_errors_of_all_sums(monkeypatch, only):
+    for name in {"_chord_minus_tangents", "_two_cubics"} - {only}:
+        monkeypatch.setattr(fixed_prior, name, nothing_known)
+    error = np.array([0.5])
+    same = np.zeros(1, dtype=np.int64)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        a = rng.normal(size=(5, 3))
+        b = a + rng.normal(size=(5, 3))
+        kernel, _, constant = kernel_of(a, b)
+        ends = np.exp(rng.normal()) * np.array([1, 1.5])
+        exact = [kernel.evaluate(ends[j : j + 1], ends[j : j + 1], same) for j in (0, 1)]
+        wrong = [
+            sums._replace(
+                error=error,
+                **{k: getattr(sums, k) + signs[j] * error for k, signs in LOWER.items()},
+            )
+            for j, sums in enumerate(exact)
+        ]
+        with np.errstate(all="ignore"):
+            bound, _ = kernel.bound(*wrong, tuple(ends[:, None]), tuple(ends[:, None]))
+        best = oracle.kernel(a, b, np.linspace(*ends, 20)).max() - constant
+        assert bound[0] >= best - 1e-12, seed
+
+
+def test_bounds_of_the_marginal_prior_leave_room_for_errors():
+    lower = {"l1": (-1, -1), "l2": (1, 1), "dl2": (1, -1), "log_prior": (1, 1)}
+    lower["d_log_prior"] = (1, -1)
+    error = np.array([0.5])
+    same = np.zeros(1, dtype=np.int64)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        a = rng.normal(size=(5, 3))
+        b = a + rng.normal(size=(5, 3))
+        kernel, _, _ = kernel_of(a, b, marginal=True)
+        ends = np.exp(rng.normal()) * np.array([1, 1.1])
+        exact = [kernel.evaluate(ends[j : j + 1], ends[j : j + 1], same) for j in (0, 1)]
+        wrong = [
+            sums._replace(
+                error=error,
+                **{k: getattr(sums, k) + signs[j] * error for k, signs in lower.items()},
+            )
+            for j, sums in enumerate(exact)
+        ]
+        with np.errstate(all="ignore"):
+            bound, _ = kernel.bound(*wrong, tuple(ends[:, None]), tuple(ends[:, None]))
+        best = oracle.kernel(a, b, np.linspace(*ends, 20), prior="marginal").max()
+        assert bound[0] >= best - 1e-12, seed
+
+
+def test_every_end_of_an_interval_counts_where_errors_make_room():
+    # With errors, tangents of L2 that meet inside need not be where the bound is largest.
+    kernel, limits, _ = kernel_of([[1.0, 0.0]], [[0.0, 1.0]])
+    ends = np.array([[1.0, 1.5]])
+    same = np.zeros(1, dtype=np.int64)
+    left, right = (kernel.evaluate(ends[:, j], ends[:, j], same) for j in (0, 1))
+    rough = [x._replace(error=np.array([0.05])) for x in (left, right)]
+    with np.errstate(all="ignore"):
+        bound, _ = kernel.bound(*rough, tuple(ends.T), tuple(ends.T))
+    assert bound[0] >= left.value[0] + 2 * 0.05
+
+
+def test_limits_of_ties_priors_and_disjoint_pairs():
+    a, b = [[1, 1, 0], [2, 0, 0]], [[1, 1, 1], [5, 0, 0]]
+    prior = np.array([0.2, 0.3, 0.5])
+    _, found, constant = kernel_of(a, b, prior=prior)
+    assert found.at_zero[0] + constant == pytest.approx(oracle.kernel(a, b, 0.0, prior=prior))
+    assert found.at_infinity[0] + constant == pytest.approx(
+        oracle.kernel(a, b, np.inf, prior=prior)
+    )
+    # The first pair's 2 and 3 top classes meet in 2 of 6 ways; the second's are the same one.
+    assert found.agreement_rate[0] == pytest.approx((2 / 6 + 1) / 2)
+    # No overlap exceeds one over the number of ties.
+    assert found.ceiling[0] + constant == pytest.approx(-np.log(0.2) - np.log(3) / 2)
+    # A pair of weight 0 may be disjoint.
+    zero = -np.inf
+    a, b = [[0, zero], [1, 0]], [[zero, 0], [2, 0]]
+    assert kernel_of(a, b)[1].disjoint[0]
+    _, ignored, _ = kernel_of(a, b, np.array([0.0, 1.0]))
+    assert not ignored.disjoint[0]
+    assert np.isfinite(ignored.at_infinity[0])
+
+
+def test_one_posterior_that_cannot_meet_keeps_the_temperature_at_zero():
+    zero = -np.inf
+    result = posterior_agreement([[0, zero], [9, 0]], [[zero, 0], [9, 0]])
+    assert (result.score, result.beta, result.upper_bound) == (0, 0, 0)
+
+
+def test_the_better_of_zero_and_infinity_wins_and_infinity_wins_ties():
+    constant = np.zeros((5, 3))
+    result = posterior_agreement(constant, constant)
+    assert (result.score, result.beta) == (0, np.inf)
+    # Ties at the top: 1/4 at infinity, 1/3 at 0.
+    assert posterior_agreement([[1, 1, 0]], [[0, 1, 1]]).beta == 0
+
+
+def test_the_standard_error_by_its_formula():
+    terms, weight = np.array([1.0, 2.0, 4.0, 9.0]), np.array([0.1, 0.2, 0.3, 0.4])
+    deviations = weight * (terms - weight @ terms)
+    alone = standard_error(terms, weight)
+    assert alone == pytest.approx(np.sqrt(4 / 3 * (deviations**2).sum()))
+    # Pairs (0, 0), (0, 1), (1, 2), (2, 2): two pairs count together if they share an object.
+    first, second = np.array([0, 0, 1, 2]), np.array([0, 1, 2, 2])
+    share = [[{i, j} & {k, m} != set() for k, m in zip(first, second, strict=True)]
+             for i, j in zip(first, second, strict=True)]  # fmt: skip
+    variance = deviations @ np.array(share, dtype=float) @ deviations
+    variance = max(variance, (deviations[1:3] ** 2).sum())
+    assert standard_error(terms, weight, (first, second)) == pytest.approx(
+        np.sqrt(3 / 2 * variance)
+    )
+
+
+def test_dependence_never_makes_a_standard_error_smaller_than_nothing():
+    # Deviations of the same objects cancel; what stays is that of independent pairs.
+    terms, weight = np.array([1.0, -1.0, 1.0, -1.0]), np.full(4, 0.25)
+    objects = np.array([0, 0, 1, 1]), np.array([2, 2, 3, 3])
+    expected = np.sqrt(4 / 3 * (weight**2).sum())
+    assert standard_error(terms, weight, objects) == pytest.approx(expected)
+
+
+def test_an_error_bound_of_coarse_sums_grows_with_what_is_summed():
+    small = precision.coarse_error(np.array([0.0]), 2)
+    assert precision.coarse_error(np.array([0.0]), 1000) > 10 * small
+    assert precision.coarse_error(np.array([0.0]), 2, 20.0) > 50 * small
+    assert precision.coarse_error(np.array([1e6]), 2) > 1e4 * small
+
+
+def test_temperatures_and_scores_that_single_precision_cannot_hold_are_exact():
+    typical = np.array([1.0, 1e-20, 1e20, 1.0])
+    _, limits, _ = kernel_of([[1.0, 0.0]], [[1.0, 0.0]])
+    limits = limits._replace(typical_range=typical, largest_range=np.array([1, 1e-20, 1e20, 1e15]))
+    assert precision.may_be_coarse(limits, 1 << 20).tolist() == [True, False, False, False]
+    assert not precision.may_be_coarse(limits, 10).any()
+    betas = np.array([1e-12, 1e-3, 1e3, 1e12])
+    assert precision.coarse_betas(betas, np.ones(4)).tolist() == [False, True, True, False]
