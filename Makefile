@@ -87,7 +87,7 @@ $(BIN)/python:
 $(VENV)-oldest/.installed: pyproject.toml .ci/oldest.txt
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint .ci/oldest.txt \
-		--editable ".[plot]" pytest pytest-benchmark pytest-xdist hypothesis
+		--editable ".[plot,dask]" pytest pytest-benchmark pytest-xdist hypothesis
 	@touch $@
 
 # One stamp for each extra: what an extra installs is remembered until pyproject changes.
