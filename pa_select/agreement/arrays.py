@@ -43,7 +43,7 @@ def as_scores(values: Any, name: str) -> torch.Tensor:
         return tensor.to(torch.uint8)
     try:
         return tensor if tensor.dtype in _KEPT else tensor.double()
-    except (RuntimeError, NotImplementedError) as error:
+    except NotImplementedError as error:  # of torch's types that are bits, not numbers
         raise TypeError(f"{name}: expected real numbers, got {tensor.dtype}.") from error
 
 

@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _BROKEN_PIPE
     except OSError as error:
         _discard_output()
-        return _complain(f"cannot write: {error.strerror}.", _FAILED)
+        return _complain(str(error), _FAILED)
 
 
 def _discard_output() -> None:

@@ -152,7 +152,15 @@ class AgreementObjective:
 
     Examples
     --------
-    See `agreement_objective`.
+    >>> import optuna
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.svm import SVC
+    >>> from pa_select.interop.optuna import agreement_objective
+    >>> X, y = load_wine(return_X_y=True)
+    >>> space = {"C": optuna.distributions.FloatDistribution(0.1, 1e4, log=True)}
+    >>> objective = agreement_objective(SVC(), space, X, y, views=lambda X: 1.1 * X)
+    >>> print(f"{objective(optuna.trial.FixedTrial({'C': 1e3})):.2f} nats")
+    0.84 nats
     """
 
     def __init__(self, problem: StudyProblem, space: Any) -> None:

@@ -43,6 +43,21 @@ def bounds_of(kernel, ends, unit_at_zero):
     return bound, kernel.beyond(right, ends[:, 1], same)
 
 
+def bound_of_wrong_sums(kernel, ends, signs):
+    """The bound on an interval whose sums are wrong by the error that they admit.
+
+    ``signs`` tell in which direction, for each field at the left end and the right one.
+    """
+    error, same, sums = np.array([0.5]), np.zeros(1, dtype=np.int64), []
+    for j, end in enumerate(ends[:, None]):
+        exact = kernel.evaluate(end, end, same)
+        wrong = {name: getattr(exact, name) + sign[j] * error for name, sign in signs.items()}
+        sums.append(exact._replace(error=error, **wrong))
+    with np.errstate(all="ignore"):
+        bound, _ = kernel.bound(*sums, tuple(ends[:, None]), tuple(ends[:, None]))
+    return bound[0]
+
+
 def intervals(rng, scale, n=24):
     """Narrow and wide ones, and two that begin at 0."""
     ends = np.sort(10 ** rng.uniform(-2, 2, (n, 2)), axis=1)
@@ -105,51 +120,29 @@ LOWER = {"l1": (-1, -1), "l2": (1, 1), "dl1": (-1, 1), "dl2": (1, -1), "curvatur
 def test_bounds_leave_room_for_the_errors_of_all_sums(monkeypatch, only):
     for name in {"_chord_minus_tangents", "_two_cubics"} - {only}:
         monkeypatch.setattr(fixed_prior, name, nothing_known)
-    error = np.array([0.5])
-    same = np.zeros(1, dtype=np.int64)
     for seed in range(20):
         rng = np.random.default_rng(seed)
         a = rng.normal(size=(5, 3))
         b = a + rng.normal(size=(5, 3))
         kernel, _, constant = kernel_of(a, b)
         ends = np.exp(rng.normal()) * np.array([1, 1.5])
-        exact = [kernel.evaluate(ends[j : j + 1], ends[j : j + 1], same) for j in (0, 1)]
-        wrong = [
-            sums._replace(
-                error=error,
-                **{k: getattr(sums, k) + signs[j] * error for k, signs in LOWER.items()},
-            )
-            for j, sums in enumerate(exact)
-        ]
-        with np.errstate(all="ignore"):
-            bound, _ = kernel.bound(*wrong, tuple(ends[:, None]), tuple(ends[:, None]))
+        bound = bound_of_wrong_sums(kernel, ends, LOWER)
         best = oracle.kernel(a, b, np.linspace(*ends, 20)).max() - constant
-        assert bound[0] >= best - 1e-12, seed
+        assert bound >= best - 1e-12, seed
 
 
 def test_bounds_of_the_marginal_prior_leave_room_for_errors():
     lower = {"l1": (-1, -1), "l2": (1, 1), "dl2": (1, -1), "log_prior": (1, 1)}
     lower["d_log_prior"] = (1, -1)
-    error = np.array([0.5])
-    same = np.zeros(1, dtype=np.int64)
     for seed in range(20):
         rng = np.random.default_rng(seed)
         a = rng.normal(size=(5, 3))
         b = a + rng.normal(size=(5, 3))
         kernel, _, _ = kernel_of(a, b, marginal=True)
         ends = np.exp(rng.normal()) * np.array([1, 1.1])
-        exact = [kernel.evaluate(ends[j : j + 1], ends[j : j + 1], same) for j in (0, 1)]
-        wrong = [
-            sums._replace(
-                error=error,
-                **{k: getattr(sums, k) + signs[j] * error for k, signs in lower.items()},
-            )
-            for j, sums in enumerate(exact)
-        ]
-        with np.errstate(all="ignore"):
-            bound, _ = kernel.bound(*wrong, tuple(ends[:, None]), tuple(ends[:, None]))
+        bound = bound_of_wrong_sums(kernel, ends, lower)
         best = oracle.kernel(a, b, np.linspace(*ends, 20), prior="marginal").max()
-        assert bound[0] >= best - 1e-12, seed
+        assert bound >= best - 1e-12, seed
 
 
 def test_every_end_of_an_interval_counts_where_errors_make_room():

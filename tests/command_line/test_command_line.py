@@ -492,3 +492,27 @@ def test_the_documentation_shows_what_is_printed(run):
             assert status == (2 if "error:" in expected else 0)
             shown += 1
     assert shown == 4
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_disk_is_one_line(tmp_path):
+    np.save(tmp_path / "a.npy", 2 * np.eye(3))
+    files = [str(tmp_path / "a.npy")] * 2
+    with open("/dev/full", "w") as full:
+        found = subprocess.run(
+            module("score", *files), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert found.returncode == 1
+    assert "No space left" in found.stderr
+    assert found.stderr.startswith("pa-select: error: ")
+    assert len(found.stderr.splitlines()) == 1
+
+
+def test_an_infinite_temperature_does_not_mean_that_all_pairs_agree(run, tmp_path):
+    # The second sample never decides: half of what the first one says meets a tie.
+    np.save(tmp_path / "a.npy", [[5.0, 5.0, 0.0]] * 4)
+    status, text, _ = run("score", *[str(tmp_path / "a.npy")] * 2)
+    assert status == 0
+    assert "beta            inf" in text
+    assert "50.00% of 4 pairs" in text
+    assert "all pairs agree" not in text

@@ -258,3 +258,8 @@ def test_prior_of_pandas_in_another_order_is_named():
 def test_groups_that_cannot_be_compared(values, error):
     with pytest.raises((TypeError, ValueError), match=error):
         posterior_agreement(A[:4], B[:4], groups=values)
+
+
+def test_bits_are_no_numbers():
+    with pytest.raises(TypeError, match="scores_a: expected real numbers, got torch.bits8"):
+        posterior_agreement(torch.empty((4, 3), dtype=torch.bits8), B)
