@@ -17,7 +17,6 @@ attained, which near a maximum is a third-order Newton step.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,11 +24,17 @@ import numpy as np
 import torch
 
 from pa_select.agreement.kernel import Floats, Limits
+from pa_select.agreement.moments import Distances, third_derivatives
 from pa_select.agreement.pairs import Block, Ints, PairedScores
-from pa_select.agreement.precision import LARGEST_CUBED, LOWEST_EXPONENT, MARGIN, coarse_error
+from pa_select.agreement.precision import MARGIN, coarse_error
 
-# A distribution on a range R has a third central moment of at most R^3 / (6 sqrt 3).
-THIRD_MOMENT_PER_RANGE = 1 / (6 * math.sqrt(3))
+# Next to a maximum an interval is split where the bound is likely to hold, in units of three
+# times the ratio of curvature and third derivative's bound, towards smaller and larger beta.
+_REACH_BELOW, _REACH_ABOVE = 0.75, 1.0
+# Nats by which an end of an interval may fall short of a maximum, to be next to it.
+_NEXT_TO_MAXIMUM = 5e-3
+# And only so far from the interval's ends, in units of its length.
+_ASIDE = 0.1
 
 
 class Sums(NamedTuple):
@@ -47,10 +52,15 @@ class Sums(NamedTuple):
     dl2: Floats
     #: Second derivative of ``l1 - l2``.
     curvature: Floats
-    #: Bounds of the third derivative of ``l1 - l2`` and of its negative on
-    #: [beta, 2 beta]; at beta = 0 on [0, inf).
+    #: Bounds of the third derivative of ``l1 - l2`` and of its negative at beta, and
+    #: what they may be anywhere between beta and 2 beta, linearly.
     rise: Floats
     fall: Floats
+    rise_to: Floats
+    fall_to: Floats
+    #: Bounds that hold on [beta, 2 beta], at beta = 0 on [0, inf).
+    rise_within: Floats
+    fall_within: Floats
     #: What rounding may have changed in ``value``, and in its derivatives.
     error: Floats
 
@@ -93,17 +103,23 @@ class FixedPrior:
         a, c = ends
         # Derivatives by the position in the interval, from 0 at its left end to 1.
         left = _over(left, (c - a) / units[0], 1)
-        # The bounds of the third derivative are those of the left end.
-        right = _over(right, (c - a) / units[1], -1)._replace(rise=left.rise, fall=left.fall)
+        right = _over(right, (c - a) / units[1], -1)
         bound, split = _chord_minus_tangents(left, right)
-        cubic_bound, cubic_split = _two_cubics(left, right)
-        # They hold on [a, 2 a], from 0 everywhere.
-        cubic = ((a == 0) | (c <= 2 * a)) & ((cubic_bound < bound) | np.isnan(bound))
-        return np.where(cubic, cubic_bound, bound), np.where(cubic, cubic_split, split)
+        near = (a == 0) | (c <= 2 * a)
+        cubic_bound, cubic_split = _two_cubics(left, right, np.where(a > 0, c / a - 1, np.inf))
+        cubic = near & ((cubic_bound < bound) | np.isnan(bound))
+        split = np.where(cubic, cubic_split, split)
+        aim = _next_to_maximum(left, right)
+        # Not again where it was aimed at before, and the bound does not hold.
+        split = np.where((aim > _ASIDE) & (aim < 1 - _ASIDE), aim, split)
+        return np.where(cubic, cubic_bound, bound), split
 
     def beyond(self, last: Sums, beta: Floats, problems: Ints) -> Floats:
         """Bound the kernel beyond the last points; see `Kernel`."""
         return last.l1 + last.error - self.limits.l2_floor[problems]
+
+
+_THIRD = tuple(name for name in Sums._fields if name.startswith(("rise", "fall")))
 
 
 def _over(sums: Sums, unit: Floats, direction: int) -> Sums:
@@ -115,8 +131,7 @@ def _over(sums: Sums, unit: Floats, direction: int) -> Sums:
         dl1=(sums.dl1 + direction * error) * unit,
         dl2=(sums.dl2 - direction * error) * unit,
         curvature=(sums.curvature + error) * unit**2,
-        rise=sums.rise * unit**3,
-        fall=sums.fall * unit**3,
+        **{name: getattr(sums, name) * unit**3 for name in _THIRD},
     )
 
 
@@ -141,158 +156,32 @@ def evaluate(
 
     def part(block: Block) -> list[torch.Tensor]:
         if "distances" not in block.derived:
-            block.derived["distances"] = _distances(block, pairs.has_zero_posteriors, factor)
-        peak, *distances = block.derived["distances"]
+            block.derived["distances"] = Distances(block, pairs.has_zero_posteriors, factor)
+        distances: Distances = block.derived["distances"]
         beta_i, unit_i = block.spread(betas), block.spread(units)
-        a, b, s = (x.moments(beta_i, unit_i) for x in distances)
-        rise, fall = _third_derivative_bounds(beta_i > 0, a, b, s, prior_range)
-        rows = torch.stack(
-            [
-                # Below this the pair decides against such a beta on its own.
-                s.log_z + (beta_i * peak).clamp_min(lowest),
-                a.log_z + b.log_z,
-                (unit_i * peak).clamp_min(lowest) - s.mean,
-                -(a.mean + b.mean),
-                s.variance - a.variance - b.variance,
-                rise,
-                fall,
-            ]
-        )
-        return [block.weighted_sum(rows)]
+        at = distances.moments(beta_i, unit_i)
+        variance = (at.second - at.mean * at.mean).clamp_min_(0)
+        peak = torch.stack([beta_i * distances.peak, unit_i * distances.peak])
+        # Below this the pair decides against such a beta on its own.
+        log_peak, peak = peak.clamp_min_(lowest)
+        rows = [
+            at.log_z[2] + log_peak,
+            at.log_z[0] + at.log_z[1],
+            peak - at.mean[2],
+            -(at.mean[0] + at.mean[1]),
+            variance[2] - variance[0] - variance[1],
+        ]
+        third = third_derivatives(at, beta_i > 0, prior_range)
+        return [block.weighted_sum(torch.cat([torch.stack(rows), third]))]
 
     (sums,) = pairs.reduce_blocks(part, problems, "sum", dtype=dtype)
     found = Sums._make([*sums.cpu().numpy(), np.zeros(len(beta))])
     if not coarse:
         return found
     return found._replace(
-        rise=MARGIN * found.rise,
-        fall=MARGIN * found.fall,
         error=coarse_error(found.l1, pairs.n_classes, prior_range),
+        **{name: getattr(found, name) * MARGIN for name in _THIRD},
     )
-
-
-def _distances(
-    block: Block, may_be_infinite: bool, factor: torch.Tensor | None
-) -> tuple[torch.Tensor, _Distances, _Distances, _Distances]:
-    """The largest sum of scores of each pair, and the distances of both sides and the sum."""
-    joint = block.a + block.b
-    peak = joint.amax(0)
-    if may_be_infinite:
-        # Only pairs of weight 0 are disjoint here.
-        peak = torch.where(torch.isneginf(peak), 0.0, peak)
-    return (
-        peak,
-        _Distances(-block.a, may_be_infinite),
-        _Distances(-block.b, may_be_infinite),
-        _Distances(peak - joint, may_be_infinite, factor),
-    )
-
-
-class _Moments(NamedTuple):
-    """Of the distances X of each pair's scores from their top, under exp(-beta X).
-
-    X is in inverse units of beta.
-    """
-
-    log_z: torch.Tensor
-    mean: torch.Tensor
-    variance: torch.Tensor
-    #: Upper bounds of E X^2, E X^3 on [beta, 2 beta].
-    second: torch.Tensor
-    third: torch.Tensor
-    #: Largest X, inf where it cannot tell a small change: some posterior is zero.
-    range: torch.Tensor
-    #: Upper bound of the size of the third central moment at any temperature.
-    third_central: torch.Tensor
-
-
-class _Distances:
-    """Distances X of the scores of a block's pairs from their top, with prior factors."""
-
-    def __init__(
-        self, x: torch.Tensor, may_be_infinite: bool, factor: torch.Tensor | None = None
-    ) -> None:
-        self.complete = None
-        if may_be_infinite:
-            finite = torch.isfinite(x)
-            self.complete = finite.all(0)
-            # A disjoint pair (of weight 0) keeps a harmless distance of 0.
-            allowed = finite | ~finite.any(0)
-            x = torch.where(finite, x, 0.0)
-            factor = allowed.to(x.dtype) if factor is None else allowed * factor
-        self.factor = factor
-        self.largest = x.amax(0)
-        self.largest_of_all = float(self.largest.max())
-        self.x = x
-
-    def moments(self, beta: torch.Tensor, unit: torch.Tensor) -> _Moments:
-        dtype = self.x.dtype
-        e = torch.mul(self.x, -beta)
-        if dtype == torch.float32:
-            e.clamp_min_(LOWEST_EXPONENT)
-        e.exp_()
-        x = self.x * unit
-        if float(unit.max()) * self.largest_of_all > LARGEST_CUBED[dtype]:
-            # Where exp(-x) is zero, x^3 need only be finite.
-            x = torch.where(beta > 0, x.clamp_max(LARGEST_CUBED[dtype]), x)
-        if self.factor is not None:
-            e *= self.factor
-        z = e.sum(0)
-        mean = e.mul_(x).sum(0) / z
-        second = e.mul_(x).sum(0) / z
-        third = e.mul_(x).sum(0) / z
-        # The sums of e X^n decrease in beta.  So does Z: in all to no less than 1, since
-        # every factor is at least 1, and from beta to 2 beta, log Z being convex with
-        # slope -mean, by a factor of exp(-beta mean) at most.
-        decrease = torch.minimum(z, torch.exp(mean))
-        extent = unit * self.largest
-        return _Moments(
-            z.log(),
-            mean,
-            (second - mean * mean).clamp_min(0),
-            second * decrease,
-            third * decrease,
-            extent if self.complete is None else torch.where(self.complete, extent, torch.inf),
-            THIRD_MOMENT_PER_RANGE * extent**3,
-        )
-
-
-def _third_derivative_bounds(
-    positive: torch.Tensor, a: _Moments, b: _Moments, s: _Moments, prior_range: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Bounds of the third derivative of each pair's kernel and of its negative.
-
-    They hold on [beta, 2 beta], at beta = 0 on [0, inf).  Third derivatives of log Z are
-    minus the third central moments m3 of X >= 0, and -E X^3 / 8 <= m3 <= E X^3.
-
-    Where one side has a small range R, log Z of the sum of scores nearly cancels that of
-    the other side.  Tilting the one into the other by t (beta R + log prior weight),
-    t in [0, 1], changes the third cumulant at a rate of k4(T, Y, Y, Y) + 3 k3(R, Y, Y):
-    joint cumulants that are at most 5/2 T E Z^3 and R E Z^2, where T is the range of the
-    tilt and Z <= X + R, under a measure within exp(T) of the side's own.
-    """
-    infinity = torch.where(positive, 0.0, torch.inf)
-    third_a, third_b, third_s = (m.third + infinity for m in (a, b, s))
-    minimum = torch.minimum
-    rise = (
-        minimum(third_s / 8, s.third_central)
-        + minimum(third_a, a.third_central)
-        + minimum(third_b, b.third_central)
-    )
-    fall = (
-        minimum(third_s, s.third_central)
-        + minimum(third_a / 8, a.third_central)
-        + minimum(third_b / 8, b.third_central)
-    )
-    for flat, other in ((a, b), (b, a)):
-        r = flat.range
-        if float(r.min()) > 1:
-            continue  # exp(2 r) leaves hardly a gain
-        tilt = 2 * r + prior_range
-        change = 10 * tilt * (other.third + r**3) + 6 * r * (other.second + r**2)
-        change = torch.exp(tilt) * change + flat.third_central + infinity
-        rise, fall = torch.fmin(rise, change), torch.fmin(fall, change)
-    return rise, fall
 
 
 def _chord_minus_tangents(left: Sums, right: Sums) -> tuple[Floats, Floats]:
@@ -306,22 +195,57 @@ def _chord_minus_tangents(left: Sums, right: Sums) -> tuple[Floats, Floats]:
     return (left.l1 + (right.l1 - left.l1) * t - tangents).max(0), meeting
 
 
-def _two_cubics(left: Sums, right: Sums) -> tuple[Floats, Floats]:
-    """Bound on an interval of length 1, and where in it the bound is attained."""
-    # Any meeting point is valid; at this one both remainders are alike.
-    rise, fall = np.cbrt(left.rise), np.cbrt(left.fall)
-    meeting = np.where(rise + fall > 0, fall / (rise + fall), 0.5)
+def _two_cubics(left: Sums, right: Sums, t: Floats) -> tuple[Floats, Floats]:
+    """Bound on an interval of length 1, and where in it the bound is attained.
+
+    The interval is from beta to (1 + t) beta. Third moments bound derivatives by functions of
+    beta whose logarithm is convex: from what is linear in t at the left end to their value
+    at the right one. So they are smaller the farther the right end's cubic stays from the
+    left one.
+    """
+    linear = np.where(t <= 1, t, np.inf)
+    rise = np.fmin(left.rise_within, left.rise + linear * (left.rise_to - left.rise))
+    begin = left.fall + linear * (left.fall_to - left.fall)
+
+    def fall(meeting: Floats) -> Floats:
+        convex = begin ** (1 - meeting) * right.fall**meeting
+        return np.fmin(left.fall_within, np.maximum(convex, right.fall))
+
+    # Any meeting point is valid; at this one both remainders are about alike.
+    meeting = np.full_like(rise, 0.5)
+    for _ in range(2):
+        first, second = np.cbrt(rise), np.cbrt(fall(meeting))
+        meeting = np.where(first + second > 0, second / (first + second), 0.5)
     (from_left, from_right), (t_left, t_right) = _cubic_maximum(
         np.stack([left.value, right.value]),
         np.stack([left.slope, -right.slope]),
         np.stack([left.curvature, right.curvature]),
-        np.stack([left.rise, right.fall]),
+        np.stack([rise, fall(meeting)]),
         np.stack([meeting, 1 - meeting]),
     )
     return (
         np.maximum(from_left, from_right),
         np.where(from_left >= from_right, t_left, 1 - t_right),
     )
+
+
+def _next_to_maximum(left: Sums, right: Sums) -> Floats:
+    """How far from a maximum at the higher end bounds are likely to hold, in [0, 1].
+
+    On an interval of length 1; nan where its higher end is not next to a maximum.
+    """
+    higher = left.value > right.value
+    slope, curvature, rise = (
+        np.where(higher, x, y)
+        for x, y in (
+            (left.slope, right.slope),
+            (left.curvature, right.curvature),
+            (left.rise, right.rise),
+        )
+    )
+    reach = -3 * curvature / rise * np.where(higher, _REACH_ABOVE, -_REACH_BELOW)
+    next_to = (curvature < 0) & (slope**2 < -2 * _NEXT_TO_MAXIMUM * curvature)
+    return np.where(next_to, np.where(higher, 0, 1) - slope / curvature + reach, np.nan)
 
 
 def _cubic_maximum(

@@ -11,18 +11,23 @@ from pa_select.agreement.kernel import Floats, Limits
 from pa_select.agreement.pairs import Ints
 from pa_select.agreement.precision import coarse_betas
 
-#: Inverse temperatures of the first round: where the largest range of scores matters, in
-#: units of its inverse, and where the typical one does.
-FIRST_BETA_LARGEST, FIRST_BETAS_TYPICAL = 1.0, np.array([5.0, 50.0])
+#: Inverse temperatures of the first round, beside 0, in units of the inverse of the scores'
+#: typical range.
+FIRST_BETAS = np.array([10.0, 30.0])
 
 LARGEST_BETA = 1e307
 # Newton steps go on, beyond what tol asks, while they promise more than this.
 _POLISH = 1e-12
-# Where an interval may hide less than this, in nats, it is split by an exact evaluation;
-# and a coarse end of it is evaluated again where so many times its error would explain it.
+# A last step may still go so far, in units of beta.
+_NEAR = 1e-3
+# Where an interval may hide less than this, in nats, or a maximum in it is expected to add
+# less to its ends, it is split by an exact evaluation; and a coarse end of it is evaluated
+# again where so many times its error would explain it.
 _EXACT_BELOW, _ROOM = 1e-3, 4.0
 # Intervals over more than this factor are split on the logarithmic scale.
 _WIDE = 16.0
+# An interval is split where a maximum is expected, if its ends miss more than this, in nats.
+_WORTH_A_STEP = 1e-7
 
 P = TypeVar("P", bound=tuple[Any, ...])
 
@@ -58,7 +63,8 @@ class Search(Generic[P]):
 
     Arrays have the shape (n_problems, capacity, ...). The problems in `active` use
     `n_points` columns of them: so many points, and as many intervals, each from its
-    `left` point to its `right` one, or from the last point (-1) to infinity.
+    `left` point to its `right` one, or from the last point (-1) to infinity, with its
+    `bound`, where to `split` it, and what a maximum in it is expected to `gain`.
     """
 
     def __init__(
@@ -76,10 +82,7 @@ class Search(Generic[P]):
         self._columns: dict[str, NDArray[Any]] = {}
         self.active, self.n_points = active, 0
         scale = self._scale[active, None]
-        largest = np.maximum(limits.largest_range[active, None], scale)
-        beta = np.concatenate(
-            [0 * scale, FIRST_BETA_LARGEST / largest, FIRST_BETAS_TYPICAL / scale], axis=1
-        )
+        beta = np.concatenate([0 * scale, FIRST_BETAS / scale], axis=1)
         self._add_points(beta, np.ones(beta.shape, dtype=bool))
         left = np.arange(self.n_points)
         right = np.where(left + 1 < self.n_points, left + 1, -1)
@@ -97,8 +100,12 @@ class Search(Generic[P]):
         top: Floats = self._used("bound").max(1)
         return top
 
-    def polish(self) -> tuple[Floats, NDArray[np.bool_]]:
-        """Where to go uphill from the best point, and whether that promises a gain."""
+    def polish(self) -> tuple[Floats, NDArray[np.bool_], Floats]:
+        """Where to go uphill from the best point, whether that promises a gain.
+
+        And where the maximum is, if it does not: its value is known then, but the place
+        of a maximum is known to only half as many digits.
+        """
         best = self._used("lowest").argmax(1)
         gradient, curvature = self._at("slope", best), self._at("curvature", best)
         beta, points = self._at("beta", best), self._used("beta")
@@ -120,8 +127,10 @@ class Search(Generic[P]):
         new &= np.abs(target - beta) > 1e-12 * beta
         # The result has to come from an exact evaluation.
         inexact = self._at("error", best) > 0
-        target = np.where(inexact & ~new, beta, target)
-        return target, inexact | ((gain > _POLISH) & new)
+        unpolished = inexact | ((gain > _POLISH) & new)
+        near = inside & (np.abs(target - beta) < _NEAR * beta)
+        place = np.where(near & ~unpolished, target, beta)
+        return np.where(inexact & ~new, beta, target), unpolished, place
 
     def keep(self, which: NDArray[np.bool_]) -> None:
         """Go on with these of the active problems."""
@@ -154,7 +163,8 @@ class Search(Generic[P]):
         new = np.where(again, self._at("beta", end), new)
         again |= ~bounded & (new == self._at("beta", first))
         column = np.full_like(first, self.n_points)
-        self._add_points(new[:, None], (bounded & ~again & (excess > _EXACT_BELOW))[:, None])
+        far = np.minimum(excess, self._at("gain", interval)) > _EXACT_BELOW
+        self._add_points(new[:, None], (bounded & ~again & far)[:, None])
         # An exact point takes the place of a coarse one; no interval is new then.
         below = np.where(again, (right == end[:, None]).argmax(1), interval)
         above = np.where(again, (left == end[:, None]).argmax(1), column)
@@ -222,18 +232,20 @@ class Search(Generic[P]):
         self, rows: Ints, left: Ints, column: Ints, right: Ints, value: Floats
     ) -> None:
         """Put the intervals between these points of these problems into columns."""
-        bound, split = np.empty(len(rows)), np.empty(len(rows))
+        bound, split, gain = np.full((3, len(rows)), np.inf)
         tail = right < 0
         if tail.any():
             bound[tail], split[tail] = self._beyond(rows[tail], left[tail], value)
         if not tail.all():
             inner = ~tail
-            bound[inner], split[inner] = self._between(rows[inner], left[inner], right[inner])
-        new = {"left": left, "right": right, "bound": bound, "split": split}
+            bound[inner], split[inner], gain[inner] = self._between(
+                rows[inner], left[inner], right[inner]
+            )
+        new = {"left": left, "right": right, "bound": bound, "split": split, "gain": gain}
         for name, values in new.items():
             self._column(name, values.dtype)[rows, column] = values
 
-    def _between(self, rows: Ints, left: Ints, right: Ints) -> tuple[Floats, Floats]:
+    def _between(self, rows: Ints, left: Ints, right: Ints) -> tuple[Floats, Floats, Floats]:
         a, c = self._columns["beta"][rows, left], self._columns["beta"][rows, right]
         first, second = self._point(rows, left), self._point(rows, right)
         scale = self._scale[rows]
@@ -242,12 +254,14 @@ class Search(Generic[P]):
                 first, second, (a, c), (_units(a, scale), _units(c, scale))
             )
             split = _inner(a + (c - a) * np.where(np.isnan(t), 0.5, t), a, c)
+            maximum, gain = _maximum_between(first, second, a, c)
+            split = np.where(np.isnan(maximum), split, maximum)
         highest = self._columns["highest"]
         ends = np.maximum(highest[rows, left], highest[rows, right])
         # Nothing lies between neighbouring numbers.
         bound = np.where((split <= a) | (split >= c), ends, np.maximum(bound, ends))
         # Where the arithmetic overflows nothing is known.
-        return np.where(np.isnan(bound), np.inf, bound), split
+        return np.where(np.isnan(bound), np.inf, bound), split, gain
 
     def _beyond(self, rows: Ints, last: Ints, value: Floats) -> tuple[Floats, Floats]:
         beta, slope = self._columns["beta"][rows, last], self._asymptote[rows]
@@ -273,6 +287,41 @@ class Search(Generic[P]):
 def _units(points: Floats, scale: Floats) -> Floats:
     """Units of the derivatives at the points: the point itself, at 0 that of the scores."""
     return np.where(points > 0, points, 1 / scale)
+
+
+def _maximum_between(left: Any, right: Any, a: Floats, c: Floats) -> tuple[Floats, Floats]:
+    """Where a maximum between two points is to be expected, and what it adds to them.
+
+    Where the cubic in log(beta) that has the slope and its derivative at both ends is zero;
+    nan where there is none.
+    """
+    h = np.log(c / a)
+    # Derivatives by log(beta) are those in units of beta.
+    g, k = left.slope, right.slope
+    dg, dk = h * (left.curvature + g), h * (right.curvature + k)
+    gain = np.full_like(h, np.inf)
+    for slope, change in ((g, dg), (k, dk)):
+        gain = np.fmin(gain, np.where(change < 0, -(slope**2) * h / (2 * change), np.inf))
+    inside = (a > 0) & (g > 0) & (k < 0) & (gain > _WORTH_A_STEP)
+    at = np.full_like(h, np.nan)
+    if inside.any():
+        zero = _zero_of_cubic(*(x[inside] for x in (g, k, dg, dk)))
+        at[inside] = a[inside] * np.exp(h[inside] * zero)
+    return at, np.where(inside, gain, np.inf)
+
+
+def _zero_of_cubic(g: Floats, k: Floats, dg: Floats, dk: Floats) -> Floats:
+    """Zero in [0, 1] of cubics with values g > 0 and k < 0 at the ends, and these slopes."""
+    low, high = np.zeros_like(g), np.ones_like(g)
+    t = g / (g - k)
+    for _ in range(8):
+        u = 1 - t
+        value = u * u * ((1 + 2 * t) * g + t * dg) + t * t * ((3 - 2 * t) * k - u * dk)
+        slope = u * ((1 - 3 * t) * dg - 6 * t * (g - k)) - t * (2 - 3 * t) * dk
+        low, high = np.where(value > 0, t, low), np.where(value > 0, high, t)
+        t = t - value / slope
+        t = np.where((t >= low) & (t <= high), t, (low + high) / 2)
+    return t
 
 
 def _inner(split: Floats, a: Floats, c: Floats) -> Floats:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from pa_select.agreement.fixed_prior import THIRD_MOMENT_PER_RANGE
 from pa_select.agreement.kernel import Floats
+from pa_select.agreement.moments import THIRD_MOMENT_PER_RANGE
 from pa_select.agreement.pairs import Block, Ints, PairedScores
 from pa_select.agreement.precision import LARGEST_CUBED, LOWEST_EXPONENT
 
@@ -114,7 +114,7 @@ class MarginalPasses:
         mean, second, third = ex.sum(0) / z, exx.sum(0) / z, (exx * x).sum(0) / z
         variance = (second - mean * mean).clamp_min(0)
         largest = THIRD_MOMENT_PER_RANGE * extent**3
-        # As for `fixed_prior._Distances`.
+        # As for `moments.Distances`.
         growth = third * torch.minimum(z, torch.exp(mean)) / 8
         growth = torch.where(beta > 0, torch.minimum(growth, largest), largest)
         # Down to half of beta the unnormalised posteriors are at most their roots.

@@ -116,8 +116,10 @@ def maximize(
             if report is not None:
                 report(value, upper)
             open_ = upper[rows] - value[rows] > tol
-            newton, unpolished = search.polish()
-            keep = open_ | (unpolished & (beta[rows] == at))
+            newton, unpolished, place = search.polish()
+            here = beta[rows] == at
+            keep = open_ | (unpolished & here)
+            beta[rows] = np.where(here, np.maximum(place, _SMALLEST_BETA), beta[rows])
             if not keep.any():
                 break
             if open_.any() and search.n_points >= MAX_EVALUATIONS:

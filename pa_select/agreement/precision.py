@@ -27,10 +27,10 @@ _ERROR = 4e-7
 # Less work than this is not worth another copy of the scores.
 _FEWEST_SCORES = 1 << 15
 _LARGEST_PRIOR_RANGE = 30.0
-# Numbers that float32 can still multiply.
-_RANGES = 1e-10, 1e10
-_LARGEST_IN_TYPICAL = 1e10
-_BETAS_IN_TYPICAL = 1e-8, 1e8
+# Numbers whose cubes float32 can still multiply.
+_RANGES = 1e-3, 1e3
+_LARGEST_IN_TYPICAL = 1e6
+_BETAS_IN_TYPICAL = 1e-3, 1e3
 
 
 def coarse_error(log_size: Floats, n_classes: int, prior_range: float = 0.0) -> Floats:
