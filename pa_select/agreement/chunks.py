@@ -165,8 +165,7 @@ class _ChunkedScores(PairedScores):
     def has_zero_posteriors(self) -> bool:
         return self.zeros
 
-    @cached_property
-    def keeps_blocks(self) -> bool:
+    def keeps(self, dtype: torch.dtype) -> bool:
         return False
 
     def map_blocks(

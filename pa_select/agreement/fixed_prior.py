@@ -27,6 +27,7 @@ from pa_select.agreement.kernel import Floats, Limits
 from pa_select.agreement.moments import Distances, third_derivatives
 from pa_select.agreement.pairs import Block, Ints, PairedScores
 from pa_select.agreement.precision import MARGIN, coarse_error
+from pa_select.agreement.threads import scratch
 
 # Next to a maximum an interval is split where the bound is likely to hold, in units of three
 # times the ratio of curvature and third derivative's bound, towards smaller and larger beta.
@@ -171,8 +172,9 @@ def evaluate(
             -(at.mean[0] + at.mean[1]),
             variance[2] - variance[0] - variance[1],
         ]
-        third = third_derivatives(at, beta_i > 0, prior_range)
-        return [block.weighted_sum(torch.cat([torch.stack(rows), third]))]
+        rows += third_derivatives(at, beta_i > 0, prior_range)
+        together = torch.stack(rows, out=scratch("rows", at.log_z, len(rows), at.log_z.shape[1]))
+        return [block.weighted_sum(together)]
 
     (sums,) = pairs.reduce_blocks(part, problems, "sum", dtype=dtype)
     found = Sums._make([*sums.cpu().numpy(), np.zeros(len(beta))])

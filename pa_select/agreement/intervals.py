@@ -136,16 +136,16 @@ class Search(Generic[P]):
         """Go on with these of the active problems."""
         self.active = self.active[which]
 
-    def advance(self, at: Floats, value: Floats, tol: float) -> None:
+    def advance(self, at: Floats, bounded: NDArray[np.bool_], value: Floats, tol: float) -> None:
         """Split each problem's interval of the largest bound, or the one that holds `at`.
 
-        `at` is nan where the bound counts; `value` are the best known values. Where
-        coarse evaluations of its ends are all that keeps an interval open, the coarser
-        end is evaluated again.
+        The bound counts where `bounded`; `at` is where `polish` goes, and `value` are the
+        best known values. Where coarse evaluations of its ends are all that keeps an
+        interval open, an end is evaluated again: the best point, which then moves
+        uphill, or the coarser one.
         """
         left, right = self._used("left"), self._used("right")
         interval = self._used("bound").argmax(1)
-        bounded = np.isnan(at)
         if not bounded.all():
             points = self._used("beta")
             begin = np.take_along_axis(points, left, 1)
@@ -158,9 +158,11 @@ class Search(Generic[P]):
             [self._at("error", first), np.where(last < 0, 0.0, self._at("error", last))]
         )
         again = bounded & (errors.sum(0) > 0) & (excess < tol + _ROOM * errors.sum(0))
-        end = np.where(errors[0] >= errors[1], first, last)
+        best = self._used("lowest").argmax(1)
+        moves = (self._at("error", best) > 0) & ((best == first) | (best == last))
+        end = np.where(moves, best, np.where(errors[0] >= errors[1], first, last))
         new = np.where(bounded, self._at("split", interval), at)
-        new = np.where(again, self._at("beta", end), new)
+        new = np.where(again, np.where(moves, at, self._at("beta", end)), new)
         again |= ~bounded & (new == self._at("beta", first))
         column = np.full_like(first, self.n_points)
         far = np.minimum(excess, self._at("gain", interval)) > _EXACT_BELOW

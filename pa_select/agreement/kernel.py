@@ -41,8 +41,7 @@ class Limits(NamedTuple):
     #: For beta -> inf: slope of ``l1`` (at most 0) and infimum of ``l2``.
     slope: Floats
     l2_floor: Floats
-    #: Smallest, typical and largest distance between two scores of a pair (0 if all tie).
-    smallest_margin: Floats
+    #: Typical and largest distance between two scores of a pair (0 if all tie).
     typical_range: Floats
     largest_range: Floats
     #: Share of pairs whose predicted classes agree; ties count by their overlap.
@@ -63,39 +62,39 @@ def limits(pairs: PairedScores, log_weights: Floats) -> Limits:
     """Compute the limits of all problems in one pass."""
     n = pairs.n_problems
     every = np.arange(n)
-    weights = pairs.tensor(np.exp(log_weights))[:, None]
+    weights = pairs.tensor(np.exp(log_weights)) if log_weights.any() else None
 
     def part(block: Block) -> tuple[torch.Tensor, ...]:
         counts = block.weight > 0
-        peak = (block.a + block.b).amax(0)
-        top_a, top_b = block.a == 0, block.b == 0
-        both = top_a & top_b
-        ties_a, ties_b = top_a.sum(0).double(), top_b.sum(0).double()
-        meet = (both * weights).sum(0)
+        joint = block.a + block.b
+        peak = joint.amax(0)
+        # In numbers, not booleans, which would be slower.
+        top = torch.empty_like(joint)
+        ties_a, ties_b = (torch.eq(x, 0, out=top).sum(0) for x in (block.a, block.b))
+        shared = torch.eq(joint, 0, out=top).sum(0)
+        meet = shared if weights is None else weights @ top
         disjoint = torch.isneginf(peak)
-        ranges, margins = _range_and_margin(block)
+        ranges = _range(block, pairs.has_zero_posteriors)
         spread = ranges > 0
         rows = torch.stack(
             [
                 torch.where(disjoint, 0.0, peak),
                 ties_a.log() + ties_b.log(),
                 torch.where(meet > 0, meet, 1.0).log(),
-                both.sum(0) / (ties_a * ties_b),
+                shared / (ties_a * ties_b),
                 torch.maximum(ties_a, ties_b).log(),
                 torch.where(spread, ranges, 1.0).log(),
                 spread.double(),
             ]
         )
         marks = torch.stack([disjoint & counts, (peak < 0) & counts]).double()
-        lowest = torch.where(counts, margins, torch.inf)[None]
         highest = torch.where(counts, ranges, 0.0)[None]
         return (
             torch.cat([block.weighted_sum(rows), block.reduce(marks)]),
-            block.reduce(lowest, "min")[0],
             block.reduce(highest, "max")[0],
         )
 
-    sums, smallest, largest = pairs.reduce_blocks(part, every, "sum", "min", "max")
+    sums, largest = pairs.reduce_blocks(part, every, "sum", "max")
     slope, l2_floor, l1_floor, agree, log_ties, log_range, spread_weight, n_disjoint, n_apart = (
         sums.cpu().numpy()
     )
@@ -107,7 +106,6 @@ def limits(pairs: PairedScores, log_weights: Floats) -> Limits:
         ceiling=log_weights.max() - log_ties,
         slope=slope,
         l2_floor=l2_floor,
-        smallest_margin=smallest.cpu().numpy(),
         typical_range=np.where(spread_weight > 0, typical, 0.0),
         largest_range=largest.cpu().numpy(),
         agreement_rate=np.clip(agree, 0.0, 1.0),
@@ -115,16 +113,12 @@ def limits(pairs: PairedScores, log_weights: Floats) -> Limits:
     )
 
 
-def _range_and_margin(block: Block) -> tuple[torch.Tensor, torch.Tensor]:
-    """Largest and smallest positive distance of a pair's finite scores to their top."""
-    largest = torch.zeros_like(block.weight)
-    smallest = torch.full_like(block.weight, torch.inf)
-    for scores in (block.a, block.b):
-        finite = torch.isfinite(scores)
-        largest = torch.maximum(largest, -torch.where(finite, scores, 0.0).amin(0))
-        below = torch.where(finite & (scores < 0), scores, -torch.inf)
-        smallest = torch.minimum(smallest, -below.amax(0))
-    return largest, smallest
+def _range(block: Block, may_be_infinite: bool) -> torch.Tensor:
+    """Largest distance of a pair's finite scores to their top."""
+    both = block.a, block.b
+    if may_be_infinite:
+        both = tuple(torch.where(torch.isneginf(x), 0.0, x) for x in both)  # type: ignore[assignment]
+    return -torch.minimum(*(x.amin(0) for x in both))
 
 
 def pair_terms(
@@ -201,11 +195,15 @@ def _overlap_terms(
     """The kernel of every pair of a block."""
     betas = pairs.tensor(beta)
     log_priors = pairs.tensor(np.where(np.isneginf(log_prior), 0.0, log_prior).T)
+    usual = bool(((beta > 0) & (beta < np.inf)).all())
 
     def overlap(block: Block) -> torch.Tensor:
-        a, b = _tempered(block, block.spread(betas))
-        joint = torch.logsumexp(a + b - block.spread(log_priors), 0)
-        return joint - torch.logsumexp(a, 0) - torch.logsumexp(b, 0)
+        beta_i = block.spread(betas)
+        a, b = (beta_i * block.a, beta_i * block.b) if usual else _tempered(block, beta_i)
+        joint = torch.logsumexp((a + b).sub_(block.spread(log_priors)), 0)
+        # The largest score is 0.
+        z = a.exp_().sum(0) * b.exp_().sum(0)
+        return joint - z.log()
 
     return overlap
 

@@ -139,5 +139,5 @@ def maximize(
                     "certify=False."
                 )
             search.keep(keep)
-            search.advance(np.where(open_, np.nan, newton)[keep], value, tol)
+            search.advance(newton[keep], open_[keep], value, tol)
     return Maxima(value, beta, upper if certify else np.full(n, np.nan), count)

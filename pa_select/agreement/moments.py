@@ -15,9 +15,14 @@ import torch
 
 from pa_select.agreement.pairs import Block
 from pa_select.agreement.precision import LARGEST_CUBED, LOWEST_EXPONENT
+from pa_select.agreement.threads import scratch, scratch_like
 
 # A distribution on a range R has a third central moment of at most R^3 / (6 sqrt 3).
 THIRD_MOMENT_PER_RANGE = 1 / (6 * math.sqrt(3))
+# Scores are flat at inverse temperatures up to this over their mean range, in all problems of
+# a block: then constant bounds of the third derivative may be the better ones; and up to
+# this, the other side's scores may nearly be the sum.
+_FLAT, _FLATTER = 8.0, 1.0
 # Units of the inverse temperature whose cubes are numbers.
 _UNITS = 1e-90, 1e90
 
@@ -35,6 +40,8 @@ class Moments(NamedTuple):
     range: torch.Tensor
     #: Upper bound of the size of the third central moment at any temperature.
     third_central: torch.Tensor
+    #: Smallest mean range of a problem's pairs, by side.
+    mean_ranges: list[float]
 
 
 class Distances:
@@ -69,22 +76,26 @@ class Distances:
             self._x = [torch.where(f, x, 0.0) for f, x in zip(finite, self._x, strict=True)]
             self._factors = [*allowed[:2], allowed[2] if factor is None else allowed[2] * factor]
         self._range = -torch.stack([x.amin(0) for x in self._x])
+        self._cubed = THIRD_MOMENT_PER_RANGE * self._range**3
         self._largest = float(self._range.max())
+        self._mean_ranges = block.means(self._range[:2]).amin(1).tolist()
 
     def moments(self, beta: torch.Tensor, unit: torch.Tensor) -> Moments:
         """Moments at an inverse temperature and in a unit of it, each (n_rows,) or (1,)."""
         scores, dtype = self._x, self.peak.dtype
-        extent = self._range * unit
         low, high = float(unit.min()), float(unit.max())
+        extent, cubed = self._range * unit, self._cubed
         if high * self._largest > LARGEST_CUBED[dtype]:
             # Where exp(-x) is zero, x^3 need only be finite.
             most = LARGEST_CUBED[dtype] / unit
             scores = [torch.where(beta > 0, torch.maximum(x, -most), x) for x in scores]
         if low < _UNITS[0] or high > _UNITS[1]:
             scores, unit = [x * unit for x in scores], torch.ones_like(unit)
-        sums = extent.new_empty(4, *extent.shape)
+            cubed = THIRD_MOMENT_PER_RANGE * extent**3
+        sums = scratch("sums", extent, 4, *extent.shape)
+        e = scratch_like("exponentials", scores[0])
         for i, (raw, x, factor) in enumerate(zip(self._x, scores, self._factors, strict=True)):
-            e = torch.mul(raw, beta)
+            torch.mul(raw, beta, out=e)
             if dtype == torch.float32:
                 e.clamp_min_(LOWEST_EXPONENT)
             e.exp_()
@@ -94,28 +105,30 @@ class Distances:
             for power in (1, 2, 3):
                 torch.sum(e.mul_(x), 0, out=sums[power, i])
         z = sums[0]
-        square = unit * unit
-        mean, second, third = (sums[1:] / z).mul_(
-            torch.stack([-unit, square, -unit * square])[:, None]
+        cube = unit * unit * unit
+        mean, second, third = (
+            sums[1:].div_(z).mul_(torch.stack([-unit, unit * unit, -cube])[:, None])
         )
-        log_z = z.log()
         # The sums of e X^n decrease in beta.  So does Z: in all to no less than 1, since
         # every factor is at least 1, and from beta to (1 + t) beta, log Z being convex with
-        # slope -mean, by a factor of exp(-t mean) at most; 1 + t (growth - 1) is the chord
-        # over [0, 1] above the smaller of the two inverses.
-        lower = torch.minimum(log_z, mean)
-        growth = 1 + mean * torch.expm1(lower) / lower.clamp_min(torch.finfo(dtype).tiny)
-        central = THIRD_MOMENT_PER_RANGE * extent**3
+        # slope -mean, by a factor of exp(-t mean) at most.  With w = exp(u) the smaller of the
+        # two inverses, 1 + t mean (w - 1) / u is the chord above both over [0, 1]; Simpson's
+        # rule for the integral of exp(u s) is above (w - 1) / u.
+        root = torch.minimum(torch.sqrt(z), torch.exp(mean / 2))  # of w
+        growth = root.add_(2).square_().sub_(3).mul_(mean).div_(6).add_(1)
         if self._complete is not None:
             extent = torch.where(self._complete, extent, torch.inf)
-        return Moments(log_z, mean, second, third, growth, extent, central)
+        mean_ranges = [low * mean_range for mean_range in self._mean_ranges]
+        return Moments(z.log(), mean, second, third, growth, extent, cubed * cube, mean_ranges)
 
 
-def third_derivatives(at: Moments, positive: torch.Tensor, prior_range: float) -> torch.Tensor:
-    """Bounds of the third derivative of each pair's kernel and of its negative, (6, n_rows).
+def third_derivatives(
+    at: Moments, positive: torch.Tensor, prior_range: float
+) -> list[torch.Tensor]:
+    """Bounds of the third derivative of each pair's kernel and of its negative, six rows.
 
     The first two are from third moments at beta, the next two at 2 beta: what the former
-    grow to, linearly, as Z shrinks. The last two also know the ranges and are constant; they
+    grow to, linearly, as Z shrinks. The last two may know the ranges, and are constant; they
     hold on [beta, 2 beta], at beta = 0 on [0, inf).
 
     Where one side has a small range R, log Z of the sum of scores nearly cancels that of
@@ -125,21 +138,29 @@ def third_derivatives(at: Moments, positive: torch.Tensor, prior_range: float) -
     tilt and Z <= X + R, under a measure within exp(T) of the side's own.
     """
     grown = at.third * at.growth
-    infinity = torch.where(positive, 0.0, torch.inf)
-    bounded = torch.minimum(grown + infinity, at.third_central)
-    eighth = torch.minimum(grown / 8 + infinity, at.third_central)
+    sides, sides_grown = at.third[0] + at.third[1], grown[0] + grown[1]
+    alone = [
+        torch.add(sides, at.third[2], alpha=1 / 8),
+        torch.add(at.third[2], sides, alpha=1 / 8),
+        torch.add(sides_grown, grown[2], alpha=1 / 8),
+        torch.add(grown[2], sides_grown, alpha=1 / 8),
+    ]
+    everywhere = bool(positive.all())
+    if everywhere and min(at.mean_ranges) > _FLAT:
+        return [*alone, *alone[2:]]
+    if not everywhere:
+        grown = grown + torch.where(positive, 0.0, torch.inf)
+    bounded = torch.minimum(grown, at.third_central)
+    eighth = torch.minimum(grown / 8, at.third_central)
     rise = eighth[2] + bounded[0] + bounded[1]
     fall = bounded[2] + eighth[0] + eighth[1]
     for flat, other in ((0, 1), (1, 0)):
+        if at.mean_ranges[flat] > _FLATTER:
+            continue
         r = at.range[flat]
-        if float(r.min()) > 1:
-            continue  # exp(2 r) leaves hardly a gain
         tilt = 2 * r + prior_range
-        second, third = (x[other] * at.growth[other] for x in (at.second, at.third))
-        change = 10 * tilt * (third + r**3) + 6 * r * (second + r**2)
-        change = torch.exp(tilt) * change + at.third_central[flat] + infinity
+        second = at.second[other] * at.growth[other]
+        change = 10 * tilt * (grown[other] + r**3) + 6 * r * (second + r**2)
+        change = torch.exp(tilt) * change + at.third_central[flat]
         rise, fall = torch.fmin(rise, change), torch.fmin(fall, change)
-    third = torch.stack([at.third, grown])
-    sides = third[:, 0] + third[:, 1]
-    alone = torch.stack([third[:, 2] / 8 + sides, third[:, 2] + sides / 8], 1).flatten(0, 1)
-    return torch.cat([alone, torch.stack([rise, fall])])
+    return [*alone, rise, fall]

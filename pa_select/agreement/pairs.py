@@ -26,8 +26,8 @@ _ACCELERATOR_BLOCK_BYTES = 1 << 28
 # with less than a few of these one thread is faster than several.
 _THREAD_BLOCK_ELEMENTS = 1 << 17
 _FEWEST_THREAD_BLOCKS = 8
-# Up to this size blocks are kept from one pass to the next.
-_KEPT_ELEMENTS = 1 << 21
+# Up to this size of either sample, centred scores are kept from one pass to the next.
+_KEPT_BYTES = 40 << 20
 # From so many classes on rows stay as they are stored: sums over classes run along them.
 _MANY_CLASSES = 64
 _REDUCTIONS = {"sum": "sum", "min": "amin", "max": "amax"}
@@ -44,7 +44,7 @@ COMBINE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 class Block(NamedTuple):
     """Consecutive pairs, classes first: sums over classes run along rows.
 
-    Scores are in the precision that was asked for, weights and sums over pairs in float64.
+    Scores are in the precision that was asked for, weights and sums over blocks in float64.
     """
 
     #: (n_classes, n_rows) first sample, each pair's largest score subtracted.
@@ -101,8 +101,16 @@ class Block(NamedTuple):
         return self.reduce(products.flatten(0, 1)).reshape(len(rows), len(values), n_problems)
 
     def weighted_sum(self, values: torch.Tensor) -> torch.Tensor:
-        """Weighted sums over the pairs of each problem."""
-        return self.reduce(values * self.weight)
+        """Weighted sums of (q, n_rows) over the pairs of each problem, in float64."""
+        if self.last - self.first > 1:
+            return self.reduce(values * self.weight)
+        if self.weight.stride() == (0,):  # the same for all
+            return values.sum(-1, keepdim=True).double() * self.weight[:1]
+        return (values @ self.weight.to(values.dtype))[:, None].double()
+
+    def means(self, values: torch.Tensor) -> torch.Tensor:
+        """Unweighted means of (q, n_rows) over the pairs of each problem."""
+        return self.reduce(values) / self.lengths
 
 
 @dataclass(frozen=True)
@@ -189,8 +197,9 @@ class PairedScores:
 
         def run(numbered: tuple[int, _Piece]) -> tuple[slice, Result]:
             number, piece = numbered
-            block = self._block(piece, problems, dtype)._replace(number=number)
-            return slice(piece.first, piece.last), part(block)
+            with torch.inference_mode():
+                block = self._block(piece, problems, dtype)._replace(number=number)
+                return slice(piece.first, piece.last), part(block)
 
         with single_threaded_operations(self.device) as n_threads:
             n_rows = max(_THREAD_BLOCK_ELEMENTS // self.n_classes, 1)
@@ -242,13 +251,26 @@ class PairedScores:
         first, last, skip, n_rows = piece
         here = problems[first:last]
         key = int(here[0]), skip, n_rows, dtype
-        small = len(here) == 1 and self.keeps_blocks
-        if small and key in self._kept_blocks:
+        kept = self.keeps(dtype)
+        alone = len(here) == 1
+        if alone and key in self._kept_blocks:
             return self._kept_blocks[key]._replace(first=first, last=last)
         lengths = self.counts[here] if n_rows is None else np.array([n_rows])
+        starts = self.start_a[here] + skip, self.start_b[here] + skip
+        if alone or not kept:
+            stores = self.a, self.b
+            a, b = (
+                _classes_first(_rows(store, start, lengths), dtype)
+                for store, start in zip(stores, starts, strict=True)
+            )
+        else:
+            a, b = (
+                _columns(store, start, lengths)
+                for store, start in zip(self._centred(dtype), starts, strict=True)
+            )
         block = Block(
-            _classes_first(_rows(self.a, self.start_a[here] + skip, lengths), dtype),
-            _classes_first(_rows(self.b, self.start_b[here] + skip, lengths), dtype),
+            a,
+            b,
             _rows(self.weight, self.start_weight[here] + skip, lengths),
             first,
             last,
@@ -257,18 +279,29 @@ class PairedScores:
             0,
             {},
         )
-        if small:
+        if alone and kept:
             self._kept_blocks[key] = block
         return block
 
-    @cached_property
-    def keeps_blocks(self) -> bool:
-        """Whether blocks of single problems are kept from one pass to the next."""
-        return len(self.a) * self.n_classes <= _KEPT_ELEMENTS
+    def keeps(self, dtype: torch.dtype) -> bool:
+        """Whether centred scores are kept from one pass to the next."""
+        return len(self.a) * self.n_classes * dtype.itemsize <= _KEPT_BYTES
 
     @cached_property
     def _kept_blocks(self) -> dict[tuple[int, int, int | None, torch.dtype], Block]:
         """Blocks of single problems, where all of them are small."""
+        return {}
+
+    def _centred(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """All scores as blocks have them, where they are small: for blocks of many problems."""
+        if dtype not in self._kept_scores:
+            a = _classes_first(self.a, dtype)
+            b = a if self.b is self.a else _classes_first(self.b, dtype)
+            self._kept_scores[dtype] = a, b
+        return self._kept_scores[dtype]
+
+    @cached_property
+    def _kept_scores(self) -> dict[torch.dtype, tuple[torch.Tensor, torch.Tensor]]:
         return {}
 
 
@@ -307,9 +340,24 @@ def _rows(store: torch.Tensor, starts: Ints, lengths: Ints) -> torch.Tensor:
     """Concatenate runs of rows; without a copy where they follow one another."""
     if (starts[1:] == starts[:-1] + lengths[:-1]).all():
         return store[int(starts[0]) : int(starts[-1] + lengths[-1])]
+    return store[_indices(starts, lengths, store.device)]
+
+
+def _columns(store: torch.Tensor, starts: Ints, lengths: Ints) -> torch.Tensor:
+    """The same of columns."""
+    if (starts[1:] == starts[:-1] + lengths[:-1]).all():
+        return store[:, int(starts[0]) : int(starts[-1] + lengths[-1])]
+    n = int(lengths[0])
+    if store.shape[1] % n == 0 and (lengths == n).all() and (starts % n == 0).all():
+        runs = torch.from_numpy(starts // n).to(store.device)
+        return store.view(len(store), -1, n).index_select(1, runs).flatten(1)
+    return store.index_select(1, _indices(starts, lengths, store.device))
+
+
+def _indices(starts: Ints, lengths: Ints, device: torch.device) -> torch.Tensor:
     ends = np.cumsum(lengths)
     index = np.arange(ends[-1]) + np.repeat(starts - ends + lengths, lengths)
-    return store[torch.from_numpy(index).to(store.device)]
+    return torch.from_numpy(index).to(device)
 
 
 def _classes_first(scores: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

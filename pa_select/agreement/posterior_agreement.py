@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,9 @@ from pa_select.agreement.marginal import (
 )
 from pa_select.agreement.result import PosteriorAgreement
 from pa_select.agreement.solve import solve
+
+# Scores of either sample that are solved at once: bounds the memory, not the result.
+_SCORES_AT_ONCE = 1 << 21
 
 
 def posterior_agreement(
@@ -223,7 +226,14 @@ def _solve_by_classes(
     n_classes = np.array([pair[0].shape[1] for pair in problems])
     same = {int(k): np.flatnonzero(n_classes == k).tolist() for k in np.unique(n_classes)}
     priors = {k: _validation.check_prior(prior, k) for k in same}
-    for k, group in same.items():
+    # A batch is as large as centred scores are kept, or all that ranks have of it.
+    largest = _SCORES_AT_ONCE if ranks is None else np.inf
+    batches = [
+        (k, batch)
+        for k, group in same.items()
+        for batch in _batches(group, [len(weights[i]) * k for i in group], largest)
+    ]
+    for k, group in batches:
         mine = [weights[i] for i in group]
         pairs = _validation.concatenate(
             [problems[i] for i in group], mine, device, totals[group].tolist()
@@ -242,6 +252,19 @@ def _solve_by_classes(
     if ranks is not None:
         results = with_standard_errors(results, totals, used, ranks)
     return results
+
+
+def _batches(group: list[int], sizes: list[int], largest: float) -> Iterator[list[int]]:
+    """Cut a list into parts, each of one entry or of sizes that sum to at most the largest."""
+    part: list[int] = []
+    total = 0
+    for i, size in zip(group, sizes, strict=True):
+        if part and total + size > largest:
+            yield part
+            part, total = [], 0
+        part.append(i)
+        total += size
+    yield part
 
 
 def pa_kernel(
