@@ -262,6 +262,11 @@ class ShardedScores(PairedScores):
         """Whether some rank's score is -inf."""
         return self.zeros
 
+    @property
+    def n_scores(self) -> int:
+        """Number of all ranks' scores of either sample, where they have weight."""
+        return int(self.used.sum()) * self.n_classes
+
     @cached_property
     def total_weights(self) -> Floats:
         """Sums of all ranks' weights of each problem."""

@@ -11,9 +11,12 @@ from pa_select.agreement.kernel import Floats, Limits
 from pa_select.agreement.pairs import Ints
 from pa_select.agreement.precision import coarse_betas
 
-#: Inverse temperatures of the first round, beside 0, in units of the inverse of the scores'
-#: typical range.
-FIRST_BETAS = np.array([10.0, 30.0])
+# Inverse temperatures of the first round, beside 0, in units of the inverse of the scores'
+# typical range; and where many points at once cost hardly more than one, up to so many that
+# so many scores are evaluated, between these.
+_FIRST_BETAS = np.array([10.0, 30.0])
+_MOST_FIRST, _SCORES_AT_ONCE = 10, 1 << 14
+_FIRST_RANGE = 1.0, 60.0
 
 LARGEST_BETA = 1e307
 # Newton steps go on, beyond what tol asks, while they promise more than this.
@@ -30,6 +33,12 @@ _WIDE = 16.0
 _WORTH_A_STEP = 1e-7
 
 P = TypeVar("P", bound=tuple[Any, ...])
+
+
+def first_betas(n_scores: int) -> Floats:
+    """Where to evaluate problems of so many scores first, in units of 1 / typical range."""
+    n = min(_SCORES_AT_ONCE // n_scores, _MOST_FIRST)
+    return _FIRST_BETAS if n < 4 else np.geomspace(*_FIRST_RANGE, n)
 
 
 class Kernel(Protocol[P]):
@@ -72,6 +81,7 @@ class Search(Generic[P]):
         kernel: Kernel[P],
         limits: Limits,
         active: Ints,
+        first: Floats,
         coarse: NDArray[np.bool_] | None,
     ) -> None:
         self._kernel = kernel
@@ -82,7 +92,7 @@ class Search(Generic[P]):
         self._columns: dict[str, NDArray[Any]] = {}
         self.active, self.n_points = active, 0
         scale = self._scale[active, None]
-        beta = np.concatenate([0 * scale, FIRST_BETAS / scale], axis=1)
+        beta = np.concatenate([0 * scale, first / scale], axis=1)
         self._add_points(beta, np.ones(beta.shape, dtype=bool))
         left = np.arange(self.n_points)
         right = np.where(left + 1 < self.n_points, left + 1, -1)

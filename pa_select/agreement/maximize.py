@@ -54,6 +54,7 @@ def maximize(
     names: Sequence[Any] | None = None,
     *,
     certify: bool = True,
+    first: Floats,
     coarse: NDArray[np.bool_] | None = None,
     report: Report | None = None,
 ) -> Maxima:
@@ -70,6 +71,8 @@ def maximize(
         What to call the problems in messages; their indices if None.
     certify : bool, default=True
         False: bounds of `SEARCHED` will do, if they can be had, and upper bounds are nan.
+    first : ndarray
+        Where to evaluate first, in units of the inverse of the scores' typical range.
     coarse : ndarray of shape (n_problems,), default=None
         Which problems may be evaluated coarsely, far from their maximum; none if None.
     report : callable, default=None
@@ -101,7 +104,7 @@ def maximize(
     count = np.zeros(n, dtype=np.int64)
     active = np.flatnonzero(upper - value > tol)
     if len(active):
-        search = Search(kernel, limits, active, coarse)
+        search = Search(kernel, limits, active, first, coarse)
         while True:
             rows = search.active
             here, at = search.best()

@@ -147,6 +147,11 @@ class PairedScores:
         return len(self.counts)
 
     @property
+    def n_scores(self) -> int:
+        """Number of scores of either sample."""
+        return int(self.counts.sum()) * self.n_classes
+
+    @property
     def device(self) -> torch.device:
         return self.a.device
 

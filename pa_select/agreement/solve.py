@@ -11,6 +11,7 @@ import numpy as np
 from pa_select.agreement import kernel as _kernel
 from pa_select.agreement.fixed_prior import FixedPrior
 from pa_select.agreement.inference import standard_error
+from pa_select.agreement.intervals import first_betas
 from pa_select.agreement.kernel import Floats, Limits
 from pa_select.agreement.marginal import ModelRuns, marginal_terms
 from pa_select.agreement.marginal_prior import MarginalPrior
@@ -50,8 +51,8 @@ def find_maxima(
         None if isinstance(prior, str) else prior, pairs.n_classes
     )
     limits = _kernel.limits(pairs, log_weights)
-    n_scores = int(pairs.counts.sum()) * pairs.n_classes
-    coarse = may_be_coarse(limits, n_scores, float(log_weights.max()))
+    coarse = may_be_coarse(limits, pairs.n_scores, float(log_weights.max()))
+    first = first_betas(pairs.n_scores)
 
     def with_constant(value: Floats, upper: Floats) -> None:
         if report is not None:
@@ -66,13 +67,21 @@ def find_maxima(
             tol,
             names,
             certify=certify,
+            first=first,
             coarse=coarse,
             report=report,
         )
     else:
         fixed = FixedPrior(pairs, log_weights, limits)
         found = maximize(
-            fixed, limits, tol, names, certify=certify, coarse=coarse, report=with_constant
+            fixed,
+            limits,
+            tol,
+            names,
+            certify=certify,
+            first=first,
+            coarse=coarse,
+            report=with_constant,
         )
     return Solved(
         found.value + constant,
