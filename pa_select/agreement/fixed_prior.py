@@ -192,7 +192,7 @@ def _chord_minus_tangents(left: Sums, right: Sums) -> tuple[Floats, Floats]:
     # errors it may have it at an end.
     meeting = (right.l2 - right.dl2 - left.l2) / (left.dl2 - right.dl2)
     meeting = np.where(np.isfinite(meeting), np.clip(meeting, 0, 1), 0.5)
-    t = np.stack([meeting, np.zeros_like(meeting), np.ones_like(meeting)])
+    t = np.array([meeting, np.zeros_like(meeting), np.ones_like(meeting)])
     tangents = np.maximum(left.l2 + left.dl2 * t, right.l2 - right.dl2 * (1 - t))
     return (left.l1 + (right.l1 - left.l1) * t - tangents).max(0), meeting
 
@@ -219,11 +219,11 @@ def _two_cubics(left: Sums, right: Sums, t: Floats) -> tuple[Floats, Floats]:
         first, second = np.cbrt(rise), np.cbrt(fall(meeting))
         meeting = np.where(first + second > 0, second / (first + second), 0.5)
     (from_left, from_right), (t_left, t_right) = _cubic_maximum(
-        np.stack([left.value, right.value]),
-        np.stack([left.slope, -right.slope]),
-        np.stack([left.curvature, right.curvature]),
-        np.stack([rise, fall(meeting)]),
-        np.stack([meeting, 1 - meeting]),
+        np.array([left.value, right.value]),
+        np.array([left.slope, -right.slope]),
+        np.array([left.curvature, right.curvature]),
+        np.array([rise, fall(meeting)]),
+        np.array([meeting, 1 - meeting]),
     )
     return (
         np.maximum(from_left, from_right),

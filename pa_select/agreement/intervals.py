@@ -205,8 +205,8 @@ class Search(Generic[P]):
             beta.ravel(), _units(beta, scale).ravel(), np.repeat(self.active, m), coarse.ravel()
         )
         self._make, self._fields = fresh._make, tuple(fresh._asdict())
-        value = np.nan_to_num(fresh.value, nan=-np.inf, neginf=-np.inf)
-        error = np.nan_to_num(fresh.error)
+        value = np.where(np.isfinite(fresh.value), fresh.value, -np.inf)
+        error = np.where(np.isnan(fresh.error), 0.0, fresh.error)
         fields = {"beta": beta.ravel(), "lowest": value - error, "highest": value + error}
         fields |= {"slope": fresh.slope, "curvature": fresh.curvature, **fresh._asdict()}
         self.n_points += m
@@ -278,12 +278,12 @@ class Search(Generic[P]):
     def _beyond(self, rows: Ints, last: Ints, value: Floats) -> tuple[Floats, Floats]:
         beta, slope = self._columns["beta"][rows, last], self._asymptote[rows]
         bound = self._kernel.beyond(self._point(rows, last), beta, rows)
+        bound = np.where(np.isnan(bound), np.inf, bound)
         with np.errstate(all="ignore"):
             # From here on the bound beyond is below the value, where the slope is negative.
-            enough = beta + (np.nan_to_num(bound, nan=np.inf) - value[rows]) / -slope
+            enough = beta + (bound - value[rows]) / -slope
             step = np.clip(np.where(slope < 0, enough, np.inf), 1.5 * beta, 30 * beta)
-        step = np.minimum(np.where(slope < 0, step, 4 * beta), LARGEST_BETA)
-        return np.where(np.isnan(bound), np.inf, bound), step
+        return bound, np.minimum(np.where(slope < 0, step, 4 * beta), LARGEST_BETA)
 
     def _used(self, name: str) -> NDArray[Any]:
         return self._columns[name][self.active, : self.n_points]

@@ -37,8 +37,9 @@ def test_a_batch_is_its_problems(prior):
     together = posterior_agreement(*map(list, zip(*problems, strict=True)), prior=prior)
     for one, other in zip(alone, together, strict=True):
         same(one, other)
-        if prior != "marginal":  # whose refinement ends by rounding
-            assert one.n_evaluations == other.n_evaluations
+        # The fewer scores there are, the more evaluations at once; and the marginal prior's
+        # refinement ends by rounding.
+        assert other.n_evaluations <= one.n_evaluations + (10 if prior == "marginal" else 3)
 
 
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])

