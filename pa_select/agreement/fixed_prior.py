@@ -53,15 +53,12 @@ class Sums(NamedTuple):
     dl2: Floats
     #: Second derivative of ``l1 - l2``.
     curvature: Floats
-    #: Bounds of the third derivative of ``l1 - l2`` and of its negative at beta, and
-    #: what they may be anywhere between beta and 2 beta, linearly.
+    #: Bounds of the third derivative of ``l1 - l2`` and of its negative, from beta on.
     rise: Floats
     fall: Floats
-    rise_to: Floats
-    fall_to: Floats
-    #: Bounds that hold on [beta, 2 beta], at beta = 0 on [0, inf).
-    rise_within: Floats
-    fall_within: Floats
+    #: The same up to 2 beta, for beta > 0.
+    near_rise: Floats
+    near_fall: Floats
     #: What rounding may have changed in ``value``, and in its derivatives.
     error: Floats
 
@@ -106,9 +103,13 @@ class FixedPrior:
         left = _over(left, (c - a) / units[0], 1)
         right = _over(right, (c - a) / units[1], -1)
         bound, split = _chord_minus_tangents(left, right)
-        near = (a == 0) | (c <= 2 * a)
-        cubic_bound, cubic_split = _two_cubics(left, right, np.where(a > 0, c / a - 1, np.inf))
-        cubic = near & ((cubic_bound < bound) | np.isnan(bound))
+        near = (a > 0) & (c <= 2 * a)
+        rise, fall = (
+            np.where(near, x, y)
+            for x, y in ((left.near_rise, left.rise), (left.near_fall, left.fall))
+        )
+        cubic_bound, cubic_split = _two_cubics(left, right._replace(rise=rise, fall=fall))
+        cubic = (cubic_bound < bound) | np.isnan(bound)
         split = np.where(cubic, cubic_split, split)
         aim = _next_to_maximum(left, right)
         # Not again where it was aimed at before, and the bound does not hold.
@@ -120,7 +121,7 @@ class FixedPrior:
         return last.l1 + last.error - self.limits.l2_floor[problems]
 
 
-_THIRD = tuple(name for name in Sums._fields if name.startswith(("rise", "fall")))
+_THIRD = "rise", "fall", "near_rise", "near_fall"
 
 
 def _over(sums: Sums, unit: Floats, direction: int) -> Sums:
@@ -172,7 +173,7 @@ def evaluate(
             -(at.mean[0] + at.mean[1]),
             variance[2] - variance[0] - variance[1],
         ]
-        rows += third_derivatives(at, beta_i > 0, prior_range)
+        rows += third_derivatives(at, prior_range)
         together = torch.stack(rows, out=scratch("rows", at.log_z, len(rows), at.log_z.shape[1]))
         return [block.weighted_sum(together)]
 
@@ -197,32 +198,19 @@ def _chord_minus_tangents(left: Sums, right: Sums) -> tuple[Floats, Floats]:
     return (left.l1 + (right.l1 - left.l1) * t - tangents).max(0), meeting
 
 
-def _two_cubics(left: Sums, right: Sums, t: Floats) -> tuple[Floats, Floats]:
+def _two_cubics(left: Sums, right: Sums) -> tuple[Floats, Floats]:
     """Bound on an interval of length 1, and where in it the bound is attained.
 
-    The interval is from beta to (1 + t) beta. Third moments bound derivatives by functions of
-    beta whose logarithm is convex: from what is linear in t at the left end to their value
-    at the right one. So they are smaller the farther the right end's cubic stays from the
-    left one.
+    The bounds of the third derivative are those that `right` has.
     """
-    linear = np.where(t <= 1, t, np.inf)
-    rise = np.fmin(left.rise_within, left.rise + linear * (left.rise_to - left.rise))
-    begin = left.fall + linear * (left.fall_to - left.fall)
-
-    def fall(meeting: Floats) -> Floats:
-        convex = begin ** (1 - meeting) * right.fall**meeting
-        return np.fmin(left.fall_within, np.maximum(convex, right.fall))
-
-    # Any meeting point is valid; at this one both remainders are about alike.
-    meeting = np.full_like(rise, 0.5)
-    for _ in range(2):
-        first, second = np.cbrt(rise), np.cbrt(fall(meeting))
-        meeting = np.where(first + second > 0, second / (first + second), 0.5)
+    # Any meeting point is valid; at this one both remainders are alike.
+    rise, fall = np.cbrt(right.rise), np.cbrt(right.fall)
+    meeting = np.where(rise + fall > 0, fall / (rise + fall), 0.5)
     (from_left, from_right), (t_left, t_right) = _cubic_maximum(
         np.array([left.value, right.value]),
         np.array([left.slope, -right.slope]),
         np.array([left.curvature, right.curvature]),
-        np.array([rise, fall(meeting)]),
+        np.array([right.rise, right.fall]),
         np.array([meeting, 1 - meeting]),
     )
     return (

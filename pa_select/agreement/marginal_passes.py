@@ -114,9 +114,7 @@ class MarginalPasses:
         mean, second, third = ex.sum(0) / z, exx.sum(0) / z, (exx * x).sum(0) / z
         variance = (second - mean * mean).clamp_min(0)
         largest = THIRD_MOMENT_PER_RANGE * extent**3
-        # As for `moments.Distances`.
-        growth = third * torch.minimum(z, torch.exp(mean)) / 8
-        growth = torch.where(beta > 0, torch.minimum(growth, largest), largest)
+        growth = torch.minimum(third / 8, largest)
         # Down to half of beta the unnormalised posteriors are at most their roots.
         decline = torch.minimum(root.mul_(x).mul_(x).mul_(x).sum(0) / z, largest)
         log_z = z.log()

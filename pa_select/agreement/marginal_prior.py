@@ -69,8 +69,8 @@ class MarginalSums(NamedTuple):
     overlap: Floats
     #: Class means of the posteriors' variances, less their mean over all.
     excess: Floats
-    #: How fast the excess can grow on [beta, 2 beta] (at beta = 0 on [0, inf)), and
-    #: towards smaller beta on [beta / 2, beta].
+    #: How fast the excess can grow from beta on, and towards smaller beta on
+    #: [beta / 2, beta].
     growth: Floats
     decline: Floats
     #: Class means of X, and of log(n_classes) less the posterior's entropy.
@@ -190,7 +190,7 @@ class MarginalPrior:
             ),
         ]
         second, second_split = _lines_minus_tangents(lines, *(x / 2 for x in l2))
-        use = (near | (a == 0)) & ((second < bound) | np.isnan(bound))
+        use = (second < bound) | np.isnan(bound)
         bound, split = np.where(use, second, bound), np.where(use, second_split, split)
         # Where the better end expects a maximum inside, look there.
         for better, step, end, sign in (

@@ -3,7 +3,9 @@ r"""Moments of pairs' scores under their tempered posteriors, for both sides and
 :math:`X \ge 0` are the distances of a pair's scores from the largest one, also of the sums of
 both sides' scores; :math:`Z = \sum_j e^{-\beta X_j}`, with the inverse of the prior as a factor
 for the sums.  The third derivative of :math:`\log Z` is minus the third central moment
-:math:`\mu_3` of :math:`X`, and :math:`-E X^3 / 8 \le \mu_3 \le E X^3`.
+:math:`\mu_3` of :math:`X`, and :math:`-E X^3 / 8 \le \mu_3 \le E X^3`.  Means of powers of
+:math:`X` only fall as :math:`\beta` grows: they have the derivative
+:math:`-\operatorname{Cov}(X^n, X) \le 0`.
 """
 
 from __future__ import annotations
@@ -34,8 +36,6 @@ class Moments(NamedTuple):
     mean: torch.Tensor
     second: torch.Tensor
     third: torch.Tensor
-    #: How much E X^2 and E X^3 may grow up to 2 beta, and on the chord on the way there.
-    growth: torch.Tensor
     #: Largest X, inf where it cannot tell a small change: some posterior is zero.
     range: torch.Tensor
     #: Upper bound of the size of the third central moment at any temperature.
@@ -109,27 +109,16 @@ class Distances:
         mean, second, third = (
             sums[1:].div_(z).mul_(torch.stack([-unit, unit * unit, -cube])[:, None])
         )
-        # The sums of e X^n decrease in beta.  So does Z: in all to no less than 1, since
-        # every factor is at least 1, and from beta to (1 + t) beta, log Z being convex with
-        # slope -mean, by a factor of exp(-t mean) at most.  With w = exp(u) the smaller of the
-        # two inverses, 1 + t mean (w - 1) / u is the chord above both over [0, 1]; Simpson's
-        # rule for the integral of exp(u s) is above (w - 1) / u.
-        root = torch.minimum(torch.sqrt(z), torch.exp(mean / 2))  # of w
-        growth = root.add_(2).square_().sub_(3).mul_(mean).div_(6).add_(1)
         if self._complete is not None:
             extent = torch.where(self._complete, extent, torch.inf)
         mean_ranges = [low * mean_range for mean_range in self._mean_ranges]
-        return Moments(z.log(), mean, second, third, growth, extent, cubed * cube, mean_ranges)
+        return Moments(z.log(), mean, second, third, extent, cubed * cube, mean_ranges)
 
 
-def third_derivatives(
-    at: Moments, positive: torch.Tensor, prior_range: float
-) -> list[torch.Tensor]:
-    """Bounds of the third derivative of each pair's kernel and of its negative, six rows.
+def third_derivatives(at: Moments, prior_range: float) -> list[torch.Tensor]:
+    """Bounds of the third derivative of each pair's kernel and of its negative, four rows.
 
-    The first two are from third moments at beta, the next two at 2 beta: what the former
-    grow to, linearly, as Z shrinks. The last two may know the ranges, and are constant; they
-    hold on [beta, 2 beta], at beta = 0 on [0, inf).
+    The first two hold from beta on, the others on [beta, 2 beta] for beta > 0.
 
     Where one side has a small range R, log Z of the sum of scores nearly cancels that of
     the other side.  Tilting the one into the other by t (beta R + log prior weight),
@@ -137,30 +126,22 @@ def third_derivatives(
     joint cumulants that are at most 5/2 T E Z^3 and R E Z^2, where T is the range of the
     tilt and Z <= X + R, under a measure within exp(T) of the side's own.
     """
-    grown = at.third * at.growth
-    sides, sides_grown = at.third[0] + at.third[1], grown[0] + grown[1]
-    alone = [
-        torch.add(sides, at.third[2], alpha=1 / 8),
-        torch.add(at.third[2], sides, alpha=1 / 8),
-        torch.add(sides_grown, grown[2], alpha=1 / 8),
-        torch.add(grown[2], sides_grown, alpha=1 / 8),
-    ]
-    everywhere = bool(positive.all())
-    if everywhere and min(at.mean_ranges) > _FLAT:
-        return [*alone, *alone[2:]]
-    if not everywhere:
-        grown = grown + torch.where(positive, 0.0, torch.inf)
-    bounded = torch.minimum(grown, at.third_central)
-    eighth = torch.minimum(grown / 8, at.third_central)
-    rise = eighth[2] + bounded[0] + bounded[1]
-    fall = bounded[2] + eighth[0] + eighth[1]
+    third = at.third
+    if min(at.mean_ranges) > _FLAT:
+        sides = third[0] + third[1]
+        rise = torch.add(sides, third[2], alpha=1 / 8)
+        fall = torch.add(third[2], sides, alpha=1 / 8)
+        return [rise, fall, rise, fall]
+    bounded = torch.minimum(third, at.third_central)
+    eighth = torch.minimum(third / 8, at.third_central)
+    rise = near_rise = eighth[2] + bounded[0] + bounded[1]
+    fall = near_fall = bounded[2] + eighth[0] + eighth[1]
     for flat, other in ((0, 1), (1, 0)):
         if at.mean_ranges[flat] > _FLATTER:
             continue
         r = at.range[flat]
         tilt = 2 * r + prior_range
-        second = at.second[other] * at.growth[other]
-        change = 10 * tilt * (grown[other] + r**3) + 6 * r * (second + r**2)
+        change = 10 * tilt * (third[other] + r**3) + 6 * r * (at.second[other] + r**2)
         change = torch.exp(tilt) * change + at.third_central[flat]
-        rise, fall = torch.fmin(rise, change), torch.fmin(fall, change)
-    return [*alone, rise, fall]
+        near_rise, near_fall = torch.fmin(near_rise, change), torch.fmin(near_fall, change)
+    return [rise, fall, near_rise, near_fall]
