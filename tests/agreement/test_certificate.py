@@ -193,8 +193,8 @@ def test_cost_in_evaluations_of_the_data():
         result = posterior_agreement(a, b, tol=1e-6)
         assert 0 <= result.gap <= 1e-6, name
         counts[name] = result.n_evaluations
-    assert np.median(list(counts.values())) <= 18, counts
-    assert max(counts.values()) <= 80, counts
+    assert np.median(list(counts.values())) <= 13, counts
+    assert max(counts.values()) <= 75, counts
 
 
 def test_cost_with_the_marginal_prior():

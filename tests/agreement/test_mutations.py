@@ -112,6 +112,59 @@ def test_each_bound_of_the_fixed_prior_holds_by_itself(monkeypatch, only):
     assert known > 500
 
 
+def third_derivative(a, b, weight, prior, beta):
+    """Of the kernel, from the third cumulants of the scores under the posteriors."""
+
+    def cumulants(scores, factor):
+        shifted = scores - scores.max(1, keepdims=True)
+        p = factor * np.exp(beta * shifted)
+        p /= p.sum(1, keepdims=True)
+        deviations = shifted - (p * shifted).sum(1, keepdims=True)
+        return (p * deviations**3).sum(1)
+
+    ones = np.ones(np.shape(a)[1])
+    joint = cumulants(a + b, ones if prior is None else 1 / prior)
+    return (joint - cumulants(a, ones) - cumulants(b, ones)) @ weight / weight.sum()
+
+
+def test_third_derivatives_are_within_their_bounds():
+    rng = np.random.default_rng(0)
+    tightest = {"rise": 0.0, "fall": 0.0}
+    # Two whose third derivative is nearly attained, up and down.
+    cases = [
+        (np.array([[1.0, 0.0]]), np.array([[1.0, 0.0]]), np.ones(1)),
+        (np.array([[0.0, -0.8]]), np.array([[-1.0, 0.0]]), np.ones(1)),
+    ]
+    for a, b, weight in [*cases, *problems(40)]:
+        prior = None if rng.random() < 0.5 else rng.dirichlet(np.ones(a.shape[1])) + 1e-3
+        prior = prior if prior is None else prior / prior.sum()
+        kernel, limits, _ = kernel_of(a, b, weight, prior)
+        if limits.disjoint[0]:
+            continue
+        scale = limits.typical_range[0] or 1.0
+        for beta in np.array([0.02, 0.5, 3.0, 10.0, 20.0, 50.0]) / scale:
+            at = np.array([beta])
+            sums = kernel.evaluate(at, at, np.zeros(1, dtype=np.int64))
+            for times in (1.0, 1.3, 1.99, 4.0, 30.0):
+                third = beta**3 * third_derivative(a, b, weight, prior, times * beta)
+                for name, value in (("rise", third), ("fall", -third)):
+                    room = 1e-12 * (1 + abs(value))
+                    bound = getattr(sums, name)[0]
+                    assert value <= bound + room
+                    if times < 2:
+                        assert value <= getattr(sums, f"near_{name}")[0] + room
+                    if bound > 1e-9:
+                        tightest[name] = max(tightest[name], value / bound)
+    assert min(tightest.values()) > 0.9, tightest
+
+
+def test_nearly_constant_scores_are_soon_certified():
+    a, b = (np.random.default_rng(seed).normal(size=(500, 3)) for seed in (0, 1))
+    # Without the tilt 91 evaluations, without any constant bound 108.
+    assert posterior_agreement(1e-3 * a, b, tol=1e-9).n_evaluations <= 60
+    assert posterior_agreement(b, 1e-3 * a, tol=1e-9).n_evaluations <= 60
+
+
 # Which way an error of each sum makes the bounds lower, at the left and at the right end.
 LOWER = {"l1": (-1, -1), "l2": (1, 1), "dl1": (-1, 1), "dl2": (1, -1), "curvature": (-1, -1)}
 

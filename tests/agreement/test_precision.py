@@ -128,6 +128,14 @@ def test_bounds_with_coarse_ends_hold(far_off):
                     assert not above.any(), (seed, type(kernel), kinds, ends[above])
 
 
+def test_few_steps_are_exact(coarse_counts):
+    problems = [(a, b) for name, a, b in varied_suite() if name.startswith(("normal", "noisy"))]
+    for a, b in problems:
+        posterior_agreement(a, b)
+    # At 0, where the maximum is expected, and after Newton's step.
+    assert coarse_counts[False] <= 3.5 * len(problems)
+
+
 @pytest.mark.parametrize(("prior", "n_problems"), [("uniform", 80), ("marginal", 30)])
 def test_coarse_steps_against_brute_force(coarse_counts, prior, n_problems):
     check_against_the_oracle(range(20_000, 20_000 + n_problems), n_points=300, prior=prior)
