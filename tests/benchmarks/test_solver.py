@@ -6,9 +6,7 @@ evaluation cannot do without (both samples and their sum), and Adam as in the pa
 (learning rate 0.1 from beta = 1, 500 full-batch steps, on tensors).
 """
 
-import subprocess
-import sys
-from time import perf_counter, sleep
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -115,34 +113,6 @@ def test_many_small_problems(benchmark, figures, one_thread):
         print(row)
 
 
-EXPONENTIALS = """
-import time, torch
-torch.set_num_threads(1)
-x = torch.rand(1 << 16, dtype=torch.float64)
-y = torch.empty_like(x)
-input()
-start = time.perf_counter()
-for _ in range(20_000):
-    torch.exp(x, out=y)
-print(time.perf_counter() - start)
-"""
-
-
-def speed_of_processes(n):
-    """How much more exponentials n processes compute beside each other than one alone."""
-
-    def slowest(n):
-        start = [sys.executable, "-c", EXPONENTIALS]
-        workers = [subprocess.Popen(start, stdin=-1, stdout=-1, text=True) for _ in range(n)]
-        sleep(5)  # till torch is imported
-        for worker in workers:
-            worker.stdin.write("\n")
-            worker.stdin.flush()
-        return max(float(worker.communicate()[0]) for worker in workers)
-
-    return n * min(slowest(1) for _ in range(2)) / min(slowest(n) for _ in range(2))
-
-
 @pytest.mark.skipif(torch.get_num_threads() < 2, reason="one thread")
 def test_two_threads(benchmark, figures):
     a, b = problem(1_000_000 if benchmark.enabled else 150_000, 10)
@@ -158,7 +128,6 @@ def test_two_threads(benchmark, figures):
         "classes": 10,
         "threads": n_threads,
         "times one thread": f"{alone / benchmark.stats.stats.min:.2f}",
-        "times one process": f"{speed_of_processes(n_threads):.2f}",
     }
     assert result.gap <= 1e-6
     figures("threads", row)
