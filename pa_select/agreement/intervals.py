@@ -21,8 +21,9 @@ _FIRST_RANGE = 1.0, 60.0
 LARGEST_BETA = 1e307
 # Newton steps go on, beyond what tol asks, while they promise more than this.
 _POLISH = 1e-12
-# A last step may still go so far, in units of beta.
-_NEAR = 1e-3
+# A last step may still go so far, and one from a coarse point to an exact one, in units of
+# beta.
+_NEAR, _NEARBY = 1e-3, 0.05
 # Where an interval may hide less than this, in nats, or a maximum in it is expected to add
 # less to its ends, it is split by an exact evaluation; and a coarse end of it is evaluated
 # again where so many times its error would explain it.
@@ -172,7 +173,9 @@ class Search(Generic[P]):
         moves = (self._at("error", best) > 0) & ((best == first) | (best == last))
         end = np.where(moves, best, np.where(errors[0] >= errors[1], first, last))
         new = np.where(bounded, self._at("split", interval), at)
-        new = np.where(again, np.where(moves, at, self._at("beta", end)), new)
+        same = self._at("beta", end)
+        moves &= np.abs(at - same) < _NEARBY * same
+        new = np.where(again, np.where(moves, at, same), new)
         again |= ~bounded & (new == self._at("beta", first))
         column = np.full_like(first, self.n_points)
         far = np.minimum(excess, self._at("gain", interval)) > _EXACT_BELOW
@@ -267,7 +270,7 @@ class Search(Generic[P]):
             )
             split = _inner(a + (c - a) * np.where(np.isnan(t), 0.5, t), a, c)
             maximum, gain = _maximum_between(first, second, a, c)
-            split = np.where(np.isnan(maximum), split, maximum)
+            split = np.where((maximum > a) & (maximum < c), maximum, split)
         highest = self._columns["highest"]
         ends = np.maximum(highest[rows, left], highest[rows, right])
         # Nothing lies between neighbouring numbers.
