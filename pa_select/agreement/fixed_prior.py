@@ -11,8 +11,8 @@ hold, and the smaller one counts:
   themselves, so that a flat maximum is certified by a few points around it.
 
 Beyond the last point :math:`L_1` lies below a line of its asymptotic slope, which is at
-most 0, and :math:`L_2` above its infimum.  An interval is split where its bound is
-attained, which near a maximum is a third-order Newton step.
+most 0, and :math:`L_2` above its infimum.  An interval is split as far from a maximum at its
+end as the cubic is likely to reach, else where its bound is attained.
 """
 
 from __future__ import annotations
