@@ -44,7 +44,7 @@ COMBINE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 class Block(NamedTuple):
     """Consecutive pairs, classes first: sums over classes run along rows.
 
-    Scores are in the precision that was asked for, weights in float64.
+    Scores are in the precision that was asked for, weights and sums over pairs in float64.
     """
 
     #: (n_classes, n_rows) first sample, each pair's largest score subtracted.
@@ -101,16 +101,12 @@ class Block(NamedTuple):
         return self.reduce(products.flatten(0, 1)).reshape(len(rows), len(values), n_problems)
 
     def weighted_sum(self, values: torch.Tensor) -> torch.Tensor:
-        """Weighted sums of (q, n_rows) over the pairs of each problem.
-
-        Within the block in the precision of the values, beyond it in float64.
-        """
-        weight = self.weight.to(values.dtype)
+        """Weighted sums of (q, n_rows) over the pairs of each problem, in float64."""
         if self.last - self.first > 1:
-            return self.reduce(values * weight).double()
+            return self.reduce(values * self.weight)
         if self.weight.stride() == (0,):  # the same for all
-            return values.sum(-1, keepdim=True).double() * self.weight[:1]
-        return (values @ weight)[:, None].double()
+            return values.sum(-1, keepdim=True, dtype=torch.float64) * self.weight[:1]
+        return (values.double() @ self.weight)[:, None]
 
     def means(self, values: torch.Tensor) -> torch.Tensor:
         """Unweighted means of (q, n_rows) over the pairs of each problem."""

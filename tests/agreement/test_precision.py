@@ -99,6 +99,27 @@ def test_coarse_sums_are_within_their_error():
     assert compared > 200
 
 
+@pytest.mark.parametrize("counts", [[12_000], [7000, 5000], [6000, 6000]], ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_coarse_sums_of_many_pairs_are_within_their_error(counts, weighted):
+    rng = np.random.default_rng(0)
+    problems, weights = [], []
+    for n in counts:
+        a = 3 + rng.normal(size=(n, 2))
+        problems.append(tuple(map(torch.as_tensor, (a, a + rng.normal(size=(n, 2))))))
+        weights.append(rng.random(n) if weighted else np.broadcast_to(np.ones(1), n))
+    pairs = concatenate(problems, weights, None)
+    log_weights, _ = kernel_module.log_prior_weights(None, 2)
+    kernel = FixedPrior(pairs, log_weights, kernel_module.limits(pairs, log_weights))
+    for beta in (0.1, 1.0, 10.0):
+        at, every = np.full(len(counts), beta), np.arange(len(counts))
+        exact = kernel.evaluate(at, at, every)
+        coarse = kernel.evaluate(at, at, every, coarse=True)
+        for name in ("l1", "l2", "dl1", "dl2", "curvature"):
+            difference = np.abs(getattr(coarse, name) - getattr(exact, name))
+            assert (difference <= coarse.error / 3).all(), name
+
+
 def test_bounds_with_coarse_ends_hold(far_off):
     rng = np.random.default_rng(1)
     for seed in range(40):
