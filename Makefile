@@ -4,7 +4,18 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt
 # One worker for each core, which then needs its core alone.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+RUN_TESTS = $(BIN)/python -m pytest -n auto --dist worksteal
+PYTEST = OMP_NUM_THREADS=1 $(RUN_TESTS)
+
+# The arithmetic of other processors, which their libraries can be told to use: one without vector
+# instructions, one with those of 2013, and one whose sums are shared by two threads.
+PROCESSORS ?= old avx2 threads
+AS_old = OMP_NUM_THREADS=1 OPENBLAS_CORETYPE=Prescott ATEN_CPU_CAPABILITY=default \
+	MKL_ENABLE_INSTRUCTIONS=SSE4_2 NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR"
+AS_avx2 = OMP_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell ATEN_CPU_CAPABILITY=avx2 \
+	MKL_ENABLE_INSTRUCTIONS=AVX2 NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR"
+AS_threads = OMP_NUM_THREADS=2 \
+	OPENBLAS_CORETYPE=$(shell grep -qs avx512f /proc/cpuinfo && echo SkylakeX || echo Zen)
 
 # What a release is tried in, beside the source tree and apart from it.
 RELEASE = build/release
@@ -13,7 +24,7 @@ NEED_SOURCES = --ignore tests/common/test_documents.py \
 	--deselect tests/common/test_package.py::test_every_public_name_is_in_the_api_reference \
 	--deselect tests/command_line/test_command_line.py::test_the_documentation_shows_what_is_printed
 
-.PHONY: help demo test test-fast test-oldest coverage bench lint types docs release-check clean
+.PHONY: help demo test test-fast test-portable test-oldest coverage bench lint types docs release-check clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +37,9 @@ test: $(VENV)/.test ## the whole suite, with the docstrings' examples
 
 test-fast: $(VENV)/.test ## without the tests marked slow
 	$(PYTEST) -m "not slow"
+
+test-portable: $(VENV)/.test ## the whole suite as three other processors would run it; SELECT='-m "not slow"'
+	$(foreach processor,$(PROCESSORS),$(AS_$(processor)) $(RUN_TESTS) $(SELECT) &&) true
 
 test-oldest: $(VENV)-oldest/.installed ## the fast ones, with the oldest versions that are supported
 	OMP_NUM_THREADS=1 $(VENV)-oldest/bin/python -m pytest -n auto -m "not slow" tests

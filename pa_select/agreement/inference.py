@@ -60,6 +60,13 @@ def standard_error(
     return float(math.sqrt(n_objects / (n_objects - 1) * variance))
 
 
+def p_value(difference: float, error: float) -> float:
+    """Two-sided p-value of no difference, by the normal distribution; nan without an error."""
+    if error > 0:
+        return math.erfc(abs(difference) / error / math.sqrt(2))
+    return float(difference == 0) if error == 0 else math.nan
+
+
 def _of_independent_pairs(terms: Floats, weight: Floats) -> float:
     n = np.count_nonzero(weight)
     if n < 2:

@@ -30,7 +30,8 @@ class PAScorer(SavedWithVersions, BaseEstimator):
 
     A scorer for anything of scikit-learn that takes ``scoring``: the agreement, in nats
     per pair and higher is better, of the classifier's posteriors on pairs of rows of the
-    data it is given.
+    data it is given. Pass the object, ``scoring=pa_scorer`` or ``scoring=PAScorer(...)``:
+    scikit-learn has no public way to register a name, so no string stands for it.
 
     Parameters
     ----------

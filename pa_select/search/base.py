@@ -7,7 +7,8 @@ import os
 import time
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,43 +35,34 @@ from pa_select._versions import SavedWithVersions
 from pa_select._warnings import warn_caller
 from pa_select.scoring.columns import check_column
 from pa_select.search import pairings, results
+from pa_select.search.arguments import (
+    check_fit_params,
+    check_selection,
+    check_text,
+    suggest_more_data,
+)
+from pa_select.search.differences import (
+    AgreementDifference,
+    agree_as_well,
+    agreement_difference,
+    not_told_apart,
+)
+from pa_select.search.judged_environments import judge_environments
 from pa_select.search.plan import Plan, make_plan
-from pa_select.search.rules import choose, explain, make_rule
+from pa_select.search.rules import choose, explain, looks_at_agreement, make_rule
 from pa_select.search.run import chance_scores, evaluate, with_parameters
 from pa_select.search.table import scores_and_errors
 from pa_select.search.worker import Data, Outcome
 
 Floats = NDArray[np.float64]
-SELECTIONS = ("guarded", "agreement", "score", "rank_sum")
-
-
-class AgreementDifference(NamedTuple):
-    """How much more one candidate's pairs agree than another's: `PASearchCV.compare`.
-
-    Attributes
-    ----------
-    difference : float
-        In nats per pair.
-    standard_error : float
-        Its standard error in nats; pairs that share a row are not taken as independent.
-
-    References
-    ----------
-    .. [1] P. Aronow, C. Samii, V. Assenova, "Cluster-robust variance estimation for dyadic
-       data", Political Analysis 2015.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.naive_bayes import GaussianNB
-    >>> from pa_select import PASearchCV
-    >>> search = PASearchCV(GaussianNB(), {"var_smoothing": [1e-9, 1e-2]})
-    >>> search.fit(*load_iris(return_X_y=True)).compare(1, 1)
-    AgreementDifference(difference=0.0, standard_error=0.0)
-    """
-
-    difference: float
-    standard_error: float
+SELECTIONS = (
+    "guarded",
+    "agreement",
+    "score",
+    "score_views",
+    "worst_environment",
+    "rank_sum",
+)
 
 
 class PASearch(SavedWithVersions, BaseSearchCV):
@@ -139,6 +131,12 @@ class PASearch(SavedWithVersions, BaseSearchCV):
     def _candidates(self) -> Iterable[dict[str, Any]]:
         """The parameters to try."""
 
+    def __sklearn_is_fitted__(self) -> bool:
+        # After an interruption there is a table, and no estimator to predict with.
+        return hasattr(self, "cv_results_") and (
+            not self.refit or hasattr(self, "best_estimator_")
+        )
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.array_api_support = False  # class scores are gathered as numpy arrays
@@ -195,6 +193,8 @@ class PASearch(SavedWithVersions, BaseSearchCV):
         """
         given = {"environments": environments, "views": views, "target": target}
         plan, data, sample_weight = self._lay_out(X, y, groups, params, given)
+        if plan.pairing == "repeated" and self.selection != "score":
+            suggest_more_data(len(plan.splits))
         X, y = data.sources[0], data.y
         candidates = list(self._candidates())
         if not candidates:
@@ -237,6 +237,9 @@ class PASearch(SavedWithVersions, BaseSearchCV):
         self, X: Any, y: Any, groups: Any, params: dict[str, Any], given: dict[str, Any]
     ) -> tuple[Plan, Data, Any]:
         """Check what ``fit`` was given, and make all that comes before the candidates."""
+        check_fit_params(self.estimator, params)
+        check_text(groups, "groups", X)
+        check_selection(self.selection, given)
         scorers, _ = self._get_scorers()
         X, y = self._check_data(X, y)
         # Without a splitter of the user's the groups are for the default one.
@@ -275,7 +278,8 @@ class PASearch(SavedWithVersions, BaseSearchCV):
             self.error_score,
             self.dtype,
         )
-        return plan, data, sample_weight
+        judged = judge_environments(plan.splits, data, plan.environments)
+        return replace(plan, judged=judged), data, sample_weight
 
     def _check_data(self, X: Any, y: Any) -> tuple[Any, Any]:
         name = type(self.estimator).__name__
@@ -298,6 +302,7 @@ class PASearch(SavedWithVersions, BaseSearchCV):
     ) -> None:
         """Make the table of the candidates, and choose one."""
         self.n_splits_ = len(plan.splits)
+        self.n_fits_ = len(outcomes) * len(plan.splits)
         self.pairing_ = plan.pairing
         self._report_failures(outcomes)
         self.multimetric_ = isinstance(outcomes[0][0].test_scores, dict)
@@ -360,6 +365,7 @@ class PASearch(SavedWithVersions, BaseSearchCV):
             for o in candidate
         ]
         _warn_or_raise_about_fit_failures(flat, self.error_score)
+        results.warn_of_missing_scores(outcomes)
         if callable(self.scoring):
             # Only now it is known whether the scorer returns several scores.
             _insert_error_scores(flat, self.error_score)
@@ -387,6 +393,12 @@ class PASearch(SavedWithVersions, BaseSearchCV):
         self.best_index_ = choose(rule, table)
         self.best_params_ = table["params"][self.best_index_]
         self.best_score_ = table[f"mean_test_{metric}"][self.best_index_]
+        alike = not_told_apart(
+            self.agreement_terms_, self._pairs, self.best_index_, table["eligible"]
+        )
+        table["not_told_apart"] = alike
+        if alike.any() and looks_at_agreement(rule):
+            table["reason"][self.best_index_] += f"; {agree_as_well(int(alike.sum()))}"
         results.warn_of_label_shift(table, self.best_index_)
 
     def _warn_of_interruption(self, n_finished: int, n: int) -> None:
@@ -406,6 +418,7 @@ class PASearch(SavedWithVersions, BaseSearchCV):
             start = time.time()
             self.best_estimator_.fit(X, y, **fit_params)
             self.refit_time_ = time.time() - start
+            self.n_fits_ += 1
         if hasattr(self.best_estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.best_estimator_.feature_names_in_
         part.end(X, y)
@@ -421,9 +434,9 @@ class PASearch(SavedWithVersions, BaseSearchCV):
         Returns
         -------
         AgreementDifference
-            ``difference``, the agreement of i less that of j in nats per pair, and its
-            ``standard_error``, which allows for pairs that share a row; nan where a
-            candidate has no agreement.
+            ``difference``, the agreement of i less that of j in nats per pair, its
+            ``standard_error``, which allows for pairs that share a row, and the two-sided
+            ``p_value`` of no difference; nan where a candidate has no agreement.
 
         Raises
         ------
@@ -432,19 +445,13 @@ class PASearch(SavedWithVersions, BaseSearchCV):
         IndexError
             If there is no such candidate.
         """
-        from pa_select.agreement.inference import standard_error
-
         check_is_fitted(self, "cv_results_")
         n = len(self.agreement_terms_)
         for name, value in (("i", i), ("j", j)):
             if not isinstance(value, numbers.Integral) or not 0 <= value < n:
                 raise IndexError(f"{name}: expected a candidate from 0 to {n - 1}, got {value!r}.")
-        terms = self.agreement_terms_[i] - self.agreement_terms_[j]
-        weight = self._pairs.weight / self._pairs.weight.sum()
-        objects = (self._pairs.object_a, self._pairs.object_b)
-        used = weight > 0
-        difference = float(weight[used] @ terms[used])
-        return AgreementDifference(difference, standard_error(terms, weight, objects))
+        first, second = self.agreement_terms_[i], self.agreement_terms_[j]
+        return agreement_difference(first, second, self._pairs)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Get metadata routing of this search.

@@ -32,7 +32,9 @@ class PASearchCV(PASearch):
         of a pairing choose that one.
 
         - "repeated": each row is tested by the models of two (or more) repetitions of
-          cross-validation. The fits are those of a repeated cross-validation.
+          cross-validation. By default these are 10 fits of each candidate, twice those of
+          GridSearchCV. Expect a model as good as GridSearchCV's, and not a better one under
+          a shift.
         - "split-half": the two halves of each split's training rows give two models, both
           score the test rows. Each model sees half of the rows, so scores are lower.
         - "environments": test rows of different environments with equal label, any number
@@ -56,14 +58,19 @@ class PASearchCV(PASearch):
         stratified by class and environment for "environments", and keep `groups`
         together. Folds that can be shuffled are repeated in another order for "repeated";
         splits that test no row twice make it "split-half", with a warning.
-    selection : {"guarded", "agreement", "score", "rank_sum"} or callable, default="guarded"
+    selection : str or callable, default="guarded"
         How the best candidate is chosen.
 
-        - "guarded": `GuardedSelection` within 1 standard error of the best score, with
-          views 4; with "target" the same as "rank_sum".
+        - "guarded": the best agreement among the candidates within 1 standard error of the
+          best score. With "views" these are the candidates within 2 standard errors of the
+          best score on the views' rows; with "target" the rule is "rank_sum".
         - "agreement": the best agreement, whatever the score. For research: it may choose
           a trivial candidate, and then warns.
         - "score": the best score, as GridSearchCV.
+        - "score_views": the best score on the rows of the views, which uses their labels;
+          needs `views` in ``fit``.
+        - "worst_environment": the best score in the environment where it is worst; needs
+          `environments` in ``fit``.
         - "rank_sum": the best sum of the ranks of score and agreement.
         - a rule ``cv_results -> index``: a `GuardedSelection` of your own,
           `within_one_standard_error`, or any function.
@@ -103,13 +110,19 @@ class PASearchCV(PASearch):
         - ``agreement_uniform``: the same with the uniform prior, the papers' metric;
         - ``beta``, ``agreement_rate``, ``gap``, ``n_pairs``: as in `PosteriorAgreement`;
         - ``eligible``, ``reason``: whether it could be chosen, and why, in words;
+        - ``not_told_apart``: whether it is eligible and its agreement differs from that of
+          the chosen candidate by less than two standard errors of the difference: among
+          these the choice is one of chance;
         - ``n_failed_splits``;
         - ``se_test_<metric>``, ``chance_test_<metric>``: standard error of the mean score,
           and the best score of predictions that look at no feature;
         - with views: ``mean_test_<metric>_views``, the score on the views' rows (the
           control that uses the labels);
         - with environments: ``mean_test_<metric>_environment_<name>`` for each,
-          ``mean_test_<metric>_worst_environment`` and ``worst_environment_<metric>``;
+          ``mean_test_<metric>_worst_environment`` and ``worst_environment_<metric>``.
+          Environments of fewer than 5 test rows, and those in which the metric is not
+          defined (the recall where no row is positive), are left out of the worst, with a
+          warning that names them;
         - with a target: ``source_agreement`` (where rows of X are tested twice),
           ``agreement_drop`` from there to the target, and ``class_balance_shift``, the
           share of predictions that would have to change for the predicted class balance
@@ -127,6 +140,9 @@ class PASearchCV(PASearch):
         For each split the rows of each source that its model scored.
     source_class_balance_, target_class_balance_ : ndarray of shape (n_candidates, n_classes)
         Shares of the predicted classes; with a target.
+    n_fits_ : int
+        How many fits the search stands for: candidates times splits, and one for the refit.
+        Those whose results were found in `memory` are counted too.
     scorer_, n_splits_, refit_time_, multimetric_, feature_names_in_, classes_
         As of GridSearchCV.
 
@@ -141,9 +157,9 @@ class PASearchCV(PASearch):
     fold would be biased upwards. A class that a model has not seen gets the row's lowest
     score.
 
-    Agreement measures stability, not truth. The guard keeps what agreement may choose from
-    within the error of the best score; without views of the shift to come, expect a model
-    as accurate as GridSearchCV's, not a better one.
+    Agreement measures stability, not truth, so only candidates whose score is within an error
+    of the best are eligible. Without views of the shift to come, expect a model as accurate as
+    GridSearchCV's, not a better one.
 
     References
     ----------
@@ -166,6 +182,8 @@ class PASearchCV(PASearch):
     array([0.01, 1.09, 1.05, 1.04])
     >>> search.cv_results_["reason"][0]
     'not eligible: score 0.399 is not within 1 standard error of the best, 0.983'
+    >>> search.n_fits_  # 4 candidates, 10 splits, and the refit
+    41
     """
 
     _parameter_constraints: dict[str, Any] = {

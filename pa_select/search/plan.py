@@ -14,6 +14,8 @@ from pa_select._warnings import warn_caller
 from pa_select.scoring.columns import check_column, check_weight
 from pa_select.scoring.views import look_up, view_of
 from pa_select.search import pairings
+from pa_select.search.arguments import check_text
+from pa_select.search.judged_environments import Judged
 from pa_select.search.pairings import OF_X, Block, Layout
 from pa_select.search.worker import Extra, Split
 
@@ -35,6 +37,8 @@ class Plan:
     #: Pairs of source rows beside those of target rows.
     source_pairs: PooledPairs | None
     environments: list[Any]
+    #: Which of them can be judged by their scores.
+    judged: Judged | None = None
 
     @property
     def n_disjoint(self) -> float:
@@ -208,6 +212,7 @@ def _positions(rows: Any) -> NDArray[np.int64]:
 
 
 def _check_environments(environments: Any, X: Any, n: int) -> NDArray[Any]:
+    check_text(environments, "environments", X)
     if reordered(X, environments):
         environments = look_up(environments, X, "environments")
     names = check_column(environments, n, "environments")
@@ -229,6 +234,7 @@ def _named_views(views: Any, n: int) -> list[tuple[str, Any]]:
 
 
 def _check_view(view: Any, X: Any, n: int, name: str) -> Any:
+    check_text(view, name, X)
     made = callable(view) or hasattr(view, "transform")
     indexed = hasattr(view, "loc") and hasattr(X, "loc") and not view.index.equals(X.index)
     if made and not hasattr(view, "loc") or indexed:
@@ -242,6 +248,12 @@ def _check_view(view: Any, X: Any, n: int, name: str) -> Any:
 
 
 def _check_target(target: Any, X: Any) -> Any:
+    check_text(target, "target", X)
+    if isinstance(target, tuple):
+        raise TypeError(
+            f"target: expected unlabelled rows like X, got a tuple of {len(target)}. The target's "
+            "labels are not used: give its rows alone."
+        )
     if not hasattr(target, "__len__") and not hasattr(target, "shape"):
         raise TypeError(f"target: expected unlabelled rows like X, got {type(target).__name__}.")
     if not _num_samples(target):

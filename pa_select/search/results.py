@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -145,20 +145,29 @@ def metric_columns(name: str, splits: Floats, *, rank: bool = False) -> dict[str
 
 
 def environment_columns(
-    metric: str, by_environment: dict[Any, Floats], n_disjoint: float
+    metric: str,
+    by_environment: dict[Any, Floats],
+    n_disjoint: float,
+    left_out: Collection[Any] = (),
 ) -> dict[str, Any]:
     """Columns of each environment's scores and of the worst of them for each candidate."""
     columns: dict[str, Any] = {}
     for environment, splits in by_environment.items():
         columns |= metric_columns(f"{metric}_environment_{environment}", splits)
-    names = list(by_environment)
-    means = np.column_stack([columns[f"mean_test_{metric}_environment_{e}"] for e in names])
-    worst = np.where(np.isnan(means), np.inf, means).argmin(1)
-    splits = np.stack(list(by_environment.values()))[worst, np.arange(len(worst))]
+    names = [e for e in by_environment if e not in left_out]
+    n_candidates, n_splits = next(iter(by_environment.values())).shape
     label = f"{metric}_worst_environment"
+    if names:
+        means = np.column_stack([columns[f"mean_test_{metric}_environment_{e}"] for e in names])
+        worst = np.where(np.isnan(means), np.inf, means).argmin(1)
+        splits = np.stack([by_environment[e] for e in names])[worst, np.arange(n_candidates)]
+        named = np.array(names, dtype=object)[worst]
+    else:
+        splits = np.full((n_candidates, n_splits), np.nan)
+        named = np.full(n_candidates, None)
     columns |= metric_columns(label, splits, rank=True)
     columns[f"se_test_{label}"] = standard_error(splits, n_disjoint)
-    columns[f"worst_environment_{metric}"] = np.array(names, dtype=object)[worst]
+    columns[f"worst_environment_{metric}"] = named
     return columns
 
 
@@ -188,11 +197,15 @@ def split_table(
             columns[f"se_test_{label}"] = standard_error(splits, plan.n_disjoint)
             columns[f"chance_test_{label}"] = columns[f"chance_test_{name}"]
         if plan.environments:
-            columns |= environment_columns(
-                name,
-                {e: extras[f"environment_{e}"][name][0] for e in plan.environments},
-                plan.n_disjoint,
-            )
+            by_environment = {e: extras[f"environment_{e}"][name][0] for e in plan.environments}
+            left_out: Collection[Any] = ()
+            if plan.judged is not None and name in plan.judged.defined:
+                left_out = plan.judged.left_out[name]
+                known = dict(zip(by_environment, plan.judged.defined[name], strict=True))
+                by_environment = {
+                    e: np.where(known[e], splits, np.nan) for e, splits in by_environment.items()
+                }
+            columns |= environment_columns(name, by_environment, plan.n_disjoint, left_out)
     return columns, list(scores)
 
 
@@ -274,6 +287,24 @@ def failure(outcomes: Sequence[Outcome]) -> tuple[int, str | None]:
         return len(messages), f"failed in {len(messages)} of {len(outcomes)} splits: {messages[0]}"
     errors = [outcome.score_error for outcome in outcomes if outcome.score_error is not None]
     return 0, f"no class scores: {errors[0].splitlines()[0]}" if errors else None
+
+
+def warn_of_missing_scores(outcomes: Sequence[Sequence[Outcome]]) -> None:
+    """Tell once, for each kind of error, that class scores could not be computed."""
+    kinds: dict[str, list[Outcome]] = {}
+    for candidate in outcomes:
+        for outcome in candidate:
+            if outcome.score_traceback is not None:
+                # The message may name a row, which is another one in each split.
+                where = outcome.score_traceback.strip().rpartition("\n")[0]
+                kinds.setdefault(where, []).append(outcome)
+    n = sum(map(len, outcomes))
+    for alike in kinds.values():
+        warn_caller(
+            f"Class scores could not be computed in {len(alike)} of {n} fits, whose candidates "
+            f"have no agreement and cannot be selected by it. The first error:\n"
+            f"{alike[0].score_traceback}"
+        )
 
 
 def warn_of_label_shift(table: dict[str, Any], chosen: int) -> None:

@@ -12,8 +12,8 @@ from pa_select._warnings import warn_caller
 from pa_select.search.selection import Eligibility, GuardedSelection
 from pa_select.search.table import column, errors_in_words, first_by, scores_and_errors
 
-#: Standard errors of the guard where the pairs are views of the shift that will come.
-N_SE_OF_VIEWS = 4
+#: Standard errors of the guard by the score on the views.
+N_SE_OF_VIEWS = 2
 
 
 class _Rule(BaseEstimator):
@@ -208,13 +208,23 @@ def make_rule(selection: Any, score: str, pairing: Any) -> Any:
     if selection == "guarded" and pairing == "target":
         # Measured: agreement on unlabelled rows helps beside the score, not above it.
         selection = "rank_sum"
-    n_se = N_SE_OF_VIEWS if pairing == "views" else 1
+    guard = GuardedSelection(score=score)
+    if pairing == "views":
+        # Measured: a guard by the score on the rows alone keeps out what would stand the shift.
+        guard = GuardedSelection(score=f"{score}_views", n_se=N_SE_OF_VIEWS)
     return {
-        "guarded": GuardedSelection(score=score, n_se=n_se),
+        "guarded": guard,
         "agreement": BestAgreement(score),
         "score": BestScore(score),
+        "score_views": BestScore(f"{score}_views"),
+        "worst_environment": BestScore(f"{score}_worst_environment"),
         "rank_sum": RankSum(score),
     }[selection]
+
+
+def looks_at_agreement(rule: Any) -> bool:
+    """Whether a rule of this package chooses by the agreement."""
+    return getattr(rule, "_needs_agreement", isinstance(rule, GuardedSelection))
 
 
 def explain(rule: Any, table: dict[str, Any], failures: list[str | None]) -> dict[str, Any]:

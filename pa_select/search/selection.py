@@ -15,6 +15,10 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
+# Chance above this comes from a class that most rows have.
+_FREQUENT = 0.6
+
+
 class Eligibility(NamedTuple):
     """Which candidates a rule chooses from, and why, in words."""
 
@@ -40,8 +44,9 @@ class GuardedSelection(BaseEstimator):
         Name of the score that guards it; higher is better.
     n_se : float, default=1
         How many standard errors, over the splits, an eligible candidate's score may lie
-        below the best one. With paired views of a shift that will come, a wider guard (4)
-        keeps more of the gain.
+        below the best one. `PASearchCV` guards by the score on the views where it has some,
+        with 2 standard errors. Where that score was not recorded, a wider guard (4) by the
+        score on the rows keeps more of the gain.
     floor_se : float, default=2
         How many of its own standard errors an eligible candidate's score must lie above
         the floor.
@@ -137,6 +142,7 @@ class GuardedSelection(BaseEstimator):
                 f"No candidate is within {errors_in_words(self.n_se)} of the best "
                 f"{self.score!r} and {self.floor_se:g} above chance, with a finite "
                 f"{self.agreement!r}: the {self.score!r} alone decides."
+                f"{self._advice(cv_results, score)}"
             )
             candidates = np.flatnonzero(np.isfinite(score))
         return first_by(candidates, keys, cv_results)
@@ -193,6 +199,18 @@ class GuardedSelection(BaseEstimator):
             value = getattr(self, name)
             if not isinstance(value, (int, float, np.number)) or not value >= 0:
                 raise ValueError(f"{name}: expected a number >= 0, got {value!r}.")
+
+    def _advice(self, cv_results: dict[str, Any], score: Floats) -> str:
+        """What shows more than a score that the most frequent class reaches."""
+        floor = float(self._floor(cv_results, len(score)).max())
+        best = float(np.nanmax(score))
+        if not _FREQUENT < floor < 1:
+            return ""
+        return (
+            f" The best {self.score!r} is {best:.4g}, and predicting the most frequent class gives "
+            f"{floor:.4g}: scoring='balanced_accuracy', 'roc_auc' or 'neg_log_loss' would show "
+            "what the candidates have learnt."
+        )
 
     def _floor(self, cv_results: dict[str, Any], n: int) -> Floats:
         floor = self.floor

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pa_select._sklearn_private import _check_method_params, _fit_and_score, _safe_split, _score
-from pa_select._warnings import warn_caller
 from pa_select.scores import class_scores
 
 
@@ -67,8 +66,9 @@ class Outcome:
     matrices: dict[int, NDArray[Any]] | None = None
     classes: NDArray[Any] | None = None
     fit_error: str | None = None
-    #: Why there are no class scores of a model that was fitted.
+    #: Why there are no class scores of a model that was fitted, in a line and in full.
     score_error: str | None = None
+    score_traceback: str | None = None
 
 
 def fit_and_score_split(
@@ -120,10 +120,7 @@ def fit_and_score_split(
             if data.error_score == "raise":
                 raise
             outcome.score_error = f"{type(error).__name__}: {error}"
-            warn_caller(
-                f"The class scores of {type(fitted).__name__} could not be computed; it has no "
-                f"agreement and cannot be selected by it. Details:\n{format_exc()}"
-            )
+            outcome.score_traceback = format_exc()
     return outcome
 
 

@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_iris
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import PredefinedSplit
+from sklearn.pipeline import Pipeline
 
 from pa_select import PARandomizedSearchCV, PASearchCV
 
@@ -19,7 +20,7 @@ class Unfittable(ClassifierMixin, BaseEstimator):
     def __init__(self, depth=1):
         self.depth = depth
 
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         raise AssertionError("a fit before the check")
 
 
@@ -54,6 +55,25 @@ def search(**params):
         ({}, {"target": X[:, :3]}, r"target: expected rows of shape .4,. like those of X"),
         ({}, {"target": 3}, "target: expected unlabelled rows like X, got int"),
         ({}, {"target": X, "views": X}, "target: expected None beside views"),
+        ({}, {"target": (X, Y)}, "target: expected unlabelled rows .*, got a tuple of 2.*alone"),
+        ({}, {"target": "elsewhere"}, "target: expected rows like X, got the text 'elsewhere'"),
+        ({}, {"views": "later"}, "views: expected rows like X, got the text 'later'"),
+        ({}, {"environments": "b"}, "environments: expected one value .*, got the text 'b'[.]$"),
+        (
+            {},
+            {"X": FRAME, "environments": "b"},
+            r"got the text 'b'. X has .*fit.X.drop.columns='b'., y, environments=X\['b'\].",
+        ),
+        ({}, {"X": FRAME, "groups": "b"}, r"groups: expected one value .* groups=X\['b'\]"),
+        ({}, {"view": X}, "fit: expected environments, views, .*got 'view'. Did you mean 'views'"),
+        ({}, {"sample_weights": Y}, "got 'sample_weights'. Did you mean 'sample_weight'"),
+        ({}, {"nothing": 1}, "a parameter of Unfittable.fit, got 'nothing'[.]$"),
+        ({"selection": "score_views"}, {}, "views: expected some .*selection='score_views', got"),
+        (
+            {"selection": "worst_environment"},
+            {"views": X},
+            "environments: expected some in fit.* with selection='worst_environment', got None",
+        ),
         ({"pairing": "views"}, {}, r"views: expected some in fit.X, y, views=....*, got None"),
         ({"pairing": "target"}, {"views": X}, "target: expected some in fit"),
         (
@@ -101,3 +121,12 @@ def test_wrong_candidates_are_refused_before_any_fit():
 
     with pytest.raises(ValueError, match="views: expected None with a pairing object"):
         search(pairing=Pairing()).fit(X, Y, views=X)
+
+
+def test_a_pipeline_takes_the_parameters_of_its_steps_and_no_misspelt_ones():
+    model = Pipeline([("model", Unfittable())])
+    grid = {"model__depth": [1]}
+    with pytest.raises(TypeError, match="got 'enviroments'. Did you mean 'environments'"):
+        PASearchCV(model, grid, error_score="raise").fit(X, Y, enviroments=HALVES)
+    with pytest.raises(AssertionError, match="a fit before the check"):
+        PASearchCV(model, grid, error_score="raise").fit(X, Y, model__sample_weight=np.ones(150))

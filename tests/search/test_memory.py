@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import RepeatedStratifiedKFold
 from sklearn.naive_bayes import GaussianNB
@@ -208,6 +209,13 @@ def test_an_interrupted_search_keeps_what_is_finished(tmp_path, marks):
     assert np.isfinite(search.cv_results_["agreement"]).all()
     assert search.best_params_ in search.cv_results_["params"]
     assert not hasattr(search, "best_estimator_")
+    assert search.n_fits_ == 8
+    for method in ("predict", "predict_proba"):
+        with pytest.raises(NotFittedError):
+            getattr(search, method)(X)
+    with pytest.raises(NotFittedError):
+        search.score(X, Y)
+    assert search.compare(0, 1).p_value >= 0
     full = PASearchCV(GaussianNB(), GRID, cv=CV).fit(X, Y)
     np.testing.assert_array_equal(
         full.cv_results_["agreement"][:2], search.cv_results_["agreement"]

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from oracle import pooled_kernel, pooled_maximum
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -25,7 +26,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from pa_select import PASearchCV
+from pa_select import GuardedSelection, PASearchCV
 
 X, Y = load_wine(return_X_y=True)
 X = X[:, :4]
@@ -207,9 +208,18 @@ def test_views_may_be_arrays_frames_transformers_or_several():
     assert set(two.cv_results_["n_pairs"]) == {2 * len(Y)}
 
 
-def test_the_guard_is_wider_with_views():
-    reasons = PASearchCV(MODEL, GRID).fit(X, Y, views=drift).cv_results_["reason"]
-    assert any("within 4 standard errors" in reason for reason in reasons)
+def test_the_guard_looks_at_the_score_on_the_views():
+    search = PASearchCV(MODEL, GRID).fit(X, Y, views=drift)
+    table = search.cv_results_
+    score, error = table["mean_test_score_views"], table["se_test_score_views"]
+    near = score >= score.max() - 2 * error[score.argmax()]
+    above_chance = score > table["chance_test_score"] + 2 * error
+    np.testing.assert_array_equal(table["eligible"], near & above_chance)
+    assert search.best_index_ == np.where(table["eligible"], table["agreement"], -1).argmax()
+    assert any("score_views" in r and "2 standard errors" in r for r in table["reason"])
+    # A rule of the user's guards by the score on the rows.
+    own = PASearchCV(MODEL, GRID, selection=GuardedSelection(n_se=4)).fit(X, Y, views=drift)
+    assert any("within 4 standard errors" in reason for reason in own.cv_results_["reason"])
     reasons = PASearchCV(MODEL, GRID).fit(X, Y).cv_results_["reason"]
     assert any("within 1 standard error" in reason for reason in reasons)
 
@@ -388,7 +398,8 @@ def test_two_candidates_are_compared_on_their_pairs():
     by_row = np.bincount(search._pairs.object_a, terms) / 3
     error = by_row.std(ddof=1) / np.sqrt(len(Y))
     assert found.standard_error == pytest.approx(error, rel=1e-6)
-    assert search.compare(2, 2) == (0, 0)
+    assert found.p_value == pytest.approx(2 * norm.sf(abs(found.difference) / error), rel=1e-6)
+    assert search.compare(2, 2) == (0, 0, 1)
     with pytest.raises(IndexError, match="j: expected a candidate from 0 to 2, got 3"):
         search.compare(0, 3)
 

@@ -87,6 +87,7 @@ def test_the_guard_of_a_search_uses_its_errors_and_chance():
         ("rank_sum", "views", RankSum),
         ("agreement", "views", BestAgreement),
         ("score", "target", BestScore),
+        ("score", "views", BestScore),
     ],
 )
 def test_names_of_rules(selection, pairing, expected):
@@ -95,4 +96,5 @@ def test_names_of_rules(selection, pairing, expected):
     assert rule.score == "accuracy"
     own = GuardedSelection(n_se=3)
     assert make_rule(own, "accuracy", pairing) is own
-    assert make_rule("guarded", "score", "views").n_se == 4
+    with_views = make_rule("guarded", "accuracy", "views")
+    assert (with_views.score, with_views.n_se) == ("accuracy_views", 2)
