@@ -5,5 +5,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _no_suggestion(monkeypatch):
-    """Searches without views say once in a process what they cannot do; which test would hear it?"""
+    """Keep searches from saying, once in a process, what they cannot do without views."""
     monkeypatch.setattr("pa_select.search.arguments._suggested", True)

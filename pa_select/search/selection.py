@@ -207,8 +207,8 @@ class GuardedSelection(BaseEstimator):
         if not _FREQUENT < floor < 1:
             return ""
         return (
-            f" The best {self.score!r} is {best:.4g}, and predicting the most frequent class gives "
-            f"{floor:.4g}: scoring='balanced_accuracy', 'roc_auc' or 'neg_log_loss' would show "
+            f" The best {self.score!r} is {best:.4g}, and predicting the most frequent class "
+            f"gives {floor:.4g}: scoring='balanced_accuracy', 'roc_auc' or 'neg_log_loss' would show "
             "what the candidates have learnt."
         )
 

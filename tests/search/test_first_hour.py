@@ -135,7 +135,7 @@ class Unscorable(ClassifierMixin, BaseEstimator):
 
 
 def test_one_traceback_for_all_splits():
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(UserWarning, match="Class scores could not") as caught:
         PASearchCV(Unscorable(), {"when": ["always", "never"]}, selection="score").fit(X, Y)
     said = [str(w.message) for w in caught if "Class scores" in str(w.message)]
     assert len(said) == 1
