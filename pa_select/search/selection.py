@@ -208,8 +208,8 @@ class GuardedSelection(BaseEstimator):
             return ""
         return (
             f" The best {self.score!r} is {best:.4g}, and predicting the most frequent class "
-            f"gives {floor:.4g}: scoring='balanced_accuracy', 'roc_auc' or 'neg_log_loss' would show "
-            "what the candidates have learnt."
+            f"gives {floor:.4g}: scoring='balanced_accuracy', 'roc_auc' or 'neg_log_loss' would "
+            "show what the candidates have learnt."
         )
 
     def _floor(self, cv_results: dict[str, Any], n: int) -> Floats:
