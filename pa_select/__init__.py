@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         PASearchDisplay,
         RobustnessCurveDisplay,
     )
-    from pa_select.scores import class_scores
+    from pa_select.scores import class_scores, log_probabilities
     from pa_select.scoring.pa_scorer import PAScorer, pa_scorer
     from pa_select.search import (
         GuardedSelection,
@@ -65,6 +65,7 @@ __all__ = [
     "bootstrap",
     "class_scores",
     "compare_agreement",
+    "log_probabilities",
     "pa_kernel",
     "pa_scorer",
     "posterior_agreement",
@@ -95,6 +96,7 @@ _HOMES = {
     "bootstrap": "agreement",
     "class_scores": "scores",
     "compare_agreement": "agreement",
+    "log_probabilities": "scores",
     "pa_kernel": "agreement",
     "pa_scorer": "scoring",
     "posterior_agreement": "agreement",

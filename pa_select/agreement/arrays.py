@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pa_select._arrays import as_array, as_numbers
 from pa_select._rows import reordered
 from pa_select.agreement.kernel import Floats
 
@@ -18,20 +19,6 @@ _KEPT = {
     *(torch.uint8, torch.int8, torch.int16, torch.int32),
     *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
 }
-
-# Lists that are nested deeper are no array; one that contains itself never ends.
-_MOST_AXES = 8
-
-
-def n_axes(x: Any) -> int:
-    """Number of axes of an array, or of nested sequences by their first elements."""
-    axes = 0
-    while isinstance(x, (list, tuple)) and axes < _MOST_AXES:
-        axes += 1
-        x = x[0] if len(x) else None
-    if isinstance(x, (list, tuple)):
-        return axes
-    return axes + (len(x.shape) if hasattr(x, "shape") else np.ndim(x))
 
 
 def as_scores(values: Any, name: str) -> torch.Tensor:
@@ -61,17 +48,7 @@ def as_tensor(values: Any, name: str) -> torch.Tensor:
                 f"{values.device}."
             )
         return values.detach().resolve_neg()
-    array = _as_array(values, name)
-    dtypes: Any = getattr(values, "dtypes", None)
-    if array.dtype == object and all(getattr(x, "kind", "O") in "biuf" for x in np.ravel(dtypes)):
-        # pandas' nullable columns hold their missing values as objects.
-        array = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    if array.dtype.kind not in "biufc":
-        raise TypeError(
-            f"{name}: expected real numbers, got "
-            + (f"objects such as {array.ravel()[0]!r}" if array.size else "an empty sequence")
-            + f" (dtype {array.dtype})."
-        )
+    array = as_numbers(values, name)
     # torch has no numbers longer than these, and takes the machine's byte order.
     dtype = {"g": "d", "G": "D"}.get(array.dtype.char, array.dtype.newbyteorder("="))
     with np.errstate(over="ignore"):
@@ -91,32 +68,7 @@ def as_labels(values: Any, name: str, rows: Any = None) -> NDArray[Any]:
         tensor = as_tensor(values, name).cpu()
         # numpy has fewer floating types.
         return (tensor.double() if tensor.is_floating_point() else tensor).numpy()
-    return _as_array(values, name)
-
-
-def _as_array(values: Any, name: str) -> NDArray[Any]:
-    if hasattr(values, "toarray") and hasattr(values, "nnz"):
-        raise TypeError(f"{name}: expected a dense array, got a sparse one; use .toarray().")
-    is_list = isinstance(values, (list, tuple))
-    if is_list and n_axes(values) >= _MOST_AXES:
-        raise ValueError(f"{name}: expected an array, got a list nested {_MOST_AXES} times.")
-    masked = [np.ma.is_masked(row) for row in values] if is_list else [np.ma.is_masked(values)]
-    if any(masked):
-        row = masked.index(True) if is_list else int(np.argwhere(np.ma.getmask(values))[0][0])
-        raise ValueError(
-            f"{name}: expected no masked values, got one in row {row}; fill them, or leave "
-            "their rows out everywhere."
-        )
-    try:
-        return np.asarray(values)
-    except (ValueError, TypeError, RuntimeError) as error:
-        rows = values if is_list else ()
-        lengths = sorted({len(row) for row in rows if isinstance(row, (list, tuple))})
-        if len(lengths) > 1:
-            raise ValueError(
-                f"{name}: expected rows of equal length, got rows of {lengths} entries."
-            ) from error
-        raise TypeError(f"{name}: expected an array ({error}).") from error
+    return as_array(values, name)
 
 
 def indexed(*samples: Any) -> Any:

@@ -8,12 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from scipy.stats import norm
-from sklearn.utils import check_random_state
 
 from pa_select.agreement.arrays import as_labels
 from pa_select.agreement.decomposition import Source
-from pa_select.agreement.inference import check_groups, standard_error
+from pa_select.agreement.inference import check_groups, p_value, standard_error
 from pa_select.agreement.kernel import Floats
 from pa_select.agreement.pairs import Ints, PairedScores
 from pa_select.agreement.result import PosteriorAgreement
@@ -197,10 +195,7 @@ def compare_agreement(
     errors = [
         standard_error(_less(result_a.terms, o.terms, weight), normalised, objects) for o in others
     ]
-    p_values = [
-        float(2 * norm.sf(abs(d) / e)) if e > 0 else float(d == 0) if e == 0 else math.nan
-        for d, e in zip(differences, errors, strict=True)
-    ]
+    p_values = [p_value(d, e) for d, e in zip(differences, errors, strict=True)]
     compared = [
         AgreementComparison(*row)
         for row in zip(differences, errors, p_values, _holm(p_values), intervals, strict=True)
@@ -218,6 +213,9 @@ def _replicates(
     results: Sequence[PosteriorAgreement], n: int, groups: Any, random_state: Any
 ) -> list[Floats]:
     """Scores of the same n replicates of all results."""
+    # The command line would wait a second for scikit-learn.
+    from sklearn.utils import check_random_state
+
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 2:
         raise ValueError(f"n: expected at least 2 replicates, got {n!r}.")
     sources = [result.known_source() for result in results]

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from pa_select._probabilities import look_like_probabilities
+from pa_select.agreement import notices as _notices
 from pa_select.agreement import validation as _validation
 from pa_select.agreement.chunk_reader import ChunkReader
 from pa_select.agreement.kernel import Floats
@@ -75,6 +77,11 @@ def agreement_of_chunks(
     RuntimeError
         As `posterior_agreement`.
 
+    Warns
+    -----
+    UserWarning
+        If the scores of every chunk look like probabilities, as in `posterior_agreement`.
+
     See Also
     --------
     posterior_agreement : The same for arrays, also such that are mapped from a file.
@@ -120,16 +127,21 @@ def _first_pass(
     target, n_pairs, n_classes, zeros = torch.device("cpu"), 0, 0, False
     dtypes: set[torch.dtype] = set()
     weights = array("d")  # grows in place
+    probabilities = [True, True]
     for a, b, weight in reader:
         if not n_pairs:
             n_classes = a.shape[1]
             checked = _validation.check_prior(prior, n_classes)
             target = _validation.resolve_device(device, a, b)
         n_pairs += len(a)
+        if any(probabilities):
+            found = look_like_probabilities(a, b)
+            probabilities = [all(both) for both in zip(probabilities, found, strict=True)]
         dtypes |= {a.dtype, b.dtype}
         zeros |= any(x.is_floating_point() and float(x.amin()) == -torch.inf for x in (a, b))
         if weight is not None:
             weights.frombytes(weight.tobytes())
+    _notices.warn_of_probabilities([probabilities])
     given = np.frombuffer(weights) if weights else None
     weight = _validation.check_weight(given, n_pairs, "sample_weight of all chunks")
     on_cpu = target.type == "cpu"

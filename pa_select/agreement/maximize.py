@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from pa_select._warnings import warn_caller
 from pa_select.agreement.intervals import Kernel, P, Search
@@ -130,6 +129,9 @@ def maximize(
                 which = f"problem {worst if names is None else names[worst]}"
                 known = f"its maximum is known to {upper[worst] - value[worst]:.2g} nats"
                 if not certify:
+                    # The command line would wait a second for scikit-learn.
+                    from sklearn.exceptions import ConvergenceWarning
+
                     warn_caller(
                         f"The search for the agreement of {which} was ended after "
                         f"{MAX_EVALUATIONS} evaluations: {known}.",

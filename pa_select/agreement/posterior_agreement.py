@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from pa_select._arrays import n_axes
+from pa_select._probabilities import look_like_probabilities
 from pa_select.agreement import kernel as _kernel
+from pa_select.agreement import notices as _notices
 from pa_select.agreement import validation as _validation
-from pa_select.agreement.arrays import as_labels, as_tensor, check_order, indexed, n_axes
+from pa_select.agreement.arrays import as_labels, as_tensor, check_order, indexed
 from pa_select.agreement.decomposition import Source
 from pa_select.agreement.distributed import (
     Ranks,
@@ -110,8 +113,18 @@ def posterior_agreement(
         over many decades, and a small `tol`. The message tells what was reached. Not with
         ``certify=False``.
 
+    Warns
+    -----
+    UserWarning
+        Once for all problems, if both samples of one have only rows of non-negative numbers
+        that sum to 1, and not only zeros and ones: these look like probabilities, but are
+        read as logits. And with the uniform prior if at least 95 % of the predictions of at
+        least 20 pairs are of one class, since a constant classifier then has the highest
+        possible score (not with a process group, whose ranks have a part of the pairs each).
+
     See Also
     --------
+    log_probabilities : Scores of probabilities.
     pa_kernel : The kernel at given inverse temperatures.
     agreement_matrix : All pairs of several samples.
 
@@ -142,6 +155,39 @@ def posterior_agreement(
     >>> result.gap <= 1e-6
     True
     """
+    found = agreements(
+        scores_a,
+        scores_b,
+        prior=prior,
+        sample_weight=sample_weight,
+        groups=groups,
+        tol=tol,
+        certify=certify,
+        device=device,
+        process_group=process_group,
+    )
+    results = found if isinstance(found, list) else [found]
+    _notices.warn_of_probabilities(
+        [look_like_probabilities(*result.source[:2]) for result in results]
+    )
+    if isinstance(prior, str) and prior == "uniform" and process_group is None:
+        _notices.warn_of_one_class(results)
+    return found
+
+
+def agreements(
+    scores_a: Any,
+    scores_b: Any,
+    *,
+    prior: Any = "uniform",
+    sample_weight: Any = None,
+    groups: Any = None,
+    tol: float | None = None,
+    certify: bool = True,
+    device: Any = None,
+    process_group: Any = None,
+) -> Any:
+    """Compute what `posterior_agreement` does, without its warnings about the scores."""
     with joined(process_group) as ranks:
         shard = ranks is not None
         if shard and groups is not None:
@@ -300,6 +346,11 @@ def pa_kernel(
     TypeError, ValueError
         As `posterior_agreement`, and for a beta that is negative or nan.
 
+    Warns
+    -----
+    UserWarning
+        If the scores look like probabilities, as `posterior_agreement`.
+
     References
     ----------
     .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
@@ -314,6 +365,7 @@ def pa_kernel(
     array([0.    , 0.1936, 0.4574])
     """
     a, b = _validation.check_pair(scores_a, scores_b)
+    _notices.warn_of_probabilities([look_like_probabilities(a, b)])
     rows = indexed(scores_a, scores_b)
     weight = _validation.check_weight(sample_weight, len(a), rows=rows)
     betas = _validation.check_beta(beta)

@@ -8,23 +8,20 @@ from typing import Any
 import numpy as np
 import torch
 
+from pa_select._arrays import n_axes
+from pa_select._score_checks import check_same_shape, check_size, check_values
+from pa_select._score_checks import check_tol as _check_tol
 from pa_select.agreement.arrays import (
     as_floats,
     as_scores,
     check_frames,
     check_order,
-    n_axes,
 )
 from pa_select.agreement.kernel import Floats
 from pa_select.agreement.pairs import PairedScores
 
-#: Larger scores could overflow in a sum over pairs.
-LARGEST_SCORE = 1e100
 #: Smaller class probabilities have inverses that overflow.
 SMALLEST_PRIOR = 1e-100
-
-# Rows are checked so many elements at a time: bounds the memory of the comparisons.
-_CHECKED_ELEMENTS = 1 << 20
 
 
 def is_batch(scores: Any) -> bool:
@@ -67,20 +64,7 @@ def resolve_device(device: Any, *scores: torch.Tensor) -> torch.device:
 
 def check_tol(tol: Any, prior: Any = "uniform") -> float:
     """The largest gap to certify; None is the default for this prior."""
-    if tol is None:
-        return 1e-5 if is_marginal(prior) else 1e-6
-    if isinstance(tol, bool) or not isinstance(tol, (int, float, np.integer, np.floating)):
-        raise TypeError(f"tol: expected a number of nats, got {type(tol).__name__}.")
-    try:
-        nats = float(tol)
-    except OverflowError:
-        nats = np.inf
-    if not 1e-12 <= nats < np.inf:
-        raise ValueError(
-            "tol: expected at least 1e-12 nats (the rounding of the sums) and finite, "
-            f"got {nats!r}."
-        )
-    return nats
+    return _check_tol(tol, 1e-5 if is_marginal(prior) else 1e-6)
 
 
 def check_scores(scores: Any, name: str, *, shard: bool = False) -> torch.Tensor:
@@ -104,54 +88,15 @@ def check_scores(scores: Any, name: str, *, shard: bool = False) -> torch.Tensor
     n, n_classes = tensor.shape
     if shard and n == 0 and n_classes != 1:
         return tensor
-    if n == 0:
-        raise ValueError(f"{name}: expected at least one row, got shape {(n, n_classes)}.")
-    if n_classes < 2:
-        raise ValueError(
-            f"{name}: expected a column for each of at least 2 classes, got shape "
-            f"{(n, n_classes)}."
-        )
+    check_size((n, n_classes), name)
     _check_values(tensor, name)
     return tensor
 
 
 def _check_values(tensor: torch.Tensor, name: str, n_rows: int | None = None) -> None:
     """Check a matrix, or the matrices of ``n_rows`` rows that it stacks."""
-    if not tensor.is_floating_point():
-        return
-    at_once = max(_CHECKED_ELEMENTS // tensor.shape[1], 1)
-    for begin in range(0, len(tensor), at_once):
-        rows = tensor[begin : begin + at_once]
-        # One reduction settles the usual case: nan and inf survive it.
-        if not float(rows.abs().amax()) <= LARGEST_SCORE:
-            _check_rows(rows, name, n_rows, begin)
-
-
-def _check_rows(tensor: torch.Tensor, name: str, n_rows: int | None, begin: int) -> None:
-    """Check rows from ``begin`` on, some of which are not finite or too large."""
-
-    def place(row: int) -> str:
-        row += begin
-        return f"row {row}" if n_rows is None else f"problem {row // n_rows}, row {row % n_rows}"
-
-    for wrong, what in (
-        (torch.isnan(tensor), "nan"),
-        (torch.isposinf(tensor), "inf"),
-        (torch.isfinite(tensor) & (tensor.abs() > LARGEST_SCORE), "a value beyond 1e100"),
-    ):
-        if wrong.any():
-            row, column = (int(i) for i in wrong.nonzero()[0])
-            raise ValueError(
-                f"{name}: expected finite scores (or -inf for probability 0) of at most "
-                f"1e100 in size, got {what} in {place(row)}, column {column}."
-            )
-    empty = torch.isneginf(tensor).all(1)
-    if empty.any():
-        row = int(empty.nonzero()[0])
-        raise ValueError(
-            f"{name}: expected at least one class of positive probability in each row, "
-            f"got only -inf in {place(row)}."
-        )
+    if tensor.is_floating_point():
+        check_values(tensor, name, torch, n_rows)
 
 
 def check_pair(
@@ -161,11 +106,8 @@ def check_pair(
     check_frames(scores_b, scores_a, f"scores_b{suffix}", f"scores_a{suffix}")
     a = check_scores(scores_a, f"scores_a{suffix}", shard=shard)
     b = check_scores(scores_b, f"scores_b{suffix}", shard=shard)
-    if a.shape != b.shape:
-        raise ValueError(
-            f"scores_b{suffix}: expected the shape of scores_a{suffix}, {tuple(a.shape)}, "
-            f"got {tuple(b.shape)}."
-        )
+    names = f"scores_a{suffix}", f"scores_b{suffix}"
+    check_same_shape(tuple(a.shape), tuple(b.shape), *names)
     return a, b
 
 
@@ -191,10 +133,8 @@ def check_batch(
         pairs = zip(scores_a, scores_b, strict=True)
         return [check_pair(a, b, f"[{i}]", shard=shard) for i, (a, b) in enumerate(pairs)]
     a, b = _check_stack(scores_a, "scores_a"), _check_stack(scores_b, "scores_b")
-    if a.shape != b.shape:
-        raise ValueError(
-            f"scores_b: expected the shape of scores_a, {tuple(a.shape)}, got {tuple(b.shape)}."
-        )
+    shapes = tuple(a.shape), tuple(b.shape)
+    check_same_shape(*shapes, "scores_a", "scores_b")
     return list(zip(a, b, strict=True))
 
 

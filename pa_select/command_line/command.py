@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import io
+import math
 import os
-import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pa_select import __version__
-from pa_select.command_line.probabilities import log_probabilities, look_like_probabilities
-from pa_select.command_line.reading import InputError, Table, read_table
+from pa_select._probabilities import DEFAULT_CLIP, look_like_probabilities
+from pa_select._score_checks import check_same_shape, check_size, check_tol, check_values
+from pa_select.command_line.labels import columns_of_labels
+from pa_select.command_line.reading import InputError, Table, read_labels, read_table
+from pa_select.scores.probabilities import scores_of_probabilities
 
 _DONE, _FAILED, _WRONG_INPUT, _INTERRUPTED, _BROKEN_PIPE = 0, 1, 2, 130, 141
 
@@ -33,6 +38,8 @@ files:
   by their content. "-" is standard input. Of several arrays in an npz file one is named:
   scores.npz:today. A csv file may have names of classes in its first line; a first column
   without a name, as pandas writes it, holds names of rows and is no class.
+  Labels that are strings are names of classes. If the columns have no names, the labels in
+  sorted order are those of the columns.
 
 reading the result:
   agreement        0: no better than uniform posteriors. log(classes): all pairs agree.
@@ -73,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         try:
-            return _run(_parser().parse_args(arguments))
+            return _run(_parser().parse_args(arguments), own_process=arguments is None)
         finally:
             sys.stdout.flush()
     except InputError as error:
@@ -113,8 +120,8 @@ def _parser() -> argparse.ArgumentParser:
     score.add_argument(
         "--labels",
         metavar="y",
-        help="true classes as numbers of columns, from 0: agreeing pairs are then split into "
-        "those that are right and wrong in the first sample",
+        help="true classes, as numbers of columns from 0 or as names of classes: agreeing pairs "
+        "are then split into those that are right and wrong in the first sample",
     )
     score.add_argument(
         "--probabilities",
@@ -144,42 +151,72 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace, own_process: bool) -> int:
     names = [options.a, options.b] + ([] if options.labels is None else [options.labels])
     if sum(name == "-" or name.startswith("-:") for name in names) > 1:
         raise InputError("-: expected once, since standard input can be read only once.")
+    # All errors in the input are found before torch is imported, which takes seconds.
     tables = [read_table(name, options.header) for name in names[:2]]
-    values = [_scores(t, name, options) for t, name in zip(tables, names, strict=False)]
+    with _input_errors():
+        check_tol(options.tol, 1e-6, "--tol")
+        values = [_scores(t, name, options) for t, name in zip(tables, names, strict=False)]
+        check_same_shape(values[0].shape, values[1].shape, names[0], names[1])
     _check_same_names(tables[0], tables[1], names[0], names[1])
-    labels = None
+    columns, labels = tables[0].columns or tables[1].columns, None
     if options.labels is not None:
-        table = read_table(options.labels)
+        shape = values[0].shape
+        table = read_labels(options.labels, shape[0])
         _check_same_names(tables[0], table._replace(columns=None), names[0], options.labels)
-        labels = _labels(table.values, options.labels, values[0].shape)
+        labels, columns = columns_of_labels(table.values, options.labels, shape, columns)
 
-    # Imports torch: only for input that was read.
-    from pa_select.agreement import posterior_agreement
+    agreements, one_class = _import_agreement(own_process)
     from pa_select.command_line.printing import as_json, as_text
 
     try:
-        result = posterior_agreement(values[0], values[1], prior=options.prior, tol=options.tol)
-    except (TypeError, ValueError) as error:
-        said = {"scores_a": names[0], "scores_b": names[1], "tol": "--tol"}
-        if not re.match(rf"({'|'.join(said)})\b", str(error)):
-            raise
-        message = re.sub(rf"\b({'|'.join(said)})\b", lambda found: said[found[0]], str(error))
-        raise InputError(message) from error
+        result = agreements(values[0], values[1], prior=options.prior, tol=options.tol)
     except (RuntimeError, MemoryError) as error:
         message = str(error).replace("tol, or for certify=False", "--tol") or "out of memory"
         return _complain(f"the computation failed: {message}", _FAILED)
+    share = one_class(result) if options.prior == "uniform" else None
+    if share is not None:
+        _warn(
+            f"{names[0]} and {names[1]}: {math.floor(100 * share)} % of the predictions are of "
+            "one class. With the uniform prior a classifier that always predicts the same class "
+            "has the highest possible score; use --prior marginal."
+        )
     parts = result.decompose(labels)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names of classes in any script
     if options.json:
         print(as_json(result, parts))
     else:
-        print(as_text(result, parts, options.prior, tables[0].columns))
+        print(as_text(result, parts, options.prior, columns))
     return _DONE
+
+
+def _import_agreement(own_process: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Import what needs torch.
+
+    What the import makes lasts as long as the process. To search it for garbage, while it is
+    made and at the end, costs half as much again as the import.
+    """
+    if own_process:
+        gc.disable()
+    from pa_select.agreement.notices import one_class
+    from pa_select.agreement.posterior_agreement import agreements
+
+    if own_process:
+        gc.freeze()
+        gc.enable()
+    return agreements, one_class
+
+
+@contextmanager
+def _input_errors() -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise InputError(str(error)) from error
 
 
 def _scores(table: Table, name: str, options: argparse.Namespace) -> NDArray[Any]:
@@ -191,13 +228,17 @@ def _scores(table: Table, name: str, options: argparse.Namespace) -> NDArray[Any
         raise InputError(
             f"{name}: expected a matrix of shape (n_pairs, n_classes), got shape {values.shape}."
         )
+    check_size(values.shape, name)
     if options.probabilities:
-        from pa_select.scores.class_scores import DEFAULT_CLIP
-
-        values, raised = log_probabilities(values, name, DEFAULT_CLIP)
+        # In an array, so that half precision does not take it for 0.
+        raised = np.count_nonzero(values < np.array([DEFAULT_CLIP]))
+        values = scores_of_probabilities(values, name, DEFAULT_CLIP)
         if raised:
             _warn(f"{name}: {raised} probabilities below {DEFAULT_CLIP:g} are taken as that.")
-    elif look_like_probabilities(values):
+        return values
+    if values.dtype.kind == "f":
+        check_values(values, name, np)
+    if look_like_probabilities(values)[0]:
         _warn(
             f"{name}: all rows are non-negative and sum to 1, but are read as logits; if they "
             "are probabilities, say --probabilities."
@@ -222,24 +263,6 @@ def _check_same_names(one: Table, other: Table, first: str, second: str) -> None
                     f"{second}: expected the {what}s of {first} in the same order, got {b!r} "
                     f"instead of {a!r} as {what} {number}."
                 )
-
-
-def _labels(values: NDArray[Any], name: str, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Numbers of columns, one for each row of scores of this shape."""
-    n, n_classes = shape
-    labels = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-    if labels.shape != (n,):
-        raise InputError(
-            f"{name}: expected one label for each of {n} pairs, got shape {values.shape}."
-        )
-    wanted = f"{name}: expected numbers of columns, 0 to {n_classes - 1}, got"
-    if labels.dtype.kind not in "iuf":
-        raise InputError(f"{wanted} dtype {labels.dtype}.")
-    wrong = ~((labels >= 0) & (labels < n_classes) & (labels == np.floor(labels)))
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise InputError(f"{wanted} {labels[row]} in row {row}.")
-    return labels.astype(np.int64)
 
 
 def _warn(message: str) -> None:

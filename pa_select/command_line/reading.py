@@ -66,6 +66,35 @@ def read_table(name: str, header: bool | None = None) -> Table:
     InputError
         If it cannot be read, whatever the reason.
     """
+    return _read(name, lambda file: _csv(file, name, header), lambda file: _parquet(file, name))
+
+
+def read_labels(name: str, n: int) -> Table:
+    """Read labels, which are numbers or strings.
+
+    Parameters
+    ----------
+    name : str
+        As for `read_table`.
+    n : int
+        How many labels there should be: line 1 of a csv file of strings is a name if one
+        more line follows than it would without.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, whatever the reason.
+    """
+    return _read(
+        name,
+        lambda file: _csv_labels(file, name, n),
+        lambda file: _parquet(file, name, strings=True),
+    )
+
+
+def _read(
+    name: str, read_csv: Callable[[BinaryIO], Table], read_parquet: Callable[[BinaryIO], Table]
+) -> Table:
     named = re.fullmatch(r"(-|.*\.npz):(.+)", name, re.IGNORECASE | re.DOTALL)
     path, member = named.groups() if named else (name, None)
     try:
@@ -80,9 +109,9 @@ def read_table(name: str, header: bool | None = None) -> Table:
             elif start == b"\x93NUMPY":
                 kind, read = "npy", lambda file: Table(_npy(file))
             elif start.startswith(b"PAR1"):
-                kind, read = "Parquet", lambda file: _parquet(file, name)
+                kind, read = "Parquet", read_parquet
             else:
-                kind, read = "csv", lambda file: _csv(file, name, header)
+                kind, read = "csv", read_csv
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # of what an old or damaged file holds
@@ -138,7 +167,7 @@ def _npz(file: BinaryIO, name: str, member: str | None) -> NDArray[Any]:
     return values
 
 
-def _parquet(file: BinaryIO, name: str) -> Table:
+def _parquet(file: BinaryIO, name: str, strings: bool = False) -> Table:
     try:
         import pyarrow
         from pyarrow import parquet, types
@@ -158,22 +187,26 @@ def _parquet(file: BinaryIO, name: str) -> Table:
     columns = [c for c in table.column_names if c not in index]
     for column in columns:
         of_type = table.schema.field(column).type
+        if strings and types.is_dictionary(of_type):
+            of_type = of_type.value_type  # pandas' categories
         if not (
-            types.is_integer(of_type) or types.is_floating(of_type) or types.is_boolean(of_type)
+            types.is_integer(of_type)
+            or types.is_floating(of_type)
+            or types.is_boolean(of_type)
+            or (strings and (types.is_string(of_type) or types.is_large_string(of_type)))
         ):
             raise InputError(f"{name}: expected numbers in column {column!r}, got {of_type}.")
     if not columns:
         raise InputError(f"{name}: expected columns of numbers, got none.")
     values = np.column_stack([table[column].to_numpy() for column in columns])
+    if values.dtype == object:  # strings, or None
+        values = np.where(values == None, "", values).astype(np.str_)  # noqa: E711
     ids = list(zip(*(table[i].to_pylist() for i in index), strict=True)) if index else None
     return Table(values, columns, ids)
 
 
 def _csv(file: BinaryIO, name: str, header: bool | None) -> Table:
-    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-    lines = csv.reader(text, strict=True)
-    try:
-        rows = ((lines.line_num, row) for row in lines if row)
+    with _csv_rows(file, name) as rows:
         first = next(rows, None)
         if first is None:
             raise InputError(f"{name}: expected numbers, got an empty file.")
@@ -182,11 +215,6 @@ def _csv(file: BinaryIO, name: str, header: bool | None) -> Table:
         width, n_rows, numbers = len(first[1]), 0, array("d")
         ids: list[str] = []
         for line, row in rows if names else chain([first], rows):
-            if len(row) != width:
-                raise InputError(
-                    f"{name}: expected {width} cells in each line, as in the first, got "
-                    f"{len(row)} in line {line}."
-                )
             n_rows += 1
             ids += row[:n_ids]
             try:
@@ -197,16 +225,68 @@ def _csv(file: BinaryIO, name: str, header: bool | None) -> Table:
                     f"{name}: expected numbers separated by commas, got {_short(row[column])} in "
                     f"line {line}, cell {column + 1}."
                 ) from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(
-            f"{name}: expected npy, npz, Parquet or csv in UTF-8, got other bytes ({error}); "
-            "pickles are never loaded."
-        ) from error
     return Table(
         np.asarray(numbers).reshape(n_rows, width - n_ids),
         names[n_ids:] if names else None,
         ids if n_ids else None,
     )
+
+
+def _csv_labels(file: BinaryIO, name: str, n: int) -> Table:
+    labels: list[str] = []
+    ids: list[str] = []
+    known: dict[str, str] = {}
+    with _csv_rows(file, name) as rows:
+        first = next(rows, (0, None))[1]
+        if first is None:
+            raise InputError(f"{name}: expected labels, got an empty file.")
+        has_ids = len(first) == 2 and not first[0].strip()
+        if len(first) != 1 + has_ids:
+            raise InputError(
+                f"{name}: expected one label for each of {n} pairs, got {len(first)} cells in "
+                "line 1."
+            )
+        for _, row in rows:
+            # One string for each class, not for each row.
+            labels.append(known.setdefault(row[-1], row[-1]))
+            ids += row[:has_ids]
+    if all(map(_is_number, known or first[-1:])):
+        has_name = _is_header(first, name, None)
+    else:
+        has_name = not first[0].strip() or len(labels) == n
+    if not has_name:
+        labels.insert(0, first[-1])
+    numeric = all(map(_is_number, known)) and (has_name or _is_number(first[-1]))
+    values = np.asarray(list(map(float, labels))) if numeric else np.asarray(labels, np.str_)
+    return Table(values, first[-1:] if has_name else None, ids if has_ids else None)
+
+
+@contextmanager
+def _csv_rows(file: BinaryIO, name: str) -> Iterator[Iterator[tuple[int, list[str]]]]:
+    """The lines that are not empty, all as wide as the first, with their numbers."""
+    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    lines = csv.reader(text, strict=True)
+
+    def rows() -> Iterator[tuple[int, list[str]]]:
+        width = None
+        for row in lines:
+            if not row:
+                continue
+            width = width or len(row)
+            if len(row) != width:
+                raise InputError(
+                    f"{name}: expected {width} cells in each line, as in the first, got "
+                    f"{len(row)} in line {lines.line_num}."
+                )
+            yield lines.line_num, row
+
+    try:
+        yield rows()
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(
+            f"{name}: expected npy, npz, Parquet or csv in UTF-8, got other bytes ({error}); "
+            "pickles are never loaded."
+        ) from error
 
 
 def _is_header(cells: list[str], name: str, header: bool | None) -> bool:

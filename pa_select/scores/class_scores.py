@@ -8,13 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
 
-#: Smallest probability where the classifier's own resolution is not known.
-DEFAULT_CLIP = 1e-8
+from pa_select._probabilities import DEFAULT_CLIP as DEFAULT_CLIP
+from pa_select.scores.probabilities import check_clip, clipped_logs, wrong_row
 
 # What would give an estimator with such a parameter one score for each class.
 _HINTS = {
@@ -64,12 +60,16 @@ def class_scores(
     sklearn.exceptions.NotFittedError
         If the estimator is not fitted.
 
+    See Also
+    --------
+    log_probabilities : Scores of probabilities that were computed elsewhere.
+
     Notes
     -----
     A one-vs-one decision function has columns for pairs of classes and is not used. The
     order of `clip` hardly matters to the agreement of ordinary classifiers, its absence
     does. A threshold that an estimator puts on its scores is no part of them. A module
-    should return logits: probabilities would be read as such.
+    should return logits: probabilities would be read as logits (`posterior_agreement` warns).
 
     References
     ----------
@@ -86,7 +86,8 @@ def class_scores(
     >>> scores.shape, classes
     ((150, 3), array([0, 1, 2]))
     """
-    _check_clip(clip)
+    if not (isinstance(clip, str) and clip == "auto"):
+        check_clip(clip, "'auto' or a probability in (0, 0.5)")
     if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
         raise ValueError(f"batch_size: expected a positive integer, got {batch_size!r}.")
     *wrappers, final = _layers(estimator)
@@ -95,7 +96,7 @@ def class_scores(
         from pa_select.scores import modules
 
         for wrapper in wrappers:
-            if isinstance(wrapper, Pipeline) and len(wrapper.steps) > 1:
+            if _is_pipeline(wrapper) and len(wrapper.steps) > 1:
                 X = wrapper[:-1].transform(X)
         if _is_instance(final, "skorch", "NeuralNet"):
             if _is_instance(final, "skorch", "NeuralNetRegressor"):
@@ -107,6 +108,8 @@ def class_scores(
     if not _is_classifier(estimator):
         raise TypeError(f"estimator: expected a classifier, got {name}, which is none.")
     if hasattr(estimator, "fit"):
+        from sklearn.utils.validation import check_is_fitted
+
         check_is_fitted(estimator)
     classes = getattr(estimator, "classes_", None)
     if isinstance(classes, list) or getattr(final, "multilabel_", False):
@@ -122,21 +125,20 @@ def class_scores(
     return scores, classes
 
 
-def _check_clip(clip: Any) -> None:
-    if isinstance(clip, str) and clip == "auto":
-        return
-    if not isinstance(clip, (float, np.floating)) or not 0 < clip < 0.5:
-        raise ValueError(f"clip: expected 'auto' or a probability in (0, 0.5), got {clip!r}.")
-
-
 def _is_instance(estimator: Any, module: str, name: str) -> bool:
     """`isinstance` without an import: what was never imported has no instances."""
     home = sys.modules.get(module)
     return home is not None and isinstance(estimator, getattr(home, name))
 
 
+def _is_pipeline(estimator: Any) -> bool:
+    return _is_instance(estimator, "sklearn.pipeline", "Pipeline")
+
+
 def _is_classifier(estimator: Any) -> bool:
     if hasattr(estimator, "__sklearn_tags__"):
+        from sklearn.base import is_classifier
+
         return bool(is_classifier(estimator))
     # Classifiers of other libraries that only follow the conventions.
     return hasattr(estimator, "classes_") and hasattr(estimator, "predict")
@@ -146,11 +148,11 @@ def _layers(estimator: Any) -> Iterator[Any]:
     """The estimator and what it holds: from searches, pipelines and frozen estimators in."""
     while True:
         yield estimator
-        if isinstance(estimator, Pipeline) and len(estimator.steps):
+        if _is_pipeline(estimator) and len(estimator.steps):
             estimator = estimator.steps[-1][1]
         elif hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
-        elif isinstance(estimator, FrozenEstimator):
+        elif _is_instance(estimator, "sklearn.frozen", "FrozenEstimator"):
             estimator = estimator.estimator
         else:
             return
@@ -189,14 +191,13 @@ def _log_probabilities(
             f"class, got shape {shape} from {name}."
         )
     probabilities = np.asarray(probabilities, dtype=np.float64)
-    sums = probabilities.sum(axis=1)
-    if not np.allclose(sums, 1, atol=1e-3):
-        row = int(np.argmin(np.isclose(sums, 1, atol=1e-3)))
+    row = wrong_row(probabilities)
+    if row is not None:
         raise TypeError(
             f"estimator: expected probabilities of exclusive classes from {name}, got a sum "
-            f"of {sums[row]:.4g} in row {row}."
+            f"of {probabilities[row].sum():.4g} in row {row}."
         )
-    return np.log(np.maximum(probabilities, _resolution(final) if clip == "auto" else clip))
+    return clipped_logs(probabilities, _resolution(final) if clip == "auto" else clip)
 
 
 def _resolution(final: Any) -> float:

@@ -215,7 +215,8 @@ def test_probabilities_must_be_said(run):
     assert strict(out)["score"] == pytest.approx(EXPECTED.score, abs=1e-9)
     status, out, error = run("score", "p.csv", "q.csv", "--json")
     assert status == 0
-    assert strict(out)["score"] == posterior_agreement(softmax(A), softmax(B)).score
+    with pytest.warns(UserWarning, match="look like probabilities"):
+        assert strict(out)["score"] == posterior_agreement(softmax(A), softmax(B)).score
     assert re.findall(r"warning: (\w\.csv): .*say --probabilities", error) == ["p.csv", "q.csv"]
     assert "warning" not in run("score", "a.npy", "b.npy")[2]
 
@@ -360,11 +361,11 @@ def test_wrong_files_are_named(write, said, refused):
         (Y - 1, "0 to 2, got -1 in row"),
         (Y + 0.5, r"0 to 2, got \d.5 in row 0"),
         (np.full(60, np.nan), "0 to 2, got nan in row 0"),
-        (Y.astype(str), "0 to 2, got dtype <U"),
+        (Y == 1, "0 to 2, got dtype bool"),
     ],
 )
 def test_wrong_labels_are_named_before_work_is_lost(labels, said, refused, monkeypatch):
-    monkeypatch.setattr("pa_select.agreement.posterior_agreement", None)
+    monkeypatch.setattr(command, "_import_agreement", None)
     np.save("labels.npy", labels)
     message = refused("score", "a.npy", "b.npy", "--labels", "labels.npy")
     assert re.match(f"labels.npy: .*{said}", message)
@@ -417,7 +418,7 @@ def test_other_errors_are_not_disguised(monkeypatch):
     def broken(*scores, **options):
         raise ValueError("a fault of our own")
 
-    monkeypatch.setattr("pa_select.agreement.posterior_agreement", broken)
+    monkeypatch.setattr(command, "_import_agreement", lambda own: (broken, None))
     with pytest.raises(ValueError, match="a fault of our own"):
         main(["score", "a.npy", "b.npy"])
 

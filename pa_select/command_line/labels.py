@@ -1,0 +1,117 @@
+"""Finds the columns of true classes, which are given as numbers or as names."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pa_select.command_line.reading import InputError
+
+# A message names so many labels.
+_NAMED = 5
+
+_WHOLE_NUMBER = re.compile(r"\s*[+-]?\d{1,15}\s*")
+
+
+def columns_of_labels(
+    labels: NDArray[Any], name: str, shape: tuple[int, int], columns: list[str] | None
+) -> tuple[NDArray[np.int64], list[str] | None]:
+    """Find the column of each label.
+
+    Parameters
+    ----------
+    labels : ndarray
+        Numbers of columns, from 0, or strings. Strings are names of columns; if the columns
+        have no names, there is a label for each column and they are in sorted order, as
+        scikit-learn's classes are. Numbers are names, too, where all names are whole numbers.
+    name : str
+        Of the file, for messages.
+    shape : tuple of int
+        Of the scores.
+    columns : list of str or None
+        Names of the columns.
+
+    Returns
+    -------
+    numbers : ndarray of shape (n_pairs,)
+        The number of the column of each label.
+    columns : list of str or None
+        Names of the columns, which strings give to columns without names.
+
+    Raises
+    ------
+    InputError
+        If there is not one label for each pair, or some label has no column.
+    """
+    n, n_classes = shape
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.shape != (n,):
+        raise InputError(
+            f"{name}: expected one label for each of {n} pairs, got shape {labels.shape}."
+        )
+    if labels.dtype.kind in "US":
+        return _of_names(labels, name, n_classes, columns)
+    return _of_numbers(labels, name, n_classes, columns), columns
+
+
+def _of_names(
+    labels: NDArray[Any], name: str, n_classes: int, columns: list[str] | None
+) -> tuple[NDArray[np.int64], list[str]]:
+    if labels.dtype.kind == "S":
+        labels = np.char.decode(labels, "utf-8")
+    distinct, codes = np.unique(labels, return_inverse=True)
+    found = [label.strip() for label in distinct.tolist()]
+    if "" in found:
+        row = int((codes == found.index("")).argmax())
+        raise InputError(f"{name}: expected a label for each pair, got none in row {row}.")
+    if columns is None:
+        columns = sorted(set(found))
+        if len(columns) != n_classes:
+            raise InputError(
+                f"{name}: expected {n_classes} different labels, one for each column of the "
+                f"scores, whose columns have no names, got {len(columns)}: {_named(columns)}."
+            )
+    known = [column.strip() for column in columns]
+    unknown = sorted(set(found) - set(known))
+    if unknown:
+        raise InputError(
+            f"{name}: expected names of columns of the scores, {_named(known)}, got labels that "
+            f"are none of them: {_named(unknown)}."
+        )
+    twice = sorted({label for label in found if known.count(label) > 1})
+    if twice:
+        raise InputError(
+            f"{name}: expected labels that name one column each, got some that name several: "
+            f"{_named(twice)}."
+        )
+    numbers = np.array([known.index(label) for label in found], dtype=np.int64)
+    return numbers[codes], columns
+
+
+def _of_numbers(
+    labels: NDArray[Any], name: str, n_classes: int, columns: list[str] | None
+) -> NDArray[np.int64]:
+    numbers, wanted = list(range(n_classes)), f"numbers of columns, 0 to {n_classes - 1}"
+    if columns is not None and all(map(_WHOLE_NUMBER.fullmatch, columns)):
+        numbers, wanted = (
+            list(map(int, columns)),
+            f"names of columns of the scores, {_named(columns)}",
+        )
+    if labels.dtype.kind not in "iuf":
+        raise InputError(f"{name}: expected {wanted}, got dtype {labels.dtype}.")
+    order = np.argsort(numbers, kind="stable")
+    known = np.array(numbers)[order]
+    at = np.minimum(np.searchsorted(known, labels), n_classes - 1)
+    wrong = known[at] != labels
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise InputError(f"{name}: expected {wanted}, got {labels[row]} in row {row}.")
+    return order[at]
+
+
+def _named(names: list[str]) -> str:
+    return ", ".join(map(repr, names[:_NAMED])) + (", ..." if len(names) > _NAMED else "")

@@ -1,0 +1,130 @@
+"""Scores of probabilities: their logs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from pa_select._arrays import as_numbers
+from pa_select._probabilities import DEFAULT_CLIP, are_probabilities
+
+
+def log_probabilities(probabilities: Any, *, clip: float = DEFAULT_CLIP) -> Any:
+    """Make scores of probabilities: the logs, which `posterior_agreement` reads as they are.
+
+    Parameters
+    ----------
+    probabilities : array-like of shape (n, n_classes) or (n_problems, n, n_classes)
+        Probabilities of exclusive classes, as a network's softmax or `predict_proba` gives
+        them: in every row non-negative numbers that sum to 1, to within 0.001. numpy arrays,
+        tensors, DataFrames or lists.
+    clip : float, default=1e-8
+        Smaller probabilities are taken as this one, in (0, 0.5). The log of an exact 0 would
+        be -inf, and two posteriors without a common class make all other pairs irrelevant.
+        For the votes of n trees or n neighbours take 1 / (2 n), as `class_scores` does.
+
+    Returns
+    -------
+    scores : ndarray, torch.Tensor or DataFrame of the shape of `probabilities`
+        Log-probabilities, at most about 0. A tensor for a tensor, on its device and without
+        gradients; a pandas DataFrame for one, with its index and columns. In float32 where
+        `probabilities` are, else in float64.
+
+    Raises
+    ------
+    TypeError
+        If `probabilities` are no real numbers.
+    ValueError
+        If they have another shape, or a row that is negative or does not sum to 1; the
+        message names the first such row. If `clip` is no number in (0, 0.5).
+
+    See Also
+    --------
+    class_scores : Scores of a fitted classifier, whatever it computes.
+    posterior_agreement : The agreement of scores.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 3 (a posterior is the softmax of scores; that of log-probabilities at inverse
+       temperature 1 is the probabilities themselves).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select import log_probabilities
+    >>> scores = log_probabilities([[0.5, 0.25, 0.25], [1, 0, 0]])
+    >>> scores.round(2)
+    array([[ -0.69,  -1.39,  -1.39],
+           [  0.  , -18.42, -18.42]])
+    >>> np.exp(scores[0])
+    array([0.5 , 0.25, 0.25])
+    """
+    check_clip(clip)
+    scores = scores_of_probabilities(probabilities, "probabilities", clip)
+    if hasattr(probabilities, "iloc"):
+        names = {"index": probabilities.index, "columns": probabilities.columns}
+        return type(probabilities)(scores, **names)
+    return scores
+
+
+def scores_of_probabilities(probabilities: Any, name: str, clip: float) -> Any:
+    """Logs of clipped probabilities in an array or a tensor; errors name them."""
+    values = _as_floats(probabilities, name)
+    if values.ndim not in (2, 3) or not values.shape[-1]:
+        hint = ""
+        if values.ndim == 1:
+            hint = (
+                " One probability per row is not enough: give both classes a column, for "
+                "example numpy.column_stack([1 - p, p])."
+            )
+        raise ValueError(
+            f"{name}: expected shape (n, n_classes), got shape {tuple(values.shape)}.{hint}"
+        )
+    n, n_classes = values.shape[-2:]
+    rows = values.reshape(-1, n_classes)
+    row = wrong_row(rows)
+    if row is not None:
+        place = f"row {row}" if values.ndim == 2 else f"problem {row // n}, row {row % n}"
+        raise ValueError(
+            f"{name}: expected probabilities, rows of non-negative numbers that sum to 1, got a "
+            f"sum of {float(rows[row].sum()):.4g} and a least number of "
+            f"{float(rows[row].min()):.4g} in {place}."
+        )
+    return clipped_logs(values, clip)
+
+
+def check_clip(clip: Any, expected: str = "a probability in (0, 0.5)") -> None:
+    """Raise unless this is a smallest probability."""
+    if not isinstance(clip, (float, np.floating)) or not 0 < clip < 0.5:
+        raise ValueError(f"clip: expected {expected}, got {clip!r}.")
+
+
+def wrong_row(rows: Any) -> int | None:
+    """The first row of a matrix that does not hold probabilities of exclusive classes."""
+    right = are_probabilities(rows)
+    return None if right.all() else right.tolist().index(False)
+
+
+def clipped_logs(probabilities: Any, clip: float) -> Any:
+    """Logs of probabilities of a floating type, of which smaller ones are taken as `clip`."""
+    if isinstance(probabilities, np.ndarray):
+        raised = np.maximum(probabilities, clip)
+        return np.log(raised, out=raised)
+    return probabilities.clamp_min(clip).log()
+
+
+def _as_floats(values: Any, name: str) -> Any:
+    """Real numbers in float32 or float64: a tensor where they are one, else an array."""
+    torch = sys.modules.get("torch")  # without torch there are no tensors
+    if torch is not None and isinstance(values, torch.Tensor):
+        from pa_select.agreement.arrays import as_scores
+
+        tensor = as_scores(values, name)
+        return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.double()
+    array = as_numbers(values, name)
+    if array.dtype.kind == "c":
+        raise TypeError(f"{name}: expected real numbers, got dtype {array.dtype}.")
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)

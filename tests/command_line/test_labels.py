@@ -1,0 +1,204 @@
+"""Labels on the command line: numbers of columns, or names of classes."""
+
+import io
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pa_select import posterior_agreement
+from pa_select.command_line.command import main
+
+RNG = np.random.default_rng(0)
+Y = RNG.integers(0, 3, 60)
+A = np.round(2 * np.eye(3)[Y] + RNG.normal(size=(60, 3)), 3)
+B = np.round(A + RNG.normal(size=(60, 3)), 3)
+# Not in sorted order: columns are found by name.
+COLUMNS = ["dog", "eel", "cat"]
+NAMED = np.array(COLUMNS)[Y]
+RIGHT = posterior_agreement(A, B).decompose(Y)["agree_right"].n_pairs
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", A)
+    np.save("b.npy", B)
+    for name, x in (("a.csv", A), ("b.csv", B)):
+        pd.DataFrame(x, columns=COLUMNS).to_csv(name, index=False)
+
+
+@pytest.fixture
+def right(capsys):
+    """The number of agreeing pairs that are right."""
+
+    def right(*arguments):
+        assert main(["score", *arguments, "--json"]) == 0
+        out, error = capsys.readouterr()
+        assert error == ""
+        return json.loads(out)["decomposition"]["agree_right"]["n_pairs"]
+
+    return right
+
+
+@pytest.fixture
+def refused(capsys):
+    def refused(labels, *scores):
+        assert main(["score", *(scores or ("a.csv", "b.csv")), "--labels", labels]) == 2
+        out, error = capsys.readouterr()
+        assert out == ""
+        assert error.count("\n") == 1
+        return error.removeprefix("pa-select: error: ").rstrip()
+
+    return refused
+
+
+def save_npy(path, labels):
+    with open(path, "wb") as file:
+        np.save(file, np.array(labels))
+
+
+def save_npz(path, labels):
+    with open(path, "wb") as file:
+        np.savez(file, y=np.array(labels))
+
+
+def save_parquet(path, labels):
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"y": labels}).to_parquet(path)
+
+
+def save_categories(path, labels):
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"y": pd.Categorical(labels)}).to_parquet(path)
+
+
+WRITERS = {
+    "npy": save_npy,
+    "npy_bytes": lambda path, y: save_npy(path, np.array(y).astype("S")),
+    "npy_column": lambda path, y: save_npy(path, np.array(y)[:, None]),
+    "npz": save_npz,
+    "csv": lambda path, y: Path(path).write_text("\n".join(y)),
+    "csv_blanks": lambda path, y: Path(path).write_text(" \n ".join(y) + " \n\n"),
+    "csv_named": lambda path, y: pd.Series(y, name="y").to_csv(path, index=False),
+    "csv_index": lambda path, y: pd.Series(y, name="y").to_csv(path),
+    "csv_index_no_name": lambda path, y: pd.Series(y).to_csv(path),
+    "csv_no_name": lambda path, y: pd.Series(y).to_csv(path, index=False),
+    "parquet": save_parquet,
+    "parquet_categories": save_categories,
+}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("stdin", [False, True], ids=["file", "stdin"])
+def test_names_of_classes_in_every_format(kind, stdin, right, monkeypatch):
+    WRITERS[kind]("labels", NAMED.tolist())
+    name = "labels"
+    if stdin:
+        content = Path(name).read_bytes()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        name = "-"
+    assert right("a.csv", "b.csv", "--labels", name) == RIGHT
+    assert right("a.csv", "b.npy", "--labels", "labels") == RIGHT
+    assert right("a.npy", "b.csv", "--labels", "labels") == RIGHT
+
+
+def test_names_of_columns_in_parquet(right):
+    pytest.importorskip("pyarrow")
+    pd.DataFrame(A, columns=COLUMNS).to_parquet("a.parquet")
+    np.save("y.npy", NAMED)
+    assert right("a.parquet", "b.npy", "--labels", "y.npy") == RIGHT
+
+
+def test_columns_without_names_are_in_sorted_order(right, capsys):
+    np.save("y.npy", np.array(["cat", "dog", "eel"])[Y])
+    assert right("a.npy", "b.npy", "--labels", "y.npy") == RIGHT
+    assert main(["score", "a.npy", "b.npy", "--labels", "y.npy"]) == 0
+    assert re.search("^classes +3: cat, dog, eel$", capsys.readouterr().out, re.M)
+    # Digits in an array of strings are names, too.
+    np.save("y.npy", Y.astype(str))
+    assert right("a.npy", "b.npy", "--labels", "y.npy") == RIGHT
+
+
+def test_names_that_are_whole_numbers(right, refused):
+    for name, x in (("a.csv", A), ("b.csv", B)):
+        pd.DataFrame(x, columns=[2, 3, 1]).to_csv(name, index=False)
+    numbers = np.array([2, 3, 1])[Y]
+    np.save("y.npy", numbers)
+    np.savetxt("y.csv", numbers, fmt="%d")
+    np.save("strings.npy", numbers.astype(str))
+    for labels in ("y.npy", "y.csv", "strings.npy"):
+        assert right("a.csv", "b.csv", "--header", "--labels", labels) == RIGHT
+    np.save("y.npy", Y)
+    row = int((Y == 0).argmax())
+    assert refused("y.npy", "a.csv", "b.csv", "--header") == (
+        f"y.npy: expected names of columns of the scores, '2', '3', '1', got 0 in row {row}."
+    )
+
+
+@pytest.mark.parametrize("kind", ["npy", "csv", "csv_index", "parquet"])
+def test_labels_without_a_column_are_named(kind, refused):
+    labels = NAMED.tolist()
+    labels[3], labels[4], labels[7] = "bat", "Cat", "bat"
+    WRITERS[kind]("labels", labels)
+    assert refused("labels") == (
+        "labels: expected names of columns of the scores, 'dog', 'eel', 'cat', got labels that "
+        "are none of them: 'Cat', 'bat'."
+    )
+    assert refused("labels", "a.npy", "b.npy") == (
+        "labels: expected 3 different labels, one for each column of the scores, whose columns "
+        "have no names, got 5: 'Cat', 'bat', 'cat', 'dog', 'eel'."
+    )
+
+
+@pytest.mark.parametrize("kind", ["npy", "csv_index", "csv_no_name", "parquet"])
+def test_missing_labels_are_named(kind, refused):
+    labels = NAMED.tolist()
+    labels[5] = "" if kind == "npy" else None
+    WRITERS[kind]("labels", labels)
+    assert refused("labels") == "labels: expected a label for each pair, got none in row 5."
+
+
+def test_a_name_of_two_columns_is_no_label(refused):
+    pd.DataFrame(A, columns=["dog", "dog", "cat"]).to_csv("a.csv", index=False)
+    np.save("y.npy", np.array(["dog", "dog", "cat"])[Y])
+    assert refused("y.npy", "a.csv", "b.npy") == (
+        "y.npy: expected labels that name one column each, got some that name several: 'dog'."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "expected labels, got an empty file"),
+        ("dog\ncat\n", r"expected one label for each of 60 pairs, got shape \(2,\)"),
+        ("1,dog\n2,cat\n", "expected one label for each of 60 pairs, got 2 cells in line 1"),
+        ("dog\ncat,eel\n", "expected 1 cells in each line, as in the first, got 2 in line 2"),
+    ],
+)
+def test_wrong_files_of_labels_are_named(text, said, refused):
+    Path("y.csv").write_text(text)
+    assert re.match(f"y.csv: .*{said}", refused("y.csv"))
+
+
+def test_rows_of_labels_in_another_order(refused):
+    ids = [f"patient {i}" for i in range(60)]
+    pd.DataFrame(A, index=ids, columns=COLUMNS).to_csv("a.csv")
+    pd.Series(NAMED, ids)[::-1].to_csv("y.csv")
+    message = refused("y.csv", "a.csv", "b.npy")
+    assert message.startswith("y.csv: expected the rows of a.csv in the same order")
+
+
+def test_objects_are_not_unpickled(refused):
+    class Object:
+        def __reduce__(self):
+            return os.mkdir, ("unpickled",)
+
+    np.save("y.npy", np.array([Object()] * 60), allow_pickle=True)
+    assert refused("y.npy").startswith("y.npy: expected a sound npy file")
+    assert not Path("unpickled").exists()

@@ -1,0 +1,127 @@
+"""Scores of probabilities."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.naive_bayes import GaussianNB
+
+from pa_select import class_scores, log_probabilities, posterior_agreement
+
+RNG = np.random.default_rng(0)
+LOGITS = RNG.normal(size=(40, 3))
+P = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
+P[0] = [1, 0, 0]
+
+
+def test_scores_are_logs_of_clipped_probabilities():
+    scores = log_probabilities(P)
+    np.testing.assert_allclose(scores, np.log(np.maximum(P, 1e-8)))
+    assert log_probabilities(P, clip=0.01).min() == pytest.approx(np.log(0.01))
+    assert P[0, 1] == 0  # nothing is written to what was given
+    shifted = posterior_agreement(scores[1:], scores[1:] / 2).score
+    assert shifted == pytest.approx(posterior_agreement(LOGITS[1:], LOGITS[1:] / 2).score)
+
+
+@pytest.mark.parametrize(
+    ("convert", "kind", "dtype"),
+    [
+        (lambda p: p.tolist(), np.ndarray, np.float64),
+        (lambda p: p.astype(np.float32), np.ndarray, np.float32),
+        (lambda p: p.astype(np.float16), np.ndarray, np.float64),
+        (lambda p: p.astype(">f8"), np.ndarray, np.float64),
+        (lambda p: torch.tensor(p, requires_grad=True), torch.Tensor, torch.float64),
+        (lambda p: torch.tensor(p, dtype=torch.float32), torch.Tensor, torch.float32),
+        (lambda p: torch.tensor(p, dtype=torch.bfloat16), torch.Tensor, torch.float64),
+        (lambda p: pd.DataFrame(p), pd.DataFrame, np.float64),
+        (lambda p: pd.DataFrame(p).convert_dtypes(), pd.DataFrame, np.float64),
+    ],
+)
+def test_every_container_and_type(convert, kind, dtype):
+    # bfloat16 has 8 bits: sums of rounded halves and quarters are exact.
+    p = np.array([[0.5, 0.25, 0.25], [1, 0, 0]])
+    scores = log_probabilities(convert(p))
+    assert isinstance(scores, kind)
+    values = scores.to_numpy() if kind is pd.DataFrame else scores
+    assert values.dtype == dtype
+    assert not getattr(values, "requires_grad", False)
+    np.testing.assert_allclose(np.asarray(values), np.log(np.maximum(p, 1e-8)), rtol=1e-6)
+
+
+def test_frames_keep_their_rows_and_columns():
+    frame = pd.DataFrame(P, index=[f"row {i}" for i in range(40)], columns=list("abc"))
+    scores = log_probabilities(frame)
+    assert scores.index.equals(frame.index)
+    assert scores.columns.equals(frame.columns)
+    with pytest.raises(ValueError, match="expected the rows of scores_a in the same order"):
+        posterior_agreement(scores, scores[::-1])
+
+
+def test_many_problems_in_one_array():
+    scores = log_probabilities(np.stack([P, P[::-1]]))
+    assert (scores[1] == log_probabilities(P)[::-1]).all()
+
+
+def with_row(row):
+    p = P.copy()
+    p[7] = row
+    return p
+
+
+WRONG = [
+    (with_row([0.5, 0.6, 0]), {}, ValueError,
+     "that sum to 1, got a sum of 1.1 and a least number of 0 in row 7"),
+    (with_row([1.2, -0.2, 0]), {}, ValueError, "sum of 1 and a least number of -0.2 in row 7"),
+    (with_row([0.5, 0.5, np.nan]), {}, ValueError, "sum of nan .* in row 7"),
+    (torch.tensor(with_row([0.5, 0.6, 0])), {}, ValueError, "sum of 1.1 .* in row 7"),
+    (np.stack([P, with_row([0.5, 0.6, 0])]), {}, ValueError, "in problem 1, row 7"),
+    (LOGITS, {}, ValueError, "in row 0"),
+    (P[:, 0], {}, ValueError, r"expected shape \(n, n_classes\), got shape \(40,\).*1 - p, p"),
+    (P[:, :0], {}, ValueError, r"got shape \(40, 0\)"),
+    ("text", {}, TypeError, "expected real numbers"),
+    (P + 0j, {}, TypeError, "expected real numbers, got dtype complex128"),
+    (np.ma.masked_equal(P, 1), {}, ValueError, "expected no masked values, got one in row 0"),
+    ([[0.5, 0.5], [1]], {}, ValueError, "expected rows of equal length"),
+    (torch.tensor(P).to_sparse(), {}, TypeError, "expected a dense tensor"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("p", "keywords", "error", "message"), WRONG)
+def test_what_is_not_of_probabilities_is_named(p, keywords, error, message):
+    with pytest.raises(error, match=f"^probabilities: .*{message}"):
+        log_probabilities(p, **keywords)
+
+
+@pytest.mark.parametrize("clip", [0, 0.5, -0.1, "auto", None, np.nan])
+def test_wrong_clips_are_named(clip):
+    with pytest.raises(ValueError, match=r"clip: expected a probability in \(0, 0.5\), got"):
+        log_probabilities(P, clip=clip)
+
+
+def test_class_scores_takes_the_same_logs():
+    X = RNG.normal(size=(60, 2))
+    model = GaussianNB().fit(X, X[:, 0] > 0)
+    expected = log_probabilities(model.predict_proba(X))
+    np.testing.assert_array_equal(class_scores(model, X)[0], expected)
+
+
+def test_neither_torch_nor_scikit_learn_is_imported():
+    code = (
+        "import sys; from pa_select import class_scores, log_probabilities\n"
+        "log_probabilities([[0.5, 0.5]])\n"
+        "assert not {'torch', 'sklearn', 'pandas'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_rounded_probabilities_of_an_estimator_are_taken():
+    class Rounded(GaussianNB):
+        def predict_proba(self, X):
+            return np.tile([1 + 1e-12, -1e-12], (len(X), 1))
+
+    X = RNG.normal(size=(20, 2))
+    scores = class_scores(Rounded().fit(X, X[:, 0] > 0), X)[0]
+    np.testing.assert_allclose(scores[0], [0, np.log(1e-8)], atol=1e-9)
