@@ -24,7 +24,7 @@ NEED_SOURCES = --ignore tests/common/test_documents.py \
 	--deselect tests/common/test_package.py::test_every_public_name_is_in_the_api_reference \
 	--deselect tests/command_line/test_command_line.py::test_the_documentation_shows_what_is_printed
 
-.PHONY: help demo test test-fast test-portable test-oldest coverage bench lint types docs release-check clean
+.PHONY: help demo test test-fast test-portable test-oldest coverage bench figures lint types docs release-check clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,12 @@ coverage: $(VENV)/.test ## the whole suite, and which lines it does not reach
 
 bench: $(VENV)/.test ## time ratios of the solver, measured in one run
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only -s
+
+figures: $(VENV)/.docs ## the tables in docs/figures of selection rules (half an hour)
+	MPLBACKEND=agg $(BIN)/python examples/plot_selection_without_target_labels.py --seeds 6 \
+		--table docs/figures/label_free_selection.csv
+	MPLBACKEND=agg $(BIN)/python examples/plot_search_spurious_views.py \
+		--table docs/figures/views_rules.csv
 
 lint: $(VENV)/.dev ## style
 	$(BIN)/ruff check .

@@ -175,6 +175,12 @@ def search(candidates, problem, seed, **data):
 
 
 WAYS = ("alone", "guarded", "rank sum")
+#: Guards of the agreement with views: the accuracy that guards, and how many standard errors.
+GUARDS = {
+    "4 SE of accuracy": ("score", 4),
+    "2 SE of accuracy on views": ("score_views", 2),
+    "4 SE of accuracy on views": ("score_views", 4),
+}
 
 
 def choices(values, accuracy, eligible):
@@ -182,6 +188,19 @@ def choices(values, accuracy, eligible):
     values = np.where(np.isnan(values), -np.inf, values)
     ways = values, np.where(eligible, values, -np.inf), rankdata(values) + rankdata(accuracy)
     return {way: int(np.lexsort((accuracy, v))[-1]) for way, v in zip(WAYS, ways, strict=True)}
+
+
+def choices_with_views(found):
+    """Choices from the table of a search with views, and the rules that choose as it does."""
+    table = found.cv_results_
+    agreement, on_views = table["agreement"], table["mean_test_score_views"]
+    picks = {("accuracy on views", "alone"): int(np.argmax(on_views))}
+    for way, (score, n_se) in GUARDS.items():
+        rule = GuardedSelection(score=score, n_se=n_se)
+        picks["agreement with views", way] = rule(table)
+    both = choices(agreement, on_views, np.isfinite(agreement))["rank sum"]
+    picks["agreement with views", "rank sum with accuracy on views"] = both
+    return picks, {key for key, i in picks.items() if i == found.best_index_}
 
 
 def run(candidates, problem, seed):
@@ -234,25 +253,32 @@ def run(candidates, problem, seed):
         for rule, values in scores.items()
         for way, i in choices(values, accuracy, eligible).items()
     }
+    as_default = None
     if problem.views is not None:
         with_views, *_, seconds["agreement with views"] = search(
             candidates, problem, seed, views=problem.views
         )
-        picks["agreement with views", "guarded"] = with_views.best_index_
-        on_views = with_views.cv_results_["mean_test_score_views"]
-        picks["accuracy on the views", "alone"] = int(np.argmax(on_views))
+        more, as_default = choices_with_views(with_views)
+        picks |= more
     on_target = np.array([model.score(problem.X_test, problem.y_test) for model in fitted])
     picks["best candidate", "alone"] = int(np.argmax(on_target))
     largest = [np.bincount(m.predict(problem.X_test)).max() / len(problem.y_test) for m in fitted]
     one_class = np.array(largest) >= 0.9
     majority = np.bincount(problem.y_test).max() / len(problem.y_test)
     base = picks["source accuracy", "alone"]
+    on_source = on_target
+    if problem.X_unshifted is not None:
+        on_source = np.array([m.score(problem.X_unshifted, problem.y_test) for m in fitted])
     return {
         "gain": {key: 100 * (on_target[i] - on_target[base]) for key, i in picks.items()},
+        "gain without shift": {
+            key: 100 * (on_source[i] - on_source[base]) for key, i in picks.items()
+        },
         "one class": {key: 100.0 * one_class[i] for key, i in picks.items()},
         "degenerate": {
             key: 100.0 * (one_class[i] or on_target[i] < majority) for key, i in picks.items()
         },
         "seconds": seconds,
-        "accuracy": on_target[base],
+        "as default": as_default,
+        "accuracy": {key: 100 * on_target[i] for key, i in picks.items()},
     }

@@ -405,7 +405,7 @@ for factor, learner in itertools.product(options.factors, options.learners):
         ax.plot(places + 0.3, thesis(*key[:3])[:, 2], "D", **style)
         ax.set_xticks(places, means.index)
         ax.set_xticks(places[1:] - 0.5, minor=True)
-        ax.grid(axis="x", which="minor", color="0.85")
+        ax.grid(axis="x", which="minor", color="0.5", alpha=0.3)
         ax.tick_params(which="minor", length=0)
         title = f"Experiment {experiment}, {TITLES[experiment]}"
         ax.set_title(f"{title}, epochs {start + 1} to {options.epochs}")
@@ -430,11 +430,11 @@ for ax, (experiment, setting) in zip(axes, ((6, "ID"), (7, "3-CGO")), strict=Tru
     ax.plot(
         epochs, found["best epoch"] / 100, ":", color="0.5", lw=2, label="accuracy in the tests"
     )
-    ax.axvline(selector.best_epoch, color="0.5", lw=0.8)
-    ax.annotate(" EpochSelector", (selector.best_epoch, 0.01), color="0.5", fontsize="small")
+    ax.axvline(selector.best_epoch, color="0.5", lw=0.8, label="kept by EpochSelector")
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set(title=f"Experiment {experiment}, {setting}", xlabel="epoch", ylim=(0, 1.05))
 axes[0].set_ylabel("share of the maximum, or accuracy")
-fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
 plt.show()
 
 # %%

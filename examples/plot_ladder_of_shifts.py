@@ -7,7 +7,8 @@ ERM, IRM and LISA learn fours and nines in two environments that differ in hue, 
 tested on a ladder: from each environment to the next one more factor shifts. Does posterior
 agreement (PA) rank the three as their accuracy does? Does it tell them apart better than
 the share of predictions that are kept (AFR_P) and the accuracy under the shift (AFR_T)? And
-what do the inverse temperature and the principal components say?
+what do the inverse temperature and the principal components say? PA has the uniform prior here,
+as in the thesis, so that its values can be compared with the printed ones.
 """
 
 # %%
@@ -170,6 +171,7 @@ def unit(seed):
             shift=lambda X, power, views=views, b=b: views[int(power)][b],
             powers=RUNGS,
             ratios=RATIOS,
+            prior="uniform",
             random_state=seed,
         ).table
         for experiment, views, a, b in (

@@ -25,8 +25,17 @@ from pa_select.assessment import rank_correlation
 from pa_select.plotting import RankCorrelationDisplay
 
 # From the folder of this file, or from the root of the repository.
-folder = next(path for path in (Path("data"), Path("examples/data")) if path.exists())
-networks = pd.read_csv(folder / "robustness_measures" / "networks.csv.gz", index_col=0)
+NAME = Path("robustness_measures", "networks.csv.gz")
+places = [folder / NAME for folder in (Path("data"), Path("examples", "data"))]
+path = next((place for place in places if place.is_file()), None)
+if path is None:
+    raise FileNotFoundError(
+        f"networks.csv.gz: expected it at {places[0]} or {places[1]}, seen from {Path.cwd()}. "
+        "The file comes with the source repository of pa_select, in the folder "
+        "examples/data/robustness_measures, and not with the installed package. Its numbers are "
+        "those of https://github.com/vascomgameiro/Robustness-Metrics, folder data/results."
+    )
+networks = pd.read_csv(path, index_col=0)
 shifts = {"test_101": "CIFAR-10.1", "fgsm": "FGSM", "pgd": "PGD", "bim": "BIM", "cw": "CW"}
 first_gap = networks.columns.get_loc("test_101_accuracy")
 measures = networks.iloc[:, :first_gap]
@@ -111,7 +120,10 @@ figure, axes = plt.subplots(1, 2, figsize=(10, 6.4), sharey=True, layout="constr
 for ax, kind in zip(axes, ["lost accuracy", "gained log-loss"], strict=True):
     rows = after.xs(f"{kind}, CIFAR-10.1", level="gap").loc[measures.columns[::-1]]
     small = rows.p_adjusted < 0.05
-    for some, color, label in ((small, "#0072B2", "Holm's p < 0.05"), (~small, "0.6", "above")):
+    for some, color, label in (
+        (small, "#0072B2", "Holm's p below 0.05"),
+        (~small, "0.6", "0.05 or more"),
+    ):
         y = np.flatnonzero(some)
         ax.hlines(y, rows.low[some], rows.high[some], color=color)
         ax.plot(rows.tau[some], y, "o", color=color, label=label)
@@ -119,7 +131,8 @@ for ax, kind in zip(axes, ["lost accuracy", "gained log-loss"], strict=True):
     ax.set(xlim=(-0.85, 0.85), xlabel="Kendall's $\\tau$ with 95 % interval")
     ax.set_title(f"{kind} on CIFAR-10.1")
 axes[0].set_yticks(range(len(measures.columns)), measures.columns[::-1])
-axes[1].legend(loc="upper left")
+axes[0].set_ylabel("measure")
+figure.legend(*axes[1].get_legend_handles_labels(), loc="outside upper right", ncols=2)
 left = rank_correlation(measures, {"accuracy": networks.test_101_accuracy}).to_frame()
 print(left.loc[left.measure == "accuracy", ["tau", "low", "high"]].round(2))
 
@@ -139,7 +152,7 @@ for ax, kind in zip(axes, kinds, strict=True):
         gaps=list(shifts.values()),
         p_value=correlation.p_adjusted[:, columns],
     ).plot(ax, colorbar=ax is axes[-1], text_kw={"fontsize": 7.5})
-    ax.set_xlabel(kind)
+    ax.set(xlabel=f"gap: {kind}", ylabel="measure" if ax is axes[0] else "")
 
 # %%
 # One population, or several?
@@ -160,3 +173,4 @@ within = {
     for name, rows in groups.items()
 }
 print(pd.DataFrame(within, index=chosen).round(2))
+plt.show()

@@ -157,9 +157,9 @@ measures = pd.DataFrame([own_measures(*pair) for pair in trained], index=list(ne
 measures.columns = measures.columns.str.replace("_", " ")
 
 # %%
-# Those that take the mild views: agreement, its inverse temperature and the share of kept
-# predictions, without labels; the lost accuracy and the gained log-loss on the views, with
-# labels.
+# These measures need the mild views: without labels the agreement, its inverse temperature and
+# the share of kept predictions; with labels the lost accuracy and the gained log-loss on the
+# views.
 VIEWS = {
     "agreement": "pa",
     "inverse temperature": "beta",
@@ -259,28 +259,29 @@ plt.show()
 # ----------
 # The numbers are those of 64 nets (``--nets 64``); of them accuracy before is 0.69 to 0.98.
 #
-# - Of accuracy agreement orders the losses on turned images, where the views are turned, too:
-#   -0.46. Entropy has -0.24; the interval of the difference reaches 0. The share of kept
-#   predictions does as well, -0.46, and the accuracy lost on the views, with labels, better:
-#   0.58. Under noise agreement tells nothing (-0.05), of other kinds of shift hardly anything.
-# - Of log-loss agreement tells less than entropy: 0.08 against -0.71 under noise, -0.33 against
-#   -0.61 on turned images, -0.16 against -0.65 under PGD. (The study prints -0.55 for entropy
-#   on CIFAR-10.1, section 5.1.1.) One reason: log-loss depends on how confident a net is, and
-#   agreement does not change where all scores are multiplied by a number.
+# - Lost accuracy: agreement (with the marginal prior, the default) orders the losses on turned
+#   images, where the views are turned, too: -0.39. Entropy has -0.24; the interval of the
+#   difference reaches 0. Two simpler measures are better: the share of kept predictions, -0.46,
+#   and the accuracy lost on the views, for which labels are needed, 0.58. Under noise agreement
+#   has -0.01, under PGD -0.26.
+# - Gained log-loss: agreement predicts it worse than entropy, 0.13 against -0.71 under noise,
+#   -0.26 against -0.61 on turned images, -0.09 against -0.65 under PGD. (The study prints -0.55
+#   for entropy on CIFAR-10.1, section 5.1.1.) One reason: log-loss depends on how confident a
+#   net is, and agreement does not change if all scores are multiplied by one number.
 # - That number is in the inverse temperature, which comes with the agreement and needs no
-#   label. It is the best measure of gained log-loss under all three, -0.80 each time, ahead of
-#   entropy by 0.09, 0.19 and 0.15; with views of the other kinds it has -0.63 to -0.78. Of lost
-#   accuracy it tells at least as much as entropy and norms: -0.50, -0.42 and -0.54.
+#   label. It is the best measure of gained log-loss under all three shifts, -0.80 each time, and
+#   ahead of entropy by 0.09, 0.19 and 0.15; with views of the other kinds it has -0.63 to -0.78.
+#   It predicts lost accuracy at least as well as entropy and norms: -0.50, -0.42 and -0.54.
 # - Sharpness, for which the study prints correlations of 0.40 in size with the accuracy lost
 #   under attack (section 5.3.2), has 0.12 under PGD.
 # - Under the blur, of which there are no views, no measure orders the lost accuracy, and of
 #   log-loss most signs turn: there it is the less confident nets that gain more.
 #
-# Other rows and other nets (``--nets 64 --seed 1``) say the same of the inverse temperature:
-# -0.73, -0.81 and -0.81 with the gained log-loss, entropy -0.71, -0.66 and -0.72. The one
-# advantage of agreement over entropy is gone there: -0.36 and -0.33 with the accuracy lost on
-# turned images, kept predictions -0.34. Sharpness has 0.26 in size under PGD.
+# Other rows and other nets (``--nets 64 --seed 1``) give the same result for the inverse
+# temperature: -0.73, -0.81 and -0.81 with the gained log-loss, entropy -0.71, -0.66 and -0.72.
+# The one advantage of agreement over entropy is gone there: -0.31 and -0.33 with the accuracy
+# lost on turned images, kept predictions -0.34. Sharpness has 0.26 in size under PGD.
 #
 # So agreement itself predicts none of these gaps better than the plain share of kept
-# predictions, and most of them worse than entropy; read its inverse temperature beside it. The
-# nets are one grid on one small data set: the intervals take them as independent draws.
+# predictions, and most of them worse than entropy. Read its inverse temperature beside it. The
+# nets come from one grid and one small data set; the intervals treat them as independent draws.

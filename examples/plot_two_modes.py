@@ -16,10 +16,15 @@ kernel has two maxima, why it has them, and the bound that shows which is the hi
 # --------------------
 # All that matters of two classes is the margin, the difference of their scores. Most pairs
 # agree with a small margin, some agree with a large one, and a few disagree.
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 
 from pa_select import AgreementCurveDisplay, pa_kernel, posterior_agreement
+
+# The library warns that nearly all predictions are of one class; so they are here.
+warnings.filterwarnings("ignore", message=".*of the predictions are of one class")
 
 kinds = {  # number of pairs, margin in the first sample, in the second
     "292 agree, large margins": (292, 44.0475, 44.0475),
@@ -131,3 +136,4 @@ below.plot(betas[low], kernel[low], "X", ms=9, color="#D55E00", label="local max
 below.set(xlim=(1e-2, 1e3), ylim=(0, 0.6))
 below.legend(loc="upper left", fontsize="small")
 above.set_title("Two maxima: three kinds of pairs, each with its own scale")
+plt.show()

@@ -26,6 +26,7 @@ from pa_select.assessment.arguments import (
 from pa_select.assessment.features import feature_discrepancy
 from pa_select.assessment.measures import (
     Outputs,
+    accuracies,
     accuracy_measures,
     log_loss_measures,
     posterior_measures,
@@ -48,6 +49,8 @@ class RobustnessCurve:
         Names of the estimators.
     powers, ratios : list of float
         Powers of the shift, and shares of the rows that it reached.
+    prior : {"uniform", "marginal"} or array-like
+        The class prior of the agreement.
     columns : dict of str to ndarray of shape (n,), or None
         The column of each row's label in an estimator's scores, as `decompose` takes it;
         None without labels.
@@ -57,8 +60,15 @@ class RobustnessCurve:
     estimators: list[str]
     powers: list[float]
     ratios: list[float]
+    prior: Any
     columns: dict[str, NDArray[np.intp] | None] = field(repr=False)
     _samples: Samples = field(repr=False)
+
+    @property
+    def n_classes(self) -> int | None:
+        """Number of classes; None if the estimators' numbers differ."""
+        found = {outputs.scores.shape[1] for outputs in self._samples.before.values()}
+        return found.pop() if len(found) == 1 else None
 
     def __repr__(self) -> str:
         return (
@@ -85,6 +95,8 @@ class RobustnessCurve:
     ) -> PosteriorAgreement:
         """Solve one row again, for its decomposition, confidence or bootstrap.
 
+        The prior is that of the curve.
+
         Parameters
         ----------
         estimator : str, default=None
@@ -105,7 +117,7 @@ class RobustnessCurve:
         """
         name = one_of(self.estimators, estimator, "estimator")
         strength = one_of(self.powers, power, "power")
-        return self._samples.solve([self._samples.pair(name, strength, ratio)])[0]
+        return self._samples.solve([self._samples.pair(name, strength, ratio)], self.prior)[0]
 
 
 def robustness_curve(
@@ -119,13 +131,16 @@ def robustness_curve(
     metrics: Any = "all",
     features: Any = None,
     order: str = "random",
-    prior: Any = "uniform",
+    prior: Any = "marginal",
     tol: float | None = None,
     device: Any = None,
     random_state: Any = None,
     verbose: int = 0,
 ) -> RobustnessCurve:
-    """Measure how fitted classifiers stand a shift of growing power and extent.
+    """Measure how fitted classifiers withstand a shift of growing power and extent.
+
+    For each classifier, power and share of shifted rows the table has the posterior agreement
+    of the predictions before and under the shift and, with labels, both accuracies.
 
     Parameters
     ----------
@@ -134,47 +149,59 @@ def robustness_curve(
     X : array-like of n rows
         The rows as they are.
     y : array-like of shape (n,), default=None
-        Labels: for the metrics that need them, and for attacks, which without them are
+        Labels, for the metrics that need them and for attacks. Without labels an attack is
         against the estimator's own predictions.
     shift : Shift, callable, fitted transformer or DataFrame
-        What happens to the rows, see `pa_select.environments`; an attack is aimed at each
-        estimator by itself.
+        What happens to the rows, see `pa_select.environments`. An attack is made for each
+        estimator separately.
     powers : float or sequence of float, default=None
         Strengths of the shift. None: its own.
     ratios : float or sequence of float, default=(1.0,)
         Shares of the rows that it reaches, in [0, 1].
     metrics : "all" or sequence of str, default="all"
-        Among "agreement", "accuracy", "log_loss" (both need `y`), "posterior" and "features"
-        (needs `features`); "all": those for which everything is there.
+        Among "agreement", "accuracy" and "log_loss" (which need `y`), "posterior" and
+        "features" (which needs `features`). "all": all whose arguments are given.
     features : callable, fitted transformer or dict of str to these, default=None
-        Where the features metrics look, a dict for each estimator, for example
-        `LayerFeatures`.
+        What computes the features of rows, for example `LayerFeatures`; a dict has one for
+        each estimator.
     order : {"random", "norm"}, default="random"
-        Which rows the shift reaches first: at random, or those that it moved least, as in
-        the paper; of an attack those for which it found nothing come last.
-    prior : {"uniform", "marginal"} or array-like, default="uniform"
-        As in `posterior_agreement`; the papers' metric by default.
+        In which order the rows are shifted where a ratio is below 1: at random, or the rows
+        that the shift moves least first, as in the paper. Rows for which an attack found
+        nothing come last.
+    prior : {"marginal", "uniform"} or array-like, default="marginal"
+        The class prior of the column "pa", as in `posterior_agreement`. With "marginal" a
+        model that always predicts the same class scores 0. With "uniform", the papers'
+        metric, such a model scores log n_classes, which is the most that any model can reach:
+        do not rank models by it.
     tol : float, default=None
         As in `posterior_agreement`.
     device : object, default=None
         As in `posterior_agreement`.
     random_state : int, RandomState instance or None, default=None
-        Chooses the rows that are reached at random; None: always the same ones.
+        Chooses the rows that are reached at random; None: the same rows in each call.
     verbose : int, default=0
         Above 0: a line for each estimator and power.
 
     Returns
     -------
     RobustnessCurve
-        Its ``table`` (``to_frame()``) has a row for each estimator, power and ratio:
+        Its ``table`` (``to_frame()``) has a row for each estimator, power and ratio, and these
+        columns:
 
-        - "estimator", "power", "ratio", "n_pairs"; "mean_norm" and "success_rate" of the
-          rows that were reached, the latter nan where the shift is no attack;
-        - agreement: "pa" in nats per pair, its "beta", first-order "standard_error" and
-          certified "gap", "afr_pred" (share of rows whose prediction is the same), and
-          "pa_change" and "afr_pred_change" against the rows as they are;
-        - accuracy: "afr_true" (accuracy under the shift), "afr_true_change",
-          "accuracy_drop", "relative_accuracy_drop" (as a share of the accuracy before);
+        - "estimator", "power", "ratio";
+        - accuracy: "clean_accuracy" (on the rows as they are) and "shifted_accuracy" (on the
+          rows of which the share "ratio" is shifted);
+        - "n_pairs"; "mean_norm" and "success_rate" of the rows that were reached, the latter
+          nan where the shift is no attack;
+        - agreement: "pa" in nats per pair under `prior`, and "pa_uniform" under the uniform
+          prior (the papers' figure); of "pa" the inverse temperature "beta", the first-order
+          "standard_error", the certified "gap", and "pa_change", the difference from the
+          agreement of the unshifted rows with themselves; of "pa_uniform" the
+          "standard_error_uniform"; "afr_pred" (share of rows whose prediction is the same)
+          and "afr_pred_change", its difference from 1;
+        - accuracy in the papers' terms: "afr_true" (equal to "shifted_accuracy"),
+          "afr_true_change", "accuracy_drop", "relative_accuracy_drop" (as a share of the
+          accuracy before);
         - log_loss, of softmax(scores), in nats: "log_loss", "log_loss_gap",
           "relative_log_loss_gap";
         - posterior: "kl" (mean divergence of the shifted posterior from the first, in nats),
@@ -186,36 +213,59 @@ def robustness_curve(
     TypeError, ValueError
         Before the work, if an argument does not fit; the message names it.
 
+    Warns
+    -----
+    UserWarning
+        With ``prior="uniform"``, if nearly all predictions of an estimator are of one class.
+
     Notes
     -----
-    Outputs are computed once for each estimator and power, whatever the ratios; all
-    problems are then solved in batches.
+    Outputs are computed once for each estimator and power, whatever the ratios. All problems
+    are then solved in batches, twice if `prior` is not "uniform": the column "pa_uniform"
+    adds a tenth to a quarter to the time that "pa" takes with the marginal prior.
 
     References
     ----------
     .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 4.1 (attack failure rates, adversarial ratio).
+       section 4.1 (attack failure rates, adversarial ratio; its agreement is
+       "pa_uniform").
     .. [2] Master's thesis on posterior agreement, section 4.2, Experiments 2 to 4.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sklearn.svm import SVC
     >>> from pa_select import robustness_curve
     >>> from pa_select.environments import GaussianNoise
-    >>> X, y = load_iris(return_X_y=True)
+    >>> X, y = load_wine(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(
+    ...     X, y, test_size=0.5, stratify=y, random_state=0
+    ... )
     >>> models = {
-    ...     "linear": LogisticRegression(max_iter=500).fit(X, y),
-    ...     "tree": DecisionTreeClassifier(random_state=0).fit(X, y),
+    ...     "svc": make_pipeline(StandardScaler(), SVC()).fit(X_train, y_train),
+    ...     "forest": RandomForestClassifier(random_state=0).fit(X_train, y_train),
+    ...     "constant": DummyClassifier().fit(X_train, y_train),
     ... }
-    >>> curve = robustness_curve(models, X, y, shift=GaussianNoise(), powers=[0.1, 1.0])
-    >>> curve.to_frame()[["estimator", "power", "pa", "afr_pred", "afr_true"]].round(2)
-      estimator  power    pa  afr_pred  afr_true
-    0    linear    0.1  1.07      0.99      0.96
-    1    linear    1.0  0.62      0.76      0.75
-    2      tree    0.1  0.83      0.94      0.94
-    3      tree    1.0  0.09      0.54      0.54
+    >>> noise = GaussianNoise(relative=True)  # in standard deviations of each feature
+    >>> curve = robustness_curve(models, X_test, y_test, shift=noise, powers=[0.5, 1])
+    >>> columns = ["estimator", "power", "clean_accuracy", "shifted_accuracy", "pa", "pa_uniform"]
+    >>> curve.to_frame()[columns].round(2)
+      estimator  power  clean_accuracy  shifted_accuracy    pa  pa_uniform
+    0       svc    0.5            0.99              0.97  0.99        1.01
+    1       svc    1.0            0.99              0.64  0.32        0.39
+    2    forest    0.5            0.98              0.92  0.89        0.91
+    3    forest    1.0            0.98              0.85  0.68        0.70
+    4  constant    0.5            0.39              0.39  0.00        1.10
+    5  constant    1.0            0.39              0.39  0.00        1.10
+
+    Under weak noise the SVC is the more robust one of the two useful models, under strong noise
+    the forest; "pa" says so without labels. The constant model is worth nothing: "pa" puts it
+    last, "pa_uniform" first.
     """
     named = named_estimators(estimators)
     shift = as_shift(shift)
@@ -237,7 +287,7 @@ def robustness_curve(
             raise ValueError(
                 f"features: expected one for each of {list(named)}, got {list(found)}."
             )
-    how = {"prior": prior, "tol": check_tol(tol, prior), "device": device}
+    check_tol(tol, prior)
     few = _safe_indexing(X, np.arange(min(n, 2)))
     before, columns = {}, {}
     for name, estimator in named.items():
@@ -248,49 +298,43 @@ def robustness_curve(
         if shift._aimed:
             # An attack that cannot be, on a forest for example, should not cost the rest.
             shift(few, None if y is None else y[:2], estimator=estimator, power=strengths[0])
-    samples = Samples(before, order, random_state, how)
+    samples = Samples(before, order, random_state, prior, {"tol": tol, "device": device})
     samples.take(named, X, y, shift, strengths, found, verbose)
 
     keys = list(product(named, strengths, shares))
-    rows = [_measures(samples, key, columns[key[0]], chosen) for key in keys]
-    if "agreement" in chosen:
-        # First each estimator against itself: what a change is measured from.
-        pairs = [(before[name], before[name]) for name in named]
-        results = samples.solve(pairs + [samples.pair(*key) for key in keys])
-        own = dict(zip(named, results, strict=False))
-        for row, result in zip(rows, results[len(named) :], strict=True):
-            row |= {
-                "pa": result.score,
-                "beta": result.beta,
-                "standard_error": result.standard_error,
-                "gap": result.gap,
-                "pa_change": result.score - own[row["estimator"]].score,
-            }
+    agreements = samples.agreement_columns(keys) if "agreement" in chosen else [{}] * len(keys)
+    rows = [
+        _measures(samples, key, columns[key[0]], chosen, solved)
+        for key, solved in zip(keys, agreements, strict=True)
+    ]
     table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return RobustnessCurve(table, list(named), strengths, shares, columns, samples)
+    return RobustnessCurve(table, list(named), strengths, shares, prior, columns, samples)
 
 
 def _measures(
-    samples: Samples, key: tuple[str, float, float], y: Any, chosen: Sequence[str]
+    samples: Samples,
+    key: tuple[str, float, float],
+    y: Any,
+    chosen: Sequence[str],
+    solved: Mapping[str, float],
 ) -> dict[str, Any]:
-    """One row of the table, but for what is solved in batches."""
+    """One row of the table."""
     name, power, ratio = key
     replaced = samples.replaced(*key)
     shifted = samples.shifted[name, power]
     before, after = samples.pair(*key)
-    row: dict[str, Any] = {
-        "estimator": name,
-        "power": power,
-        "ratio": ratio,
+    row: dict[str, Any] = {"estimator": name, "power": power, "ratio": ratio}
+    right = accuracies(before, after, y) if "accuracy" in chosen else {}
+    row |= right | {
         "n_pairs": len(replaced),
         "mean_norm": _mean(shifted.norm[replaced]),
         "success_rate": np.nan if shifted.success is None else _mean(shifted.success[replaced]),
     }
     if "agreement" in chosen:
         same = float((before.predicted == after.predicted).mean())
-        row |= {"afr_pred": same, "afr_pred_change": same - 1}
+        row |= {**solved, "afr_pred": same, "afr_pred_change": same - 1}
     if "accuracy" in chosen:
-        row |= accuracy_measures(before, after, y)
+        row |= accuracy_measures(*right.values())
     if "log_loss" in chosen:
         row |= log_loss_measures(before, after, y)
     if "posterior" in chosen:

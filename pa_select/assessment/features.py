@@ -101,8 +101,8 @@ class Invariance(NamedTuple):
         Mean squared difference of the two projections of a row, in units of their variance;
         0: the environment does not matter.
     class_variance : float
-        Mean variance of the projections within a class, as a share of the whole: 0: the
-        leading direction tells the classes apart, 1: it knows nothing of them.
+        Mean variance of the projections within a class, as a share of the total variance.
+        0: the leading direction separates the classes; 1: it is unrelated to them.
     projection_a, projection_b : ndarray of shape (n,)
         The rows' coordinates along the leading directions, of mean 0 and variance 1.
     """

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pa_select.agreement import PosteriorAgreement, posterior_agreement
+from pa_select._warnings import warn_caller
+from pa_select.agreement import PosteriorAgreement
+from pa_select.agreement.notices import one_class
+from pa_select.agreement.posterior_agreement import agreements
 from pa_select.assessment.measures import Floats, Outputs
 from pa_select.environments import Shift, Shifted, shifted_rows
 from pa_select.pairing.features import features_of
@@ -27,7 +30,8 @@ class Samples:
     before: dict[str, Outputs]
     order: str
     random_state: Any
-    #: Arguments of `posterior_agreement`.
+    prior: Any
+    #: Other arguments of `posterior_agreement`.
     how: dict[str, Any]
     after: dict[tuple[str, float], Outputs] = field(default_factory=dict)
     #: Without their rows.
@@ -87,11 +91,52 @@ class Samples:
         before, replaced = self.features[name], self.replaced(name, power, ratio)
         return before, np.where(replaced[:, None], self.shifted_features[name, power], before)
 
-    def solve(self, pairs: Sequence[tuple[Outputs, Outputs]]) -> list[PosteriorAgreement]:
+    def solve(
+        self, pairs: Sequence[tuple[Outputs, Outputs]], prior: Any
+    ) -> list[PosteriorAgreement]:
         """Agreements of pairs of outputs, in batches."""
         results: list[PosteriorAgreement] = []
         at_once = max(_SCORES_AT_ONCE // max(a.scores.size for a, _ in pairs), 1)
         for i in range(0, len(pairs), at_once):
             sides = zip(*((a.scores, b.scores) for a, b in pairs[i : i + at_once]), strict=True)
-            results += posterior_agreement(*map(list, sides), **self.how)
+            results += agreements(*map(list, sides), prior=prior, **self.how)
         return results
+
+    def agreement_columns(
+        self, keys: Sequence[tuple[str, float, float]]
+    ) -> list[dict[str, float]]:
+        """The columns of the agreement, for each estimator, power and ratio."""
+        pairs = [self.pair(*key) for key in keys]
+        # First each estimator against itself: what a change is measured from.
+        own_pairs = [(outputs, outputs) for outputs in self.before.values()]
+        results = self.solve(own_pairs + pairs, self.prior)
+        own = dict(zip(self.before, results, strict=False))
+        results = uniform = results[len(own) :]
+        if isinstance(self.prior, str) and self.prior == "uniform":
+            _warn_of_one_class([name for name, *_ in keys], results)
+        else:
+            uniform = self.solve(pairs, "uniform")
+        return [
+            {
+                "pa": result.score,
+                "pa_uniform": papers.score,
+                "beta": result.beta,
+                "standard_error": result.standard_error,
+                "standard_error_uniform": papers.standard_error,
+                "gap": result.gap,
+                "pa_change": result.score - own[name].score,
+            }
+            for (name, *_), result, papers in zip(keys, results, uniform, strict=True)
+        ]
+
+
+def _warn_of_one_class(names: Sequence[str], results: Sequence[PosteriorAgreement]) -> None:
+    """Warn of estimators that are rewarded for predicting nearly always the same class."""
+    pairs = zip(names, results, strict=True)
+    constant = [name for name, result in pairs if one_class(result) is not None]
+    if constant:
+        warn_caller(
+            f"estimators: {', '.join(dict.fromkeys(constant))}: nearly all predictions, before "
+            "and under the shift, are of one class. With prior='uniform' this gives the highest "
+            "possible agreement, log(n_classes). Rank models with prior='marginal'."
+        )

@@ -80,7 +80,7 @@ class PAEarlyStopping(_Callback):
         self,
         environments: Any,
         *,
-        patience: int = 5,
+        patience: int = 10,
         min_delta: float = 0.0,
         tie: str = "first",
         min_epochs: int = 1,

@@ -27,6 +27,9 @@ class AgreementMatrixDisplay:
         The samples of the lowest agreement.
     names : sequence of M str, default=None
         What the samples are called. None: their numbers.
+    kind : str, default="sample"
+        What each row and each column stands for, "environment" or "model" for example: the
+        label of both axes.
 
     Attributes
     ----------
@@ -57,7 +60,7 @@ class AgreementMatrixDisplay:
     >>> signal = 3 * rng.normal(size=(300, 3))
     >>> samples = [signal + noise * rng.normal(size=(300, 3)) for noise in (0.1, 0.2, 2.0)]
     >>> display = AgreementMatrixDisplay.from_matrix(
-    ...     agreement_matrix(samples), names=["day", "dusk", "night"]
+    ...     agreement_matrix(samples), names=["day", "dusk", "night"], kind="environment"
     ... )
     >>> display.texts_[0, 1].get_text()
     '1.04'
@@ -69,10 +72,12 @@ class AgreementMatrixDisplay:
         scores: Any,
         worst_pair: tuple[int, int] | None = None,
         names: Sequence[Any] | None = None,
+        kind: str = "sample",
     ) -> None:
         self.scores = scores
         self.worst_pair = worst_pair
         self.names = names
+        self.kind = kind
 
     @classmethod
     def from_matrix(
@@ -80,6 +85,7 @@ class AgreementMatrixDisplay:
         matrix: AgreementMatrix,
         *,
         names: Sequence[Any] | None = None,
+        kind: str = "sample",
         ax: Any = None,
         **kwargs: Any,
     ) -> AgreementMatrixDisplay:
@@ -91,6 +97,8 @@ class AgreementMatrixDisplay:
             The agreements.
         names : sequence of M str, default=None
             What the samples are called. None: their numbers.
+        kind : str, default="sample"
+            What each row and each column stands for: the label of both axes.
         ax : matplotlib Axes, default=None
             Where to draw. None: in a new figure.
         **kwargs : dict
@@ -108,7 +116,7 @@ class AgreementMatrixDisplay:
         pyplot()
         if not hasattr(matrix, "worst_pair"):
             raise TypeError(f"matrix: expected an AgreementMatrix, got {type(matrix).__name__}.")
-        display = cls(scores=matrix.scores, worst_pair=matrix.worst_pair, names=names)
+        display = cls(scores=matrix.scores, worst_pair=matrix.worst_pair, names=names, kind=kind)
         return display.plot(ax, **kwargs)
 
     def plot(
@@ -182,6 +190,7 @@ class AgreementMatrixDisplay:
             for label in ax.get_xticklabels():
                 label.set(ha="right", rotation_mode="anchor")
         ax.set_yticks(range(n), names)
+        ax.set(xlabel=self.kind, ylabel=self.kind)
         ax.tick_params(length=0)
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -60,7 +60,10 @@ def axes_for(ax: Any, **figure: Any) -> Any:
 
 def legend_above(ax: Any, handles: list[Any], **style: Any) -> Any:
     """A legend above the axes, where it hides nothing, in as few rows as fit in width."""
-    em = pyplot().rcParams["font.size"] / 72
+    from matplotlib.font_manager import FontProperties
+
+    size = style.get("fontsize", pyplot().rcParams["legend.fontsize"])
+    em = FontProperties(size=size).get_size_in_points() / 72
     room = ax.get_position().width * ax.figure.get_size_inches()[0]
     # A formula's commands are one letter each.
     texts = [re.sub(r"\\\w+", "x", handle.get_label()).replace("$", "") for handle in handles]

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 _WORDS = {"agree_right": "agree, right", "agree_wrong": "agree, wrong"}
 _OF = {
     None: "average posterior of the predicted class",
-    "first": "average posterior of the predicted class, first sample",
-    "second": "average posterior of the predicted class, second sample",
-    "kept": "average posterior of the first prediction, second sample",
+    "first": "average posterior of the predicted class,\nfirst sample",
+    "second": "average posterior of the predicted class,\nsecond sample",
+    "kept": "average posterior of the first prediction,\nsecond sample",
 }
 
 
@@ -70,21 +70,31 @@ class ConfidenceDisplay:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pa_select import posterior_agreement
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from pa_select import class_scores, posterior_agreement
+    >>> from pa_select.environments import GaussianNoise
     >>> from pa_select.plotting import ConfidenceDisplay
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.integers(0, 3, 200)
-    >>> logits = 6 * np.eye(3)[y] + 3 * rng.normal(size=(200, 3))
-    >>> result = posterior_agreement(logits, logits + 3 * rng.normal(size=(200, 3)))
-    >>> display = ConfidenceDisplay.from_result(result, y)
-    >>> f"beta* = {display.betas[0]:.2f}"
-    'beta* = 0.70'
-    >>> for group, before, after in zip(display.groups, display.trained[0], display.best[0]):
-    ...     print(f"{group}: {before:.2f} -> {after:.2f}")
-    agree_right: 0.95 -> 0.92
-    agree_wrong: 0.82 -> 0.75
-    disagree: 0.83 -> 0.77
+    >>> X, y = load_wine(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(
+    ...     X, y, test_size=0.5, stratify=y, random_state=0
+    ... )
+    >>> model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X_train, y_train)
+    >>> noisy = GaussianNoise(2, relative=True)(X_test).X
+    >>> before, after = (class_scores(model, rows)[0] for rows in (X_test, noisy))
+    >>> result = posterior_agreement(before, after, prior="marginal")
+    >>> display = ConfidenceDisplay.from_result(result)
+    >>> print(f"beta* = {display.betas[0]:.2f}")
+    beta* = 0.57
+    >>> for group, was, now in zip(display.groups, display.trained[0], display.best[0]):
+    ...     print(f"{group}: {was:.2f} -> {now:.2f}")
+    agree: 0.96 -> 0.89
+    disagree: 0.87 -> 0.78
+
+    An inverse temperature below 1: the model was too confident for noise of this strength.
     """
 
     def __init__(
@@ -228,7 +238,7 @@ class ConfidenceDisplay:
             ax.axvline(between + 0.5, color=GREY, lw=0.5, zorder=0)
         ax.set_xticks(range(n_groups), self._ticks())
         ax.tick_params(axis="x", length=0)
-        ax.set(xlim=(-0.5, n_groups - 0.5), ylim=(0, 1.02), ylabel=_OF[self.of])
+        ax.set(xlim=(-0.5, n_groups - 0.5), ylim=(0, 1.04), ylabel=_OF[self.of])
         hollow = pyplot().Line2D(
             [],
             [],

@@ -21,7 +21,11 @@ from pa_select.plotting.axes import (
 )
 
 _KIND = "epochs"
-_WORDS = {"pa": "agreement", "valid_acc": "validation accuracy", "train_acc": "training accuracy"}
+_WORDS = {
+    "pa_uniform": "agreement, uniform prior",
+    "valid_acc": "validation accuracy",
+    "train_acc": "training accuracy",
+}
 
 
 class EpochsDisplay:
@@ -115,7 +119,8 @@ class EpochsDisplay:
             Columns: the agreement's, then those of other scores. "valid_acc" is left out
             where it was not recorded.
         ax : matplotlib Axes, default=None
-            Where to draw. None: in a new figure.
+            Where to draw, best in a figure with ``layout="constrained"``, which makes room
+            for the legend and for the labels on the right. None: in a new figure.
         name : str, default=None
             What the training is called in the legend.
         **kwargs : dict
@@ -161,7 +166,8 @@ class EpochsDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw. None: in a new figure.
+            Where to draw, best in a figure with ``layout="constrained"``, which makes room
+            for the legend and for the labels on the right. None: in a new figure.
         name : str, default=None
             What the training is called in the legend. None: the display's own name.
         **kwargs : dict
@@ -208,9 +214,12 @@ class EpochsDisplay:
             return None
         ax.axvline(self.kept, color=GREY, lw=1, ls=(0, (1, 2)), zorder=0)
         at = np.flatnonzero(np.asarray(self.epochs) == self.kept)
-        (mark,) = ax.plot(
+        # In the upper axes, so that no line of theirs covers it.
+        top = ax if self.ax_right_ is None else self.ax_right_
+        (mark,) = top.plot(
             [self.kept],
             np.asarray(self.agreement)[at],
+            transform=ax.transData,
             color=self.line_.get_color(),
             markeredgecolor=ink(ax),
             label=f"{prefix}kept, epoch {self.kept}",

@@ -189,10 +189,12 @@ class RankCorrelationDisplay:
                     "color": self._colour(value),
                     "fontweight": "bold" if marked else "normal",
                 }
-                text = format(value, values_format) + "*" * marked if np.isfinite(value) else ""
+                text = _without_minus_zero(format(value, values_format)) + "*" * marked
+                text = text if np.isfinite(value) else ""
                 self.texts_[i, j] = ax.text(j, i, text, **own | (text_kw or {}))
         ax.set_xticks(range(len(gaps)), gaps, rotation=45, ha="right", rotation_mode="anchor")
         ax.set_yticks(range(len(measures)), measures)
+        ax.set(xlabel="gap", ylabel="measure")
         ax.tick_params(length=0)
         if include_values and self.p_value is not None:
             from matplotlib.lines import Line2D
@@ -209,3 +211,7 @@ class RankCorrelationDisplay:
             return "black"
         red, green, blue, _ = self.image_.cmap(self.image_.norm(value))
         return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
+
+
+def _without_minus_zero(text: str) -> str:
+    return text if text.strip("-0.%") else text.lstrip("-")

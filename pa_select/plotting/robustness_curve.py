@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pa_select.plotting.axes import axes_for, legend_above, look, mark_as, n_drawn, pyplot
+from pa_select._optional_imports import optional_import
+from pa_select.plotting.axes import GREY, axes_for, legend_above, look, mark_as, n_drawn, pyplot
 from pa_select.plotting.panels import given_panels, n_columns, new_panels
-from pa_select.plotting.robustness_table import LABELS, METRICS, check_at, cut
+from pa_select.plotting.robustness_table import METRICS, check_at, cut, label_of, reference_values
 
 if TYPE_CHECKING:
     from pa_select.assessment import RobustnessCurve
 
 _KIND = "robustness curve"
+# Dotted and dash-dotted, both unlike the first lines of data.
+_REFERENCE_STYLES = ((0, (1, 3)), (0, (8, 3, 1, 3)))
 _WORDS = {"ratio": "share of shifted rows", "power": "power of the shift"}
 _OTHER = {"ratio": "power", "power": "ratio"}
 
@@ -26,6 +29,10 @@ class RobustnessCurveDisplay:
     Made by `from_curve` or `from_estimators`. Agreement and the shares of rows have error
     bars of one standard error. Infinite values are marked at the edge. Several displays of
     one panel may share their axes.
+
+    Grey lines mark what an agreement is compared with: its largest possible value,
+    log n_classes, and that of a model that always predicts the same class, which is 0 under
+    the marginal prior and log n_classes under the uniform one.
 
     Parameters
     ----------
@@ -43,6 +50,10 @@ class RobustnessCurveDisplay:
         What `x` is.
     y_name : str, default="pa"
         What `values` are: a column of `pa_select.robustness_curve`.
+    prior : {"uniform", "marginal"} or array-like, default=None
+        The class prior of the agreement, for the label of its axis.
+    n_classes : int, default=None
+        Number of classes, for the grey lines. None: no such lines.
 
     Attributes
     ----------
@@ -50,6 +61,9 @@ class RobustnessCurveDisplay:
         The lines by estimator, a dict for each panel.
     edges_ : list of (dict of str to matplotlib Line2D)
         The marks of values at the edge, likewise; only of estimators that have any.
+    references_ : list of (list of matplotlib Line2D)
+        The grey lines, a list for each panel; empty for what is no agreement, and in axes
+        that have them already.
     axes_ : list of matplotlib Axes
         The panels.
     ax_, figure_ : matplotlib Axes, Figure
@@ -67,20 +81,29 @@ class RobustnessCurveDisplay:
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.datasets import load_wine
     >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
     >>> from pa_select import robustness_curve
     >>> from pa_select.environments import GaussianNoise
     >>> from pa_select.plotting import RobustnessCurveDisplay
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = LogisticRegression(max_iter=500).fit(X, y)
-    >>> curve = robustness_curve(model, X, y, shift=GaussianNoise(0.5), ratios=[0, 0.5, 1])
+    >>> X_train, X_test, y_train, y_test = train_test_split(
+    ...     *load_wine(return_X_y=True), random_state=0
+    ... )
+    >>> model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X_train, y_train)
+    >>> models = {"logistic regression": model}
+    >>> noise = GaussianNoise(relative=True)
+    >>> curve = robustness_curve(models, X_test, y_test, shift=noise, powers=[0.3, 1])
     >>> display = RobustnessCurveDisplay.from_curve(curve)
-    >>> line = display.errorbars_[0]["LogisticRegression"].lines[0]
+    >>> line = display.errorbars_[0]["logistic regression"].lines[0]
     >>> bool((line.get_ydata() == curve.table["pa"]).all())
     True
-    >>> display.ax_.get_ylabel()
-    'agreement (nats per pair)'
+    >>> for line in display.references_[0]:
+    ...     print(f"{line.get_ydata()[0]:.2f}")
+    1.10
+    0.00
     """
 
     def __init__(
@@ -93,6 +116,8 @@ class RobustnessCurveDisplay:
         panels: Sequence[float],
         x_name: str = "ratio",
         y_name: str = "pa",
+        prior: Any = None,
+        n_classes: int | None = None,
     ) -> None:
         self.x = x
         self.values = values
@@ -101,6 +126,8 @@ class RobustnessCurveDisplay:
         self.panels = panels
         self.x_name = x_name
         self.y_name = y_name
+        self.prior = prior
+        self.n_classes = n_classes
 
     @classmethod
     def from_curve(
@@ -120,15 +147,15 @@ class RobustnessCurveDisplay:
         curve : RobustnessCurve
             What `pa_select.robustness_curve` returns.
         y : str, default="pa"
-            The column to draw, any one that is a measure. "pa" has error bars of its
-            standard error, "afr_pred" and "afr_true" of a binomial share's; others, whose
-            errors the curve does not know, have none.
+            The column to draw, any one that is a measure. "pa" and "pa_uniform" have error
+            bars of their standard errors, "clean_accuracy", "shifted_accuracy", "afr_true"
+            and "afr_pred" those of a binomial share; other columns have no error bars.
         x : {"ratio", "power"}, default=None
             The horizontal axis. None: the one that varies (and is not fixed by `at`); if
             both do, the ratio.
         at : dict of str to float or sequence of float, default=None
-            Values of the other one, for example ``{"power": 0.3}``. None: all. Each has a
-            panel.
+            Which values of the other one, for example ``{"power": 0.3}``, each in its own
+            panel. None: all.
         ax : matplotlib Axes or array of n_panels Axes, default=None
             Where to draw. None: in a new figure.
         **kwargs : dict
@@ -161,7 +188,7 @@ class RobustnessCurveDisplay:
         column: str = "pa",
         features: Any = None,
         order: str = "random",
-        prior: Any = "uniform",
+        prior: Any = "marginal",
         tol: float | None = None,
         device: Any = None,
         random_state: Any = None,
@@ -169,7 +196,7 @@ class RobustnessCurveDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> RobustnessCurveDisplay:
-        """Measure how fitted classifiers stand a shift, and draw it.
+        """Measure how fitted classifiers withstand a shift, and draw it.
 
         Parameters
         ----------
@@ -223,7 +250,8 @@ class RobustnessCurveDisplay:
             metrics=[METRICS[column]],
             features=features,
             order=order,
-            prior=prior,
+            # Under the uniform prior both agreements are the same, and solved once.
+            prior="uniform" if column in ("pa_uniform", "standard_error_uniform") else prior,
             tol=tol,
             device=device,
             random_state=random_state,
@@ -246,15 +274,17 @@ class RobustnessCurveDisplay:
             Itself.
         """
         self.axes_ = self._axes(ax)
-        self.errorbars_, self.edges_ = [], []
+        self.errorbars_, self.edges_, self.references_ = [], [], []
         for i, ax in enumerate(self.axes_):
             self._scale(ax)
             bars, edges = self._draw(ax, i, kwargs)
             self.errorbars_.append(bars)
             self.edges_.append(edges)
+            self.references_.append(self._draw_references(ax))
         self.ax_ = self.axes_[0]
         self.figure_ = self.ax_.figure
         handles = self.ax_.get_legend_handles_labels()[0]
+        handles.sort(key=lambda handle: handle in self.ax_.lines)  # grey lines come last
         if len(self.axes_) == 1:
             legend_above(self.ax_, handles, handlelength=3)
         else:
@@ -265,7 +295,7 @@ class RobustnessCurveDisplay:
 
     def _axes(self, ax: Any) -> list[Any]:
         """The panels, lettered."""
-        n, label = len(self.panels), LABELS[self.y_name]
+        n, label = len(self.panels), label_of(self.y_name, self.prior)
         along, other = _WORDS[self.x_name], _WORDS[_OTHER[self.x_name]]
         titles = [f"{other}: {_short(panel)}" for panel in self.panels]
         if n == 1:
@@ -295,6 +325,12 @@ class RobustnessCurveDisplay:
         x = np.asarray(self.x)
         if self.y_name == "beta":
             ax.set_yscale("log")
+            self._letter_inverse_temperatures(ax)
+        if len(self.panels) > 1:
+            ticker = optional_import("matplotlib.ticker", "plot")
+            # More ticks would touch those of the next panel.
+            ax.xaxis.set_major_locator(ticker.MaxNLocator(3, steps=[1, 2, 5, 10]))
+            ax.xaxis.set_major_formatter("{x:g}")
         if self.x_name == "power" and len(x) > 2 and x[0] > 0:
             spread = [np.std(step) / np.mean(step) for step in (np.diff(x), np.diff(np.log(x)))]
             if spread[1] < spread[0] - 1e-9:
@@ -304,6 +340,17 @@ class RobustnessCurveDisplay:
                 ax.set_xticks([], minor=True)
         elif len(x) == 1:
             ax.set_xticks(x, [_short(x[0])])
+
+    def _letter_inverse_temperatures(self, ax: Any) -> None:
+        """Plain numbers, also between powers of ten where those alone are few."""
+        ticker = optional_import("matplotlib.ticker", "plot")
+        values = np.asarray(self.values, dtype=np.float64)
+        known = values[(values > 0) & np.isfinite(values)]
+        decades = np.log10(known.max() / known.min()) if known.size else 0.0
+        between = (1, 2, 3, 5) if decades < 1 else (1, 3) if decades < 3 else (1,)
+        ax.yaxis.set_major_locator(ticker.LogLocator(subs=between))
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_minor_formatter("")
 
     def _draw(self, ax: Any, panel: int, kwargs: dict[str, Any]) -> tuple[Any, Any]:
         bars, edges = {}, {}
@@ -338,6 +385,16 @@ class RobustnessCurveDisplay:
                     clip_on=False,
                 )
         return bars, edges
+
+    def _draw_references(self, ax: Any) -> list[Any]:
+        """Lines below the data, of what an agreement is compared with."""
+        values = reference_values(self.y_name, self.prior, self.n_classes)
+        drawn = {line.get_label() for line in ax.lines}
+        return [
+            ax.axhline(value, color=GREY, lw=1, ls=style, label=label, zorder=0)
+            for style, (label, value) in zip(_REFERENCE_STYLES, values.items(), strict=False)
+            if label not in drawn
+        ]
 
 
 def _short(value: float) -> str:

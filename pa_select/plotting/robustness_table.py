@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +20,18 @@ _COLUMNS = {
         "mean_norm": "mean distance moved",
         "success_rate": "share of successful attacks",
         "pa": AGREEMENT,
+        "pa_uniform": AGREEMENT,
         "beta": "inverse temperature $\\beta^*$\n(at the edges: 0, $\\infty$)",
         "standard_error": "standard error of the agreement\n(nats per pair)",
+        "standard_error_uniform": "standard error of the agreement\n(nats per pair)",
         "gap": "certified gap (nats per pair)",
         "afr_pred": "share of kept predictions\n($\\mathrm{AFR_{pred}}$)",
         "pa_change": "change of the agreement\n(nats per pair)",
         "afr_pred_change": "change of the share\nof kept predictions",
     },
     "accuracy": {
+        "clean_accuracy": "accuracy before the shift",
+        "shifted_accuracy": "accuracy under the shift",
         "afr_true": "accuracy under the shift\n($\\mathrm{AFR_{true}}$)",
         "afr_true_change": "change of the accuracy",
         "accuracy_drop": "lost accuracy",
@@ -51,6 +56,37 @@ _COLUMNS = {
 LABELS = {name: label for columns in _COLUMNS.values() for name, label in columns.items()}
 #: The metric that a column comes from.
 METRICS = {name: metric for metric, columns in _COLUMNS.items() for name in columns}
+#: The columns that depend on the class prior.
+_OF_PRIOR = ("pa", "beta", "standard_error", "gap", "pa_change")
+_OF_UNIFORM_PRIOR = ("pa_uniform", "standard_error_uniform")
+
+
+def prior_of(y: str, prior: Any) -> Any:
+    """The class prior under which a column was computed; None: it depends on none."""
+    if y in _OF_UNIFORM_PRIOR:
+        return "uniform"
+    return prior if y in _OF_PRIOR else None
+
+
+def label_of(y: str, prior: Any) -> str:
+    """How a column is written at an axis, with its prior."""
+    under = prior_of(y, prior)
+    if under is None:
+        return LABELS[y]
+    return f"{LABELS[y]},\n{under if isinstance(under, str) else 'given'} prior"
+
+
+def reference_values(y: str, prior: Any, n_classes: int | None) -> dict[str, float]:
+    """What an agreement is compared with, by its words in the legend."""
+    under = prior_of(y, prior)
+    if y not in ("pa", "pa_uniform") or under is None or n_classes is None:
+        return {}
+    if not isinstance(under, str):
+        return {"upper limit": float(-np.log(np.min(under)))}
+    limit = math.log(n_classes)
+    if under == "uniform":
+        return {"upper limit, constant model": limit}
+    return {r"upper limit ($\log K$)": limit, "constant model (0)": 0.0}
 
 
 def check_at(x: str | None, at: Mapping[str, Any] | None) -> None:
@@ -109,6 +145,8 @@ def cut(
         "panels": lists[other][panels].tolist(),
         "x_name": x,
         "y_name": y,
+        "prior": curve.prior,
+        "n_classes": curve.n_classes,
     }
 
 
@@ -121,8 +159,9 @@ def _position(values: Any, wanted: Any, name: str) -> int:
 
 
 def _standard_errors(table: Mapping[str, Any], y: str) -> Any:
-    if y == "pa":
-        return table["standard_error"]
-    if y in ("afr_pred", "afr_true"):
+    errors = {"pa": "standard_error", "pa_uniform": "standard_error_uniform"}
+    if y in errors:
+        return table[errors[y]]
+    if y in ("afr_pred", "afr_true", "clean_accuracy", "shifted_accuracy"):
         return np.sqrt(table[y] * (1 - table[y]) / table["n_pairs"])
     return None

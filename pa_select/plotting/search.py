@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from pa_select.plotting.axes import AGREEMENT, GREY, STAR, axes_for, ink, look, pyplot
+from pa_select.plotting.axes import (
+    AGREEMENT,
+    GREY,
+    STAR,
+    axes_for,
+    ink,
+    legend_above,
+    look,
+    pyplot,
+)
+from pa_select.plotting.candidate_names import candidate_names
+from pa_select.plotting.window import far_below, window
 from pa_select.search.rules import make_rule
-from pa_select.search.table import column, scores_and_errors
+from pa_select.search.table import column, scores_and_errors, standard_errors
+
+_DIAMOND = {"marker": "D", "markersize": 10, "markeredgewidth": 0.8, "linestyle": "none"}
+# What a search adds to the name of a metric.
+_SUFFIXES = {"_views": " on the views", "_worst_environment": " in the worst environment"}
+# Of the error bars.
+_ALPHA = 0.7
+# Scores closer than this are the same but for rounding.
+_TIE = 1e-9
 
 
 class PASearchDisplay:
-    """Agreement against score of all candidates of a search, the chosen one marked.
+    """Agreement against score of all candidates of a search, the chosen one marked and named.
 
-    Made by `from_search`.
+    Made by `from_search`. The candidate that the score alone would choose is marked and named
+    too, where it is another one.
 
     Parameters
     ----------
@@ -26,11 +47,15 @@ class PASearchDisplay:
     eligible : array-like of shape (n_candidates,) of bool
         Whether the candidate could be chosen.
     best_index : int, default=None
-        The candidate that was.
+        The candidate that was chosen.
     threshold : float, default=nan
         The lowest score of the guard; nan where there is no guard.
     score_name : str, default="score"
         What the score is called.
+    agreement_error : array-like of shape (n_candidates,), default=None
+        Standard error of the agreement, in nats per pair. None: no error bars.
+    names : sequence of n_candidates str, default=None
+        What the candidates are called. None: no names in the legend.
 
     Attributes
     ----------
@@ -38,14 +63,20 @@ class PASearchDisplay:
         The candidates, "eligible" and "not eligible"; only the kinds that there are.
     chosen_ : matplotlib Line2D or None
         The mark of the chosen candidate.
+    score_choice_ : matplotlib Line2D or None
+        The mark of the candidate with the best score; None where no score is higher than
+        that of the chosen candidate.
     threshold_ : matplotlib Line2D or None
         The guard's threshold.
+    outside_ : list of matplotlib Line2D
+        Marks at the edges of the axes in the direction of the candidates outside of them.
     ax_, figure_ : matplotlib Axes, Figure
 
     Notes
     -----
     Candidates without a score or an agreement (that failed, or have no class scores) cannot
-    be drawn; the legend counts them.
+    be drawn; the legend counts them. The legend lies above the axes, where it hides no
+    candidate: give a title to the figure, with ``figure_.suptitle``.
 
     See Also
     --------
@@ -71,6 +102,8 @@ class PASearchDisplay:
     >>> display = PASearchDisplay.from_search(search.fit(X, y))
     >>> round(display.threshold, 3)
     0.974
+    >>> display.chosen_.get_label()
+    'chosen: C=0.01'
     """
 
     def __init__(
@@ -83,6 +116,8 @@ class PASearchDisplay:
         best_index: int | None = None,
         threshold: float = np.nan,
         score_name: str = "score",
+        agreement_error: Any = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         self.score = score
         self.score_error = score_error
@@ -91,6 +126,8 @@ class PASearchDisplay:
         self.best_index = best_index
         self.threshold = threshold
         self.score_name = score_name
+        self.agreement_error = agreement_error
+        self.names = names
 
     @classmethod
     def from_search(
@@ -113,6 +150,7 @@ class PASearchDisplay:
         Returns
         -------
         PASearchDisplay
+            Candidates are called by the parameters that differ between them.
 
         Raises
         ------
@@ -127,7 +165,8 @@ class PASearchDisplay:
         check_is_fitted(search, "cv_results_")
         table = search.cv_results_
         rule = _rule_of(search, table)
-        agreement = column(table, getattr(rule, "agreement", "agreement"), "search")
+        of_agreement = getattr(rule, "agreement", "agreement")
+        agreement = column(table, of_agreement, "search")
         guard = getattr(rule, "score", None)
         name = score or guard or _first_metric(search, table)
         value, error = scores_and_errors(table, name)
@@ -150,11 +189,13 @@ class PASearchDisplay:
             best_index=getattr(search, "best_index_", None),
             threshold=threshold,
             score_name=_in_words(name, scoring),
+            agreement_error=_agreement_error(table, of_agreement),
+            names=candidate_names(table["params"], getattr(search, "estimator", None)),
         )
         return display.plot(ax, **kwargs)
 
     def plot(
-        self, ax: Any = None, *, errorbar_kw: dict[str, Any] | None = None
+        self, ax: Any = None, *, zoom: bool = True, errorbar_kw: dict[str, Any] | None = None
     ) -> PASearchDisplay:
         """Draw the candidates.
 
@@ -162,6 +203,13 @@ class PASearchDisplay:
         ----------
         ax : matplotlib Axes, default=None
             Where to draw. None: in a new figure.
+        zoom : bool, default=True
+            Whether to leave candidates outside the axes that are further from the eligible
+            ones than these are from each other, in score or agreement. The legend counts
+            them, and triangles at the edges show where they are. The chosen candidate and
+            that of the best score are always inside. Where a rule without a guard makes
+            all candidates eligible, those far below the others are outside. False: the
+            axes show all candidates.
         errorbar_kw : dict, default=None
             Passed on to ``ax.errorbar`` of all candidates.
 
@@ -169,59 +217,140 @@ class PASearchDisplay:
         -------
         PASearchDisplay
             Itself.
+
+        Raises
+        ------
+        ValueError
+            If there is not one name for each candidate.
         """
         ax = axes_for(ax)
-        score, agreement = np.asarray(self.score), np.asarray(self.agreement)
-        eligible = np.asarray(self.eligible, dtype=bool)
-        drawn = np.isfinite(score) & np.isfinite(agreement)
-        self.errorbars_ = {}
-        kinds = {
-            "eligible": (
-                eligible,
-                {"color": look(0).color, "marker": "o", "mec": ink(ax), "zorder": 4},
-            ),
-            "not eligible": (~eligible, {"color": GREY, "marker": "x", "zorder": 2}),
-        }
-        for kind, (mask, own) in kinds.items():
-            if not mask.any():
-                continue
-            here, missing = mask & drawn, int((mask & ~drawn).sum())
-            style: dict[str, Any] = {"markersize": 6, "mew": 0.8, "elinewidth": 0.8, "ls": "none"}
-            self.errorbars_[kind] = ax.errorbar(
-                score[here],
-                agreement[here],
-                xerr=np.asarray(self.score_error)[here],
-                label=f"{kind} ({mask.sum()}{f', {missing} not drawn' if missing else ''})",
-                **style | own | (errorbar_kw or {}),
+        points = np.column_stack([self.score, self.agreement]).astype(np.float64)
+        n = len(points)
+        if self.names is not None and len(self.names) != n:
+            raise ValueError(
+                f"names: expected one for each of {n} candidates, got {len(self.names)}."
             )
+        given = (self.score_error, self.agreement_error)
+        errors = np.column_stack([np.zeros(n) if error is None else error for error in given])
+        errors = np.nan_to_num(errors.astype(np.float64))
+        eligible = np.asarray(self.eligible, dtype=bool)
+        drawn = np.isfinite(points).all(axis=1)
+        self.errorbars_ = self._draw_all(ax, points, errors, eligible, drawn, errorbar_kw or {})
         self.threshold_ = None
         if np.isfinite(self.threshold):
             self.threshold_ = ax.axvline(
                 self.threshold, color=ink(ax), ls="--", lw=1, label="guard", zorder=1
             )
-        self.chosen_ = None
-        if self.best_index is not None:
-            best = [self.best_index]
-            (self.chosen_,) = ax.plot(
-                score[best],
-                agreement[best],
-                color=look(1).color,
-                markeredgecolor=ink(ax),
-                label="chosen",
-                zorder=3,
-                **STAR,
-            )
-        ax.set(xlabel=f"cross-validated {self.score_name}, with standard error", ylabel=AGREEMENT)
-        marks = [mark for mark in (self.chosen_, self.threshold_) if mark is not None]
-        ax.legend(handles=[*self.errorbars_.values(), *marks])
+        best, by_score = self.best_index, self._best_by_score(points[:, 0])
+        self.chosen_ = self.score_choice_ = None
+        if best is not None:
+            style = {"color": look(1).color, **STAR}
+            self.chosen_ = self._mark(ax, best, points, "chosen", style)
+        if by_score is not None:
+            style = {"color": look(2).color, **_DIAMOND}
+            self.score_choice_ = self._mark(ax, by_score, points, f"best {self.score_name}", style)
+        self.outside_: list[Any] = []
+        if zoom and drawn.any():
+            marked = np.isin(np.arange(n), [i for i in (best, by_score) if i is not None])
+            self._zoom(ax, points[drawn], errors[drawn], eligible[drawn], marked[drawn])
+        with_error = ",\nwith standard error" if self.agreement_error is not None else ""
+        ax.set(
+            xlabel=f"cross-validated {self.score_name}, with standard error",
+            ylabel=AGREEMENT + with_error,
+        )
+        marks = [self.threshold_, *self.outside_[:1], self.chosen_, self.score_choice_]
+        handles = [*self.errorbars_.values(), *(mark for mark in marks if mark is not None)]
+        legend_above(ax, handles, fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+    def _draw_all(
+        self, ax: Any, points: Any, errors: Any, eligible: Any, drawn: Any, kwargs: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Draw the candidates with their error bars, the kinds told apart."""
+        kinds = {
+            "eligible": (eligible, {"color": look(0).color, "marker": "o", "mec": ink(ax)}),
+            "not eligible": (~eligible, {"color": GREY, "marker": "x", "mew": 1.6}),
+        }
+        found = {}
+        for kind, (mask, own) in kinds.items():
+            if not mask.any():
+                continue
+            here, missing = mask & drawn, int((mask & ~drawn).sum())
+            style: dict[str, Any] = {"markersize": 6, "elinewidth": 0.8, "ls": "none", "mew": 0.8}
+            style["zorder"] = 4 if kind == "eligible" else 2
+            found[kind] = ax.errorbar(
+                *points[here].T,
+                xerr=errors[here, 0],
+                yerr=None if self.agreement_error is None else errors[here, 1],
+                label=f"{kind} ({mask.sum()}{f', {missing} not drawn' if missing else ''})",
+                **style | own | kwargs,
+            )
+            for bars in found[kind].lines[2]:  # in a crowd they must not hide the marks
+                bars.set_alpha(kwargs.get("alpha", _ALPHA))
+        return found
+
+    def _best_by_score(self, score: Any) -> int | None:
+        """The candidate of the best score, None where the chosen one's is as high."""
+        if not np.isfinite(score).any():
+            return None
+        top = int(np.nanargmax(score))
+        if self.best_index is not None and not score[top] > score[self.best_index] + _TIE:
+            return None
+        return top
+
+    def _mark(self, ax: Any, index: int, points: Any, what: str, style: dict[str, Any]) -> Any:
+        """Mark a candidate, and name it in the legend."""
+        label = what if self.names is None else f"{what}: {self.names[index]}"
+        if not np.isfinite(points[index]).all():
+            label += " (not drawn)"
+        own = {"markeredgecolor": ink(ax), "label": label, "zorder": 3}
+        (mark,) = ax.plot(*points[index, :, None], **own | style)
+        return mark
+
+    def _zoom(self, ax: Any, points: Any, errors: Any, eligible: Any, marked: Any) -> None:
+        """Show what is eligible or marked, with triangles in the direction of the rest."""
+        if eligible.all() and not np.isfinite(self.threshold):
+            eligible = ~far_below(points, errors)
+        kept = eligible | marked
+        limits = window(points, errors, kept) if kept.any() else None
+        if limits is None:
+            return
+        if np.isfinite(self.threshold):
+            beside = self.threshold - 0.03 * (limits[1, 0] - self.threshold)
+            limits[0, 0] = min(limits[0, 0], beside)
+        low, high = limits
+        outside = ((points < low) | (points > high)).any(axis=1)
+        ax.set(xlim=limits[:, 0], ylim=limits[:, 1])
+        left = outside.copy()
+        sides = {
+            "<": points[:, 0] < low[0],
+            ">": points[:, 0] > high[0],
+            "v": points[:, 1] < low[1],
+            "^": points[:, 1] > high[1],
+        }
+        for marker, mask in sides.items():
+            here, left = mask & left, left & ~mask
+            if here.any():
+                (mark,) = ax.plot(
+                    *np.clip(points[here], low, high).T,
+                    marker,
+                    color=GREY,
+                    markersize=7,
+                    label=f"outside the axes ({outside.sum()})",
+                    clip_on=False,
+                    zorder=5,
+                )
+                self.outside_.append(mark)
 
 
 def _in_words(metric: str, scoring: Any) -> str:
     """A metric's name, of a search that has but one the name of that."""
     if isinstance(scoring, str) and metric.split("_")[0] == "score":
         metric = scoring + metric[len("score") :]
+    for suffix, words in _SUFFIXES.items():
+        if metric.endswith(suffix):
+            metric = metric.removesuffix(suffix) + words
     return metric.replace("_", " ")
 
 
@@ -232,6 +361,14 @@ def _rule_of(search: Any, table: dict[str, Any]) -> Any:
     if not hasattr(search, "selection"):
         return None
     return make_rule(search.selection, _first_metric(search, table), search.pairing_)
+
+
+def _agreement_error(table: dict[str, Any], name: str) -> Any:
+    """Standard errors of an agreement, None where the search has none."""
+    if f"mean_test_{name}" in table:
+        return standard_errors(table, name)
+    error = table.get(f"{name}_se")
+    return None if error is None else np.nan_to_num(np.asarray(error, dtype=np.float64))
 
 
 def _first_metric(search: Any, table: dict[str, Any]) -> str:

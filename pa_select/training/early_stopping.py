@@ -21,13 +21,14 @@ class PAEarlyStopping(PAScoring):
 
     Parameters
     ----------
-    environments, pairing, prior, every, name, sample_weight, max_pairs, device, tol
+    environments, pairing, prior, every, name, sample_weight, max_pairs, device, tol, uniform
         As in `PAScoring`.
-    patience : int, default=5
-        Scored epochs without improvement after which to stop.
+    patience : int, default=10
+        Stop after so many scored epochs in a row without improvement, as in
+        `EpochSelector`. The count starts again when the guard excludes the best epoch.
     min_delta : float, default=0.0
-        Smallest improvement, in nats, that counts for the patience. What is kept is the
-        best epoch, however small its lead.
+        Smallest lead, in nats, that makes an improvement. The epoch kept is the best one,
+        however small its lead.
     load_best : bool, default=True
         Whether to restore the best epoch's module at the end.
     tie : {"first", "last"}, default="first"
@@ -54,8 +55,9 @@ class PAEarlyStopping(PAScoring):
     Training goes on with ``partial_fit`` or warm_start from the best epoch so far. All
     callbacks hear of the last epoch before training stops.
 
-    Expect the epochs that validation accuracy would keep, without its labels; the user
-    guide has the figures. With the uniform prior collapsed epochs may be kept.
+    Expect about the same epoch as with early stopping on validation accuracy, but without
+    labels of the environments; the user guide has the figures. With the uniform prior
+    collapsed epochs may be kept.
 
     References
     ----------
@@ -95,7 +97,8 @@ class PAEarlyStopping(PAScoring):
         max_pairs: int | None = None,
         device: Any = None,
         tol: float = 1e-6,
-        patience: int = 5,
+        uniform: bool = True,
+        patience: int = 10,
         min_delta: float = 0.0,
         load_best: bool = True,
         tie: str = "first",
@@ -113,6 +116,7 @@ class PAEarlyStopping(PAScoring):
             max_pairs=max_pairs,
             device=device,
             tol=tol,
+            uniform=uniform,
         )
         self.patience = patience
         self.min_delta = min_delta

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from skorch.callbacks import Callback
 
-from pa_select.agreement import posterior_agreement
+from pa_select.agreement.posterior_agreement import agreements
 from pa_select.training.pairs import PairedEnvironments, pair_up, scores_from, scores_on
 from pa_select.training.selector import TIE_TOL, EpochSelector
 
@@ -47,14 +47,19 @@ class PAScoring(Callback):
         Where the agreement is computed; None: where the net is.
     tol : float, default=1e-6
         As in `posterior_agreement`; the marginal prior is not certified.
+    uniform : bool, default=True
+        Whether to record the agreement with the uniform prior as well, in the column
+        ``pa_uniform``. It chooses no epoch, but it is the papers' metric, and it shows
+        collapsed epochs: there it is high while ``pa`` is near 0. With another `prior` it
+        takes a second maximisation in each scored epoch.
 
     Notes
     -----
     Columns of ``net.history``: ``pa``, the agreement in nats per pair (of more than two
     environments all pairs are pooled); ``pa_best``, whether it is the best so far;
-    ``pa_beta``; ``pa_uniform``, the agreement with the uniform prior;
-    ``pa_agreement_rate``; ``pa_seconds``; with more than two environments ``pa_worst``, the
-    lowest mean of the pairs' terms over two of them. They work with skorch's
+    ``pa_beta``; ``pa_uniform``, unless ``uniform=False``; ``pa_agreement_rate``;
+    ``pa_seconds``; with more than two environments ``pa_worst``, the lowest mean of the
+    pairs' terms over two of them. The columns work with skorch's
     ``Checkpoint(monitor="pa_best")`` and ``EarlyStopping("pa", lower_is_better=False,
     threshold_mode="abs")``.
 
@@ -97,6 +102,7 @@ class PAScoring(Callback):
         max_pairs: int | None = None,
         device: Any = None,
         tol: float = 1e-6,
+        uniform: bool = True,
     ) -> None:
         self.environments = environments
         self.pairing = pairing
@@ -107,6 +113,7 @@ class PAScoring(Callback):
         self.max_pairs = max_pairs
         self.device = device
         self.tol = tol
+        self.uniform = uniform
 
     def initialize(self) -> PAScoring:
         """Forget all epochs."""
@@ -159,7 +166,8 @@ class PAScoring(Callback):
     ) -> None:
         """Score the epoch and record it."""
         if not self._is_due(net):
-            for column in ("", "_beta", "_uniform", "_agreement_rate"):
+            uniform = ["_uniform"] if self.uniform else []
+            for column in ("", "_beta", *uniform, "_agreement_rate"):
                 net.history.record(self.name + column, float("nan"))
             net.history.record(f"{self.name}_best", False)
             net.history.record(f"{self.name}_seconds", 0.0)
@@ -171,20 +179,12 @@ class PAScoring(Callback):
         better = self._update(net, a, b, dataset_valid)
         result = self.selector_.last
         assert result is not None
-        uniform = result
-        if not (isinstance(self.prior, str) and self.prior == "uniform"):
-            uniform = posterior_agreement(
-                a,
-                b,
-                sample_weight=self.paired_.weight,
-                certify=False,
-                device=self.device,
-            )
         record = net.history.record
         record(self.name, result.score)
         record(f"{self.name}_best", better)
         record(f"{self.name}_beta", result.beta)
-        record(f"{self.name}_uniform", uniform.score)
+        if self.uniform:
+            record(f"{self.name}_uniform", self._uniform_score(a, b))
         record(f"{self.name}_agreement_rate", result.agreement_rate)
         if len(self.paired_.pairs) > 1:
             record(f"{self.name}_worst", self.paired_.worst(result.terms))
@@ -226,6 +226,19 @@ class PAScoring(Callback):
         return self.selector_.update(
             a, b, sample_weight=self.paired_.weight, epoch=net.history[-1, "epoch"]
         )
+
+    def _uniform_score(self, a: torch.Tensor, b: torch.Tensor) -> float:
+        """The agreement with the uniform prior."""
+        assert self.paired_ is not None
+        assert self.selector_ is not None
+        if isinstance(self.prior, str) and self.prior == "uniform":
+            assert self.selector_.last is not None
+            return self.selector_.last.score
+        # A collapsed epoch is what this column shows; a warning of it would come each epoch.
+        result = agreements(
+            a, b, sample_weight=self.paired_.weight, certify=False, device=self.device
+        )
+        return float(result.score)
 
     def _resume(self, net: Any) -> None:
         """Learn of epochs that are in the history already."""

@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 
 import torch
 
+from pa_select._probabilities import look_like_probabilities
 from pa_select._warnings import warn_caller
-from pa_select.agreement import PosteriorAgreement, posterior_agreement
+from pa_select.agreement import PosteriorAgreement
+from pa_select.agreement.notices import warn_of_probabilities
+from pa_select.agreement.posterior_agreement import agreements
 from pa_select.agreement.validation import is_marginal
 
 #: Agreements closer than this, in nats, are tied.
@@ -38,11 +41,13 @@ class EpochSelector:
     prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
         Class prior of `posterior_agreement`. With the marginal prior a module that predicts
         one class everywhere scores 0; the uniform one may keep such an epoch.
-    patience : int, default=5
-        Epochs without improvement after which to stop.
+    patience : int, default=10
+        Stop after so many epochs in a row without improvement. An epoch is an improvement
+        if the guard allows it and its agreement is higher than that of the last
+        improvement. The count starts again when the guard excludes the last improvement.
     min_delta : float, default=0.0
-        Smallest improvement, in nats, that counts for the patience. What is kept is the
-        best, however small its lead.
+        Smallest lead, in nats, that makes an improvement. The epoch kept is the best one,
+        however small its lead.
     tie : {"first", "last"}, default="first"
         Which of tied epochs (within 1e-7 nats) is kept.
     min_epochs : int, default=1
@@ -72,7 +77,7 @@ class EpochSelector:
     Warns
     -----
     UserWarning
-        If both environments are the same data.
+        If both environments are the same data, or if the scores look like probabilities.
 
     Notes
     -----
@@ -113,7 +118,7 @@ class EpochSelector:
         self,
         *,
         prior: Any = "marginal",
-        patience: int = 5,
+        patience: int = 10,
         min_delta: float = 0.0,
         tie: str = "first",
         min_epochs: int = 1,
@@ -140,7 +145,7 @@ class EpochSelector:
         self._kept: list[_Epoch] = []  # none dominated by another, in the order of epochs
         self._lowest = -math.inf  # score that the guard asks for
         self._best: _Epoch | None = None
-        self._to_beat = -math.inf
+        self._to_beat = (-math.inf, -math.inf)  # agreement and score of the last improvement
         self._misses = 0
         self._compared_before = False
 
@@ -166,7 +171,7 @@ class EpochSelector:
 
     @property
     def should_stop(self) -> bool:
-        """Whether `patience` epochs brought no improvement."""
+        """Whether the last `patience` epochs brought no improvement."""
         return self._misses >= self.patience
 
     def update(
@@ -209,7 +214,8 @@ class EpochSelector:
         """
         number = self.epoch + 1 if epoch is None else epoch
         try:
-            result = posterior_agreement(
+            # Early epochs often predict one class; `concerns` says so of the epoch kept alone.
+            result = agreements(
                 scores_a,
                 scores_b,
                 prior=self.prior,
@@ -229,11 +235,16 @@ class EpochSelector:
         if score is not None:
             self._lowest = max(self._lowest, value - score_error)
         a, b = (torch.as_tensor(x).detach() for x in (scores_a, scores_b))
-        self._warn_of_equal(a, b)
+        self._warn_at_first(a, b)
         concerns = _concerns(number, a, b, result.agreement_rate)
         better = self._take(_Epoch(number, result.score, value, None, concerns), state)
-        if result.score > self._to_beat + self.min_delta:
-            self._to_beat = result.score
+        assert self._best is not None
+        agreement, its_score = self._to_beat
+        improved = value >= self._lowest and (
+            result.score - agreement > max(self.min_delta, TIE_TOL)
+        )
+        if improved or its_score < self._lowest:
+            self._to_beat = self._best.agreement, self._best.score
             self._misses = 0
         else:
             self._misses += 1
@@ -254,7 +265,7 @@ class EpochSelector:
         self.epoch = epoch
         self._best = _Epoch(best_epoch, best_score, -math.inf, self._copy(state))
         self._kept = [self._best]
-        self._to_beat = best_score
+        self._to_beat = best_score, -math.inf
         self._misses = 0
 
     def go_on(self, state: Any = None) -> None:
@@ -299,10 +310,11 @@ class EpochSelector:
             return value.detach().to("cpu", copy=True)
         return deepcopy(value)
 
-    def _warn_of_equal(self, a: torch.Tensor, b: torch.Tensor) -> None:
+    def _warn_at_first(self, a: torch.Tensor, b: torch.Tensor) -> None:
         if self._compared_before:
             return
         self._compared_before = True
+        warn_of_probabilities([look_like_probabilities(a, b)])
         if a.shape == b.shape and bool((a == b).all()):
             warn_caller("The two environments are the same data: every module agrees with itself.")
 

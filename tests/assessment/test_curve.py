@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import entropy
 from sklearn.datasets import load_digits
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, log_loss
@@ -22,6 +23,8 @@ TRAIN, TEST = slice(0, 600), slice(600, 900)
 LINEAR = LogisticRegression(max_iter=200).fit(X[TRAIN], Y[TRAIN])
 FOREST = RandomForestClassifier(20, random_state=0).fit(X[TRAIN], Y[TRAIN])
 MODELS = {"linear": LINEAR, "forest": FOREST}
+CONSTANT = DummyClassifier(strategy="constant", constant="digit 3").fit(X[TRAIN], Y[TRAIN])
+WITH_CONSTANT = {"linear": LINEAR, "constant": CONSTANT}
 NOISE = GaussianNoise(random_state=3)
 POWERS, RATIOS = [0.1, 0.4], [0.0, 0.5, 1.0]
 
@@ -58,19 +61,21 @@ def test_every_column_is_what_it_says(curve):
         shifted = NOISE(x, power=row["power"])
         x2 = mix(x, shifted.X, row["ratio"], random_state=7)
         (a, _), (b, _) = class_scores(model, x), class_scores(model, x2)
-        result = posterior_agreement(a, b)
+        result, own = (posterior_agreement(a, z, prior="marginal") for z in (b, a))
         assert row["n_pairs"] == len(x)
-        assert row["pa"] == pytest.approx(result.score, abs=1e-6)
+        assert row["pa"] == pytest.approx(result.score, abs=1e-5)
         assert row["beta"] == pytest.approx(result.beta, rel=0.05)
         assert row["standard_error"] == pytest.approx(result.standard_error, rel=0.05)
-        assert 0 <= row["gap"] <= 1e-6
-        assert row["pa_change"] == pytest.approx(
-            result.score - posterior_agreement(a, a).score, abs=1e-6
-        )
+        assert 0 <= row["gap"] <= 1e-5
+        assert row["pa_change"] == pytest.approx(result.score - own.score, abs=1e-5)
+        papers = posterior_agreement(a, b)
+        assert row["pa_uniform"] == pytest.approx(papers.score, abs=1e-6)
+        assert row["standard_error_uniform"] == pytest.approx(papers.standard_error, rel=0.05)
         assert row["afr_pred"] == np.mean(model.predict(x) == model.predict(x2))
         assert row["afr_pred_change"] == row["afr_pred"] - 1
         clean, after = (accuracy_score(y, model.predict(rows)) for rows in (x, x2))
-        assert row["afr_true"] == pytest.approx(after)
+        assert row["clean_accuracy"] == pytest.approx(clean)
+        assert row["shifted_accuracy"] == row["afr_true"] == pytest.approx(after)
         assert row["accuracy_drop"] == pytest.approx(clean - after)
         assert row["afr_true_change"] == -row["accuracy_drop"]
         assert row["relative_accuracy_drop"] == pytest.approx((clean - after) / clean)
@@ -88,6 +93,78 @@ def test_every_column_is_what_it_says(curve):
         expected = shifted.norm[reached].mean() if reached.any() else np.nan
         assert row["mean_norm"] == pytest.approx(expected, nan_ok=True)
         assert np.isnan(row["success_rate"])
+
+
+def test_accuracies_come_first(curve):
+    first = ["estimator", "power", "ratio", "clean_accuracy", "shifted_accuracy", "n_pairs"]
+    assert list(curve.table)[:6] == first
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_constant_model_is_last_and_the_papers_figure_shows_why():
+    curve = robustness_curve(
+        WITH_CONSTANT, X[TEST], shift=NOISE, powers=POWERS, metrics="agreement"
+    )
+    linear, flat = np.split(curve.table["pa"], 2)
+    assert flat == pytest.approx(0, abs=1e-9)
+    assert (linear > 1).all()
+    linear, flat = np.split(curve.table["pa_uniform"], 2)
+    assert flat == pytest.approx(np.log(10))
+    assert (linear < np.log(10)).all()
+
+
+def test_the_uniform_prior_warns_of_a_constant_model():
+    with pytest.warns(UserWarning, match="estimators: constant: nearly all .*one class") as found:
+        curve = robustness_curve(
+            WITH_CONSTANT, X[TEST], shift=NOISE, powers=POWERS, prior="uniform"
+        )
+    assert len(found) == 1
+    assert found[0].filename == __file__
+    assert curve.table["pa"][2:] == pytest.approx(np.log(10))
+
+
+def priors_solved(monkeypatch, prior):
+    """A curve, and the priors for which its agreements were solved."""
+    import pa_select.assessment.samples as module
+
+    seen = []
+
+    def counted(*args, **options):
+        seen.append(options["prior"])
+        return solve(*args, **options)
+
+    solve = module.agreements
+    monkeypatch.setattr(module, "agreements", counted)
+    arguments = {"shift": NOISE, "powers": POWERS, "metrics": "agreement"}
+    return robustness_curve(MODELS, X[TEST], prior=prior, **arguments), seen
+
+
+def test_the_uniform_prior_is_solved_once(monkeypatch):
+    curve, seen = priors_solved(monkeypatch, "uniform")
+    assert seen == ["uniform"]
+    assert curve.prior == "uniform"
+    assert curve.table["pa"].tolist() == curve.table["pa_uniform"].tolist()
+    uniform = [curve.agreement("linear", power).score for power in POWERS]
+    assert curve.table["pa"][:2] == pytest.approx(uniform, abs=1e-9)
+
+
+@pytest.mark.parametrize("prior", ["marginal", np.linspace(0.05, 0.15, 10)], ids=["marginal", ""])
+def test_other_priors_are_solved_beside_it(prior, monkeypatch):
+    curve, (first, second) = priors_solved(monkeypatch, prior)
+    assert first is prior
+    assert second == "uniform"
+    result = curve.agreement("forest", 0.4)
+    a, b = (class_scores(FOREST, x)[0] for x in (X[TEST], NOISE(X[TEST], power=0.4).X))
+    assert result.score == pytest.approx(posterior_agreement(a, b, prior=prior).score, abs=1e-5)
+    assert curve.table["pa"][3] == pytest.approx(result.score, abs=1e-9)
+    assert curve.table["pa_uniform"][3] == pytest.approx(posterior_agreement(a, b).score, abs=1e-6)
+
+
+def test_number_of_classes(curve):
+    assert curve.n_classes == 10
+    two = LogisticRegression().fit(X[TRAIN], Y[TRAIN] > "digit 4")
+    models = {"ten": LINEAR, "two": two}
+    assert robustness_curve(models, X[TEST], shift=NOISE, metrics="posterior").n_classes is None
 
 
 def test_agreement_of_one_row(curve):
@@ -143,9 +220,10 @@ def test_without_labels_and_with_one_estimator():
     assert set(curve.table) == {
         *("estimator", "power", "ratio", "n_pairs", "mean_norm", "success_rate"),
         *("pa", "beta", "standard_error", "gap", "pa_change", "afr_pred", "afr_pred_change"),
+        *("pa_uniform", "standard_error_uniform"),
         *("kl", "wasserstein"),
     }
-    assert curve.agreement().score == curve.table["pa"][0]
+    assert curve.agreement().score == pytest.approx(curve.table["pa"][0], abs=1e-12)
     two = robustness_curve([LINEAR, LINEAR, FOREST], X[TEST], shift=NOISE, metrics="posterior")
     assert two.estimators == [
         "LogisticRegression 1",

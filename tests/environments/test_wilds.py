@@ -208,10 +208,11 @@ def test_extractors_of_other_kinds(data):
     assert points.dtype == np.float64
     assert_allclose(points, pca.transform(FLAT), atol=1e-5)
     means = data.features(lambda batch: batch.mean((2, 3)), batch_size=11)
-    assert_allclose(means, IMAGES.mean((2, 3)), rtol=1e-5)
+    assert_allclose(means, IMAGES.mean((2, 3)), rtol=1e-5, atol=1e-6)
     net = fitted().initialize()
     hidden = data.features(LayerFeatures(net, "1"), batch_size=11)
-    assert_allclose(hidden, LayerFeatures(net, "1")(torch.from_numpy(IMAGES)), rtol=1e-5)
+    expected = LayerFeatures(net, "1")(torch.from_numpy(IMAGES))
+    assert_allclose(hidden, expected, rtol=1e-5, atol=1e-6)
     assert data.features(net).shape == (N, 2)
     assert data.features(Net().double()).shape == (N, 2)
 

@@ -37,8 +37,8 @@ def test_batches_are_one_problem(prior):
     assert found.dtype == torch.float32
     assert found.item() == value(prior=prior)
     expected = posterior_agreement(A, B, prior=prior)
-    assert metric.result_.score == pytest.approx(expected.score, abs=1e-13)
-    np.testing.assert_allclose(metric.result_.terms, expected.terms, atol=1e-12)
+    assert metric.result_.score == pytest.approx(expected.score, abs=1e-9)
+    np.testing.assert_allclose(metric.result_.terms, expected.terms, atol=1e-6)
 
 
 def test_weights_and_options():
@@ -49,7 +49,8 @@ def test_weights_and_options():
         metric.update(A[batch], B[batch], weight[batch])
     expected = posterior_agreement(A, B, prior="marginal", sample_weight=weight, tol=1e-3)
     assert metric.compute().item() == pytest.approx(expected.score, abs=1e-6)
-    assert metric.result_.gap == expected.gap
+    assert metric.result_.gap == pytest.approx(expected.gap, rel=1e-3)
+    assert metric.result_.gap > 1e-5  # of the default tol it is smaller
     assert metric.result_.n_pairs == 800
     metric = updated(certify=False)
     metric.compute()
@@ -102,12 +103,12 @@ def test_states():
     other = PosteriorAgreement()
     other.load_state_dict(metric.state_dict(), strict=False)
     other._update_count = 1
-    assert other.compute() == metric.compute()
+    assert other.compute().item() == pytest.approx(metric.compute().item(), abs=1e-6)
     halves = PosteriorAgreement(), PosteriorAgreement()
     halves[0].update(A[:300], B[:300])
     halves[1].update(A[300:], B[300:])
     halves[0].merge_state(halves[1])
-    assert halves[0].compute() == metric.compute()
+    assert halves[0].compute().item() == pytest.approx(metric.compute().item(), abs=1e-6)
 
 
 def test_types():
@@ -117,7 +118,8 @@ def test_types():
     assert metric.compute().item() == value(A.half(), B.half())
     metric = updated().set_dtype(torch.float64)
     assert metric.compute().dtype == torch.float64
-    assert metric.compute().item() == posterior_agreement(A.double(), B.double()).score
+    assert metric.compute().item() == metric.result_.score  # not rounded to float32
+    assert metric.result_.score == value(A.double(), B.double())
     bfloat = updated(a=A.bfloat16(), b=B.bfloat16())
     assert bfloat.compute().item() == value(A.bfloat16(), B.bfloat16())
     needs_grad = A.clone().requires_grad_()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pa_select import agreement_matrix
@@ -75,6 +76,16 @@ def test_options(ax):
     assert display.texts_[0, 1].get_fontsize() == 5
     assert display.texts_[0, 1].get_text() == f"{display.scores[0, 1]:.1f}"
     assert AgreementMatrixDisplay(scores=np.eye(3)).plot(ax).worst_ == []
+
+
+def test_axes_say_what_rows_and_columns_are(ax):
+    matrix = matrix_of(3)
+    display = AgreementMatrixDisplay.from_matrix(matrix, kind="environment", ax=ax)
+    assert ax.get_xlabel() == ax.get_ylabel() == "environment"
+    display.plot(other := Figure().subplots())
+    assert other.get_xlabel() == other.get_ylabel() == "environment"
+    AgreementMatrixDisplay.from_matrix(matrix, ax=ax)
+    assert ax.get_xlabel() == ax.get_ylabel() == "sample"
 
 
 def test_short_names_lie_flat_and_long_ones_do_not_collide():

@@ -141,3 +141,5 @@ def test_a_legend_has_as_many_columns_as_fit(ax):
     assert legend_above(ax, lines)._ncols == 4
     lines[2].set_label("a line " + 5 * "with a long name ")
     assert legend_above(ax, lines)._ncols == 1
+    lines[2].set_label("a line with a name")
+    assert legend_above(ax, lines, fontsize=20)._ncols < legend_above(ax, lines)._ncols

@@ -56,6 +56,24 @@ def test_a_net(callback, ax):
     assert labels == ["agreement", "validation accuracy", f"kept, epoch {kept}"]
 
 
+def test_a_net_without_the_uniform_priors_column(ax):
+    net = train(PAEarlyStopping((X, OTHER), uniform=False))
+    assert list(DRAW(net, ax=ax).lines_) == ["valid_acc"]
+    with pytest.raises(ValueError, match="names: expected columns .* got 'pa_uniform'"):
+        DRAW(net, names=("pa", "pa_uniform"))
+
+
+def test_no_line_covers_the_kept_epoch(ax):
+    display = DRAW(HISTORY, ax=ax)
+    ax.figure.canvas.draw()
+    # It is in the axes that are drawn last, at the place of its agreement in the left ones.
+    assert display.kept_.axes is display.ax_right_
+    assert display.kept_.get_zorder() > display.lines_["valid_acc"].get_zorder()
+    drawn = display.kept_.get_transform().transform((3, 0.5))
+    np.testing.assert_allclose(drawn, ax.transData.transform((3, 0.5)))
+    assert display.ax_right_.get_ylim()[0] > 0.3  # not stretched to hold it
+
+
 def test_the_kept_epoch_of_a_guard_is_the_callbacks(ax):
     """The best agreement so far may no longer be allowed, and an earlier epoch be kept."""
     net = train(PAEarlyStopping((X, OTHER), patience=12))
@@ -82,6 +100,8 @@ def test_other_columns(ax):
     assert display.ax_right_.get_ylabel() == "score"
     looks = [(x.get_marker(), x.get_color()) for x in (display.line_, *display.lines_.values())]
     assert all(len(set(kind)) == 3 for kind in zip(*looks, strict=True))
+    uniform = DRAW([row | {"pa_uniform": 0.5} for row in HISTORY], names=("pa", "pa_uniform"))
+    assert uniform.lines_["pa_uniform"].get_label() == "agreement, uniform prior"
     without = [{"epoch": 1, "pa": 0.2}]
     assert DRAW(without).ax_right_ is None
 

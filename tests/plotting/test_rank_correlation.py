@@ -95,3 +95,11 @@ def test_errors(ax):
     with pytest.raises(ValueError, match=r"p_value: expected shape \(1, 1\), got \(1,\)"):
         RankCorrelationDisplay(tau=[[0.5]], measures=["m"], gaps=["g"], p_value=[1]).plot(ax)
     assert not ax.images
+
+
+def test_axes_are_labelled_and_no_zero_is_negative(ax):
+    display = RankCorrelationDisplay(
+        tau=[[-0.001, -0.2]], measures=["m"], gaps=["a", "b"], p_value=[[0.5, 0.01]]
+    ).plot(ax)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("gap", "measure")
+    assert [text.get_text() for text in display.texts_[0]] == ["0.00", "-0.20*"]

@@ -22,6 +22,8 @@ MODELS = {
 }
 RATIOS, POWERS = [0.0, 1.0, 0.1 + 0.2, 0.6], [0.4, 0.1, 0.2]
 DRAW = RobustnessCurveDisplay.from_curve
+SHARES = ["afr_pred", "afr_true", "clean_accuracy", "shifted_accuracy"]
+LABEL = "agreement (nats per pair),\nmarginal prior"
 
 
 def measure(**options):
@@ -68,14 +70,88 @@ def test_agreement_with_its_standard_error(curve, x, ax):
         "power": "power of the shift (share of shifted rows: 0.6)",
     }
     assert ax.get_xlabel() == words[x]
-    assert ax.get_ylabel() == "agreement (nats per pair)"
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(MODELS)
+    assert ax.get_ylabel() == LABEL
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert legend == [*MODELS, r"upper limit ($\log K$)", "constant model (0)"]
     lines = [container.lines[0] for container in display.errorbars_[0].values()]
     for kind in ("color", "linestyle", "marker"):
         assert len({getattr(line, f"get_{kind}")() for line in lines}) == 2
 
 
-@pytest.mark.parametrize("y", ["afr_pred", "afr_true"])
+def test_the_papers_agreement_has_its_own_standard_error(curve, ax):
+    display = DRAW(curve, y="pa_uniform", at={"power": 0.2}, ax=ax)
+    for name, container in display.errorbars_[0].items():
+        rows = rows_of(curve, estimator=name, power=0.2)
+        assert_array_equal(drawn(container)[1], rows["pa_uniform"])
+        assert_allclose(half_lengths(container), rows["standard_error_uniform"], atol=1e-12)
+    assert ax.get_ylabel() == "agreement (nats per pair),\nuniform prior"
+
+
+def references(display):
+    """The grey lines of a single panel: where they are, by their words."""
+    (lines,) = display.references_
+    return {line.get_label(): line.get_ydata()[0] for line in lines}
+
+
+def test_what_an_agreement_is_compared_with(curve, ax):
+    limit = np.log(10)
+    display = DRAW(curve, at={"power": 0.2}, ax=ax)
+    marginal = {r"upper limit ($\log K$)": limit, "constant model (0)": 0}
+    assert references(display) == pytest.approx(marginal)
+    data = [bars.lines[0].get_zorder() for bars in display.errorbars_[0].values()]
+    for line in display.references_[0]:
+        assert line.get_zorder() < min(data)
+        assert ax.get_ylim()[0] < line.get_ydata()[0] < ax.get_ylim()[1]
+    # A second display in the same axes does not draw them again.
+    assert references(DRAW(curve, at={"power": 0.4}, ax=ax)) == {}
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts == [*MODELS, *MODELS, *marginal]
+
+
+@pytest.mark.parametrize(
+    ("prior", "y", "expected"),
+    [
+        ("marginal", "pa_uniform", {"upper limit, constant model": np.log(10)}),
+        ("uniform", "pa", {"upper limit, constant model": np.log(10)}),
+        (np.array([0.1] * 9 + [0.05]) / 0.95, "pa", {"upper limit": np.log(19)}),
+        ("marginal", "pa_change", {}),
+        ("marginal", "beta", {}),
+        ("uniform", "shifted_accuracy", {}),
+    ],
+)
+def test_lines_and_labels_of_other_priors_and_columns(prior, y, expected, ax):
+    curve = measure(prior=prior, powers=0.2, ratios=1.0)
+    display = DRAW(curve, y=y, ax=ax)
+    assert references(display) == pytest.approx(expected)
+    named = prior if isinstance(prior, str) else "given"
+    named = {"pa_uniform": "uniform", "shifted_accuracy": None}.get(y, named)
+    lines = LABELS[y] if named is None else f"{LABELS[y]},\n{named} prior"
+    assert ax.get_ylabel() == lines
+
+
+def test_models_of_different_numbers_of_classes_have_no_common_limit(ax):
+    models = {"ten": MODELS["linear"], "two": GaussianNB().fit(X[:600], Y[:600] > 4)}
+    curve = robustness_curve(models, X[TEST], shift=GaussianNoise(0.3), metrics="agreement")
+    assert DRAW(curve, ax=ax).references_ == [[]]
+
+
+def test_inverse_temperatures_are_lettered_with_plain_numbers():
+    def numbers(values):
+        display = RobustnessCurveDisplay(
+            x=[0, 1], values=[[values]], names=["a"], panels=[1.0], y_name="beta"
+        ).plot()
+        display.figure_.draw_without_rendering()
+        low, high = display.ax_.get_ylim()
+        ticks = zip(display.ax_.get_yticks(), display.ax_.get_yticklabels(), strict=True)
+        return [label.get_text() for tick, label in ticks if low <= tick <= high]
+
+    assert numbers([1.2, 5.6]) == ["2", "3", "5"]
+    assert numbers([0.3, 20]) == ["0.3", "1", "3", "10"]
+    assert numbers([0.01, 100]) == ["0.01", "0.1", "1", "10", "100"]
+    assert numbers([0, np.inf])  # only at the edges
+
+
+@pytest.mark.parametrize("y", SHARES)
 def test_shares_have_binomial_errors(curve, y, ax):
     display = DRAW(curve, y=y, at={"power": 0.4}, ax=ax)
     for name, container in display.errorbars_[0].items():
@@ -86,7 +162,8 @@ def test_shares_have_binomial_errors(curve, y, ax):
 
 def test_every_measure_can_be_drawn(curve):
     assert set(LABELS) == set(METRICS) == set(curve.table) - OTHERS
-    for y in set(LABELS) - {"success_rate", "pa", "afr_pred", "afr_true"}:
+    with_errors = {"pa", "pa_uniform", *SHARES}
+    for y in set(LABELS) - {"success_rate", *with_errors}:
         display = DRAW(curve, y=y, at={"ratio": 0.6})
         display.figure_.draw_without_rendering()
         for name, container in display.errorbars_[0].items():
@@ -124,9 +201,14 @@ def test_a_panel_for_each_power(curve):
             assert_array_equal(drawn(container), [rows["ratio"], rows["pa"]])
     # Their public getters are younger than the oldest matplotlib.
     assert display.figure_._supxlabel.get_text() == "share of shifted rows"
-    assert display.figure_._supylabel.get_text() == "agreement (nats per pair)"
+    assert display.figure_._supylabel.get_text() == LABEL
     assert sum(ax.get_legend() is not None for ax in display.axes_) == 1
     assert len({ax.get_ylim() for ax in display.axes_}) == 1
+    # Few and short numbers, which do not touch those of the next panel.
+    display.figure_.draw_without_rendering()
+    for ax in display.axes_:
+        labels = dict(zip(ax.get_xticks().round(9), ax.get_xticklabels(), strict=True))
+        assert [labels[x].get_text() for x in (0, 0.5, 1)] == ["0", "0.5", "1"]
 
 
 def test_chosen_panels_in_given_axes(curve):
@@ -136,7 +218,7 @@ def test_chosen_panels_in_given_axes(curve):
     assert plt.get_fignums() == [axes[0].figure.number]
     titles = [ax.get_title() for ax in axes]
     assert titles == ["share of shifted rows: 1", "share of shifted rows: 0.3"]
-    assert [ax.get_ylabel() for ax in axes] == 2 * ["agreement (nats per pair)"]
+    assert [ax.get_ylabel() for ax in axes] == 2 * [LABEL]
     rows = rows_of(curve, estimator="linear", ratio=0.1 + 0.2)
     assert_array_equal(drawn(display.errorbars_[1]["linear"]), [rows["power"], rows["pa"]])
 
@@ -146,8 +228,10 @@ def test_chosen_panels_in_given_axes(curve):
 )
 def test_any_number_of_panels_fits(n, y):
     values = np.linspace(0.1, 1, 2 * n).reshape(n, 1, 2)
+    # With the longest words in the label and in the legend.
+    words = {"names": ["logistic regression"], "prior": "marginal", "n_classes": 10}
     display = RobustnessCurveDisplay(
-        x=[0, 1], values=values, names=["a"], panels=range(n), y_name=y
+        x=[0, 1], values=values, panels=range(n), y_name=y, **words
     ).plot()
     figure = display.figure_
     figure.draw_without_rendering()
@@ -244,7 +328,7 @@ def test_unbounded_powers_have_a_panel_but_no_place_on_an_axis():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"y": "f1"}, ValueError, r"y: expected one of \['mean_norm', .*, got 'f1'"),
+        ({"y": "f1"}, ValueError, r"y: expected one of \['clean_accuracy', .*, got 'f1'"),
         ({"y": "power"}, ValueError, "y: expected one of .*, got 'power'"),
         ({"y": "success_rate"}, ValueError, "y: expected a column that the shift gives, got 'su"),
         ({"x": "pa"}, ValueError, "x: expected 'ratio', 'power' or None, got 'pa'"),

@@ -29,6 +29,21 @@ def points(container):
     return np.column_stack(container.lines[0].get_data())
 
 
+def lengths(bars):
+    return [np.abs(segment[1] - segment[0]).max() for segment in bars.get_segments()]
+
+
+def labels_of(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def outside(display, both):
+    """How many points the axes do not show."""
+    (left, right), (low, high) = display.ax_.get_xlim(), display.ax_.get_ylim()
+    x, y = both.T
+    return int(((x < left) | (x > right) | (y < low) | (y > high)).sum())
+
+
 def test_candidates(search, ax):
     display = PASearchDisplay.from_search(search, ax=ax)
     table = search.cv_results_
@@ -37,15 +52,25 @@ def test_candidates(search, ax):
     both = np.column_stack([table["mean_test_score"], table["agreement"]])
     assert_array_equal(points(display.errorbars_["eligible"]), both[eligible])
     assert_array_equal(points(display.errorbars_["not eligible"]), both[~eligible])
-    (bars,) = display.errorbars_["eligible"].lines[2]
-    spans = [segment[1, 0] - segment[0, 0] for segment in bars.get_segments()]
-    assert_allclose(spans, 2 * table["se_test_score"][eligible])
+    across, up = display.errorbars_["eligible"].lines[2]
+    assert_allclose(lengths(across), 2 * table["se_test_score"][eligible])
+    assert_allclose(lengths(up), 2 * table["agreement_se"][eligible])
+    assert (table["agreement_se"][eligible] > 0).all()
     assert_array_equal(np.ravel(display.chosen_.get_data()), both[search.best_index_])
     assert ax.get_xlabel() == "cross-validated balanced accuracy, with standard error"
-    assert ax.get_ylabel() == "agreement (nats per pair)"
-    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert ax.get_ylabel() == "agreement (nats per pair),\nwith standard error"
     n = eligible.sum()
-    assert labels == [f"eligible ({n})", f"not eligible ({6 - n})", "chosen", "guard"]
+    best = np.argmax(table["mean_test_score"])
+    assert best != search.best_index_
+    values = [params["logisticregression__C"] for params in table["params"]]
+    assert labels_of(ax) == [
+        f"eligible ({n})",
+        f"not eligible ({6 - n})",
+        "guard",
+        f"outside the axes ({outside(display, both)})",
+        f"chosen: C={values[search.best_index_]:g}",
+        f"best balanced accuracy: C={values[best]:g}",
+    ]
     marks = {bars.lines[0].get_marker() for bars in display.errorbars_.values()}
     assert len(marks) == 2
 
@@ -79,17 +104,29 @@ def test_every_rule(selection, has_threshold, ax):
     assert ax.get_xlabel().startswith("cross-validated score, ")
 
 
+def test_the_worst_environment_in_words(ax):
+    search = PASearchCV(
+        MODEL, GRID, scoring="accuracy", selection="worst_environment", refit=False
+    )
+    environments = np.arange(len(Y)) % 2
+    display = PASearchDisplay.from_search(search.fit(X, Y, environments=environments), ax=ax)
+    assert display.score_name == "accuracy in the worst environment"
+    assert_array_equal(display.score, search.cv_results_["mean_test_score_worst_environment"])
+
+
 def test_several_metrics_views_and_no_choice(ax):
     search = PASearchCV(MODEL, GRID, scoring=["accuracy", "f1_macro"], refit="f1_macro", cv=3)
     search.fit(X, Y, views=1.1 * X)
     table = search.cv_results_
     display = PASearchDisplay.from_search(search, ax=ax)
-    assert ax.get_xlabel().startswith("cross-validated f1 macro")
-    assert_array_equal(display.score, table["mean_test_f1_macro"])
+    # With views the score on their rows is the guard.
+    assert ax.get_xlabel().startswith("cross-validated f1 macro on the views, ")
+    assert_array_equal(display.score, table["mean_test_f1_macro_views"])
     assert display.threshold_ is not None
-    other = PASearchDisplay.from_search(search, score="accuracy_views", ax=ax)
-    assert_array_equal(other.score, table["mean_test_accuracy_views"])
-    assert_array_equal(other.score_error, table["se_test_accuracy_views"])
+    other = PASearchDisplay.from_search(search, score="accuracy", ax=ax)
+    assert ax.get_xlabel().startswith("cross-validated accuracy, ")
+    assert_array_equal(other.score, table["mean_test_accuracy"])
+    assert_array_equal(other.score_error, table["se_test_accuracy"])
     assert other.threshold_ is None
     search.set_params(refit=False).fit(X, Y)
     del search.best_index_
@@ -114,6 +151,9 @@ def test_only_one_kind(ax):
     assert list(display.errorbars_) == ["eligible"]
     assert display.errorbars_["eligible"].lines[0].get_alpha() == 0.3
     assert display.chosen_ is display.threshold_ is None
+    assert len(display.errorbars_["eligible"].lines[2]) == 1  # no error of the agreement
+    assert ax.get_ylabel() == "agreement (nats per pair)"
+    assert labels_of(ax) == ["eligible (2)", "best score"]
 
 
 def test_a_search_of_scikit_learn(ax):
@@ -128,6 +168,139 @@ def test_a_search_of_scikit_learn(ax):
     assert_array_equal(display.score, search.cv_results_["mean_test_accuracy"])
     assert_array_equal(display.eligible, search.refit.explain(search.cv_results_).eligible)
     assert display.threshold_ is not None
+    splits = [search.cv_results_[f"split{i}_test_pa"] for i in range(5)]
+    assert_allclose(display.agreement_error, np.std(splits, axis=0, ddof=1) / np.sqrt(5))
+    chosen = search.cv_results_["params"][search.best_index_]["logisticregression__C"]
+    assert display.chosen_.get_label() == f"chosen: C={chosen:g}"
+
+
+def crowd(n=20, **kwargs):
+    """Many good candidates and, last, a terrible one."""
+    rng = np.random.default_rng(0)
+    return PASearchDisplay(
+        score=np.append(0.9 + 0.01 * rng.random(n), 0.1),
+        score_error=np.full(n + 1, 0.005),
+        agreement=np.append(1 + 0.1 * rng.random(n), -30),
+        agreement_error=np.full(n + 1, 0.02),
+        names=[f"number {i}" for i in range(n + 1)],
+        **kwargs,
+    )
+
+
+def test_the_choice_of_the_score_is_marked_and_named(ax):
+    given = {
+        "score": [0.9, 0.95, 0.94],
+        "score_error": [0.01, 0.01, 0.01],
+        "agreement": [0.5, 0.6, 0.7],
+        "eligible": [False, True, True],
+        "score_name": "accuracy",
+    }
+    names = ["tree", "SVC", "LR"]
+    display = PASearchDisplay(**given, best_index=2, names=names).plot(ax)
+    assert_allclose(np.ravel(display.score_choice_.get_data()), [0.95, 0.6])
+    assert display.score_choice_.get_label() == "best accuracy: SVC"
+    assert display.chosen_.get_label() == "chosen: LR"
+    assert display.score_choice_.get_marker() != display.chosen_.get_marker()
+    assert PASearchDisplay(**given, best_index=1, names=names).plot(ax).score_choice_ is None
+    # Nor where the chosen candidate's score is as high, but for rounding.
+    given["score"] = [0.9, 0.95, 0.95 - 1e-12]
+    assert PASearchDisplay(**given, best_index=2).plot(ax).score_choice_ is None
+
+
+def test_a_choice_without_an_agreement_is_named(ax):
+    display = PASearchDisplay(
+        score=[0.9, 0.95],
+        score_error=[0.01, 0.01],
+        agreement=[0.5, np.nan],
+        eligible=[True, False],
+        best_index=0,
+        names=["a", "b"],
+    ).plot(ax)
+    assert display.score_choice_.get_label() == "best score: b (not drawn)"
+    ax.figure.draw_without_rendering()
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_a_terrible_candidate_does_not_squash_the_others(guarded, ax):
+    eligible = np.append(np.ones(20, dtype=bool), not guarded)
+    display = crowd(eligible=eligible, best_index=3, threshold=0.895 if guarded else np.nan)
+    display.plot(ax)
+    both = np.column_stack([display.score, display.agreement])
+    assert outside(display, both) == 1
+    (low, high), good = ax.get_ylim(), both[:-1, 1]
+    assert (good.max() - good.min()) / (high - low) > 1 / 3
+    # It is where the axes end in its direction, and in the legend.
+    (mark,) = display.outside_
+    assert_allclose(np.ravel(mark.get_data()), [ax.get_xlim()[0], low])
+    assert mark.get_marker() == "<"
+    assert "outside the axes (1)" in labels_of(ax)
+
+
+def test_zoom_can_be_switched_off(ax):
+    display = crowd(eligible=np.append(np.ones(20, dtype=bool), False), best_index=3)
+    display.plot(ax, zoom=False)
+    assert outside(display, np.column_stack([display.score, display.agreement])) == 0
+    assert display.outside_ == []
+    assert ax.get_autoscale_on()
+
+
+@pytest.mark.parametrize(
+    ("at", "marker"), [((0.1, 1), "<"), ((0.999, 1), ">"), ((0.905, -9), "v"), ((0.905, 9), "^")]
+)
+def test_triangles_point_to_what_is_outside(at, marker, ax):
+    display = crowd(eligible=np.append(np.ones(20, dtype=bool), False))
+    display.best_index = int(np.argmax(display.score[:-1]))
+    display.score[-1], display.agreement[-1] = at
+    if marker == ">":  # higher scores that are not eligible; one of them is marked
+        for name in ("score", "agreement", "score_error", "agreement_error"):
+            setattr(display, name, np.append(getattr(display, name), getattr(display, name)[-1]))
+        display.eligible, display.names = np.append(display.eligible, False), None
+        display.score[-1] = 0.998
+    display.plot(ax)
+    if marker == ">":
+        assert display.score_choice_.get_xdata() == [0.999]
+        assert display.outside_ == []
+    else:
+        (mark,) = display.outside_
+        assert mark.get_marker() == marker
+
+
+def test_the_chosen_candidate_and_that_of_the_score_are_inside(ax):
+    display = crowd(eligible=np.append(np.ones(20, dtype=bool), False), best_index=20).plot(ax)
+    assert outside(display, np.column_stack([display.score, display.agreement])) == 0
+
+
+def test_the_guard_is_inside(ax):
+    display = crowd(eligible=np.append(np.ones(20, dtype=bool), False), threshold=0.85).plot(ax)
+    assert ax.get_xlim()[0] < 0.85
+    assert len(display.outside_) == 1
+
+
+def test_one_candidate():
+    search = PASearchCV(MODEL, {"logisticregression__C": [1.0]}, cv=3, refit=False).fit(X, Y)
+    display = PASearchDisplay.from_search(search)
+    assert display.chosen_.get_label() == "chosen: LogisticRegression"
+    assert display.score_choice_ is None
+    assert display.outside_ == []
+    display.figure_.draw_without_rendering()
+
+
+def test_two_hundred_candidates_have_two_names():
+    rng = np.random.default_rng(0)
+    display = PASearchDisplay(
+        score=0.5 + 0.5 * rng.random(200),
+        score_error=np.full(200, 0.01),
+        agreement=rng.random(200),
+        agreement_error=np.full(200, 0.01),
+        eligible=np.arange(200) < 50,
+        best_index=0,
+        names=[f"C={i}" for i in range(200)],
+    ).plot()
+    display.figure_.draw_without_rendering()
+    assert sum("C=" in label for label in labels_of(display.ax_)) == 2
+    assert not display.ax_.texts
+    legend = display.ax_.get_legend().get_window_extent()
+    assert legend.y0 >= display.ax_.get_window_extent().y1  # it hides no candidate
 
 
 def test_errors(search, ax):
@@ -140,3 +313,7 @@ def test_errors(search, ax):
     plain = GridSearchCV(DummyClassifier(), {"strategy": ["prior"]}).fit(X, Y)
     with pytest.raises(ValueError, match="search: expected one of the metrics .*'agreement'"):
         PASearchDisplay.from_search(plain, ax=ax)
+    with pytest.raises(ValueError, match="names: expected one for each of 2 candidates, got 1"):
+        PASearchDisplay(
+            score=[0, 1], score_error=[0, 0], agreement=[0, 1], eligible=[True, True], names=["a"]
+        ).plot(ax)

@@ -79,6 +79,23 @@ def test_the_record_is_that_of_the_nets_scores():
     np.testing.assert_array_equal(net.history[:, "pa_best"], best)
 
 
+@pytest.mark.parametrize("kind", [PAScoring, PAEarlyStopping])
+def test_the_uniform_priors_column_can_be_left_out(kind, monkeypatch):
+    with_column = make(kind(PAIR, every=2)).fit(X, Y).history
+
+    def second_solve(*args, **kwargs):
+        raise AssertionError("a second solve")
+
+    monkeypatch.setattr("pa_select.training.scoring.agreements", second_solve)
+    history = make(kind(PAIR, every=2, uniform=False)).fit(X, Y).history
+    for one, other in zip(history, with_column, strict=True):
+        assert {*other} - {*one} == {"pa_uniform"}
+        assert one["pa"] == pytest.approx(other["pa"], abs=1e-9, nan_ok=True)
+    # With the uniform prior the column needs no second solve.
+    history = make(kind(PAIR, prior="uniform")).fit(X, Y).history
+    assert history[:, "pa_uniform"] == history[:, "pa"]
+
+
 def test_training_is_the_same_with_and_without():
     plain = make(Keeper(), iterator_train__shuffle=True).fit(X, Y)
     scored = make(PAScoring(PAIR), Keeper(), iterator_train__shuffle=True).fit(X, Y)

@@ -72,6 +72,27 @@ def test_the_guard_keeps_agreement_within_an_error_of_the_best_score():
         assert run(noises, scores, error=0.05).best_epoch == best
 
 
+def test_patience_waits_while_the_guard_changes_the_choice():
+    # The agreement falls from the second epoch on. As long as the score rises by more than its
+    # error, the guard excludes the epochs before.
+    falling, rising = np.linspace(1, 2, 8), [0.5, 0.6, 0.7, 0.8, 0.9, 0.9, 0.9, 0.9]
+    assert run(falling, patience=3).should_stop
+    for n in range(1, 8):
+        assert not run(falling[:n], rising[:n], error=0.01, patience=3).should_stop
+    stopped = run(falling, rising, error=0.01, patience=3)
+    assert stopped.should_stop
+    assert stopped.best_epoch == 5
+    # A higher agreement is no improvement where the guard does not allow the epoch.
+    assert run([2.0, 1.5, 1.2, 1.0], [0.9, 0.5, 0.5, 0.5], patience=3).should_stop
+    assert not run([2.0, 1.5, 1.2, 1.0], [0.9, 0.5, 0.5, 0.9], patience=3).should_stop
+    # min_delta is counted from the last improvement, also from one that the guard chose anew.
+    noises, scores = [0.5, 1.5, 1.499, 1.498, 1.497], [0.5, 0.9, 0.9, 0.9, 0.9]
+    assert run(noises, scores, patience=3, min_delta=0.1).should_stop
+    assert run(noises, scores, patience=3, min_delta=0.1).best_epoch == 5
+    # Ties are no improvement.
+    assert run(1 - 1e-10 * np.arange(4), patience=3).should_stop
+
+
 def test_states_are_copies_on_the_cpu():
     module = torch.nn.Linear(3, 3)
     selector = EpochSelector()
@@ -118,6 +139,20 @@ def test_what_speaks_against_the_epoch_kept():
         # A better epoch is of no concern.
         collapsed.update(a, b)
         assert (collapsed.best_epoch, collapsed.concerns) == (2, ())
+
+
+def test_warnings_of_scores_come_once():
+    a, b = (torch.softmax(torch.tensor(x), 1) for x in epoch(1))
+    selector = EpochSelector()
+    with pytest.warns(UserWarning, match="They look like probabilities"):
+        selector.update(a, b)
+    # An epoch that predicts one class is named in `concerns`, also with the uniform prior.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        selector.update(a, b)
+        uniform = EpochSelector(prior="uniform")
+        uniform.update(a.log() + 99 * torch.eye(3)[0], b.log() + 99 * torch.eye(3)[0])
+    assert "predicts one class" in uniform.concerns[1]
 
 
 def test_wrong_scores_name_the_epoch_and_keep_the_best():

@@ -1,0 +1,69 @@
+"""Short names of candidates."""
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from pa_select.plotting.candidate_names import candidate_names
+
+MODEL = make_pipeline(StandardScaler(), SVC())
+
+
+def names_of(grid):
+    return candidate_names(list(ParameterGrid(grid)), MODEL)
+
+
+@pytest.mark.parametrize(
+    ("grid", "names"),
+    [
+        ({"svc__C": [1, 10], "svc__kernel": ["rbf"]}, ["C=1", "C=10"]),
+        ({"svc__C": [1e-4, 1 / 3, np.float64(1e5)]}, ["C=0.0001", "C=0.333", "C=1e+05"]),
+        # Of parameters of the same name the whole name.
+        (
+            {"a__k": [1, 2], "b__k": [3, 4]},
+            [f"a__k={i}, b__k={j}" for i in (1, 2) for j in (3, 4)],
+        ),
+        ({"shuffle": [True, None]}, ["shuffle=True", "shuffle=None"]),
+        ({"metric": [np.mean, np.median]}, ["metric=mean", "metric=median"]),
+        # One candidate, or several of which nothing is told apart.
+        ({"svc__C": [1]}, ["SVC"]),
+        ({}, ["SVC"]),
+    ],
+)
+def test_parameters_that_vary(grid, names):
+    assert names_of(grid) == names
+
+
+def test_estimators_by_their_class():
+    grid = [
+        {"model": [LogisticRegression()], "model__C": [1.0]},
+        {"model": [SVC()], "model__C": [1.0, 10.0], "model__kernel": ["rbf"]},
+    ]
+    assert names_of(grid) == ["LogisticRegression, C=1", "SVC, C=1", "SVC, C=10"]
+    pipelines = [make_pipeline(PCA(), LogisticRegression()), make_pipeline(PCA(), SVC())]
+    assert names_of({"model": pipelines}) == ["LogisticRegression", "SVC"]
+
+
+def test_estimators_of_one_class_by_their_parameters():
+    dummies = [DummyClassifier(), DummyClassifier(strategy="uniform")]
+    names = names_of({"model": [*dummies, SVC()]})
+    assert names == ["DummyClassifier()", "DummyClassifier(strategy='uniform')", "SVC"]
+
+
+def test_a_parameter_that_only_some_have_tells_where_nothing_else_does():
+    params = [{"C": 1}, {"C": 1, "gamma": 0.1}, {"C": 2}]
+    assert candidate_names(params, SVC()) == ["C=1", "C=1, gamma=0.1", "C=2"]
+
+
+def test_names_are_short():
+    long = [{"model": LogisticRegression(C=c), "weights": list(range(c, 999))} for c in (1, 2)]
+    for name in candidate_names(long, MODEL):
+        assert len(name) <= 60
+        assert name.endswith("…")
+    assert all("\n" not in name for name in candidate_names(long, MODEL))
