@@ -442,8 +442,8 @@ print(f"{'views: other fits, and solve':67s}{mean_seconds('agreement with views'
 # %%
 # With six units no rule gains more than half a point behind the guard, and none loses more than
 # two: the guard prevents the failures, not the rule. The agreement takes somewhat less time than
-# the fits of these small candidates. The ensemble's vote and ALine-D take a hundredth of that. Circular
-# validation, which fits every candidate again, takes a quarter.
+# the fits of these small candidates. The ensemble's vote and ALine-D take a hundredth of that.
+# Circular validation, which fits every candidate again, takes a quarter.
 #
 # What to use
 # -----------
