@@ -224,14 +224,15 @@ middle.set(
     title="candidates",
 )
 middle.legend(fontsize="x-small", loc="center right", labelspacing=0.7)
-styles = {
-    "accuracy": "-",
-    "agreement alone": "--",
-    "guarded agreement": "-",
-    "accuracy on views": ":",
+# Rules that choose the same candidate lie on each other: the later ones are thinner.
+widths = {
+    "accuracy": 2,
+    "agreement alone": 9,
+    "guarded agreement": 5,
+    "accuracy on views": 1.5,
 }
-for rule, style in styles.items():
-    right.plot(unseen_strengths, accuracy[rule], style, marker=".", label=rule)
+for rule, width in widths.items():
+    right.plot(unseen_strengths, accuracy[rule], marker=".", linewidth=width, label=rule)
 right.axvline(1.0, color="grey", linewidth=0.8, zorder=0)
 right.text(0.98, 0.15, "strength of the views", color="grey", fontsize="small", ha="right")
 right.set(
