@@ -57,6 +57,7 @@ def small_net(rows, seed, *callbacks):
         criterion=nn.CrossEntropyLoss,
         optimizer=torch.optim.Adam,
         lr=0.003,
+        iterator_valid__batch_size=1000,
         max_epochs=EPOCHS,
         callbacks=list(callbacks),
         verbose=0,

@@ -248,7 +248,7 @@ for ax, gap in zip(axes.flat, seen, strict=True):
             ax.hlines(y, row.low, row.high, color=colour, lw=2)
             ax.plot(row.tau, y, "o", color=colour)
     ax.axvline(0, color="0.5", lw=0.8, zorder=0)
-    ax.set(title=gap, xlim=(-1, 1))
+    ax.set(title=gap, xlim=(-1.06, 1.06), xticks=[-1, 0, 1])
 axes[0, 0].set_yticks(range(len(SHOWN)), SHOWN)
 for ax in axes[1]:
     ax.set_xlabel("Kendall's $\\tau$ with 95 % interval")

@@ -98,7 +98,8 @@ def test_what_an_agreement_is_compared_with(curve, ax):
     display = DRAW(curve, at={"power": 0.2}, ax=ax)
     marginal = {r"upper limit ($\log K$)": limit, "constant model (0)": 0}
     assert references(display) == pytest.approx(marginal)
-    data = [bars.lines[0].get_zorder() for bars in display.errorbars_[0].values()]
+    bars = display.errorbars_[0].values()
+    data = [artist.get_zorder() for container in bars for artist in container.get_children()]
     for line in display.references_[0]:
         assert line.get_zorder() < min(data)
         assert ax.get_ylim()[0] < line.get_ydata()[0] < ax.get_ylim()[1]
@@ -207,8 +208,8 @@ def test_a_panel_for_each_power(curve):
     # Few and short numbers, which do not touch those of the next panel.
     display.figure_.draw_without_rendering()
     for ax in display.axes_:
-        labels = dict(zip(ax.get_xticks().round(9), ax.get_xticklabels(), strict=True))
-        assert [labels[x].get_text() for x in (0, 0.5, 1)] == ["0", "0.5", "1"]
+        ticks = zip(ax.get_xticks(), ax.get_xticklabels(), strict=True)
+        assert [label.get_text() for x, label in ticks if 0 <= x <= 1] == ["0", "0.5", "1"]
 
 
 def test_chosen_panels_in_given_axes(curve):
