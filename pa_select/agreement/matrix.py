@@ -11,6 +11,7 @@ import torch
 from pa_select.agreement import validation as _validation
 from pa_select.agreement.arrays import check_frames, indexed
 from pa_select.agreement.kernel import Floats
+from pa_select.agreement.notices import warn_of_samples
 from pa_select.agreement.pairs import PairedScores
 from pa_select.agreement.solve import solve
 
@@ -94,6 +95,12 @@ def agreement_matrix(
     TypeError, ValueError, RuntimeError
         As `posterior_agreement`.
 
+    Warns
+    -----
+    UserWarning
+        If samples look like probabilities or, with the uniform prior, are predictions of
+        one class, as `posterior_agreement`; the message names the samples.
+
     References
     ----------
     .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
@@ -134,6 +141,7 @@ def agreement_matrix(
     n, n_classes = samples[0].shape
     weight = _validation.check_weight(sample_weight, n, rows=indexed(*given))
     checked = _validation.check_prior(prior, n_classes)
+    warn_of_samples(samples, weight, uniform=isinstance(prior, str) and prior == "uniform")
     target = _validation.resolve_device(device, *samples)
     dtypes = {sample.dtype for sample in samples}
     dtype = dtypes.pop() if len(dtypes) == 1 else torch.float64

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import compress
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pa_select._probabilities import look_like_probabilities
 from pa_select._warnings import warn_caller
 from pa_select.agreement.kernel import Floats
 from pa_select.agreement.result import PosteriorAgreement
@@ -16,6 +18,12 @@ from pa_select.agreement.result import PosteriorAgreement
 #: A larger share of the predictions of one class, of so many pairs, is worth a warning.
 LARGEST_SHARE = 0.95
 FEWEST_PAIRS = 20
+
+_CONSTANT_IS_BEST = (
+    "With prior='uniform' a classifier that always predicts the same class has the highest "
+    "possible score, log(n_classes), so that the score does not tell a robust classifier from "
+    "a constant one. Use prior='marginal'."
+)
 
 # So many rows are read first, and all of them only where the first predictions of these,
 # whatever ties with them, come near to that share.
@@ -33,16 +41,33 @@ def warn_of_probabilities(found: Sequence[Sequence[bool]]) -> None:
         for name, some in zip(("scores_a", "scores_b"), zip(*found, strict=True), strict=False)
         if any(some)
     ]
-    if not names:
-        return
     where = ""
     if len(found) > 1:
         where = f" in {sum(map(any, found))} of {len(found)} problems"
-    warn_caller(
-        f"{' and '.join(names)}: expected logits or log-probabilities, got rows of non-negative "
-        f"numbers that sum to 1{where}. They look like probabilities, but are read as logits. "
-        "Convert probabilities with pa_select.log_probabilities."
-    )
+    _tell_of_probabilities(names, where)
+
+
+def warn_of_samples(samples: Sequence[torch.Tensor], weight: Floats, *, uniform: bool) -> None:
+    """Warn of samples that look like probabilities or, if `uniform`, predict one class."""
+    names = [f"list_of_scores[{i}]" for i in range(len(samples))]
+    _tell_of_probabilities(list(compress(names, look_like_probabilities(*samples))), "")
+    if not uniform or np.count_nonzero(weight) < FEWEST_PAIRS:
+        return
+    constant = [_largest_share(x, x, weight) >= LARGEST_SHARE for x in samples]
+    if any(constant):
+        warn_caller(
+            f"{' and '.join(compress(names, constant))}: at least {100 * LARGEST_SHARE:g} % of "
+            f"the predictions are of one class. {_CONSTANT_IS_BEST}"
+        )
+
+
+def _tell_of_probabilities(names: Sequence[str], where: str) -> None:
+    if names:
+        warn_caller(
+            f"{' and '.join(names)}: expected logits or log-probabilities, got rows of "
+            f"non-negative numbers that sum to 1{where}. They look like probabilities, but are "
+            "read as logits. Convert probabilities with pa_select.log_probabilities."
+        )
 
 
 def warn_of_one_class(results: Sequence[PosteriorAgreement]) -> None:
@@ -55,14 +80,10 @@ def warn_of_one_class(results: Sequence[PosteriorAgreement]) -> None:
         what = f"{math.floor(100 * constant[0])} % of the predictions are of one class"
     else:
         what = (
-            f"at least {LARGEST_SHARE:.0%} of the predictions are of one class in "
+            f"at least {100 * LARGEST_SHARE:g} % of the predictions are of one class in "
             f"{len(constant)} of {len(results)} problems"
-        ).replace("%", " %")
-    warn_caller(
-        f"scores_a and scores_b: {what}. With prior='uniform' a classifier that always predicts "
-        "the same class has the highest possible score, log(n_classes), so that the score does "
-        "not tell a robust classifier from a constant one. Use prior='marginal'."
-    )
+        )
+    warn_caller(f"scores_a and scores_b: {what}. {_CONSTANT_IS_BEST}")
 
 
 def one_class(result: PosteriorAgreement) -> float | None:

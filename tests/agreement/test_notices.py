@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from pa_select import (
+    agreement_matrix,
     agreement_of_chunks,
     log_probabilities,
     pa_kernel,
@@ -219,3 +220,14 @@ def test_tensors_on_a_gpu_are_noticed():
     scores = torch.tensor(constant(50, 0.98), device="cuda")
     assert len(said(posterior_agreement, scores, scores)) == 1
     assert log_probabilities(p).device == p.device
+
+
+def test_a_matrix_names_the_samples():
+    (text,) = said(agreement_matrix, [P, DECISIONS, Q], prior="marginal")
+    assert text.startswith("list_of_scores[0] and list_of_scores[2]: expected logits or log-prob")
+    varied, certain = constant(60, 0.5), constant(60, 1)
+    (text,) = said(agreement_matrix, [varied, certain, varied])
+    assert text.startswith("list_of_scores[1]: at least 95 % of the predictions are of one class.")
+    assert "Use prior='marginal'." in text
+    assert said(agreement_matrix, [varied, certain], prior="marginal") == []
+    assert said(agreement_matrix, [certain[:19]] * 2) == []
