@@ -2,14 +2,14 @@
 Label-free selection: the rules
 ===============================
 
-What ``plot_selection_without_target_labels.py`` compares posterior agreement with, and one
-problem solved by all rules. Each rule gives every fitted candidate a score, the higher the
-better, from labelled source rows and unlabelled target rows.
+The rules that ``plot_selection_without_target_labels.py`` compares with posterior agreement,
+and a function that applies all rules to one problem. Each rule gives every fitted candidate a
+score from labelled source rows and unlabelled target rows; higher is better.
 """
 
 import sklearn
 
-# Importing skada switches scikit-learn's metadata routing on for good; this undoes it.
+# Importing skada switches on scikit-learn's metadata routing; the context restores it.
 with sklearn.config_context():
     try:
         import skada
@@ -32,7 +32,7 @@ from pa_select import GuardedSelection, PASearchCV, class_scores
 
 
 def fit_temperature(scores, labels):
-    """Temperature of least log-loss of (n, K) class scores, and that loss in nats."""
+    """Return the temperature with the smallest log-loss of (n, K) class scores, and that loss."""
 
     def loss(log_temperature):
         logs = log_softmax(scores / np.exp(log_temperature), axis=1)
@@ -62,15 +62,15 @@ class WithTemperature(ClassifierMixin, BaseEstimator):
 
 
 def agreement_on_the_line(source, target, accuracy):
-    """ALine-D: target accuracies that explain all candidates' agreements with each other.
+    """ALine-D: estimate target accuracies from the agreement of all pairs of candidates.
 
-    Under a probit transform, agreement on the target is a line of agreement on the source,
-    and accuracies are on the same line. Each pair of candidates then gives an equation for
-    the sum of their two accuracies; least squares solve them (Baek et al., "Agreement-on-
-    the-Line", NeurIPS 2022, algorithm 1).
+    After a probit transform, agreement on the target is a linear function of agreement on the
+    source, and accuracies lie on the same line. Each pair of candidates gives an equation for
+    the sum of their two accuracies. Least squares solves all equations (Baek et al.,
+    "Agreement-on-the-Line", NeurIPS 2022, algorithm 1).
 
-    Parameters are the classes predicted by the models of each split, lists of arrays
-    (n_candidates, n_rows), and the candidates' accuracy on the source.
+    The first two arguments are the classes that the models of each split predict, as lists of
+    arrays (n_candidates, n_rows); the third is the candidates' accuracy on the source.
     """
     i, j = np.triu_indices(len(accuracy), 1)
 
@@ -93,10 +93,10 @@ def agreement_on_the_line(source, target, accuracy):
 
 
 def ensemble_vote(fitted, X):
-    """EnsV: share of target rows on which a candidate predicts what the mean posterior does.
+    """EnsV: share of target rows on which a candidate and the mean posterior predict the same.
 
     Hu et al., "Towards reliable model selection for unsupervised domain adaptation", NeurIPS
-    2024. Here the posteriors are at each candidate's temperature.
+    2024. Here each posterior is taken at its candidate's temperature.
     """
     probabilities = np.array([model.predict_proba(X) for model in fitted])
     vote = probabilities.mean(axis=0).argmax(axis=1)
@@ -104,16 +104,17 @@ def ensemble_vote(fitted, X):
 
 
 def column_of_losses(labels, probabilities):
-    """Log-losses as a column: skada 0.6 multiplies them with a column of weights.
+    """Return log-losses as a column, because skada 0.6 multiplies them by a column of weights.
 
-    Its own loss is a row, so that each loss meets each weight, and the weights cancel.
+    skada's own loss is a row. The product then combines each loss with each weight, and the
+    weights cancel.
     """
     right = probabilities[np.arange(len(labels)), labels]
     return -np.log(np.clip(right, 1e-15, 1))[:, None]
 
 
 def skada_scorers(seed):
-    """skada's unsupervised scorers, at their defaults but for the seeds and DEV's loss."""
+    """Return skada's unsupervised scorers at their defaults, except for seeds and DEV's loss."""
     return {
         "importance weighting": skada_metrics.ImportanceWeightedScorer(),
         "entropy": skada_metrics.PredictionEntropyScorer(),
@@ -127,17 +128,16 @@ def skada_scorers(seed):
 
 
 def score_by_skada(candidates, X, y, X_target, seed):
-    """Scores of unfitted candidates by each scorer, and the CPU seconds of all of them.
+    """Return the scores of unfitted candidates by each scorer, and each scorer's CPU seconds.
 
-    A pipeline of skada fits them to the source rows alone: the same candidates as for the
-    other rules.
+    A skada pipeline fits the candidates to the source rows alone, as for the other rules.
     """
     rows = np.concatenate([X, X_target])
     labels = np.concatenate([y, np.full(len(X_target), -1)])
     domain = np.concatenate([np.ones(len(X), int), np.full(len(X_target), -2)])
     scores, seconds = {}, {}
     with sklearn.config_context(enable_metadata_routing=True), warnings.catch_warnings():
-        # Of classes that a candidate does not predict, and of weights that are all zero.
+        # Some candidates never predict a class, and some weights are all zero.
         warnings.simplefilter("ignore")
         pipelines = []
         for candidate in candidates:
@@ -153,7 +153,7 @@ def score_by_skada(candidates, X, y, X_target, seed):
 
 
 def search(candidates, problem, seed, **data):
-    """A search over the candidates, its CPU seconds until the last fit, and after it."""
+    """Search over the candidates; return the search and its CPU seconds to and after the fits."""
     scored = []
 
     def accuracy(estimator, X, y):
@@ -175,7 +175,7 @@ def search(candidates, problem, seed, **data):
 
 
 WAYS = ("alone", "guarded", "rank sum")
-#: Guards of the agreement with views: the accuracy that guards, and how many standard errors.
+#: Guards of the agreement with views: the guarding accuracy and the number of standard errors.
 GUARDS = {
     "4 SE of accuracy": ("score", 4),
     "2 SE of accuracy on views": ("score_views", 2),
@@ -184,14 +184,14 @@ GUARDS = {
 
 
 def choices(values, accuracy, eligible):
-    """The best by a rule alone, among the accurate, by both ranks; ties to the accuracy."""
+    """Choose by a rule alone, with a guard, and by rank sum; accuracy breaks ties."""
     values = np.where(np.isnan(values), -np.inf, values)
     ways = values, np.where(eligible, values, -np.inf), rankdata(values) + rankdata(accuracy)
     return {way: int(np.lexsort((accuracy, v))[-1]) for way, v in zip(WAYS, ways, strict=True)}
 
 
 def choices_with_views(found):
-    """Choices from the table of a search with views, and the rules that choose as it does."""
+    """Return choices from a search with views, and the rules that agree with its own choice."""
     table = found.cv_results_
     agreement, on_views = table["agreement"], table["mean_test_score_views"]
     picks = {("accuracy on views", "alone"): int(np.argmax(on_views))}
@@ -204,7 +204,7 @@ def choices_with_views(found):
 
 
 def run(candidates, problem, seed):
-    """Picks of all rules, what tells how good and how degenerate they are, CPU seconds."""
+    """Apply all rules to a problem; return gains, degenerate choices and CPU seconds."""
     found, fits, solves = search(candidates, problem, seed, target=problem.X_target)
     cv_results, folds = found.cv_results_, found.fold_scores_
     accuracy = cv_results["mean_test_score"]

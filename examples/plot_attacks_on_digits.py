@@ -6,8 +6,8 @@ The thesis's Experiment 4 in miniature: two small convolutional nets learn sciki
 digits, one as usual, the other on digits attacked while it learns. Then both are attacked
 with two methods: the strongest change within a given norm (PGD), and the smallest change that
 misleads each image (FMN). How many images have to be attacked, and how strongly, until the
-posteriors no longer agree? And what do agreement and its inverse temperature say beside the
-attack failure rates?
+posteriors no longer agree? And what do agreement and its inverse temperature show that the
+attack failure rates do not?
 
 All agreements here have the uniform prior, as in the thesis. The marginal prior, which is the
 default, changes them by less than 0.04 nats.
@@ -91,9 +91,9 @@ for name, net in nets.items():
 # %%
 # Within a norm: PGD
 # ------------------
-# Each pixel, of a range of 1, may change by at most the power of the attack. The images that are
-# easiest to mislead are attacked first, as in the papers. Noise of the same size, beside it,
-# hardly matters to either net: both keep more than 99 % of their predictions.
+# Pixels range from 0 to 1, and each may change by at most the power of the attack. The images that
+# are easiest to mislead are attacked first, as in the papers. Noise of the same size hardly
+# changes the predictions: both nets keep more than 99 % of them.
 pgd = robustness_curve(
     nets,
     X_test,
@@ -114,10 +114,10 @@ print(noise.to_frame()[columns].round(3).to_string(index=False))
 print(pgd.to_frame().query("ratio == 1")[columns].round(3).to_string(index=False))
 
 # %%
-# The least change: FMN
-# ---------------------
-# Images are attacked in the order of the change that misleads the net: at a share of 0.5 all
-# images are attacked that are easier to mislead than the median one. An exact smallest change
+# The smallest change: FMN
+# ------------------------
+# Images are attacked in the order of the change that misleads the net: a share of 0.5 means all
+# images that are easier to mislead than the median one. An exact smallest change
 # leaves an image on the decision boundary, where two classes tie, and a tie costs log 2 for any
 # net. So the agreement falls along the same straight line for both nets, like the share of kept
 # predictions. The nets differ in how far the images had to be moved, and in the inverse
@@ -143,10 +143,11 @@ print(fmn.to_frame()[["estimator", "ratio", "pa", "beta", "afr_pred", "mean_norm
 # As in the thesis's Figures 4.8 and 4.11: how confident is each net in images that it gets
 # right both times, in images that it gets wrong both times, and in images with which the attack
 # misled it? The attack seldom misleads the adversarially trained net. Its optimal inverse
-# temperature is 2.6, which sharpens its posteriors. That of the undefended net is 0.4, which
-# flattens them: in the images that misled it this net was nearly as confident (0.86) as the
-# other net in its right answers (0.92). Table 4.2 of the thesis prints 0.78 for the undefended
-# net and 11 to 35 for the defended ones, on CIFAR-10.
+# temperature is 2.6, which sharpens its posteriors. The optimal inverse temperature of the
+# undefended net is 0.4, which flattens them: in the images that misled it, this net was nearly as
+# confident (0.86) as the other net in its right answers (0.92). Table 4.2 of the thesis prints
+# inverse temperatures of 0.78 for the undefended net and 11 to 35 for the defended ones, on
+# CIFAR-10.
 results = {name: pgd.agreement(name, power=0.1) for name in nets}
 ConfidenceDisplay.from_results(results, y_test)
 for name, result in results.items():
@@ -155,7 +156,7 @@ for name, result in results.items():
     print(f"{name:12s} beta {result.beta:6.2f}, change of entropy {change:+.3f} nats")
 
 # %%
-# What the pairs contribute to the agreement, exactly; diamonds are the thesis's
+# Bars show the exact contribution of the pairs to the agreement. Diamonds show the thesis's
 # approximation, which puts mean posteriors into the logarithm (Tables 4.3 and 4.4).
 DecompositionDisplay.from_decompositions(
     {name: result.decompose(y_test) for name, result in results.items()}

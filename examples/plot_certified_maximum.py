@@ -12,8 +12,8 @@ where Adam stops below the maximum, and the bound that certifies the maximum ins
 # %%
 # The problems
 # ------------
-# Three real classifiers compare scikit-learn's digits with a noisier copy of them. The other
-# problems are made to be hard; their names say in which way.
+# Three real classifiers predict scikit-learn's digits and a noisier copy of them. The other
+# problems are constructed to be hard, as their names say.
 import warnings
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from pa_select import class_scores, pa_kernel, posterior_agreement
 
-# The library warns of the problems in which nearly all predictions are of one class.
+# The library warns if nearly all predictions are of one class.
 warnings.filterwarnings("ignore", message=".*of the predictions are of one class")
 
 X, y = load_digits(return_X_y=True)
@@ -65,7 +65,7 @@ problems = {
 # Adam as in the papers, and the certified maximum
 # ------------------------------------------------
 def adam(a, b, n_steps):
-    """Learning rate 0.1 from beta = 1, full batches, the best possible implementation."""
+    """Adam on full batches, in double precision, with learning rate 0.1 from beta = 1."""
     a, b = torch.as_tensor(a), torch.as_tensor(b)
     beta = torch.ones((), dtype=torch.float64, requires_grad=True)
     optimiser = torch.optim.Adam([beta], lr=0.1)

@@ -7,10 +7,10 @@ drift: pages slip, the lens blurs, the lamp dims, the sensor gets noisier. We kn
 a scanner drifts, so we can show every digit as a drifted scanner would, but nobody will
 label digits from the drifted machine.
 
-One `GridSearchCV` over a mixed grid of scikit-learn classifiers records the accuracy and,
-with paired views, the posterior agreement: do a classifier's posteriors of a digit and of
-its drifted view agree? Then several rules choose from the same results, and their choices
-meet digits that no rule has seen, under drifts that no rule selected on.
+One `GridSearchCV` over a mixed grid of scikit-learn classifiers records the accuracy and the
+posterior agreement with paired views: do a classifier's posteriors for a digit and for its
+drifted view agree? Then several rules choose from the same results. Their choices are tested
+on digits that no rule has seen, under drifts that no rule used for its choice.
 """
 
 # %%
@@ -46,7 +46,7 @@ options = parser.parse_args()
 
 
 class Drift:
-    """Digits as a scanner shows them that has drifted by some strength."""
+    """Digits as a scanner with a drift of some strength shows them."""
 
     def __init__(self, strength, seed):
         self.strength = strength
@@ -77,7 +77,7 @@ unseen_strengths = (0.0, 0.5, 1.5, 2.0)  # what the choices are tested on, with 
 # -------------------------
 # The agreement itself needs no labels. The rules differ in their guard: agreement decides among
 # all candidates, among those within four standard errors of the best accuracy, or among those
-# within two standard errors of the best accuracy on the views, as `PASearchCV` does it. The
+# within two standard errors of the best accuracy on the views (the default of `PASearchCV`). The
 # last two rules, and the accuracy on the views by itself, use the labels of the rows.
 model = Pipeline([("scale", MinMaxScaler()), ("classifier", DummyClassifier())])
 grid = [
@@ -106,7 +106,7 @@ def scoring(estimator, X, y):
     details = agreement(estimator, X)
     return {
         "agreement": details["score"],
-        # A search averages its metrics, which an infinite one would spoil.
+        # A search averages its metrics, and an infinite value would spoil the mean.
         "beta": min(details["beta"], 99.0),
         "agreement_rate": details["agreement_rate"],
         "accuracy": accuracy_score(y, estimator.predict(X)),
@@ -124,7 +124,7 @@ search = GridSearchCV(
     n_jobs=options.n_jobs,
 )
 with warnings.catch_warnings():
-    # The small network stops at its limit of iterations, as it is meant to here.
+    # The small network is meant to stop at its limit of iterations.
     warnings.filterwarnings("ignore", message="Stochastic Optimizer")
     search.fit(X_train, y_train)
 results = search.cv_results_
@@ -164,8 +164,8 @@ for i in np.argsort(-results["mean_test_agreement"]):
     )
 
 # %%
-# How the choices do on unseen digits and drifts
-# ----------------------------------------------
+# The choices on unseen digits and drifts
+# ---------------------------------------
 fitted, accuracy = {}, {}
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message="Stochastic Optimizer")
@@ -187,8 +187,8 @@ print("\nThe views had a drift of strength 1.0; 0.0 is the scanner as it is.")
 # %%
 # The picture
 # -----------
-# Left, all candidates: what agrees is not always what is accurate. Right, the choices
-# where nobody selected.
+# In the middle, all candidates: the best agreement is not always the best accuracy. On the
+# right, the choices under drifts that were not used for selection.
 figure, (left, middle, right) = plt.subplots(
     1, 3, figsize=(12, 4.2), width_ratios=(0.5, 1.2, 1.2), layout="constrained"
 )
@@ -224,7 +224,7 @@ middle.set(
     title="candidates",
 )
 middle.legend(fontsize="x-small", loc="center right", labelspacing=0.7)
-# Rules that choose the same candidate lie on each other: the later ones are thinner.
+# Lines of rules with the same choice coincide, so later lines are thinner.
 widths = {
     "accuracy": 2,
     "agreement alone": 9,

@@ -2,13 +2,13 @@
 Which epoch to keep
 ===================
 
-`PAEarlyStopping` keeps the epoch whose posteriors agree best on the same things in two
-environments. It needs no labels of these environments. Two studies ask what such an epoch is
-worth, compared with those that other rules keep:
+`PAEarlyStopping` keeps the epoch whose posteriors agree best on the same objects in two
+environments. It needs no labels of these environments. Two studies compare the accuracy of this
+epoch with that of epochs that other rules keep:
 
 - A scanner is replaced. A small net is trained on digits of the old scanner; the new one has
-  half the light, and noise. Training in full makes the net worse on the new scanner.
-- Digits in colour. The hue goes with the digit during training, and no longer does so later.
+  half the light, and noise. Training for all epochs makes the net worse on the new scanner.
+- Digits in colour. The hue depends on the digit during training, but not later.
 
 The tables print means and standard errors over the seeds; ``--seeds 8`` gives the figures that
 the user guide quotes.
@@ -18,7 +18,7 @@ the user guide quotes.
 # A scanner is replaced
 # ---------------------
 # 1000 digits are for training, 497 for the test. Another 300 were scanned by both scanners: they
-# are the two environments, and nobody needs to label them. All rules see the same training.
+# are the two environments, and need no labels. All rules choose from the same training.
 import argparse
 
 import matplotlib.pyplot as plt
@@ -34,7 +34,7 @@ from skorch.helper import predefined_split
 from torch import nn
 
 from pa_select import PAEarlyStopping, PAScoring
-from pa_select.environments import SharedEnvironment
+from pa_select.datasets import SharedEnvironment
 from pa_select.plotting import EpochsDisplay
 
 parser = argparse.ArgumentParser(description="Which epoch to keep")
@@ -65,7 +65,7 @@ def small_net(rows, seed, *callbacks):
 
 
 def stopped(values):
-    """The best epoch and the last one, from 0, where a column to maximise stops the training."""
+    """Return the best and the last epoch, from 0, if these values stop the training."""
     for last in range(len(values)):
         best = int(np.argmax(values[: last + 1]))
         if last - best == options.patience:
@@ -74,7 +74,7 @@ def stopped(values):
 
 
 def replace_scanner(seed):
-    """For each rule: accuracy on the old scanner, on the new one, epochs run; both histories."""
+    """Return, for each rule, both accuracies and the epochs run; also the two trainings."""
     rng = np.random.default_rng(seed)
     seen, held_out, test = np.split(rng.permutation(len(y)), [1000, 1300])
 
@@ -109,10 +109,10 @@ def replace_scanner(seed):
 scanners = [replace_scanner(seed) for seed in range(options.seeds)]
 
 # %%
-# Accuracy in points on the test digits, by the old and by the new scanner, the epochs that were
-# run, and on the new scanner how much more accurate the epoch kept by agreement is. "valid_acc"
-# and "valid_loss" are early stopping on the net's own validation rows. The last rule trains on
-# labelled rescans of all training rows.
+# The table shows the accuracy (in points) on the test digits of the old and of the new scanner,
+# the epochs that were run, and the gain of the epoch kept by agreement on the new scanner.
+# "valid_acc" and "valid_loss" are early stopping on the net's own validation rows. The last rule
+# trains on labelled rescans of all training rows.
 
 
 def with_error(values, form=".1f"):
@@ -130,8 +130,8 @@ for rule in scanners[0][0]:
     print(f"{rule:26s}" + "".join(f"{cell:>17s}" for cell in cells))
 
 # %%
-# Left, what `PAEarlyStopping` saw of the first training until it stopped it. Right, what the
-# test digits say of the training in full.
+# On the left, the agreement in the first training until `PAEarlyStopping` stopped it. On the
+# right, the accuracy on the test digits if the training runs for all epochs.
 _, kept, course = scanners[0]
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 display = EpochsDisplay.from_history(kept, ax=left)
@@ -146,25 +146,24 @@ right.legend()
 # Digits in colour
 # ----------------
 # A small convolutional net learns four digits that are drawn in colour, in two environments
-# that differ in position and brightness. In the sources the hue goes with the digit, in five
-# degrees as in the thesis's Experiment 7: ZGO, each digit has a hue of its own; 1-, 2- and
-# 3-CGO, one, two and three digits also come in another hue; ZSO, every digit comes in every
-# hue. Where the net will be used, all hues are uniform, and position, size and brightness
-# are others.
+# that differ in position and brightness. In the sources the hue depends on the digit, in five
+# degrees as in the thesis's Experiment 7. ZGO: each digit has its own hue. 1-, 2- and 3-CGO: one,
+# two and three digits also occur in another hue. ZSO: every digit occurs in every hue. Where the
+# net will be used, hues are uniform, and position, size and brightness differ.
 #
-# `PAScoring` records after each epoch how much the net's posteriors agree on the same
+# `PAScoring` records after each epoch the agreement of the net's posteriors on the same
 # validation digits in both environments.
 CLASSES, SIZE = 4, 14
 digits, labels = load_digits(n_class=CLASSES, return_X_y=True)
 digits = digits.reshape(-1, 8, 8) / 16
 SETTINGS = {"ZGO": 0, "1-CGO": 1, "2-CGO": 2, "3-CGO": 3, "ZSO": None}
-# Corner of the digit, its size, the brightness.
+# Top, left, size and brightness of the digit.
 SOURCES = ((1, 1, 8, 1.0), (4, 3, 8, 0.7))
 TARGET = (2, 1, 11, 0.5)
 
 
 def hues(y, setting, rng):
-    """A hue for each digit; in so many classes also the next one's."""
+    """Return a hue for each digit; the first classes also have the hue of the next class."""
     if setting is None:
         return rng.integers(0, CLASSES, len(y))
     other = (y < setting) & (rng.random(len(y)) < 0.5)
@@ -172,7 +171,7 @@ def hues(y, setting, rng):
 
 
 def render(images, hue, top, left, size, brightness, rng):
-    """Images of shape (n, 3, SIZE, SIZE)."""
+    """Return images of shape (n, 3, SIZE, SIZE)."""
     out = 0.1 * rng.random((len(images), 3, SIZE, SIZE))
     drawn = zoom(images, (1, size / 8, size / 8), order=1).clip(0, 1)
     colour = hsv_to_rgb(np.column_stack([hue / CLASSES, np.full((len(hue), 2), 0.9)]))
@@ -198,7 +197,7 @@ class Net(nn.Module):
 # One training
 # ------------
 def train(setting, seed):
-    """The history of a training: agreement, accuracies, for every epoch."""
+    """Return agreement, accuracies and losses of every epoch of a training."""
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
     order = rng.permutation(len(labels))
@@ -255,7 +254,7 @@ runs = {
 # %%
 # What each rule keeps
 # --------------------
-# If epochs tie, the earlier one is kept. The oracle sees the target's labels.
+# If epochs tie, the earlier one is kept. The oracle uses the labels of the target.
 RULES = {
     "agreement": lambda run: np.argmax(run["pa"] >= run["pa"].max() - 1e-7),
     "agreement, uniform prior": lambda run: np.argmax(run["pa_uniform"]),
@@ -284,7 +283,7 @@ collapsed = {
 print("kept an epoch with less than half of the best validation accuracy:", collapsed)
 
 # %%
-# The course of two trainings, with the epochs kept.
+# Two trainings, with the epochs that three rules keep.
 fig, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained", sharey=True)
 for ax, name in zip(axes, ("2-CGO", "ZSO"), strict=True):
     run = runs[name][0]

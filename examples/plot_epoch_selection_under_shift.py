@@ -2,35 +2,35 @@
 Epoch selection under shift: Experiments 6 and 7
 ================================================
 
-A net is trained in two environments; its epochs differ in what they are worth elsewhere. The
-thesis stores the epoch of the best validation accuracy, of the best AFR_P (the share of pairs
-predicted alike) and of the best posterior agreement (PA), in two experiments with digits in
-colour, and reports more accuracy under shift for the epochs that PA stores: by up to 18 points in
-Experiment 7. Here both experiments in miniature, with several seeds:
+A net is trained in two environments, and its epochs differ in their accuracy under shift. The
+thesis stores the epoch with the best validation accuracy, the best AFR_P (the share of pairs with
+equal predictions) and the best posterior agreement (PA), in two experiments with digits in
+colour. It reports more accuracy under shift for the epochs that PA stores, by up to 18 points in
+Experiment 7. This example repeats both experiments in miniature, with several seeds:
 
-- Experiment 6 asks where the validation data should be from. The sources differ in hue, one of
-  them red; the pairs for validation are both red (SD), red and the other source's hue (ID),
-  red and a new hue (1F-MD), red and five factors changed (5F-MD), or of two new hues (OOD). Test
-  environments 1 to 5 shift one factor more each.
-- Experiment 7 ties the hue to the digit, from a perfect shortcut (ZGO) to none (ZSO), in
-  training and validation. Test 1 has the combinations of hue and digit that training lacked;
-  tests 2 to 5 shift other factors, too. (ZSO lacks none; its tests have all.)
+- Experiment 6 asks which environments the validation data should come from. The sources differ
+  in hue; one of them is red. The validation pairs are both red (SD), red and the other source's
+  hue (ID), red and a new hue (1F-MD), red and five factors changed (5F-MD), or of two new hues
+  (OOD). Test environments 1 to 5 shift one factor more each.
+- Experiment 7 ties the hue to the digit in training and validation, from a perfect shortcut
+  (ZGO) to none (ZSO). Test 1 has the combinations of hue and digit that training lacked; tests 2
+  to 5 shift other factors too. (In ZSO training and tests have all combinations.)
 
-With ``--factors position`` the position takes the place of the hue, with ``--learners IRM``
-invariant risk minimisation that of empirical risk minimisation.
+With ``--factors position`` the position replaces the hue. With ``--learners IRM`` invariant risk
+minimisation replaces empirical risk minimisation.
 
-Each training is run once and gives every epoch's scores; all rules choose from the same ones.
-The nets, the digits and their number are not the papers': a small convolutional net with batch
-normalisation and scikit-learn's digits in place of a ResNet18 and tens of thousands of MNIST's.
-So levels cannot be compared, but what one rule gains over another can.
+Each training is run once and gives the scores of every epoch; all rules choose from these
+scores. The papers use a ResNet18 and tens of thousands of MNIST's digits; here a small
+convolutional net with batch normalisation learns scikit-learn's digits. So accuracies cannot be
+compared with the papers', but the gain of one rule over another can.
 """
 
 # %%
 # The two experiments
 # -------------------
-# As in the thesis, the two samples of a validation pair are other digits of the same class
-# (`LabelPairing`), and again, as in its appendix B, the same digits. Validation accuracy is
-# that of both samples.
+# The two samples of a validation pair are other digits of the same class (`LabelPairing`), as in
+# the thesis, or the same digits, as in its appendix B. Validation accuracy is the mean over both
+# samples.
 import argparse
 import itertools
 from typing import NamedTuple
@@ -43,12 +43,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from pa_select import EpochSelector, posterior_agreement
-from pa_select.environments import (
-    FACTOR_LADDERS,
-    SHORTCUT_LEVELS,
-    co_occurrence,
-    factor_images,
-)
+from pa_select.datasets import FACTOR_LADDERS, SHORTCUT_LEVELS, co_occurrence, factor_images
 from pa_select.pairing import LabelPairing
 from pa_select.training import ERMNet, IRMNet
 
@@ -72,7 +67,7 @@ SETTINGS = {
 
 
 class Problem(NamedTuple):
-    """One training: samples of images with labels, and which two of validation are a pair."""
+    """One training: samples of images with labels, and the pairs of validation samples."""
 
     sources: list
     validation: dict
@@ -81,7 +76,7 @@ class Problem(NamedTuple):
 
 
 def split(classes, seed):
-    """Rows of the two sources, of validation (both sides of the pairs) and of the tests."""
+    """Return rows of the two sources, of both sides of the validation pairs, and of the tests."""
     rows = np.random.default_rng(seed).permutation(np.flatnonzero(np.isin(y, classes)))
     ends = (np.array([0.2, 0.4, 0.55, 0.7]) * len(rows)).astype(int)
     first, second, a, b, test = np.split(rows, ends)
@@ -90,9 +85,9 @@ def split(classes, seed):
 
 
 def experiment_6(factor, seed):
-    """One training for all pairs of validation environments."""
+    """Return one training with all pairs of validation environments."""
     sources, sides, test = split((1, 4, 7, 9), seed)
-    # The same digits again are drawn anew within the levels.
+    # The same digits get new values within the levels.
     sides = {"first": sides[0], "other digits": sides[1], "same digits": sides[0]}
 
     def sample(rows, environment, draw):
@@ -118,7 +113,7 @@ def experiment_6(factor, seed):
 
 
 def experiment_7(factor, setting, seed):
-    """A training whose digits come with the learning factor's levels as the setting says."""
+    """Return a training in which the setting ties levels of the learning factor to digits."""
     sources, (a, b), test = split(tuple(SHORTCUT_LEVELS[factor][0]), seed)
     ladder = FACTOR_LADDERS[f"{factor} shortcut"]
 
@@ -150,9 +145,9 @@ def experiment_7(factor, setting, seed):
 # %%
 # One training
 # ------------
-# The first thing the net does is to take how far a pixel is from the grey of the canvas. Bright
-# digits are lighter than it and dark ones darker; without this step a net that saw dark digits
-# alone has nothing to go by in the bright tests, and there is nothing to select.
+# The net first computes how far each pixel is from the grey of the canvas. Bright digits are
+# lighter than the canvas and dark ones darker. Without this step, a net that was trained on dark
+# digits fails in the bright tests at every epoch, and there is nothing to select.
 class Net(nn.Sequential):
     def __init__(self, n_classes):
         widths, strides = (3, 16, 32, 64), (2, 2, 1)
@@ -176,7 +171,7 @@ LEARNERS = {"ERM": (ERMNet, {}), "IRM": (IRMNet, {"penalty_weight": 1.0})}
 
 
 def train(problem, learner, seed):
-    """Logits of all epochs for each sample of validation and each test: (epochs, n, classes)."""
+    """Return logits (epochs, n, classes) of all epochs for each validation and test sample."""
     images, labels = (np.concatenate(part) for part in zip(*problem.sources, strict=True))
     sources = np.repeat([0, 1], [len(rows) for _, rows in problem.sources])
     classes, codes = np.unique(labels, return_inverse=True)
@@ -206,21 +201,21 @@ def train(problem, learner, seed):
 
 
 def accuracy(logits, labels):
-    """Of every epoch."""
+    """Return the accuracy of every epoch."""
     return (np.unique(labels)[logits.argmax(2)] == labels).mean(1)
 
 
 # %%
 # The rules
 # ---------
-# Each keeps an epoch, the earliest of tied ones. The papers' PA has a uniform prior over the
-# classes, the package's default is the marginal one. The guard is that of `EpochSelector` and
-# `PAEarlyStopping`: agreement chooses among the epochs within one standard error of the best
-# validation accuracy. (Those two choose while a net trains; here all epochs are there at once.)
+# Each rule keeps one epoch; if epochs tie, the earliest. The papers' PA has a uniform prior over
+# the classes; the package's default is the marginal prior. The guard is that of `EpochSelector`
+# and `PAEarlyStopping`: agreement chooses among the epochs within one standard error of the best
+# validation accuracy. (Those two choose during the training, here after it.)
 #
-# An epoch of the papers shows the net tens of thousands of images, one of ours a few hundred. So
-# that no rule is judged by its choice among hardly trained nets alone, it chooses twice: among
-# all epochs, and among those after the first third.
+# An epoch shows the net tens of thousands of images in the papers, and a few hundred here. So
+# early nets are hardly trained. Each rule therefore chooses twice: among all epochs, and among
+# those after the first third.
 RULES = ("AFR_P", "PA, uniform", "PA", "PA, guarded", "last epoch", "best epoch")
 STARTS = (0, options.epochs // 3)
 
@@ -230,7 +225,7 @@ def first_best(values):
 
 
 def criteria(a, b, right):
-    """What the rules maximise, for every epoch, and the standard error of the accuracy."""
+    """Return the criteria of the rules for every epoch, and the standard error of accuracy."""
     uniform, marginal = (
         np.array([r.score for r in posterior_agreement(a, b, prior=prior, certify=certify)])
         for prior, certify in (("uniform", True), ("marginal", False))
@@ -245,15 +240,15 @@ def criteria(a, b, right):
     }
 
 
-# The thesis looks at the mean of the shifted tests in Experiment 6, at test 1 in Experiment 7.
+# The thesis reports the mean of the shifted tests in Experiment 6, and test 1 in Experiment 7.
 TARGET = {6: slice(1, 6), 7: slice(1, 2)}
 records, courses = [], {}
 
 
 def study(problem, kind, seed):
-    """Train once; record what each rule keeps: its accuracy, and whether it had collapsed.
+    """Train once; record the accuracy of each rule's epoch and whether the net had collapsed.
 
-    That is to have less than half of the best validation accuracy.
+    A net has collapsed if it has less than half of the best validation accuracy.
     """
     validation, tests = train(problem, kind[2], seed)
     samples = zip(tests, problem.tests, strict=True)
@@ -287,12 +282,12 @@ for kind, seed in itertools.product(kinds, range(options.seeds)):
 # %%
 # The papers' figures
 # -------------------
-# From the thesis: Tables 5.3 and 5.4 (Experiment 6: in each row tests 1 to 5) and B.3 and B.4
-# (Experiment 7: test 1), rows or groups in the order of the settings; of three numbers the first
-# is the test accuracy of the epoch that validation accuracy stored, then AFR_P's and PA's. Table 1
-# of the paper has the hues of Experiment 7. They are of single trainings, without standard errors:
-# of several learning rates the one that did best on the tests. Several rows are the same in all
-# tests, as those of one epoch of one training would be.
+# These figures are from the thesis: Tables 5.3 and 5.4 (Experiment 6, in each row tests 1 to 5)
+# and B.3 and B.4 (Experiment 7, test 1). Rows or groups are in the order of the settings. Each
+# group of three numbers is the test accuracy of the epochs stored by validation accuracy, AFR_P
+# and PA. Table 1 of the paper has the hues of Experiment 7. All figures are of single trainings,
+# without standard errors, at the learning rate with the best test results. Several rows are equal
+# in all tests, as if they came from one epoch of one training.
 THESIS = {
     (6, "hue", "ERM"): """
         42.1 42.1 55.0  70.4 70.4 69.7  68.0 68.0 68.3  52.6 52.6 52.7  41.7 41.7 30.2
@@ -330,7 +325,7 @@ THESIS = {
 
 
 def thesis(experiment, factor, learner):
-    """Accuracy's choice and the gains of AFR_P and PA, of shape (settings, 3)."""
+    """Return accuracy's choice and the gains of AFR_P and PA, of shape (settings, 3)."""
     table = np.array(THESIS[experiment, factor, learner].split(), float)
     table = table.reshape(5, -1, 3).mean(1)
     return np.column_stack([table[:, 0], table[:, 1:] - table[:, :1]])
@@ -339,9 +334,10 @@ def thesis(experiment, factor, learner):
 # %%
 # What each rule gains
 # --------------------
-# Points of accuracy that a rule's epoch has more than that of validation accuracy ("accuracy"),
-# with the standard error over the seeds. "best epoch" is the best by the tests' own labels: no
-# rule could gain more. "one training" is the standard deviation of a single training's gain.
+# The gain is the accuracy of a rule's epoch minus that of the epoch kept by validation accuracy
+# ("accuracy"), in points, with the standard error over the seeds. "best epoch" is chosen by the
+# labels of the tests, so no rule could gain more. "one training" is the standard deviation of the
+# gain in a single training.
 STUDY = ["experiment", "factor", "learner", "pairing", "from epoch"]
 TESTS = [f"test {j}" for j in range(6)]
 names = [*STUDY, "setting", "seed", "rule", "target", "collapsed", *TESTS]
@@ -351,7 +347,7 @@ gains = kept[list(RULES)].sub(kept["accuracy"], axis=0)
 
 
 def by_setting(frame, key, statistic):
-    """Of the seeds, one row for each setting."""
+    """Aggregate over the seeds; return one row for each setting."""
     return frame.loc[key].groupby("setting").agg(statistic).loc[list(SETTINGS[key[0]])]
 
 
@@ -363,7 +359,7 @@ for kind in kinds:
     for pairing, start in itertools.product(PAIRINGS, STARTS):
         key = *kind, pairing, start + 1
         means, errors = (by_setting(gains, key, statistic) for statistic in ("mean", "sem"))
-        # The settings of Experiment 6 share their trainings: the seeds are the units.
+        # The settings of Experiment 6 share their trainings, so the seeds are the units.
         seeds = gains.loc[key].groupby("seed").mean()
         means.loc["mean"], errors.loc["mean"] = seeds.mean(), seeds.sem()
         shown = means.map("{:+.1f}".format) + " +- " + errors.map("{:.1f}".format)
@@ -380,7 +376,7 @@ for kind in kinds:
         print(shown.fillna("").to_string())
 
 # %%
-# The gains of the four rules beside the thesis's gain of PA (hollow).
+# The gains of the four rules, and the gain of PA in the thesis (hollow marks).
 LOOKS = {
     "AFR_P": ("^", "#E69F00"),
     "PA, uniform": ("s", "#D55E00"),
@@ -415,7 +411,7 @@ for factor, learner in itertools.product(options.factors, options.learners):
     fig.suptitle(f"sources that differ in {factor}, {learner}, pairs of other digits")
 
 # %%
-# Two trainings, epoch by epoch. `EpochSelector` is the guarded rule as a training loop has it.
+# Two trainings, epoch by epoch. `EpochSelector` applies the guarded rule during a training.
 fig, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained", sharey=True)
 for ax, (experiment, setting) in zip(axes, ((6, "ID"), (7, "3-CGO")), strict=True):
     course = experiment, options.factors[0], options.learners[0], setting, PAIRINGS[0]
@@ -440,35 +436,36 @@ plt.show()
 # %%
 # What it says
 # ------------
-# Figures of ``--seeds 8``, in brackets of ``--seeds 8 --learners IRM``; pairs of other digits.
+# The figures are from ``--seeds 8``, those in brackets from ``--seeds 8 --learners IRM``, for
+# pairs of other digits.
 #
-# - AFR_P and PA with the uniform prior keep nets that tell hardly anything apart. Among all
-#   epochs 38 (39) of the 40 choices of each had collapsed in Experiment 6 and all 40 (40) in
-#   Experiment 7; after the first third of the epochs, of PA, 16 (14) and 9 (14). In Experiment 6
-#   these choices of PA lose 20.7 +- 5.6 (18.4 +- 5.3) points.
-# - In Experiment 7 that may pass for a gain: where the shortcut is always wrong, one class for
-#   all images is right one time in three. Among all epochs the uniform prior gains 30.6 +- 1.1
-#   (30.7 +- 1.1) points in ZGO, and loses 59.2 +- 2.1 (58.4 +- 1.8) in ZSO.
+# - AFR_P and PA with the uniform prior keep nets that hardly distinguish the classes. Among all
+#   epochs 38 (39) of the 40 choices of each rule had collapsed in Experiment 6 and all 40 (40) in
+#   Experiment 7. After the first third of the epochs 16 (14) and 9 (14) of PA's choices had. In
+#   Experiment 6 these choices of PA lose 20.7 +- 5.6 (18.4 +- 5.3) points.
+# - In Experiment 7 a collapse can look like a gain: if the shortcut is always wrong, predicting
+#   one class for all images is right one time in three. Among all epochs the uniform prior gains
+#   30.6 +- 1.1 (30.7 +- 1.1) points in ZGO, and loses 59.2 +- 2.1 (58.4 +- 1.8) in ZSO.
 # - With the marginal prior 1 (0) of the 80 choices among all epochs had collapsed. On pairs from
-#   the sources they are worth about what accuracy's are: SD +1.3 +- 1.1 (+2.2 +- 1.3), ID
-#   +1.8 +- 1.2 (+1.2 +- 1.0). On pairs of two new hues nets agree on what is wrong: OOD
-#   -17.0 +- 5.0 (-11.8 +- 4.9). Labels, and so the guard, prevent that.
+#   the sources they are about as good as accuracy's choices: SD +1.3 +- 1.1 (+2.2 +- 1.3), ID
+#   +1.8 +- 1.2 (+1.2 +- 1.0). On pairs of two new hues, nets agree on wrong predictions: OOD
+#   -17.0 +- 5.0 (-11.8 +- 4.9). The guard prevents that, because it uses labels.
 # - Guarded PA never kept a collapsed epoch and gained nothing: 0.0 +- 0.5 (0.0 +- 0.4) in
-#   Experiment 6, +0.1 +- 0.2 (-0.1 +- 0.5) in Experiment 7. There was something to gain: the best
-#   epoch had 3.1 +- 0.5 (4.7 +- 1.1) points more in Experiment 6 and, after the first third,
-#   10.9 +- 0.7 (10.2 +- 0.8) in Experiment 7.
-# - The thesis's gains of PA are +0.5 (+5.1) in the mean of Experiment 6 and +7.1 (+7.0) in that
-#   of Experiment 7, where AFR_P gains +7.1 (+6.4). After the first third, the gain of a single
-#   training by PA with the uniform prior has here a standard deviation of 17 (17) points in
+#   Experiment 6, +0.1 +- 0.2 (-0.1 +- 0.5) in Experiment 7. More was possible: the best epoch had
+#   3.1 +- 0.5 (4.7 +- 1.1) points more in Experiment 6 and, after the first third, 10.9 +- 0.7
+#   (10.2 +- 0.8) in Experiment 7.
+# - In the thesis PA gains +0.5 (+5.1) points on average in Experiment 6 and +7.1 (+7.0) in
+#   Experiment 7, where AFR_P gains +7.1 (+6.4). Here, after the first third, the gain of PA with
+#   the uniform prior in a single training has a standard deviation of 17 (17) points in
 #   Experiment 6 and of 10 (13) in Experiment 7. A gain of the thesis's size in one training would
 #   say little here.
-# - Where it keeps no collapsed epoch, the uniform prior gains no more. With
-#   ``--seeds 8 --factors position`` none of its 40 choices was one in Experiment 6 after the first
-#   third: OOD 0.0 +- 0.0, SD and ID -0.1 +- 0.1, 1F-MD -0.4 +- 0.3, 5F-MD -10.5 +- 2.0. Among all
-#   epochs guarded PA gained 0.0 +- 0.1 there and +0.5 +- 0.5 in Experiment 7.
+# - If it keeps no collapsed epoch, the uniform prior still gains nothing. With
+#   ``--seeds 8 --factors position`` none of its 40 choices had collapsed in Experiment 6 after the
+#   first third: OOD 0.0 +- 0.0, SD and ID -0.1 +- 0.1, 1F-MD -0.4 +- 0.3, 5F-MD -10.5 +- 2.0.
+#   Among all epochs guarded PA gained 0.0 +- 0.1 there and +0.5 +- 0.5 in Experiment 7.
 #
-# So this confirms what `examples/plot_early_stopping_digits.py` finds with other images: no gain
-# of PA over validation accuracy, and a risk of collapse with the uniform prior. It does not show
-# that the papers' nets gained nothing. Theirs can hardly have collapsed, since AFR_P and accuracy
-# stored the same epochs in Experiment 6; and in ZGO theirs are right for half of the images of
-# test 1, where ours follow the shortcut.
+# This confirms the result of `examples/plot_early_stopping_digits.py` with other images: PA gains
+# nothing over validation accuracy, and the uniform prior risks a collapse. It does not show that
+# the papers' nets gained nothing. They can hardly have collapsed, since AFR_P and accuracy stored
+# the same epochs in Experiment 6. And in ZGO they are right for half of the images of test 1,
+# where our nets follow the shortcut.

@@ -4,16 +4,16 @@ Images whose factors are set one by one
 
 The papers' experiments with images vary six factors (DiagViB-6): the shape, which is the
 class, and hue, lightness, position, scale and texture. `factor_images` draws scikit-learn's
-digits that way, one call for each environment. What do the levels, the environments and the
-settings with a shortcut look like? And how far do a classifier's posteriors agree as more
-factors shift, on the same digits and on other digits of the same class?
+digits with these factors, one call for each environment. What do the levels, the environments
+and the settings with a shortcut look like? And how much do a classifier's posteriors agree as
+more factors shift, on the same digits and on other digits of the same class?
 """
 
 # %%
 # The factors
 # -----------
-# Each row changes one factor of the same digit and leaves the others as they are; the first
-# row shows that the shape is that of the image.
+# Each row changes one factor and keeps the others. The first row changes the shape, which is that
+# of the image; the other rows show the same digit.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from pa_select import class_scores, posterior_agreement
-from pa_select.environments import (
+from pa_select.datasets import (
     FACTOR_LADDERS,
     FACTOR_LEVELS,
     SHORTCUT_LEVELS,
@@ -38,7 +38,7 @@ PICTURE = 96  # pixels of a side
 
 
 def show(ax, image=None, title=""):
-    """One image, of shape (3, side, side), or an empty place."""
+    """Show one image of shape (3, side, side), or an empty panel."""
     ax.set(xticks=[], yticks=[])
     ax.set_title(title, fontsize="small", pad=3)
     if image is None:
@@ -65,8 +65,8 @@ for row, (factor, levels) in zip(axes[1:], FACTOR_LEVELS.items(), strict=True):
 # %%
 # A ladder of environments
 # ------------------------
-# Table 2 of the paper: from each environment to the next one more factor shifts. The papers
-# learn in the first two and test in all of them. The same row is the same digit, with
+# In Table 2 of the paper one more factor shifts from each environment to the next. The papers
+# train in the first two environments and test in all of them. Each row shows the same digit, with
 # the same draws within the levels.
 ladder = FACTOR_LADDERS["discriminability"]
 some = np.concatenate([np.flatnonzero(y == k)[:2] for k in (4, 9)])
@@ -86,13 +86,14 @@ for ax, digit in zip(axes[:, 0], y[some], strict=True):
 # %%
 # A shortcut, and ways out of it
 # ------------------------------
-# Figure 12 of the paper, with the hues and positions of appendix C.2.2 of the thesis. With zero
-# generalization opportunities (ZGO) the hue, or the position, tells the digit; in 1-, 2- and
-# 3-CGO one, two and three digits also come with another level; with zero shortcut
-# opportunities (ZSO) all combinations occur. White places do not occur; `unseen=True` gives
-# those, for a test that a shortcut fails. Same rows, same places in both sources.
+# This is Figure 12 of the paper, with the hues and positions of appendix C.2.2 of the thesis. With
+# zero generalization opportunities (ZGO) the hue, or the position, determines the digit. In 1-, 2-
+# and 3-CGO one, two and three digits also occur with another level. With zero shortcut
+# opportunities (ZSO) all combinations occur. White cells are combinations that do not occur;
+# `unseen=True` gives these, for test data on which a shortcut fails. Both sources use the same
+# rows.
 def panel(factor, source, setting):
-    """One digit of each combination, in a square of shape (3, 3 * side, 3 * side)."""
+    """Return a square of one digit per combination, of shape (3, 3 * side, 3 * side)."""
     own = SHORTCUT_LEVELS[factor][source]
     rows = np.flatnonzero(np.isin(y, list(own)))
     levels = co_occurrence(y[rows], setting, own)
@@ -123,11 +124,11 @@ for row, (factor, source) in zip(axes, sources, strict=True):
 # %%
 # Agreement along the ladder
 # --------------------------
-# Two classifiers learn fours and nines in environments 0 and 1. One takes the pixels as they
-# are, the other one how far a pixel is from the grey of the canvas, whatever its colour. Their
-# posteriors in environment 0 are compared with those in environment j: of the same digits
-# (`IdentityPairing`), and of other digits of the same class (`LabelPairing`), so that
-# sampling adds to the shift.
+# Two classifiers learn fours and nines in environments 0 and 1. The first gets the pixels as they
+# are, the second the distance of each pixel from the grey of the canvas, whatever its colour.
+# Their posteriors in environment 0 are compared with those in environment j: for the same digits
+# (`IdentityPairing`), and for other digits of the same class (`LabelPairing`), where sampling
+# adds to the shift.
 def flat(images):
     return images.reshape(len(images), -1)
 
@@ -144,7 +145,7 @@ X_train = np.concatenate([factor_images(shapes[train], ladder[j]) for j in (0, 1
 
 
 def agreement(model, pairing, partners, j):
-    """Nats per pair of digits in environment 0 with digits in environment j."""
+    """Return the agreement of digits in environments 0 and j, in nats per pair."""
     a = factor_images(shapes[test], ladder[0])
     b = factor_images(shapes[partners], ladder[j])
     pairs = pairing(a, b, truth[test], truth[partners])
@@ -171,7 +172,7 @@ for column, (title, features) in zip(axes.T, inputs.items(), strict=True):
     for name, values in curves.items():
         print(f"{'':12s}agreement, {name:15s}" + "".join(f"{v:7.3f}" for v in values))
     column[0].plot(accuracy, "D-", color="#009E73")
-    # Where both are equal the wide line is seen below the thin one.
+    # One line is wide, so that both are seen where they coincide.
     column[1].plot(curves["same digits"], "o-", color="#56B4E9", lw=5, ms=11, label="same digits")
     column[1].plot(curves["other digits"], "s--", color="#D55E00", ms=5, label="other digits")
     column[0].set_title(title)
@@ -181,10 +182,10 @@ axes[1, 0].set_ylabel("agreement (nats per pair)")
 axes[1, 1].legend()
 
 # %%
-# The hue changes neither classifier's predictions. The bright digits are lighter than the canvas
-# and the dark ones darker, so the decisions of the classifier of pixels turn round in environment
-# 2, while the agreement of the other one stays what it was. Both fail when the digits move.
-# Agreement with other digits of the class is lower throughout, because the digits themselves
-# differ. With views of the same digits no label was needed to see which classifier is robust
-# against the change of lightness.
+# The hue changes neither classifier's predictions. Bright digits are lighter than the canvas and
+# dark ones darker, so the decisions of the first classifier are reversed in environment 2, while
+# the agreement of the second one does not change. Both fail when the digits move. Agreement with
+# other digits of the class is lower throughout, because the digits themselves differ. With views
+# of the same digits, no label was needed to see which classifier is robust against the change of
+# lightness.
 plt.show()

@@ -2,13 +2,13 @@
 Three learners on a ladder of shifts
 ====================================
 
-The thesis's Experiments 5a, 5b and 5c in miniature (section 4.2 and appendix D of the paper).
-ERM, IRM and LISA learn fours and nines in two environments that differ in hue, and are
+These are the thesis's Experiments 5a, 5b and 5c in miniature (section 4.2 and appendix D of the
+paper). ERM, IRM and LISA learn fours and nines in two environments that differ in hue, and are
 tested on a ladder: from each environment to the next one more factor shifts. Does posterior
-agreement (PA) rank the three as their accuracy does? Does it tell them apart better than
-the share of predictions that are kept (AFR_P) and the accuracy under the shift (AFR_T)? And
-what do the inverse temperature and the principal components say? PA has the uniform prior here,
-as in the thesis, so that its values can be compared with the printed ones.
+agreement (PA) rank the three in the order of their accuracy? Does it distinguish them better than
+the share of kept predictions (AFR_P) and the accuracy under the shift (AFR_T)? And what do the
+inverse temperature and the principal components show? PA has the uniform prior here, as in the
+thesis, so that its values can be compared with the printed ones.
 """
 
 # %%
@@ -16,17 +16,17 @@ as in the thesis, so that its values can be compared with the printed ones.
 # -------------------------
 # Environments 0 and 1 are the sources, 2 to 5 the targets; ``plot_factor_images.py`` shows
 # them. As in the papers the two sources, validation and the test have different digits,
-# each drawn several times, with other values within the levels of its factors. What is
-# smaller: 361 digits of scikit-learn in place of MNIST's, and three convolutions in place of a
-# ResNet (18 in the thesis, 50 in the paper).
+# each drawn several times, with other values within the levels of its factors. This study is
+# smaller: 361 digits of scikit-learn replace MNIST's, and three convolutions replace a ResNet (18
+# in the thesis, 50 in the paper).
 #
-# The nets see how far each channel is from the grey canvas, not to which side. The bright
-# digits are lighter than the canvas and the dark ones darker: shown the images as they are
+# The nets get the distance of each channel from the grey canvas, without its sign. Bright digits
+# are lighter than the canvas and dark ones darker, so with the images as they are
 # (``--signed --seeds 3``) all three learners are at chance in all targets, with an accuracy of
 # 0.49 to 0.50 and a PA of 0.00.
 #
-# IRM's penalty has the weight 1. With ``--penalty-weight 100 --seeds 3`` its nets learn even the
-# sources less well (accuracy 0.92 and 0.90 in environment 1).
+# IRM's penalty has the weight 1. With ``--penalty-weight 100 --seeds 3`` its nets are less
+# accurate even in the sources (0.92 and 0.90 in environment 1).
 import argparse
 
 import matplotlib.pyplot as plt
@@ -43,8 +43,9 @@ from torch import nn
 
 from pa_select import class_scores, robustness_curve
 from pa_select.assessment import invariance
-from pa_select.environments import FACTOR_LADDERS, factor_images
-from pa_select.pairing import LabelPairing, LayerFeatures
+from pa_select.datasets import FACTOR_LADDERS, factor_images
+from pa_select.pairing import LabelPairing
+from pa_select.scores import LayerFeatures
 from pa_select.training import ERMNet, IRMNet, LISANet
 
 parser = argparse.ArgumentParser(description="Three learners on a ladder of shifts")
@@ -73,7 +74,7 @@ labels = (y[np.isin(y, (4, 9))] == 9).astype(np.int64)
 
 
 def draw(rows, environment, seed):
-    """Images of some digits, as the nets see them: how far each channel is from the canvas."""
+    """Return images of some digits as the distance of each channel from the canvas."""
     images = factor_images(digits[rows], LADDER[environment], size=options.size, random_state=seed)
     return 2 * (images - 0.5) if options.signed else 2 * np.abs(images - 0.5)
 
@@ -93,7 +94,7 @@ class Net(nn.Module):
 
 
 class BestEpoch(Callback):
-    """Keeps the epoch of the best validation accuracy; looks at the features on the way."""
+    """Keep the epoch with the best validation accuracy; record the features' invariance."""
 
     def __init__(self, sources, labels):
         self.sources, self.labels = sources, labels
@@ -103,7 +104,7 @@ class BestEpoch(Callback):
 
     def on_epoch_end(self, net, **kwargs):
         epoch = net.history[-1]
-        # With so few digits many epochs tie in accuracy.
+        # With so few digits many epochs tie in accuracy, so the loss breaks ties.
         quality = epoch["valid_acc"], -epoch["valid_loss"]
         if quality > self.best:
             self.best = quality
@@ -117,7 +118,7 @@ class BestEpoch(Callback):
 
 
 def train(kind, settings, rows, sources, y_valid, seed):
-    """A learner fitted to rows of both sources, at its best epoch on the validation rows."""
+    """Fit a learner to rows of both sources; keep its best epoch on the validation rows."""
     torch.manual_seed(seed)
     valid = Dataset(np.concatenate(sources), np.tile(y_valid, 2))
     net = kind(
@@ -139,11 +140,10 @@ def train(kind, settings, rows, sources, y_valid, seed):
 # %%
 # One split
 # ---------
-# In 5a x' and x'' are the same digits in environment 0 and in environment j. In 5b they are
-# different digits of the same class, so that sampling adds to the shift. The nets are the
-# same in both.
+# In 5a the pairs are the same digits in environment 0 and in environment j. In 5b they are
+# different digits of the same class, so that sampling adds to the shift. Both use the same nets.
 def unit(seed):
-    """Robustness curves by experiment, confidences and the callbacks of the three nets."""
+    """Return robustness curves by experiment, and confidences and callbacks of the nets."""
     splits = StratifiedKFold(7, shuffle=True, random_state=seed).split(digits, labels)
     folds = [rows for _, rows in splits]
     first, second = (np.tile(np.concatenate(folds[k : k + 2]), options.draws) for k in (0, 2))
@@ -190,7 +190,7 @@ def unit(seed):
 units = [unit(seed) for seed in range(options.seeds)]
 confidence = np.array([found for _, found, _ in units])
 validation = np.array([[best.best[0] for best in kept.values()] for *_, kept in units])
-# Of shape (seeds, learners, rungs, ratios).
+# Arrays of shape (seeds, learners, rungs, ratios).
 measured = {
     experiment: {
         measure: np.array([curves[experiment][measure] for curves, *_ in units]).reshape(
@@ -203,17 +203,17 @@ measured = {
 
 
 def with_error(values):
-    """Mean over the seeds and its standard error."""
+    """Return the mean over the seeds and its standard error."""
     return values.mean(0), values.std(0, ddof=1) / np.sqrt(len(values))
 
 
 # %%
 # The measures, rung by rung
 # --------------------------
-# All rows shifted; mean and standard error over the seeds, in brackets what the thesis prints
-# (Tables 4.7 and 4.8). Its PA is the sum of 10 000 pairs without the constant, between
-# -6931 and 0; here it is log 2 + PA / 10 000, in nats per pair as ours. One value (ERM, 5a, three
-# factors) is printed without its minus.
+# All rows are shifted. The table shows means and standard errors over the seeds, and in brackets
+# the thesis's values (Tables 4.7 and 4.8). Its PA is the sum over 10 000 pairs without the
+# constant, between -6931 and 0; here it is converted to nats per pair, log 2 + PA / 10 000. The
+# thesis prints one value (ERM, 5a, three factors) without its minus sign.
 MEASURES = {"pa": "PA (nats per pair)", "afr_pred": "AFR_P", "afr_true": "AFR_T"}
 PAIRS = {"5a": "the same digits", "5b": "other digits of the class"}
 nan = np.nan
@@ -256,7 +256,7 @@ for experiment, pairs in PAIRS.items():
             print(f"{title:20s}{name:6s}{row}")
 
 # %%
-# Over the share of rows that the shift reaches (the thesis's Figures 4.14 and 4.15, the paper's
+# PA as a function of the share of shifted rows (the thesis's Figures 4.14 and 4.15, the paper's
 # Figure 7):
 COLOURS = dict(zip(LEARNERS, ("#0072B2", "#D55E00", "#009E73"), strict=True))
 STYLES = dict(zip(LEARNERS, ("o-", "s--", "^-."), strict=True))
@@ -277,7 +277,7 @@ for ax in axes[1]:
 axes[0, 0].legend(fontsize="small")
 
 # %%
-# All three measures, of all rows shifted, with the thesis's values as hollow marks:
+# All three measures if all rows are shifted, with the thesis's values as hollow marks:
 fig, axes = plt.subplots(2, 3, figsize=(11, 6.4), layout="constrained", sharex=True, sharey="col")
 for row, experiment in zip(axes, PAIRS, strict=True):
     for ax, (measure, title) in zip(row, MEASURES.items(), strict=True):
@@ -294,16 +294,16 @@ axes[0, 0].plot([], [], "o", color="0.5", mfc="none", ms=9, label="the thesis's"
 axes[0, 0].legend(fontsize="small")
 
 # %%
-# Who is told apart, and who comes first
-# --------------------------------------
+# Discrimination and ranking
+# --------------------------
 # A measure discriminates if the learners differ by more than the seeds do: F is the ratio of the
-# two variances, seeds as blocks. A measure ranks well if it puts two learners in the order
-# of their accuracy in that environment, on digits that it has not seen shifted (those of 5b for
-# 5a, and the reverse): below is the share of the pairs of learners, 0.5 being a guess.
+# two variances, with seeds as blocks. A measure ranks well if it puts two learners in the order
+# of their accuracy in that environment, on digits that the measure has not used (those of 5b for
+# 5a, and the reverse). The table shows the share of such pairs of learners; 0.5 is chance.
 
 
 def discrimination(values):
-    """F of the learners, of values of shape (seeds, learners)."""
+    """Return F of the learners for values of shape (seeds, learners)."""
     seeds, learners = values.shape
     effect = values.mean(0) - values.mean()
     residual = values - values.mean(1, keepdims=True) - effect
@@ -312,7 +312,7 @@ def discrimination(values):
 
 
 def order_kept(measure, accuracy):
-    """Share of the pairs of learners in the accuracy's order, for each seed; ties are half."""
+    """Return each seed's share of learner pairs in the accuracy's order; ties count half."""
     i, j = np.triu_indices(len(LEARNERS), 1)
     by_measure, by_accuracy = (np.sign(v[..., i] - v[..., j]) for v in (measure, accuracy))
     kept = np.ma.masked_where(by_accuracy == 0, (1 + by_measure * by_accuracy) / 2)
@@ -320,7 +320,7 @@ def order_kept(measure, accuracy):
 
 
 def share(measure, accuracy):
-    """Mean over the seeds that have an order, with its standard error, in words."""
+    """Return the mean over the seeds that have an order and its standard error, as text."""
     shares = order_kept(measure, accuracy).compressed()
     if len(shares) < 2:
         return "too few"
@@ -366,12 +366,11 @@ for title, values in {
 # %%
 # The inverse temperature
 # -----------------------
-# The thesis's Table 4.10 does not say for how many factors its values are, and they are where
-# Adam stopped after 1000 steps; ours are certified maxima, infinite where no pair disagrees
-# (hollow marks at the upper edge).
-# Beside them the confidence, the mean posterior of the predicted class at beta = 1, as in the
-# thesis's Figure 4.16 and the paper's Figure 8, where the more confident model has the higher
-# inverse temperature.
+# The values in the thesis's Table 4.10 are those where Adam stopped after 1000 steps; the table
+# does not say for how many shifted factors they are. Ours are certified maxima, which are infinite
+# if no pair disagrees (hollow marks at the upper edge). The left panel shows the confidence, which
+# is the mean posterior of the predicted class at beta = 1. In the thesis's Figure 4.16 and the
+# paper's Figure 8 the more confident model has the higher inverse temperature.
 THESIS_BETA = {"5a": [2.303, 4.927, 5.687], "5b": [3.022, 3.138, 1.837]}
 print(f"median beta{'':6s}" + "".join(f"{f'{j} shifted':>12s}" for j in RUNGS) + "   thesis")
 for experiment, found in measured.items():
@@ -379,7 +378,7 @@ for experiment, found in measured.items():
         medians = np.median(found["beta"][:, k, :, -1], axis=0)
         row = "".join(f"{m:12.2f}" for m in medians)
         print(f"{experiment}  {name:12s}{row}{THESIS_BETA[experiment][k]:9.3f}")
-# Of two infinite ones none is higher.
+# Two infinite values must tie.
 beta = np.minimum(measured["5a"]["beta"][..., -1], 1e9)
 row = "".join(f"{share(beta[..., j - 1], confidence[..., j]):>15s}" for j in RUNGS)
 print(f"5a, share of pairs in which the more confident learner has the higher beta\n    {row}")
@@ -410,11 +409,12 @@ for ax, (experiment, found) in zip(axes[1:], measured.items(), strict=True):
 # %%
 # Principal components (Experiment 5c)
 # ------------------------------------
-# The representations of the validation digits in the red and in the blue environment, each
-# projected on its own first principal component and standardised. The error is the mean
-# squared difference of a digit's two projections, the shift's influence; the variance within
-# the classes is what the component has that is not the class. The thesis and the paper show
-# ERM and IRM alone, in a training at a rate of 0.01 (Figures 4.17 and 11), without numbers.
+# The representations of the validation digits in the red and in the blue environment are each
+# projected on their own first principal component and standardised. The error is the mean squared
+# difference of a digit's two projections and measures the influence of the shift. The variance
+# within the classes is the part of the component that does not depend on the class. The thesis
+# and the paper show only ERM and IRM, at a learning rate of 0.01 (Figures 4.17 and 11), without
+# numbers.
 print("epoch " + "".join(f"{stage:>34d}" for stage in STAGES))
 print(f"{'':6s}" + len(STAGES) * f"{'error':>17s}{'within class':>17s}")
 for name in LEARNERS:
@@ -444,32 +444,34 @@ axes[0, 0].legend(fontsize="small")
 # %%
 # What holds and what does not
 # ----------------------------
-# The figures are those of ``python examples/plot_ladder_of_shifts.py --seeds 16`` (140 seconds of
-# CPU time); those above, of six, have wider errors. The splits share digits, so that all
+# The figures are from ``python examples/plot_ladder_of_shifts.py --seeds 16`` (140 seconds of
+# CPU time); the tables above, with six seeds, have wider errors. The splits share digits, so all
 # errors are somewhat too small.
 #
 # - *PA follows the shift.* It falls with the share of shifted rows, and from 0.69 nats with one
-#   factor to 0.33 with four (ERM, 5a). What breaks these nets is the larger digit; with the
-#   tiles PA rises a little, as it does in the thesis's 5b, but here the accuracy rises with it.
-#   With other digits PA is lower in the sources too: 0.64, 0.63 and 0.61 in place of 0.69.
-# - *PA ranks the learners as their accuracy in that environment does*, best where much is at
-#   stake: with four and five factors in 0.94 to 0.96 of the pairs, with one to three in 0.63
-#   to 0.90. With four factors LISA is the most robust (accuracy 0.83 against ERM's 0.77 in
-#   5a), as in the thesis's 5b and the paper; with one to three, in 5b, it is the least. IRM
-#   cannot be told from ERM. At a weight of 10 (``--penalty-weight 10 --seeds 3``) it comes between
-#   the two, 0.82 against 0.72 and 0.85, and pays in the sources (0.97 against 1.00).
+#   factor to 0.33 with four (ERM, 5a). The larger digit causes most of the loss. With the tiles
+#   PA rises a little, as in the thesis's 5b, but here the accuracy rises with it.
+#   With other digits PA is lower in the sources too: 0.64, 0.63 and 0.61 instead of 0.69.
+# - *PA ranks the learners in the order of their accuracy in that environment*, best if the
+#   differences are large: with four and five factors in 0.94 to 0.96 of the pairs, with one to
+#   three in 0.63 to 0.90. With four factors LISA is the most robust (accuracy 0.83 against ERM's
+#   0.77 in 5a), as in the thesis's 5b and the paper; with one to three, in 5b, it is the least
+#   robust. IRM cannot be distinguished from ERM. At a weight of 10 (``--penalty-weight 10
+#   --seeds 3``) IRM's accuracy, 0.82, is between 0.72 and 0.85 of the other two, and it loses
+#   accuracy in the sources (0.97 against 1.00).
 # - *PA ranks a little better than AFR_P*, which often ties: by 0.041 +- 0.015 of the pairs in the
 #   mean of the ten rows above. It does not discriminate better: the F of PA is the largest of the
-#   three in one of ten cases. In 5b it tells the learners apart in the sources, ERM first. In the
-#   thesis PA alone does, and with six seeds here; with 16 AFR_P and AFR_T do so as well. In
-#   the thesis's own tables PA keeps the order of AFR_T in 0.50 to 1.00 of the pairs, AFR_P too.
-# - *The sources alone do not tell.* Agreement between the two source environments puts the
+#   three in one of ten cases. In 5b PA distinguishes the learners in the sources, with ERM first.
+#   In the thesis, and here with six seeds, only PA does; with 16 seeds AFR_P and AFR_T do too. In
+#   the thesis's own tables PA and AFR_P each keep the order of AFR_T in 0.50 to 1.00 of the pairs.
+# - *The sources alone are not enough.* Agreement between the two source environments puts the
 #   learners in the order of their accuracy in the targets in 0.49 of the pairs, 0.46 with other
-#   digits; validation accuracy in 0.33. PA needs rows of the target, though no labels.
+#   digits; validation accuracy does in 0.33. PA needs rows of the target, but no labels.
 # - *The inverse temperature corrects the confidence.* LISA, which mixes labels, is the least
-#   confident and has the highest beta; with four or five factors the more confident of two
-#   learners has the higher beta in 0.15 of the pairs only, against the paper. There ERM and IRM
-#   have a beta below 1: too confident for how often their predictions agree.
-# - *The principal components do not tell ERM from IRM.* Both errors fall from 0.2 to 0.002: at a
-#   rate of 0.003 ERM, too, finds a component that is the class and not the hue. LISA's is 0.006.
+#   confident and has the highest beta. With four or five factors the more confident of two
+#   learners has the higher beta in only 0.15 of the pairs, contrary to the paper. There ERM and
+#   IRM have a beta below 1: they are too confident for how often their predictions agree.
+# - *The principal components do not distinguish ERM from IRM.* Both errors fall from 0.2 to 0.002:
+#   at a learning rate of 0.003 ERM also finds a component that shows the class and not the hue.
+#   LISA's error is 0.006.
 plt.show()

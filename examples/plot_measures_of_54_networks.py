@@ -1,20 +1,20 @@
 """
-Which measures of a network tell its robustness
-===============================================
+Which measures of a network predict its robustness
+==================================================
 
-Entropy, margin, norms, sharpness: a study measured them on 54 networks for CIFAR-10, and
-ranked the networks by what they lose on new photographs (CIFAR-10.1) and under attacks. Its
-numbers are published, its correlations are printed without intervals. Here they are
-recomputed, with intervals and with p-values for looking at 580 of them: what holds? (For
-networks of your own, ``prediction_measures``, ``norm_measures`` and ``sharpness`` give such
-measures, ``robustness_curve`` the gaps, and agreement.)
+A study measured entropy, margin, norms and sharpness of 54 networks for CIFAR-10, and correlated
+them with the losses on new photographs (CIFAR-10.1) and under attacks. Its numbers are published,
+but its correlations are printed without intervals. This example recomputes them with intervals,
+and with p-values adjusted for looking at 580 of them. Which results hold? (For your own networks,
+``prediction_measures``, ``norm_measures`` and ``sharpness`` compute such measures, and
+``robustness_curve`` computes the gaps and the agreement.)
 """
 
 # %%
 # The networks
 # ------------
-# A gap is what a network loses: accuracy, or log-loss that it gains; absolute, or as a share
-# of what it had. The study's correlations leave out DeepFool and all corruptions; so do these.
+# A gap is the accuracy that a network loses or the log-loss that it gains, absolute or relative to
+# its value before. Like the study's correlations, these leave out DeepFool and all corruptions.
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -42,7 +42,7 @@ measures = networks.iloc[:, :first_gap]
 
 
 def gaps_from(log_loss_gap):
-    """The four kinds of gap under the five shifts."""
+    """Return the four kinds of gaps under the five shifts."""
     gaps = {}
     for shift, name in shifts.items():
         gaps["lost accuracy", name] = networks.accuracy - networks[f"{shift}_accuracy"]
@@ -56,10 +56,10 @@ published = gaps_from(lambda shift: networks[f"{shift}_log_loss_gap"])
 recomputed = gaps_from(lambda shift: networks[f"{shift}_log_loss"] - networks.log_loss)
 
 # %%
-# Three signs, and a tail
-# -----------------------
-# The published gaps should be the published log-losses' differences. They are, but for three
-# networks where the sign is the other: networks that lose are ranked as those that gain most.
+# Two errors in the published numbers
+# -----------------------------------
+# The published gaps should be the differences of the published log-losses. For three networks they
+# have the opposite sign, so that networks that lose are ranked as if they had gained most.
 table = pd.DataFrame(
     {
         "test set": networks.log_loss,
@@ -72,18 +72,18 @@ print("log-loss of networks where the published gap is not the difference:")
 print(table[~np.isclose(table["published gap"], table["difference"], atol=1e-5)].round(3))
 
 # %%
-# And ``c_var_risk``, meant as the mean of the 5 % largest losses, is that of the 95 % largest:
-# 1 / 0.95 times the log-loss nearly everywhere. It says nothing that the log-loss does not.
+# ``c_var_risk`` should be the mean of the 5 % largest losses, but is that of the 95 % largest: for
+# nearly all networks 1 / 0.95 times the log-loss. It adds no information to the log-loss.
 print((networks.c_var_risk / networks.log_loss).describe()[["25%", "50%", "75%"]].round(3))
 
 # %%
-# What is printed, and what the numbers give
-# ------------------------------------------
-# The published gaps give the printed numbers, but for 0.01 here and there and the ends of one
-# range, whose signs were swapped: -0.39 to 0.37. With the three signs corrected, entropy and
-# margin order the networks better than the study says, the PAC-Bayes bound less. The family
-# for Holm's method is the whole table, all measures with all 20 gaps: a correlation that is
-# below 0.05 there was not found by looking often.
+# The printed correlations, recomputed
+# ------------------------------------
+# The published gaps reproduce the printed correlations, except for a few differences of 0.01 and
+# the swapped signs of the ends of one range (-0.39 to 0.37). With the three signs corrected,
+# entropy and margin order the networks better than the study says, and the PAC-Bayes bound orders
+# them less well. The family for Holm's method is the whole table, all measures with all 20 gaps.
+# So an adjusted p-value below 0.05 is not a result of looking at many correlations.
 before = rank_correlation(measures, published, n_bootstrap=0).to_frame()
 correlation = rank_correlation(measures, recomputed)
 after = correlation.to_frame()
@@ -112,10 +112,10 @@ for measure, gap, value in printed:
     )
 
 # %%
-# Where the log-loss is concerned, entropy and margin stand far above the rest. Confident
-# networks gain more of it, which says nothing of the classes that they predict. No measure
-# orders the networks by the accuracy that they lose on new photographs: no correlation is
-# above 0.2, and no p-value small. The accuracy that is left there goes with the one before.
+# For the log-loss, entropy and margin have by far the largest correlations. Confident networks
+# gain more log-loss, which does not show how good their predicted classes are. No measure orders
+# the networks by the accuracy that they lose on new photographs: no correlation is above 0.2, and
+# no p-value is small. The remaining accuracy is correlated with the accuracy before.
 figure, axes = plt.subplots(1, 2, figsize=(10, 6.4), sharey=True, layout="constrained")
 for ax, kind in zip(axes, ["lost accuracy", "gained log-loss"], strict=True):
     rows = after.xs(f"{kind}, CIFAR-10.1", level="gap").loc[measures.columns[::-1]]
@@ -139,9 +139,9 @@ print(left.loc[left.measure == "accuracy", ["tau", "low", "high"]].round(2))
 # %%
 # All gaps
 # --------
-# Under attack it is sharpness that orders the networks by lost accuracy, as the study says.
-# Of the relative accuracy nearly every measure of performance does: but the relative gap is
-# divided by the accuracy, and of the absolute one on CIFAR-10.1 the accuracy tells nothing.
+# Under attack, sharpness orders the networks by lost accuracy, as the study says. Nearly every
+# measure of performance orders them by relative lost accuracy. But the relative gap is divided by
+# the accuracy, and the accuracy does not predict the absolute gap on CIFAR-10.1.
 figure, axes = plt.subplots(1, 4, figsize=(14, 7.5), sharey=True, layout="constrained")
 kinds = ["lost accuracy", "relative lost accuracy", "gained log-loss", "relative gained log-loss"]
 for ax, kind in zip(axes, kinds, strict=True):
@@ -157,9 +157,9 @@ for ax, kind in zip(axes, kinds, strict=True):
 # %%
 # One population, or several?
 # ---------------------------
-# The networks are a grid: two families of architectures, two optimisers. A correlation
-# across groups need not hold within one. Those of entropy and margin do, that of the
-# PAC-Bayes bound does not: among the networks that Adam trained nothing of it is left.
+# The networks form a grid of two families of architectures and two optimisers. A correlation
+# across groups need not hold within one. Those of entropy and margin hold; that of the PAC-Bayes
+# bound does not: it vanishes among the networks that were trained with Adam.
 plain = ~networks.index.str.startswith("vgg")
 adam = networks.index.str.endswith("adam")
 groups = {"all": plain | True, "plain, Adam": plain & adam, "plain, SGD": plain & ~adam}

@@ -1,21 +1,20 @@
 """
-Which measures tell what small nets lose
-========================================
+Which measures predict what small nets lose
+===========================================
 
-A study of 54 networks asked which measures of a network, taken without any shift, order
-networks by what they lose under one (``plot_measures_of_54_networks.py`` recomputes its
-correlations). Posterior agreement was not among them. Here some dozens of small convolutional
-nets learn scikit-learn's digits, and agreement stands in the same table: the agreement of
-each net with itself on images and on mildly shifted views of them, for which no label is
-needed. Does it tell better than entropy, margin, norms or sharpness what a net will lose? And
-better than the plain share of predictions that stay the same, or, with labels, the accuracy
-lost on the same views?
+A study of 54 networks asked which measures of a network, taken without a shift, predict what it
+loses under a shift (``plot_measures_of_54_networks.py`` recomputes its correlations). Posterior
+agreement was not among them. Here some dozens of small convolutional nets learn scikit-learn's
+digits, and agreement is in the same table: the agreement of each net with itself on images and on
+mildly shifted views of them, which needs no labels. Does it predict a net's losses better than
+entropy, margin, norms or sharpness? And better than the share of predictions that stay the same
+or, with labels, the accuracy lost on the same views?
 """
 
 # %%
 # Nets that differ
 # ----------------
-# As in the study they differ in depth, width, dropout and learning rate; further in batch
+# As in the study the nets differ in depth, width, dropout and learning rate; here also in batch
 # size, weight decay and number of epochs. Each is drawn at random from this grid.
 import argparse
 from copy import deepcopy
@@ -35,7 +34,7 @@ from pa_select.assessment import norm_measures, prediction_measures, rank_correl
 from pa_select.environments import PGD, Blur, GaussianNoise, TransformShift
 from pa_select.plotting import RankCorrelationDisplay
 
-parser = argparse.ArgumentParser(description="Which measures tell what small nets lose")
+parser = argparse.ArgumentParser(description="Which measures predict what small nets lose")
 parser.add_argument("--nets", type=int, default=32, help="number of nets")
 parser.add_argument("--seed", type=int, default=0, help="of the rows and of the nets")
 options = parser.parse_args()
@@ -65,7 +64,7 @@ class Digits(nn.Module):
 
 
 def train(params, seed):
-    """A trained net, and its module as it was before."""
+    """Return a trained net, and its module before the training."""
     torch.manual_seed(seed)
     net = NeuralNetClassifier(
         Digits,
@@ -86,8 +85,8 @@ def train(params, seed):
 
 
 # %%
-# A third of the images is for training, another part for the measures, the rest for the gaps:
-# what measures and gaps have in common are the nets, not the images.
+# A third of the images is for training, another part for the measures, and the rest for the gaps.
+# So measures and gaps share the nets, but not the images.
 X, y = load_digits(return_X_y=True)
 X, y = (X / 16).astype(np.float32).reshape(-1, 1, 8, 8), y.astype(np.int64)
 seed = options.seed
@@ -102,16 +101,17 @@ nets = {f"net {i}": net for i, (net, _) in enumerate(trained)}
 # %%
 # Gaps
 # ----
-# What a net loses of accuracy, and gains of log-loss, under four strong shifts. Of three of
-# them there are mild views for the agreement, of other images; of the blur there are none.
+# The gaps are the accuracy that a net loses and the log-loss that it gains under four strong
+# shifts. For three of them the agreement gets mild views, of other images; for the blur it gets
+# none.
 
 
 def turned(X, power):
-    """Images turned by so many degrees."""
+    """Turn images by an angle in degrees."""
     return rotate(X, power, axes=(2, 3), reshape=False, order=1)
 
 
-SHIFTS = {  # a shift, its strength in the views, and for the gaps
+SHIFTS = {  # the shift, its strength in the views, and its strength for the gaps
     "noise": (GaussianNoise(), 0.1, 0.3),
     "turned": (TransformShift(turned), 10, 25),
     "PGD": (PGD(steps=10, bounds=(0, 1)), 0.03, 0.1),
@@ -130,12 +130,12 @@ print(gaps.describe().loc[["min", "50%", "max"]].T.round(3))
 # %%
 # Measures
 # --------
-# Those that need no shift: of predictions, of norms, of the disturbance of weights that costs
-# a tenth of the accuracy.
+# These measures need no shift: measures of predictions, norms, and the disturbance of the weights
+# that costs a tenth of the accuracy.
 
 
 def own_measures(net, initial):
-    """What the net tells by itself."""
+    """Return the measures of a net that need no shift."""
     scores, classes = class_scores(net, X_own)
     of_predictions = prediction_measures(scores, y_own, classes=classes)
     scores, classes = class_scores(net, X_train)
@@ -180,8 +180,8 @@ print(measures[["accuracy", "entropy"]].describe().loc[["min", "50%", "max"]].T.
 # %%
 # The table
 # ---------
-# Negative: the higher the measure, the less is lost. Holm's family is the whole table. Of
-# sharpness the measure is minus the largest harmless disturbance.
+# A negative correlation means that nets with a high measure lose less. The family for Holm's
+# method is the whole table. Sharpness is minus the largest harmless disturbance.
 correlation = rank_correlation(measures, gaps)
 figure, ax = plt.subplots(figsize=(8.5, 9), layout="constrained")
 RankCorrelationDisplay.from_correlation(correlation, ax=ax, text_kw={"fontsize": 8})
@@ -190,21 +190,21 @@ table = correlation.to_frame().set_index(["measure", "gap"])
 # %%
 # Better than what?
 # -----------------
-# Agreement on mild views of the gap's own kind against its rivals, on the same nets: the
-# difference of the sizes of both correlations, with 95 % intervals of a bootstrap of nets. Each
-# interval is by itself; no allowance is made for looking at many. "With labels" is the same
-# loss, measured on the views.
+# This compares agreement, on mild views of the same shift as the gap, with other measures of the
+# same nets. The tables show the difference of the absolute correlations; a star marks a 95 %
+# interval (bootstrap of nets) that excludes 0. The intervals are not adjusted for looking at many.
+# "With labels" is the same loss, measured on the views.
 
 
 def taus(columns, gap):
-    """Kendall's tau-b of every column with the gap."""
-    # Not the sign of a difference: infinite inverse temperatures are tied.
+    """Return Kendall's tau-b of every column with the gap."""
+    # Comparisons in place of differences: two infinite inverse temperatures tie.
     a, b = (1.0 * (z[:, None] > z) - (z[:, None] < z) for z in (columns, gap[:, None]))
     return (a * b).sum((0, 1)) / np.sqrt((a**2).sum((0, 1)) * (b**2).sum((0, 1)))
 
 
 def compared(gap, first, others, n_bootstrap=300):
-    """The tau of the first, and how much larger in size it is than the others', with ends."""
+    """Return how much larger the first |tau| is than the others, with 95 % intervals."""
     columns, gap = measures[[first, *others]].to_numpy(), gaps[gap].to_numpy()
     rng = np.random.default_rng(0)
     draws = rng.integers(len(gap), size=(n_bootstrap, len(gap)))
@@ -219,7 +219,7 @@ seen = [gap for gap in gaps if gap.split(", ")[1] in mild]
 
 
 def of_gap(name, gap):
-    """The measure that a short name stands for: that of views of the gap's own kind."""
+    """Return the full name of a measure, with views of the same shift as the gap."""
     kind, shift = gap.split(", ")
     return name if name in OWN else f"{kind if name == 'with labels' else name}, {shift} views"
 
@@ -257,31 +257,32 @@ plt.show()
 # %%
 # What holds
 # ----------
-# The numbers are those of 64 nets (``--nets 64``); of them accuracy before is 0.69 to 0.98.
+# The numbers are from 64 nets (``--nets 64``), whose accuracy before the shift is 0.69 to 0.98.
 #
-# - Lost accuracy: agreement (with the marginal prior, the default) orders the losses on turned
-#   images, where the views are turned, too: -0.39. Entropy has -0.24; the interval of the
-#   difference reaches 0. Two simpler measures are better: the share of kept predictions, -0.46,
-#   and the accuracy lost on the views, for which labels are needed, 0.58. Under noise agreement
-#   has -0.01, under PGD -0.26.
+# - Lost accuracy: agreement (with the marginal prior, the default) predicts the losses on turned
+#   images if the views are turned too: -0.39. Entropy has -0.24; the interval of the difference
+#   includes 0. Two simpler measures are better: the share of kept predictions, -0.46, and the
+#   accuracy lost on the views, which needs labels, 0.58. Agreement has -0.01 under noise and
+#   -0.26 under PGD.
 # - Gained log-loss: agreement predicts it worse than entropy, 0.13 against -0.71 under noise,
 #   -0.26 against -0.61 on turned images, -0.09 against -0.65 under PGD. (The study prints -0.55
 #   for entropy on CIFAR-10.1, section 5.1.1.) One reason: log-loss depends on how confident a
 #   net is, and agreement does not change if all scores are multiplied by one number.
-# - That number is in the inverse temperature, which comes with the agreement and needs no
-#   label. It is the best measure of gained log-loss under all three shifts, -0.80 each time, and
-#   ahead of entropy by 0.09, 0.19 and 0.15; with views of the other kinds it has -0.63 to -0.78.
-#   It predicts lost accuracy at least as well as entropy and norms: -0.50, -0.42 and -0.54.
-# - Sharpness, for which the study prints correlations of 0.40 in size with the accuracy lost
+# - The inverse temperature contains that number. It is computed with the agreement and needs no
+#   labels. It is the best measure of gained log-loss under all three shifts: -0.80 each time, in
+#   absolute value 0.09, 0.19 and 0.15 more than entropy. With views of the other shifts it has
+#   -0.63 to -0.78. It predicts lost accuracy at least as well as entropy and norms: -0.50, -0.42
+#   and -0.54.
+# - Sharpness, for which the study prints absolute correlations of 0.40 with the accuracy lost
 #   under attack (section 5.3.2), has 0.12 under PGD.
-# - Under the blur, of which there are no views, no measure orders the lost accuracy, and of
-#   log-loss most signs turn: there it is the less confident nets that gain more.
+# - Under the blur, for which there are no views, no measure predicts the lost accuracy, and for
+#   log-loss most signs are reversed: there the less confident nets gain more.
 #
 # Other rows and other nets (``--nets 64 --seed 1``) give the same result for the inverse
-# temperature: -0.73, -0.81 and -0.81 with the gained log-loss, entropy -0.71, -0.66 and -0.72.
-# The one advantage of agreement over entropy is gone there: -0.31 and -0.33 with the accuracy
-# lost on turned images, kept predictions -0.34. Sharpness has 0.26 in size under PGD.
+# temperature: -0.73, -0.81 and -0.81 with the gained log-loss, where entropy has -0.71, -0.66 and
+# -0.72. Agreement loses its one advantage over entropy: -0.31 against -0.33 with the accuracy lost
+# on turned images, where kept predictions have -0.34. Sharpness has an absolute 0.26 under PGD.
 #
-# So agreement itself predicts none of these gaps better than the plain share of kept
-# predictions, and most of them worse than entropy. Read its inverse temperature beside it. The
+# So agreement itself predicts none of these gaps better than the share of kept predictions, and
+# most of them worse than entropy. Its inverse temperature predicts more, so look at both. The
 # nets come from one grid and one small data set; the intervals treat them as independent draws.

@@ -2,14 +2,14 @@
 Noise on images, typing errors in text
 ======================================
 
-How does the agreement fall as images get noisier, and as texts get more and more typing errors?
-And what does the accuracy say? These are two experiments of the thesis in miniature. Neither
+How does the agreement fall as images get noisier, and as texts get more typing errors? How does
+the accuracy fall? These are two experiments of the thesis in miniature. Neither
 shift needs labels, and neither does the agreement. The images are scikit-learn's digits. The
 texts are the first paragraphs of the docstrings of numpy, scipy, scikit-learn and torch; the
 task is to predict from which library a paragraph comes.
 
-The agreement ``pa`` has the marginal prior, under which a model that always predicts the same
-class scores 0. The thesis's figure, under the uniform prior, is the column ``pa_uniform``.
+The agreement ``pa`` has the marginal prior, with which a model that always predicts the same
+class scores 0. The column ``pa_uniform`` has the uniform prior, as the thesis does.
 """
 
 # %%
@@ -64,8 +64,8 @@ print(table[table["power"].round(2).isin([0.1, 0.3, 0.6])].round(2).to_string(in
 # %%
 # Half of the images (Figure 4.4 of the thesis)
 # ---------------------------------------------
-# As in the thesis's figure the prior is uniform, and the noise reaches a growing share of the
-# images. The agreement is not an average over rows. With few noisy rows the optimal inverse
+# As in the thesis's figure the prior is uniform, and a growing share of the images gets noise.
+# The agreement is not an average over rows. With few noisy rows the optimal inverse
 # temperature is high, so that every changed prediction costs much, and the agreement falls fastest
 # at first.
 shares = robustness_curve(
@@ -84,11 +84,10 @@ print(table.pivot(index="ratio", columns="estimator", values="beta").round(2))
 # %%
 # Typing errors (Experiment 3)
 # ----------------------------
-# Each edit inserts, deletes or substitutes one character. As in the thesis there are
-# 1, 2, 4, ... edits in every text. One classifier reads words, the other one reads
-# pieces of words.
+# Each edit inserts, deletes or substitutes one character. As in the thesis every text gets
+# 1, 2, 4, ... edits. One classifier reads words, the other one reads pieces of words.
 def first_paragraphs(package):
-    """Docstrings' first paragraphs, of what is public in a package and one level below."""
+    """Return the first paragraphs of the docstrings in a package and one level below."""
     texts = set()
     root = importlib.import_module(package)
     modules = [root]
@@ -102,14 +101,14 @@ def first_paragraphs(package):
         for _, member in inspect.getmembers(module):
             if callable(member) and str(getattr(member, "__module__", "")).startswith(package):
                 paragraph = re.sub(r"\s+", " ", (inspect.getdoc(member) or "").split("\n\n")[0])
-                # An address in memory is another one in each run.
+                # Memory addresses differ in each run.
                 if 40 <= len(paragraph) <= 300 and " at 0x" not in paragraph:
                     texts.add(paragraph)
     return sorted(texts)
 
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of deprecated parts that are only looked at
+    warnings.simplefilter("ignore")  # deprecated members warn when they are read
     libraries = {name: first_paragraphs(name) for name in ("numpy", "scipy", "sklearn", "torch")}
 texts = [text for paragraphs in libraries.values() for text in paragraphs]
 labels = np.repeat(list(libraries), [len(paragraphs) for paragraphs in libraries.values()])

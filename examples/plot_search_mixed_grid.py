@@ -6,18 +6,18 @@ The grid holds linear models, support vector machines, nearest neighbours, trees
 dummies, for scikit-learn's breast cancer data. `PASearchCV` fits every candidate in two
 repetitions of five-fold cross-validation. Five rules choose from the same fits: accuracy,
 agreement behind its guard, the one-standard-error rule, and agreement alone with either prior.
-How accurate is what they choose on unseen patients, today and under four drifts that no rule
-has seen?
+How accurate are their choices on unseen patients, today and under four drifts that no rule has
+seen?
 
-The result: as no view of a drift is at hand, agreement behind its guard neither gains nor loses
-accuracy compared with choosing by accuracy. Without the guard it loses accuracy, and with the
-papers' uniform prior it often chooses a constant classifier.
+The result: without views of a drift, agreement behind its guard neither gains nor loses accuracy
+compared with choosing by accuracy. Without the guard it loses accuracy, and with the papers'
+uniform prior it often chooses a constant classifier.
 """
 
 # %%
 # Candidates and rules
 # --------------------
-# The searches of a split differ only in the rule, so they share their fits through ``memory``.
+# The searches of a split differ only in their rule, so they share their fits through ``memory``.
 import tempfile
 import warnings
 from collections import Counter
@@ -51,7 +51,7 @@ FAMILIES = ["DummyClassifier", "GaussianNB", "DecisionTreeClassifier", "Logistic
 
 
 def complexity(params):
-    """Families from rigid to flexible; within one, more smoothing is simpler."""
+    """Rank candidates from rigid to flexible families; within one, more smoothing is simpler."""
     name = type(params["model"]).__name__
     family = FAMILIES.index(name) if name in FAMILIES else len(FAMILIES)
     size = params.get("model__C", params.get("model__max_depth", 0))
@@ -71,7 +71,7 @@ RULES = {
 # The drifts
 # ----------
 def drifts(X, rng):
-    """Unseen patients as other laboratories might measure them."""
+    """Return unseen patients as other laboratories might measure them."""
     spread = X.std(axis=0)
     return {
         "today": X,
@@ -105,7 +105,7 @@ for seed in range(8):
             chosen[rule].append(search.best_index_)
             if rule == "guarded agreement":
                 guarded = search
-    table = guarded.cv_results_  # the agreement there is the one with the marginal prior
+    table = guarded.cv_results_  # its agreement has the marginal prior
     for rule in RULES:
         agreements[rule].append(table["agreement"][chosen[rule][-1]])
 
@@ -125,15 +125,15 @@ for rule, indices in chosen.items():
 print(len(warned), warned[0])
 
 # %%
-# The column ``reason`` says why a candidate was or was not eligible:
+# The column ``reason`` explains why a candidate was or was not eligible:
 for params, reason in list(zip(table["params"], table["reason"], strict=True))[::4]:
     print(f"{type(params['model']).__name__:24s}{reason}")
 
 # %%
-# The candidates of the last split. On the left those that the guard lets through and their
-# neighbours, with the names of the chosen candidate and of the most accurate one. On the
-# right all of them, with both priors: a constant classifier has an agreement of 0 with the
-# marginal prior, and one of the highest with the uniform prior.
+# The left panel shows the eligible candidates of the last split and their neighbours, with the
+# names of the chosen and of the most accurate candidate. The right panel shows all candidates with
+# both priors: a constant classifier has an agreement of 0 with the marginal prior, and one of the
+# highest with the uniform prior.
 fig, axes = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained", width_ratios=[3, 2])
 PASearchDisplay.from_search(guarded, ax=axes[0])
 score = table["mean_test_score"]
@@ -143,8 +143,8 @@ axes[1].legend(["uniform prior", "marginal prior"])
 axes[1].set(xlabel="cross-validated accuracy", ylabel="agreement (nats per pair)")
 
 # %%
-# What the choices are worth: means over the eight splits, with standard errors. The splits
-# share rows, so the errors are a rule of thumb.
+# The accuracy and the agreement of the choices: means over the eight splits, with standard errors.
+# The splits share rows, so the errors are only approximate.
 fig, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained", width_ratios=[3, 1])
 colours = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"]
 

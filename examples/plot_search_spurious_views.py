@@ -2,13 +2,14 @@
 Spurious features and paired views
 ==================================
 
-Two extra columns of a table agree with the label in nine and in eight of ten rows where the
-data come from, and in one of ten where the model will be used: a scanner's serial number, a
-clinic's habit. Every candidate that looks accurate relies on them.
+Two extra columns of a table, such as a scanner's serial number or a clinic's habit, agree with the
+label in nine or eight of ten rows at the two source sites, but in only one of ten where the model
+will be used. Every candidate that looks accurate relies on them.
 
 `PASearchCV` gets *views*: each row with these two columns as another environment would show
 them. The predictions of a model that relies on the columns change between a row and its view.
-This example compares rules that choose from the same table of a search, for two kinds of views:
+This example compares rules that choose from the results of the same search, for two kinds of
+views:
 
 - *another site*: the two columns are drawn again at the rate of the other source site. They are
   drawn WITH the labels: in the views they still agree with the label in eight or nine of ten
@@ -24,8 +25,9 @@ the labels of X. A search records it whenever there are views.
 # %%
 # Data and candidates
 # -------------------
-# Patients with diabetes, whose progress is above the median or not. A logistic regression
-# without the two columns is right in about three of four rows, at the source and under the shift.
+# The task is to predict whether the disease of patients with diabetes progresses more than the
+# median. A logistic regression without the two columns is right in about three of four rows, at
+# the source and under the shift.
 import argparse
 from pathlib import Path
 
@@ -67,7 +69,7 @@ y_all = (progress > np.median(progress)).astype(int)
 
 
 def with_columns(X, y, rates, rng):
-    """Rows with two columns that agree with the label at the given rates."""
+    """Add two columns that agree with the label at the given rates."""
     agrees = rng.random((len(y), 2)) < np.asarray(rates).reshape(-1, 1)
     return np.column_stack([X, np.where(agrees, y[:, None], 1 - y[:, None])])
 
@@ -100,11 +102,11 @@ RULES = {
     "agreement, 4 SE of accuracy on views": GuardedSelection(score="score_views", n_se=4),
     "rank sum, agreement and accuracy on views": rank_sum,
 }
-default = set(RULES)  # those that have chosen what the search itself chose, every time
+default = set(RULES)  # rules whose choice was always that of the search
 
 
 def accuracies(seed):
-    """Accuracy where the data come from and where the model is used, by views and rule."""
+    """Return accuracies at the source and under the shift, by views and rule."""
     rng = np.random.default_rng(seed)
     parts = train_test_split(X_all, y_all, test_size=0.4, stratify=y_all, random_state=seed)
     X, X_test, y, y_test = parts
@@ -143,11 +145,11 @@ def title(rule):
 
 
 # %%
-# What the choices are worth
-# --------------------------
-# The accuracy of each rule's choice at the source and under the shift, and what is gained under
-# the shift, split by split, over the choice by accuracy. Means of the splits, with the standard
-# error of the gain.
+# The accuracy of the choices
+# ---------------------------
+# The table shows the accuracy of each rule's choice at the source and under the shift, and the
+# gain under the shift over the choice by accuracy: means over the splits, and the standard error
+# of the gain.
 KINDS = ("another site", "shuffled")
 width = max(len(title(rule)) for rule in RULES) + 2
 print(f"{'views':14s}{'rule':{width}s}{'source':>8s}{'shifted':>9s}{'gain under the shift':>24s}")

@@ -39,13 +39,13 @@ X_all, y_all = load_digits(return_X_y=True)
 
 
 def turned(X):
-    """Images turned by 20 degrees."""
+    """Turn images by 20 degrees."""
     images = rotate(X.reshape(-1, 8, 8), 20, axes=(1, 2), reshape=False, order=1)
     return images.reshape(len(X), -1)
 
 
 def blurred(X):
-    """Images out of focus."""
+    """Blur images."""
     return gaussian_filter(X.reshape(-1, 8, 8), (0, 0.8, 0.8)).reshape(len(X), -1)
 
 
@@ -99,9 +99,9 @@ for (name, rule), found in accuracies.items():
 # %%
 # What the search reports about the target
 # ----------------------------------------
-# The agreement of the fold models on the source and on the target, its drop, and the share of
-# predictions that would have to change for the predicted class balance to be that of the
-# source. The search warns where that share is above a tenth.
+# The table shows the agreement of the fold models on the source and on the target, its drop, and
+# the share of predictions that would have to change to restore the class balance of the source.
+# The search warns if that share is above a tenth.
 table = search.cv_results_
 print(f"{'candidate':24s}{'score':>7s}{'source':>8s}{'target':>8s}{'drop':>7s}{'balance':>9s}")
 for i in np.argsort(-table["mean_test_score"])[:8]:
@@ -111,8 +111,9 @@ for i in np.argsort(-table["mean_test_score"])[:8]:
     print(f"{table['agreement_drop'][i]:7.3f}{table['class_balance_shift'][i]:9.3f}")
 
 # %%
-# On the left the candidates of the last search, with the one that the rank sum chose and the
-# one of the best accuracy on the source. On the right what the choices are worth.
+# The left panel shows the candidates of the last search, with the choice by rank sum and the
+# choice by accuracy on the source. The right panel shows the accuracy of the choices on the
+# target.
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
 PASearchDisplay.from_search(search, ax=axes[0])
 axes[0].set(xlabel="cross-validated accuracy on the source, with standard error")

@@ -46,9 +46,9 @@ its seed happens to favour the rank sum with unlabelled rows: 4.0 +- 1.8.
 # %%
 # Problems
 # --------
-# Up to 200 labelled rows of the source, up to 150 unlabelled ones of the target, and other
-# rows of the target to judge by. Several data sets are made of the same table, so that they
-# are not quite as independent as the standard errors take them.
+# Each problem has up to 200 labelled rows of the source, up to 150 unlabelled rows of the target,
+# and other rows of the target for the test. Several data sets come from the same table, so they
+# are less independent than the standard errors assume.
 import argparse
 import warnings
 from pathlib import Path
@@ -82,7 +82,7 @@ class Problem(NamedTuple):
     X: np.ndarray
     y: np.ndarray
     X_target: np.ndarray  # without labels
-    X_test: np.ndarray  # other rows of the target, to judge by
+    X_test: np.ndarray  # other rows of the target, for the test
     y_test: np.ndarray
     views: np.ndarray | None = None  # X as another environment would show it
     X_unshifted: np.ndarray | None = None  # the rows of X_test as the source would show them
@@ -107,14 +107,14 @@ def table(load):
 
 
 def parts(X, y, seed):
-    """Source, target and test rows with their labels."""
+    """Split rows and labels into source, target and test."""
     n, m = min(200, len(y) // 2), min(150, len(y) // 4)
     X, rest, y, y_rest = train_test_split(X, y, train_size=n, stratify=y, random_state=seed)
     return (X, y), (rest[:m], y_rest[:m]), (rest[m : m + 500], y_rest[m : m + 500])
 
 
 def changed(load, change, on_target, on_views):
-    """Target rows are changed by one amount, views of the source rows by another."""
+    """Make a problem whose target rows and views are changed by different amounts."""
 
     def make(seed):
         rng = np.random.default_rng(seed)
@@ -126,7 +126,7 @@ def changed(load, change, on_target, on_views):
 
 
 def scanned(X, strength, rng):
-    """Digits of a drifted scanner: pages slip, the lens blurs, the lamp dims, noise."""
+    """Change digits like a drifted scanner: slips, blur, less light, noise."""
     images = X.reshape(-1, 8, 8)
     slips = rng.normal(scale=0.4 * strength, size=(len(X), 2))
     slipped = [ndimage.shift(i, s, order=1) for i, s in zip(images, slips, strict=True)]
@@ -140,7 +140,7 @@ def blurred(X, width, rng):
 
 
 def turned(X, angles, rng):
-    """Images turned by an angle each, drawn from (lowest, highest) degrees."""
+    """Turn each image by its own angle, drawn from (lowest, highest) degrees."""
     images = [
         ndimage.rotate(image, angle, reshape=False, order=1)
         for image, angle in zip(X.reshape(-1, 8, 8), rng.uniform(*angles, len(X)), strict=True)
@@ -149,7 +149,7 @@ def turned(X, angles, rng):
 
 
 def turned_points(X, angles, rng):
-    """Points of the plane turned about their mean by an angle each."""
+    """Turn each point of the plane about the centre by its own angle."""
     angle = np.deg2rad(rng.uniform(*angles, len(X)))
     centre = np.array([0.5, 0.25])  # of the moons
     x, y = (X - centre).T
@@ -158,7 +158,7 @@ def turned_points(X, angles, rng):
 
 
 def measured_elsewhere(load, change, on_target, on_views):
-    """Columns as one other laboratory would measure them; in the views each row has its own."""
+    """Make a problem with another laboratory as target; in the views each row has its own."""
 
     def make(seed):
         rng = np.random.default_rng(seed)
@@ -176,14 +176,15 @@ def offset(X, drawn):
 
 
 def gained(X, drawn):
-    """Columns, counted from three deviations below their mean, times a gain."""
+    """Multiply columns, counted from three deviations below their mean, by a gain."""
     return (X + 3) * np.exp(drawn) - 3
 
 
 def spurious(load):
-    """Two columns tell the class in 9 and 8 of 10 source rows, and in 1 of 10 target rows.
+    """Make a problem with two spurious categorical columns, one-hot encoded.
 
-    Views have the columns of other rows.
+    They agree with the class in 9 and in 8 of 10 source rows, and in 1 of 10 target rows. The
+    views have the columns of other rows.
     """
 
     def make(seed):
@@ -206,7 +207,7 @@ def spurious(load):
 
 
 def of_skada(name, *args, **kwargs):
-    """A data set of skada, source and target as it draws them; nobody knows views."""
+    """Make a problem from a data set of skada, which has no views."""
 
     def make(seed):
         from skada import datasets
@@ -259,11 +260,11 @@ if field.skada is None:
 
 # %%
 # Candidates and rules
-# ---------------------
-# A grid as people make it, with a dummy and some that learn next to nothing. The search fits
-# each candidate to three folds, twice; agreement, ALine-D and the log-loss read its models.
-# The other rules, whose definitions are in ``label_free_rules.py``, get a fit to all source
-# rows, with probabilities at the temperature that suits the source best.
+# --------------------
+# The grid is a typical one, with a dummy and some candidates that learn almost nothing. The search
+# fits each candidate in two repetitions of three-fold cross-validation; agreement, ALine-D and the
+# log-loss use these models. The other rules, defined in ``label_free_rules.py``, use a fit to all
+# source rows, with probabilities at the best temperature for the source.
 CANDIDATES = [
     DummyClassifier(),
     *[GaussianNB(var_smoothing=v) for v in (1e-9, 0.1)],
@@ -280,7 +281,7 @@ CANDIDATES = [
 
 units = {}
 with warnings.catch_warnings():
-    # The small network stops at its limit; classes are predicted more or less often there.
+    # The network stops at its iteration limit, and class frequencies change on the target.
     warnings.simplefilter("ignore")
     for shift, problems in PROBLEMS.items():
         for name, make in problems.items():
@@ -291,11 +292,12 @@ n_sets = sum(shift != "unshifted" for shift, _ in units)
 print(f"{n_sets} shifted data sets, {options.seeds} units of each, {len(CANDIDATES)} candidates")
 
 # %%
-# What the choices are worth
-# --------------------------
-# Points of target accuracy gained over source accuracy's choice: the mean of the data sets and
-# its standard error over them, in brackets that over units. A choice is degenerate if it gives
-# one class to nine of ten test rows, or is right less often than the largest class is there.
+# The gains of the choices
+# ------------------------
+# The table shows the points of target accuracy gained over the choice by source accuracy: the mean
+# over the data sets and its standard error, and in brackets the standard error over units. A
+# choice is degenerate if it predicts one class for nine of ten test rows, or if its accuracy is
+# below the share of the largest class there.
 SHIFTS = [shift for shift in PROBLEMS if shift != "unshifted"]
 WITH_VIEWS = [shift for shift in SHIFTS if shift != "skada's"]
 COLUMNS = {shift: [shift] for shift in PROBLEMS} | {"views known": WITH_VIEWS, "shifted": SHIFTS}
@@ -307,8 +309,8 @@ OURS = [
     *[("agreement with views", way) for way in field.GUARDS],
     ("agreement with views", "rank sum with accuracy on views"),
 ]
-# `PASearchCV`'s defaults: without target and views, with a target, and with views (the rule that
-# has chosen as the search did every time).
+# `PASearchCV`'s defaults: without target and views, with a target, and with views (the rule whose
+# choice was always that of the search).
 DEFAULTS = [("agreement of repetitions", "guarded"), ("agreement on the target", "rank sum")]
 as_default = [unit["as default"] for u in units.values() for unit in u if unit["as default"]]
 DEFAULTS += [key for key in OURS if all(key in same for same in as_default)][:1]
@@ -322,7 +324,7 @@ THEIRS.insert(1, ("agreement on the line", "alone"))
 
 
 def of_sets(what, key, shifts):
-    """Mean over the units of each data set of these shifts, if the rule was used in all."""
+    """Return the mean over units for each data set of these shifts, if all used the rule."""
     chosen = [u for (shift, _), u in units.items() if shift in shifts]
     if not all(key in unit[what] for u in chosen for unit in u):
         return np.array([])
@@ -383,10 +385,10 @@ print("* PASearchCV's default, by what fit gets: neither target nor views, a tar
 # %%
 # Rules with views
 # ----------------
-# The 11 data sets with views: the accuracy of the choice on the target, the share of degenerate
-# choices, the points gained, the points of the worst data set, and the number of data sets that
-# lose more than half a point. The last three columns say what the same choices gain on the same
-# test rows if the shift does not come.
+# For the 11 data sets with views the table shows the accuracy of the choice on the target, the
+# share of degenerate choices, the points gained, the points of the worst data set, and the number
+# of data sets that lose more than half a point. The last three columns show the gains of the same
+# choices on the same test rows if the shift does not come.
 WITH = [("source accuracy", "alone"), ("accuracy on views", "alone")]
 WITH += [key for key in OURS if key[0] == "agreement with views"]
 with_shift = f"{'accuracy':>9s}{'degenerate':>12s}{'gained':>13s}{'worst':>8s}{'lost':>6s}"
@@ -421,9 +423,10 @@ for other in WITH[1:]:
 # %%
 # The same guard for all
 # ----------------------
-# Each rule alone; among the candidates within a standard error of the best source accuracy; by
-# the sum of its ranks and those of source accuracy. Shifted data sets, and the CPU seconds
-# that a rule takes beside the fits of the cross-validation, the first number, which all need.
+# The table shows each rule alone, among the candidates within one standard error of the best
+# source accuracy, and by the sum of its ranks and those of source accuracy, on the shifted data
+# sets. The first number of seconds is the CPU time of the cross-validation fits, which all rules
+# need. The other numbers come in addition.
 print(f"{'':28s}" + "".join(f"{way:>13s}" for way in field.WAYS) + f"{'seconds':>10s}")
 
 
@@ -453,7 +456,7 @@ print(f"{'views: other fits, and solve':67s}{mean_seconds('agreement with views'
 # - *You have unlabelled rows of the target only*: source accuracy. The rank sum with agreement,
 #   the ensemble's vote and ALine-D are as good on average, and sometimes much better or worse. If
 #   they choose other candidates, look at these.
-# - *You have nothing of the target*: source accuracy, not log-loss.
+# - *You have no data of the target*: source accuracy, not log-loss.
 # - *A candidate may be constant*: use no rule without a guard that looks only at unlabelled rows
 #   of the target.
 #
@@ -463,7 +466,7 @@ print(f"{'views: other fits, and solve':67s}{mean_seconds('agreement with views'
 # %%
 # The picture
 # -----------
-# A point is a data set. A bar is the mean of the data sets on which the rule was used, with its
+# Each point is a data set. A bar is the mean of the data sets on which the rule was used, with its
 # standard error. The rules above the dotted line use posterior agreement.
 STYLES = {
     "drifted": ("#0072B2", "o"),

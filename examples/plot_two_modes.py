@@ -3,8 +3,8 @@ A kernel with two maxima
 ========================
 
 The agreement of a classifier is the maximum of its kernel over the inverse temperature. The
-papers take the kernel to be concave [1]_ [2]_. Here is a small problem of two classes whose
-kernel has two maxima, why it has them, and the bound that shows which is the highest.
+papers take the kernel to be concave [1]_ [2]_. This example has a small problem with two classes
+whose kernel has two maxima. It explains why, and shows the bound that finds the higher one.
 
 .. [1] V. Jiménez Rodríguez, "Improved robustness of deep learning models through posterior
    agreement based model selection", Master's thesis, ETH Zurich, 2024, Theorem 3.6.3.
@@ -14,7 +14,7 @@ kernel has two maxima, why it has them, and the bound that shows which is the hi
 # %%
 # Three kinds of pairs
 # --------------------
-# All that matters of two classes is the margin, the difference of their scores. Most pairs
+# With two classes only the margin matters, which is the difference of their scores. Most pairs
 # agree with a small margin, some agree with a large one, and a few disagree.
 import warnings
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from pa_select import AgreementCurveDisplay, pa_kernel, posterior_agreement
 
-# The library warns that nearly all predictions are of one class; so they are here.
+# The library warns that nearly all predictions are of one class, which is intended here.
 warnings.filterwarnings("ignore", message=".*of the predictions are of one class")
 
 kinds = {  # number of pairs, margin in the first sample, in the second
@@ -43,15 +43,15 @@ result = posterior_agreement(a, b)
 print(result)
 
 # %%
-# Not even one pair has a concave kernel. Twice the scores (1, 0): the second derivative at 0,
-# by differences, is 1/2, as theory says.
+# Even the kernel of one pair is not concave. For a pair with the scores (1, 0) in both samples,
+# the numerical second derivative at 0 is 1/2, as theory predicts.
 step = 1e-3
 one = np.array([[1.0, 0.0]])
 k0, k1, k2 = pa_kernel(one, one, step * np.arange(3))
 print(f"second derivative at 0: {(k2 - 2 * k1 + k0) / step**2:.3f}")
 
 # %%
-# The local maximum, where a climber from beta = 1 ends, is far below.
+# The local maximum, where an ascent from beta = 1 ends, is much lower.
 betas = np.geomspace(1e-3, 1e3, 4001)
 kernel = pa_kernel(a, b, betas)
 peaks = 1 + np.flatnonzero((kernel[1:-1] > kernel[:-2]) & (kernel[1:-1] > kernel[2:]))
@@ -62,13 +62,13 @@ for peak in peaks:
 # %%
 # An upper bound from a few evaluations
 # -------------------------------------
-# The kernel is a difference of two convex functions, :math:`L_1 - L_2`, means over pairs of
-# log-sum-exps. Between two evaluated temperatures :math:`L_1` lies below its chord and
-# :math:`L_2` above both tangents: chord minus tangents is an upper bound. It comes down where
-# evaluations are added; the solver adds them where it is highest.
+# The kernel is a difference of two convex functions, :math:`L_1 - L_2`, which are means over pairs
+# of log-sum-exps. Between two evaluated temperatures :math:`L_1` lies below its chord and
+# :math:`L_2` above both tangents, so chord minus tangents is an upper bound. Each evaluation
+# lowers the bound nearby; the solver evaluates where the bound is highest.
 def log_sum_exp(x, beta):
-    """Mean over rows, and its derivative, of log sum exp(beta x)."""
-    top = x.max(1, keepdims=True)  # off the exponent, so that nothing underflows
+    """Return the mean over rows of log sum exp(beta x), and its derivative."""
+    top = x.max(1, keepdims=True)  # subtracted in the exponent, so that nothing underflows
     weights = np.exp(beta * (x - top))
     total = weights.sum(1, keepdims=True)
     return (beta * top + np.log(total)).mean(), (weights * x / total).sum(1).mean()
@@ -82,7 +82,7 @@ def parts(beta):
 
 
 def bound(knots, n=80):
-    """Chord minus the higher tangent between knots, with the uniform prior's log 2."""
+    """Return chord minus the higher tangent between knots, plus the uniform prior's log 2."""
     found = [], []
     for left, right in zip(knots[:-1], knots[1:], strict=True):
         (l1, l2, slope), (r1, r2, steep) = parts(left), parts(right)
@@ -103,9 +103,10 @@ for knots in (coarse, fine):
 # %%
 # What it looks like
 # ------------------
-# Above, what each kind of pairs adds to the kernel. Large margins gain at low inverse
-# temperatures already; then the disagreeing pairs lose, and only far beyond do small margins
-# gain what outweighs that. Below, the sum with its bounds.
+# The upper panel shows the contribution of each kind of pairs to the kernel. Large margins
+# contribute already at low inverse temperatures. Then the disagreeing pairs lower the kernel, and
+# only at much higher ones do the small margins outweigh that. The lower panel shows the sum with
+# its bounds.
 figure, (above, below) = plt.subplots(
     2, 1, figsize=(8, 7), sharex=True, height_ratios=[2, 3], layout="constrained"
 )

@@ -1,7 +1,7 @@
 """Model selection by posterior agreement.
 
-Public names are loaded when they are first used, so that ``import pa_select`` costs
-little and needs neither torch nor skorch.
+Public names are loaded when they are first used, so that ``import pa_select`` is fast and
+needs neither torch nor skorch.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from pa_select._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from pa_select.agreement import (
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
         posterior_agreement,
     )
     from pa_select.assessment import RobustnessCurve, robustness_curve
+    from pa_select.model_selection import (
+        GuardedSelection,
+        PARandomizedSearchCV,
+        PASearchCV,
+        within_one_standard_error,
+    )
+    from pa_select.model_selection.pa_scorer import PAScorer, pa_scorer
     from pa_select.plotting import (
         AgreementCurveDisplay,
         AgreementMatrixDisplay,
@@ -33,13 +40,6 @@ if TYPE_CHECKING:
         RobustnessCurveDisplay,
     )
     from pa_select.scores import class_scores, log_probabilities
-    from pa_select.scoring.pa_scorer import PAScorer, pa_scorer
-    from pa_select.search import (
-        GuardedSelection,
-        PARandomizedSearchCV,
-        PASearchCV,
-        within_one_standard_error,
-    )
     from pa_select.training import EpochSelector, PAEarlyStopping, PAScoring
 
 __all__ = [
@@ -81,12 +81,12 @@ _HOMES = {
     "DecompositionDisplay": "plotting",
     "EpochSelector": "training",
     "EpochsDisplay": "plotting",
-    "GuardedSelection": "search",
+    "GuardedSelection": "model_selection",
     "PAEarlyStopping": "training",
-    "PARandomizedSearchCV": "search",
-    "PAScorer": "scoring",
+    "PARandomizedSearchCV": "model_selection",
+    "PAScorer": "model_selection",
     "PAScoring": "training",
-    "PASearchCV": "search",
+    "PASearchCV": "model_selection",
     "PASearchDisplay": "plotting",
     "PosteriorAgreement": "agreement",
     "RobustnessCurve": "assessment",
@@ -98,10 +98,10 @@ _HOMES = {
     "compare_agreement": "agreement",
     "log_probabilities": "scores",
     "pa_kernel": "agreement",
-    "pa_scorer": "scoring",
+    "pa_scorer": "model_selection",
     "posterior_agreement": "agreement",
     "robustness_curve": "assessment",
-    "within_one_standard_error": "search",
+    "within_one_standard_error": "model_selection",
 }
 
 

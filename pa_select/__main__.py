@@ -1,4 +1,4 @@
-"""Runs the command line: ``python -m pa_select``."""
+"""Run the command line: ``python -m pa_select``."""
 
 import sys
 

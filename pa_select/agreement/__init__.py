@@ -1,15 +1,15 @@
 """Posterior agreement of paired class scores: the mathematics, without estimators."""
 
+from pa_select.agreement.agreement_matrix import AgreementMatrix, agreement_matrix
+from pa_select.agreement.agreement_of_chunks import agreement_of_chunks
 from pa_select.agreement.bootstrap import (
     AgreementBootstrap,
     AgreementComparison,
     bootstrap,
     compare_agreement,
 )
-from pa_select.agreement.chunks import agreement_of_chunks
 from pa_select.agreement.confidence import Confidence
 from pa_select.agreement.decomposition import Part
-from pa_select.agreement.matrix import AgreementMatrix, agreement_matrix
 from pa_select.agreement.posterior_agreement import pa_kernel, posterior_agreement
 from pa_select.agreement.result import PosteriorAgreement
 

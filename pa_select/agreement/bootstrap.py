@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from pa_select.agreement.arrays import as_labels
-from pa_select.agreement.decomposition import Source
-from pa_select.agreement.inference import check_groups, p_value, standard_error
-from pa_select.agreement.kernel import Floats
-from pa_select.agreement.pairs import Ints, PairedScores
+from pa_select.agreement.inputs.arrays import as_labels
+from pa_select.agreement.inputs.problem import Problem
+from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.result import PosteriorAgreement
-from pa_select.agreement.solve import find_maxima
+from pa_select.agreement.solver.find_maxima import find_maxima
+from pa_select.agreement.standard_errors import check_groups, standard_error
+from pa_select.utils.p_values import adjust_by_holm, p_value
+from pa_select.utils.typing import Floats, Ints
 
 # Weights of replicates held at once: bounds the memory, not the result.
 _WEIGHTS_AT_ONCE = 1 << 22
@@ -196,9 +197,10 @@ def compare_agreement(
         standard_error(_less(result_a.terms, o.terms, weight), normalised, objects) for o in others
     ]
     p_values = [p_value(d, e) for d, e in zip(differences, errors, strict=True)]
+    adjusted = adjust_by_holm(np.array(p_values)).tolist()
     compared = [
         AgreementComparison(*row)
-        for row in zip(differences, errors, p_values, _holm(p_values), intervals, strict=True)
+        for row in zip(differences, errors, p_values, adjusted, intervals, strict=True)
     ]
     return compared[0] if isinstance(result_b, PosteriorAgreement) else compared
 
@@ -250,7 +252,7 @@ def _replicates(
     return scores
 
 
-def _codes(groups: Any, source: Source) -> Ints:
+def _codes(groups: Any, source: Problem) -> Ints:
     return check_groups(as_labels(groups, "groups", source), len(source.weight))
 
 
@@ -264,13 +266,3 @@ def _check_level(confidence_level: float) -> None:
 def _interval(scores: Floats, level: float) -> tuple[float, float]:
     low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
-
-
-def _holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values, in the order given."""
-    p = np.asarray(p_values)
-    order = np.argsort(p)
-    scaled = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(scaled, 1)
-    return [float(x) for x in adjusted]

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from pa_select.agreement.decomposition import Source, groups_of
-from pa_select.agreement.kernel import Floats
+from pa_select.agreement.decomposition import groups_of
+from pa_select.agreement.inputs.problem import Problem
+from pa_select.agreement.standard_errors import error_of_mean
+from pa_select.utils.typing import Floats
 
 
 class Confidence(NamedTuple):
@@ -37,7 +39,7 @@ class Confidence(NamedTuple):
     standard_errors: tuple[float, float, float]
 
 
-def confidence(source: Source, beta: float, y: Any = None) -> dict[str, Confidence]:
+def confidence(source: Problem, beta: float, y: Any = None) -> dict[str, Confidence]:
     """Average posteriors of each group of `decompose`, at an inverse temperature."""
     used = source.weight > 0
     weight = source.weight[used]
@@ -63,11 +65,8 @@ def _mean_and_error(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
         return np.full((2, values.shape[1]), np.nan)[0], np.full(values.shape[1], np.nan)
     share = weight / weight.sum()
     mean: Floats = share @ values
-    if n < 2:
-        return mean, np.full_like(mean, np.nan)
-    squares = (share[:, None] * (values - mean)) ** 2
-    error: Floats = np.sqrt(n / (n - 1) * squares.sum(0))
-    return mean, error
+    squares = ((share[:, None] * (values - mean)) ** 2).sum(0)
+    return mean, np.array([error_of_mean(x, n) for x in squares.tolist()])
 
 
 def _posteriors(scores: torch.Tensor, beta: float) -> torch.Tensor:

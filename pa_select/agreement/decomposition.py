@@ -9,30 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pa_select.agreement.arrays import as_labels
-from pa_select.agreement.kernel import Floats
-
-
-class Source(NamedTuple):
-    """The scores of one problem, its weights and its prior, as they were checked.
-
-    Attributes
-    ----------
-    a, b : torch.Tensor of shape (n_pairs, n_classes)
-        Scores.
-    weight : ndarray of shape (n_pairs,)
-        Weights of the pairs.
-    prior : None, "marginal" or ndarray of shape (n_classes,)
-        The prior; None is the uniform one.
-    index : pandas.Index or None
-        That of the rows, where the scores came with one.
-    """
-
-    a: torch.Tensor
-    b: torch.Tensor
-    weight: Floats
-    prior: Floats | str | None
-    index: Any = None
+from pa_select.agreement.inputs.arrays import as_labels
+from pa_select.agreement.inputs.problem import Problem
+from pa_select.utils.typing import Floats
 
 
 class Part(NamedTuple):
@@ -59,7 +38,7 @@ class Part(NamedTuple):
     approximate: float
 
 
-def decompose(source: Source, terms: Floats, beta: float, y: Any = None) -> dict[str, Part]:
+def decompose(source: Problem, terms: Floats, beta: float, y: Any = None) -> dict[str, Part]:
     """Split the sum of the terms by whether pairs agree, and are right."""
     used = source.weight > 0
     weight = source.weight[used]
@@ -98,7 +77,7 @@ def decompose(source: Source, terms: Floats, beta: float, y: Any = None) -> dict
     }
 
 
-def groups_of(source: Source, y: Any = None) -> dict[str, NDArray[np.bool_]]:
+def groups_of(source: Problem, y: Any = None) -> dict[str, NDArray[np.bool_]]:
     """Which pairs of positive weight agree and, with labels, are right in the first sample."""
     used = source.weight > 0
     tops = [x.argmax(1).cpu().numpy()[used] for x in (source.a, source.b)]
@@ -109,12 +88,12 @@ def groups_of(source: Source, y: Any = None) -> dict[str, NDArray[np.bool_]]:
     return {"agree_right": agree & right, "agree_wrong": agree & ~right, "disagree": ~agree}
 
 
-def _right(source: Source, y: Any) -> NDArray[np.bool_]:
+def _right(source: Problem, y: Any) -> NDArray[np.bool_]:
     right: NDArray[np.bool_] = source.a.argmax(1).cpu().numpy() == _columns_of(y, source)
     return right[source.weight > 0]
 
 
-def _columns_of(y: Any, source: Source) -> NDArray[np.intp]:
+def _columns_of(y: Any, source: Problem) -> NDArray[np.intp]:
     labels = as_labels(y, "y", source)
     n, n_classes = source.a.shape
     if labels.shape != (n,):

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pa_select._arrays import n_axes
-from pa_select._probabilities import look_like_probabilities
-from pa_select.agreement import kernel as _kernel
-from pa_select.agreement import notices as _notices
-from pa_select.agreement import validation as _validation
-from pa_select.agreement.arrays import as_labels, as_tensor, check_order, indexed
-from pa_select.agreement.decomposition import Source
-from pa_select.agreement.distributed import (
-    Ranks,
-    ShardedScores,
-    joined,
-    share,
-    with_standard_errors,
-)
-from pa_select.agreement.inference import check_groups, standard_error
-from pa_select.agreement.kernel import Floats
-from pa_select.agreement.marginal import (
-    ModelRuns,
-    marginal_kernel,
-)
-from pa_select.agreement.result import PosteriorAgreement
-from pa_select.agreement.solve import solve
-
-# Scores of either sample that are solved at once: bounds the memory, not the result.
-_SCORES_AT_ONCE = 1 << 21
+from pa_select.agreement.inputs import suspicious_scores as _notices
+from pa_select.agreement.inputs.arrays import as_labels
+from pa_select.agreement.inputs.problem import Problem, check_problem, check_problems, is_batch
+from pa_select.agreement.inputs.validation import check_beta, check_tol
+from pa_select.agreement.pairs.paired_scores import concatenate
+from pa_select.agreement.pairs.sharded_scores import joined, share
+from pa_select.agreement.solved_problems import solve_problems
+from pa_select.agreement.solver import kernel_sums as _kernel
+from pa_select.agreement.solver.mean_posteriors import ModelRuns, marginal_kernel
+from pa_select.agreement.standard_errors import check_groups
+from pa_select.utils.probabilities import look_like_probabilities
+from pa_select.utils.typing import Ints
 
 
 def posterior_agreement(
@@ -171,7 +156,7 @@ def posterior_agreement(
         [look_like_probabilities(*result.source[:2]) for result in results]
     )
     if isinstance(prior, str) and prior == "uniform" and process_group is None:
-        _notices.warn_of_one_class(results)
+        _notices.warn_of_one_class([result.source for result in results])
     return found
 
 
@@ -188,129 +173,30 @@ def agreements(
     process_group: Any = None,
 ) -> Any:
     """Compute what `posterior_agreement` does, without its warnings about the scores."""
-    with joined(process_group) as ranks:
-        shard = ranks is not None
-        if shard and groups is not None:
+    with joined(process_group) as processes:
+        shared = processes is not None
+        if shared and groups is not None:
             raise ValueError(
                 "groups: expected None with a process_group, since groups may cross shards."
             )
-        tol = _validation.check_tol(tol, prior)
-        many = _validation.is_batch(scores_a) or _validation.is_batch(scores_b)
+        tol = check_tol(tol, prior)
+        many = is_batch(scores_a) or is_batch(scores_b)
         if many:
-            problems = _validation.check_batch(scores_a, scores_b, shard=shard)
-            # Only a list can hold what has an index.
-            rows = [None] * len(problems)
-            if isinstance(scores_a, (list, tuple)) or isinstance(scores_b, (list, tuple)):
-                rows = list(map(indexed, scores_a, scores_b))
-            weights = _batch_weights(sample_weight, [len(a) for a, _ in problems], rows, shard)
+            problems = check_problems(scores_a, scores_b, sample_weight, prior, shard=shared)
         else:
-            problems = [_validation.check_pair(scores_a, scores_b, shard=shard)]
-            rows = [indexed(scores_a, scores_b)]
-            n = len(problems[0][0])
-            weights = [_validation.check_weight(sample_weight, n, rows=rows[0], shard=shard)]
-        results = _solve_by_classes(
-            problems, weights, rows, groups, prior, tol, certify, device, ranks
+            problems = [check_problem(scores_a, scores_b, sample_weight, prior, shard=shared)]
+        codes = [None if groups is None else _check_groups(groups, p) for p in problems]
+        shard = None
+        if processes is not None:
+            shard = share(processes, problems, prior=prior, tol=tol, certify=certify)
+        results = solve_problems(
+            problems, tol, certify=certify, device=device, groups=codes, shard=shard
         )
         return results if many else results[0]
 
 
-def _batch_weights(
-    sample_weight: Any, counts: list[int], rows: list[Any], shard: bool
-) -> list[Floats]:
-    if sample_weight is None:
-        return [_validation.check_weight(None, n) for n in counts]
-    if isinstance(sample_weight, (list, tuple)):
-        one_for_each = any(w is None or n_axes(w) for w in sample_weight)
-    else:
-        one_for_each = n_axes(sample_weight) == 2
-    if not one_for_each:
-        if len(set(counts)) > 1:
-            raise ValueError(
-                "sample_weight: expected one array for each problem, since they have "
-                "different numbers of pairs, got a single one."
-            )
-        for row in rows:
-            check_order(sample_weight, row, "sample_weight")
-        weight = _validation.check_weight(sample_weight, counts[0], shard=shard)
-        return [weight] * len(counts)
-    if not isinstance(sample_weight, (list, tuple)):
-        sample_weight = as_tensor(sample_weight, "sample_weight")
-    if len(sample_weight) != len(counts):
-        raise ValueError(
-            f"sample_weight: expected one array for each of {len(counts)} problems, got "
-            f"{len(sample_weight)}."
-        )
-    return [
-        _validation.check_weight(w, n, f"sample_weight[{i}]", rows=row, shard=shard)
-        for i, (w, n, row) in enumerate(zip(sample_weight, counts, rows, strict=True))
-    ]
-
-
-def _solve_by_classes(
-    problems: Sequence[Any],
-    weights: Sequence[Floats],
-    rows: Sequence[Any],
-    groups: Any,
-    prior: Any,
-    tol: float,
-    certify: bool,
-    device: Any,
-    ranks: Ranks | None = None,
-) -> list[PosteriorAgreement]:
-    """Solve together the problems that have the same number of classes."""
-    results: list[Any] = [None] * len(problems)
-    sources = list(zip(problems, weights, strict=True))
-    totals = np.array([w.sum() for w in weights])
-    used = np.array([np.count_nonzero(w) for w in weights])
-    if ranks is not None:
-        shard = share(ranks, problems, weights, prior=prior, tol=tol, certify=certify)
-        problems, weights, totals, used, zeros = shard
-    codes = [
-        None if groups is None else check_groups(as_labels(groups, "groups", row), len(w))
-        for row, w in zip(rows, weights, strict=True)
-    ]
-    n_classes = np.array([pair[0].shape[1] for pair in problems])
-    same = {int(k): np.flatnonzero(n_classes == k).tolist() for k in np.unique(n_classes)}
-    priors = {k: _validation.check_prior(prior, k) for k in same}
-    # A batch is as large as centred scores are kept, or all that ranks have of it.
-    largest = _SCORES_AT_ONCE if ranks is None else np.inf
-    batches = [
-        (k, batch)
-        for k, group in same.items()
-        for batch in _batches(group, [len(weights[i]) * k for i in group], largest)
-    ]
-    for k, group in batches:
-        mine = [weights[i] for i in group]
-        pairs = _validation.concatenate(
-            [problems[i] for i in group], mine, device, totals[group].tolist()
-        )
-        if ranks is not None:
-            pairs = ShardedScores.of(pairs, ranks, used[group], zeros)
-        solved = solve(pairs, priors[k], tol, totals[group], used[group], group, certify=certify)
-        for i, result in zip(group, solved, strict=True):
-            (a, b), weight = sources[i]
-            terms = result.terms[: len(weight)]
-            error, objects = result.standard_error, codes[i]
-            if objects is not None:
-                error = standard_error(terms, weight / totals[i], (objects, objects))
-            source = Source(a, b, weight, priors[k], getattr(rows[i], "index", None))
-            results[i] = replace(result, terms=terms, source=source, standard_error=error)
-    if ranks is not None:
-        results = with_standard_errors(results, totals, used, ranks)
-    return results
-
-
-def _batches(group: list[int], sizes: list[int], largest: float) -> Iterator[list[int]]:
-    """Cut a list into parts, each of one entry or of sizes that sum to at most the largest."""
-    part: list[int] = []
-    total = 0
-    for i, size in zip(group, sizes, strict=True):
-        if part and total + size > largest:
-            yield part
-            part, total = [], 0
-        part.append(i)
-        total += size
-    yield part
+def _check_groups(groups: Any, problem: Problem) -> Ints:
+    return check_groups(as_labels(groups, "groups", problem), len(problem.weight))
 
 
 def pa_kernel(
@@ -364,21 +250,18 @@ def pa_kernel(
     >>> pa_kernel([[1, 0]], [[1, 0]], [0, 1, 2]).round(4)
     array([0.    , 0.1936, 0.4574])
     """
-    a, b = _validation.check_pair(scores_a, scores_b)
-    _notices.warn_of_probabilities([look_like_probabilities(a, b)])
-    rows = indexed(scores_a, scores_b)
-    weight = _validation.check_weight(sample_weight, len(a), rows=rows)
-    betas = _validation.check_beta(beta)
-    checked = _validation.check_prior(prior, a.shape[1])
-    pairs = _validation.concatenate([(a, b)], [weight], None)
+    problem = check_problem(scores_a, scores_b, sample_weight, prior)
+    _notices.warn_of_probabilities([look_like_probabilities(problem.a, problem.b)])
+    betas = check_beta(beta)
+    pairs = concatenate([problem])
     flat = betas.ravel()
     same_problem = np.zeros(len(flat), dtype=np.int64)
     if not len(flat):
         values = flat
-    elif isinstance(checked, str):
+    elif isinstance(problem.prior, str):
         values = marginal_kernel(ModelRuns.one_model_each(pairs), flat, same_problem)
     else:
-        log_weights, constant = _kernel.log_prior_weights(checked, pairs.n_classes)
+        log_weights, constant = _kernel.log_prior_weights(problem.prior, pairs.n_classes)
         log_prior = np.broadcast_to(-log_weights - constant, (len(flat), pairs.n_classes))
         values = _kernel.mean_terms(pairs, flat, same_problem, log_prior)
     return float(values[0]) if betas.ndim == 0 else values.reshape(betas.shape)

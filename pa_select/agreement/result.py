@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pa_select.agreement.confidence import Confidence, confidence
-from pa_select.agreement.decomposition import Part, Source, decompose
-from pa_select.agreement.kernel import Floats
-from pa_select.agreement.validation import check_beta
+from pa_select.agreement.decomposition import Part, decompose
+from pa_select.agreement.inputs.problem import Problem
+from pa_select.agreement.inputs.validation import check_beta
+from pa_select.utils.typing import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +49,7 @@ class PosteriorAgreement:
         given (those of weight 0 included). `score` is their weighted mean.
     n_evaluations : int
         Number of inverse temperatures at which all pairs were evaluated.
-    source : Source or None
+    source : Problem or None
         The scores, weights and prior that were given (not copied): what the bootstrap and
         the decomposition go back to.
     """
@@ -64,7 +65,7 @@ class PosteriorAgreement:
     standard_error: float
     terms: Floats = field(repr=False)
     n_evaluations: int
-    source: Source | None = field(default=None, repr=False)
+    source: Problem | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         certified = "not certified" if math.isnan(self.gap) else f"certified to {self.gap:.1g}"
@@ -156,7 +157,7 @@ class PosteriorAgreement:
         at = self.beta if beta is None else float(check_beta(beta))
         return confidence(self.known_source(), at, y)
 
-    def known_source(self) -> Source:
+    def known_source(self) -> Problem:
         """The source, or an error where the result has none."""
         if self.source is None:
             raise ValueError(

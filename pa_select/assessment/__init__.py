@@ -1,16 +1,16 @@
-"""How robust a trained classifier is: to what, how much, and how sure that is."""
+"""Measures of how robust a trained classifier is, and of how certain they are."""
 
-from pa_select.assessment.curve import RobustnessCurve, robustness_curve
-from pa_select.assessment.disturbance import Sharpness, sharpness
-from pa_select.assessment.features import (
+from pa_select.assessment.feature_measures import (
     FeatureDiscrepancy,
     Invariance,
     feature_discrepancy,
     invariance,
 )
-from pa_select.assessment.norms import norm_measures
-from pa_select.assessment.predictions import PredictionMeasures, prediction_measures
-from pa_select.assessment.ranks import RankCorrelation, rank_correlation
+from pa_select.assessment.norm_measures import norm_measures
+from pa_select.assessment.prediction_measures import PredictionMeasures, prediction_measures
+from pa_select.assessment.rank_correlation import RankCorrelation, rank_correlation
+from pa_select.assessment.robustness_curve import RobustnessCurve, robustness_curve
+from pa_select.assessment.sharpness import Sharpness, sharpness
 
 __all__ = [
     "FeatureDiscrepancy",

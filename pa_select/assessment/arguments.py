@@ -1,4 +1,4 @@
-"""Arguments of the assessment: checked, and told by name where they do not fit."""
+"""Checks of the assessment's arguments; an error names the argument."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ METRICS = ("agreement", "accuracy", "log_loss", "posterior", "features")
 
 
 def one_of(values: Sequence[Any], wanted: Any, name: str) -> Any:
-    """The value asked for, or the only one there is."""
+    """Return the value asked for; `wanted` may be None if there is only one."""
     if wanted is None and len(values) == 1:
         return values[0]
     if isinstance(wanted, (int, float)):
-        # 0.1 + 0.2 is meant where 0.3 is asked for.
+        # Rounding: asking for 0.3 finds 0.1 + 0.2.
         wanted = next((value for value in values if np.isclose(value, wanted, atol=0)), wanted)
     if wanted not in values:
         raise ValueError(f"{name}: expected one of {list(values)}, got {wanted!r}.")
@@ -24,7 +24,7 @@ def one_of(values: Sequence[Any], wanted: Any, name: str) -> Any:
 
 
 def named_estimators(estimators: Any) -> dict[str, Any]:
-    """Estimators by name."""
+    """Return a dict of the estimators by name."""
     if isinstance(estimators, Mapping):
         named = {str(name): estimator for name, estimator in estimators.items()}
     else:
@@ -40,7 +40,7 @@ def named_estimators(estimators: Any) -> dict[str, Any]:
 
 
 def numbers(values: Any, name: str) -> list[float]:
-    """One number or several, all different."""
+    """Return one number or several different numbers as a list."""
     try:
         array = np.atleast_1d(np.asarray(values, dtype=np.float64))
     except (TypeError, ValueError) as error:
@@ -54,7 +54,7 @@ def numbers(values: Any, name: str) -> list[float]:
 
 
 def select_metrics(metrics: Any, has_labels: bool, has_features: bool) -> list[str]:
-    """The metrics for which everything is there, or those asked for."""
+    """Return the metrics asked for; "all" means those whose arguments are given."""
     lacking = {} if has_labels else {"accuracy": "y", "log_loss": "y"}
     if not has_features:
         lacking["features"] = "features"
@@ -65,12 +65,14 @@ def select_metrics(metrics: Any, has_labels: bool, has_features: bool) -> list[s
         raise ValueError(f"metrics: expected 'all' or some of {METRICS}, got {metrics!r}.")
     for name in named:
         if name in lacking:
-            raise ValueError(f"{lacking[name]}: expected some for the metric {name!r}, got None.")
+            raise ValueError(
+                f"{lacking[name]}: expected a value for the metric {name!r}, got None."
+            )
     return named
 
 
 def columns_of(y: NDArray[Any], classes: NDArray[Any], name: str) -> NDArray[np.intp]:
-    """The columns of the labels among an estimator's classes."""
+    """Return the column of each label in an estimator's scores."""
     known = np.isin(y, classes)
     if not known.all():
         row = int(np.argmin(known))

@@ -1,4 +1,4 @@
-"""What a shift did to the outputs of a classifier, beside their agreement."""
+"""Measures of how a shift changes a classifier's outputs, other than agreement."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, rel_entr
 
-Floats = NDArray[np.float64]
+from pa_select.utils.typing import Floats
 
 
 class Outputs(NamedTuple):
-    """Scores of one sample, and what every measure needs of them.
+    """The scores of one sample, with the posteriors and predictions derived from them.
 
     Parameters
     ----------
     scores : ndarray of shape (n, n_classes)
-        As `class_scores` gives them.
+        Scores as `class_scores` returns them.
     log_posterior : ndarray of shape (n, n_classes)
-        At inverse temperature 1.
+        Logs of the posteriors at inverse temperature 1.
     predicted : ndarray of shape (n,)
         Column of the predicted class.
     """
@@ -30,14 +30,14 @@ class Outputs(NamedTuple):
 
     @classmethod
     def of(cls, scores: Any) -> Outputs:
-        """Read scores of any type."""
+        """Derive posteriors and predictions from scores of any type."""
         if hasattr(scores, "detach"):
             scores = scores.detach().cpu().double().numpy()
         values: Floats = np.asarray(scores, dtype=np.float64)
         return cls(values, log_softmax(values, axis=1), values.argmax(1))
 
     def mixed(self, other: Outputs, replaced: NDArray[np.bool_]) -> Outputs:
-        """The outputs with some rows replaced by another sample's."""
+        """Return the outputs with some rows replaced by those of another sample."""
         return Outputs(
             np.where(replaced[:, None], other.scores, self.scores),
             np.where(replaced[:, None], other.log_posterior, self.log_posterior),
@@ -46,7 +46,7 @@ class Outputs(NamedTuple):
 
 
 def accuracies(before: Outputs, after: Outputs, y: NDArray[np.intp]) -> dict[str, float]:
-    """Accuracy before and under the shift."""
+    """Return the accuracy before and under the shift."""
     return {
         "clean_accuracy": float((before.predicted == y).mean()),
         "shifted_accuracy": float((after.predicted == y).mean()),
@@ -54,7 +54,7 @@ def accuracies(before: Outputs, after: Outputs, y: NDArray[np.intp]) -> dict[str
 
 
 def accuracy_measures(clean: float, shifted: float) -> dict[str, float]:
-    """The papers' name for the accuracy under the shift, and what the shift cost."""
+    """Return the accuracy under the shift, by its name in the papers, and the accuracy lost."""
     return {
         "afr_true": shifted,
         "afr_true_change": shifted - clean,
@@ -64,7 +64,7 @@ def accuracy_measures(clean: float, shifted: float) -> dict[str, float]:
 
 
 def log_loss_measures(before: Outputs, after: Outputs, y: NDArray[np.intp]) -> dict[str, float]:
-    """Log-loss under the shift in nats, and what it gained."""
+    """Return the log-loss under the shift in nats, and its increase."""
     rows = np.arange(len(y))
     clean, shifted = (float(-o.log_posterior[rows, y].mean()) for o in (before, after))
     return {
@@ -75,7 +75,7 @@ def log_loss_measures(before: Outputs, after: Outputs, y: NDArray[np.intp]) -> d
 
 
 def posterior_measures(before: Outputs, after: Outputs) -> dict[str, float]:
-    """How far the posteriors of a row are apart, on average."""
+    """Return two mean distances between a row's posteriors before and under the shift."""
     p, q = np.exp(before.log_posterior), np.exp(after.log_posterior)
     return {
         "kl": float(rel_entr(p, q).sum(1).mean()),

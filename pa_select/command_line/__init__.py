@@ -1,1 +1,1 @@
-"""The command line: agreement of scores that are saved in files."""
+"""The command line: agreement of scores saved in files."""

@@ -1,4 +1,4 @@
-"""The command ``pa-select``: its arguments, its errors, and what it does."""
+"""The command ``pa-select``: its arguments, its computation and its errors."""
 
 from __future__ import annotations
 
@@ -15,42 +15,43 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from pa_select import __version__
-from pa_select._probabilities import DEFAULT_CLIP, look_like_probabilities
-from pa_select._score_checks import check_same_shape, check_size, check_tol, check_values
+from pa_select._version import __version__
 from pa_select.command_line.labels import columns_of_labels
 from pa_select.command_line.reading import InputError, Table, read_labels, read_table
 from pa_select.scores.probabilities import scores_of_probabilities
+from pa_select.utils.probabilities import DEFAULT_CLIP, look_like_probabilities
+from pa_select.utils.score_checks import check_same_shape, check_size, check_tol, check_values
 
 _DONE, _FAILED, _WRONG_INPUT, _INTERRUPTED, _BROKEN_PIPE = 0, 1, 2, 130, 141
 
 _SCORE = """\
 Print the posterior agreement of two samples: how much a classifier's posteriors agree on
-the same things seen twice, in nats per pair, with its standard error and what pairs with
-the same and with different predictions contribute.
+the same objects seen twice, in nats per pair, with its standard error and the contributions
+of pairs with equal and with different predictions.
 """
 
 _SCORE_DETAILS = """\
 files:
-  Both hold a matrix with a row for each pair and a column for each class, rows and
-  columns in the same order: logits or log-probabilities, or with --probabilities
-  probabilities. They are npy, npz, csv or (if pyarrow is installed) Parquet, told apart
-  by their content. "-" is standard input. Of several arrays in an npz file one is named:
-  scores.npz:today. A csv file may have names of classes in its first line; a first column
-  without a name, as pandas writes it, holds names of rows and is no class.
-  Labels that are strings are names of classes. If the columns have no names, the labels in
-  sorted order are those of the columns.
+  Each file holds a matrix with a row for each pair and a column for each class, in the
+  same order in both: logits, log-probabilities, or (with --probabilities) probabilities.
+  The formats are npy, npz, csv and (if pyarrow is installed) Parquet; the content decides,
+  not the name. "-" is standard input. To choose one of several arrays in an npz file,
+  write scores.npz:today. The first line of a csv file may hold names of classes. A first
+  column without a name, as pandas writes it, holds names of rows, not a class.
+  Labels that are strings are names of classes. If the columns have no names, the sorted
+  labels are the names of the columns.
 
 reading the result:
   agreement        0: no better than uniform posteriors. log(classes): all pairs agree.
                    It measures stability, not truth.
   beta             the inverse temperature at which the posteriors agree best.
-  same prediction  the share of pairs whose largest scores are of the same class.
-  nats             what a part's pairs add to the sum of all; disagreeing pairs lower it.
+  same prediction  the share of pairs whose largest scores are in the same class.
+  nats             the contribution of a part's pairs to the sum over all pairs;
+                   disagreeing pairs lower the sum.
 
 JSON:
-  Fields are those of pa_select.PosteriorAgreement, but for the arrays of pairs, and
-  "decomposition". Infinity is "Infinity", what has no value is null.
+  The fields are those of pa_select.PosteriorAgreement without the arrays, and
+  "decomposition". Infinity is written "Infinity", and missing values are null.
 
 exit status:
   0 done, 1 the computation failed, 2 wrong usage or input, 130 interrupted.
@@ -64,19 +65,19 @@ examples:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """A parser that reports an error in one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(_WRONG_INPUT, f"pa-select: error: {message} (--help tells more)\n")
+        self.exit(_WRONG_INPUT, f"pa-select: error: {message} (see --help)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status.
+    """Run the command line and return the exit status.
 
     Parameters
     ----------
     arguments : sequence of str, default=None
-        What follows the command's name. None: those of the process.
+        The arguments after the command's name. None: those of the process.
     """
     try:
         try:
@@ -88,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        # Nobody reads on; what is left in the buffer must not complain when Python ends.
+        # The reader has closed the pipe. Flushing the rest at exit must not fail again.
         _discard_output()
         return _BROKEN_PIPE
     except OSError as error:
@@ -104,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="pa-select",
         description="Model selection by posterior agreement, from saved scores.",
-        epilog="pa-select score --help tells all.",
+        epilog="See pa-select score --help for details.",
     )
     parser.add_argument("--version", action="version", version=f"pa-select {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
@@ -116,24 +117,24 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     score.add_argument("a", help="scores of the first sample")
-    score.add_argument("b", help="scores of the second sample, row by row of the same things")
+    score.add_argument("b", help="scores of the second sample, in the row order of the first")
     score.add_argument(
         "--labels",
         metavar="y",
-        help="true classes, as numbers of columns from 0 or as names of classes: agreeing pairs "
-        "are then split into those that are right and wrong in the first sample",
+        help="true classes, as column numbers from 0 or as names of classes; agreeing pairs are "
+        "then split into those that are right and those that are wrong in the first sample",
     )
     score.add_argument(
         "--probabilities",
         action="store_true",
-        help="the files hold probabilities; their logs are taken, of at least 1e-8",
+        help="the files hold probabilities; values below 1e-8 are raised to it before the log",
     )
     score.add_argument(
         "--prior",
         choices=("uniform", "marginal"),
         default="uniform",
-        help="uniform (default) is the papers' metric; marginal gives a constant classifier 0: "
-        "take it to choose among models",
+        help="uniform (default) is the papers' metric; with marginal a constant classifier has "
+        "agreement 0, so use it to choose among models",
     )
     score.add_argument(
         "--tol",
@@ -144,7 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     score.add_argument(
         "--header",
         action=argparse.BooleanOptionalAction,
-        help="line 1 of the csv files of scores holds names, or a row (default: names if it has "
+        help="whether line 1 of the csv files of scores holds names (default: it does if it has "
         "no numbers)",
     )
     score.add_argument("--json", action="store_true", help="print one JSON object")
@@ -155,7 +156,7 @@ def _run(options: argparse.Namespace, own_process: bool) -> int:
     names = [options.a, options.b] + ([] if options.labels is None else [options.labels])
     if sum(name == "-" or name.startswith("-:") for name in names) > 1:
         raise InputError("-: expected once, since standard input can be read only once.")
-    # All errors in the input are found before torch is imported, which takes seconds.
+    # The input is checked before torch is imported, because the import takes seconds.
     tables = [read_table(name, options.header) for name in names[:2]]
     with _input_errors():
         check_tol(options.tol, 1e-6, "--tol")
@@ -169,7 +170,7 @@ def _run(options: argparse.Namespace, own_process: bool) -> int:
         _check_same_names(tables[0], table._replace(columns=None), names[0], options.labels)
         labels, columns = columns_of_labels(table.values, options.labels, shape, columns)
 
-    agreements, one_class = _import_agreement(own_process)
+    agreements, share_of_one_class = _import_agreement(own_process)
     from pa_select.command_line.printing import as_json, as_text
 
     try:
@@ -177,7 +178,7 @@ def _run(options: argparse.Namespace, own_process: bool) -> int:
     except (RuntimeError, MemoryError) as error:
         message = str(error).replace("tol, or for certify=False", "--tol") or "out of memory"
         return _complain(f"the computation failed: {message}", _FAILED)
-    share = one_class(result) if options.prior == "uniform" else None
+    share = share_of_one_class(result.source) if options.prior == "uniform" else None
     if share is not None:
         _warn(
             f"{names[0]} and {names[1]}: {math.floor(100 * share)} % of the predictions are of "
@@ -186,7 +187,7 @@ def _run(options: argparse.Namespace, own_process: bool) -> int:
         )
     parts = result.decompose(labels)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # names of classes in any script
+        sys.stdout.reconfigure(errors="backslashreplace")  # class names may be in any script
     if options.json:
         print(as_json(result, parts))
     else:
@@ -195,20 +196,20 @@ def _run(options: argparse.Namespace, own_process: bool) -> int:
 
 
 def _import_agreement(own_process: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Import what needs torch.
+    """Import the functions that need torch.
 
-    What the import makes lasts as long as the process. To search it for garbage, while it is
-    made and at the end, costs half as much again as the import.
+    The imported objects live as long as the process. Searching them for garbage would take half
+    as long again as the import, so a process of its own does without.
     """
     if own_process:
         gc.disable()
-    from pa_select.agreement.notices import one_class
+    from pa_select.agreement.inputs.suspicious_scores import share_of_one_class
     from pa_select.agreement.posterior_agreement import agreements
 
     if own_process:
         gc.freeze()
         gc.enable()
-    return agreements, one_class
+    return agreements, share_of_one_class
 
 
 @contextmanager
@@ -220,7 +221,7 @@ def _input_errors() -> Iterator[None]:
 
 
 def _scores(table: Table, name: str, options: argparse.Namespace) -> NDArray[Any]:
-    """The scores in a file, or made of its probabilities."""
+    """Return the scores in a table, or convert its probabilities to scores."""
     values = table.values
     if values.dtype.kind not in "biuf":
         raise InputError(f"{name}: expected real numbers, got dtype {values.dtype}.")
@@ -230,25 +231,25 @@ def _scores(table: Table, name: str, options: argparse.Namespace) -> NDArray[Any
         )
     check_size(values.shape, name)
     if options.probabilities:
-        # In an array, so that half precision does not take it for 0.
+        # As a scalar, the clip would be rounded to 0 in half precision.
         raised = np.count_nonzero(values < np.array([DEFAULT_CLIP]))
         values = scores_of_probabilities(values, name, DEFAULT_CLIP)
         if raised:
-            _warn(f"{name}: {raised} probabilities below {DEFAULT_CLIP:g} are taken as that.")
+            _warn(f"{name}: {raised} probabilities below {DEFAULT_CLIP:g} are raised to it.")
         return values
     if values.dtype.kind == "f":
         check_values(values, name, np)
     if look_like_probabilities(values)[0]:
         _warn(
             f"{name}: all rows are non-negative and sum to 1, but are read as logits; if they "
-            "are probabilities, say --probabilities."
+            "are probabilities, use --probabilities."
         )
     return values
 
 
 def _check_same_names(one: Table, other: Table, first: str, second: str) -> None:
-    """Names of rows and columns, where both files have them, are in the same order."""
-    # Rows of different things may be paired by intent, the same ones in another order not.
+    """Check that names of rows and columns, if both files have them, are in the same order."""
+    # Different row names may be intended; the same names in another order are an error.
     ids = {repr(i) for i in one.ids or ()}
     permuted = ids == {repr(i) for i in other.ids or ()} and len(ids) == len(other.ids or ())
     for what, wanted, got in (

@@ -1,4 +1,4 @@
-"""Finds the columns of true classes, which are given as numbers or as names."""
+"""Column numbers of true classes, which are given as numbers or as names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pa_select.command_line.reading import InputError
 
-# A message names so many labels.
+# Largest number of labels in a message.
 _NAMED = 5
 
 _WHOLE_NUMBER = re.compile(r"\s*[+-]?\d{1,15}\s*")
@@ -24,13 +24,13 @@ def columns_of_labels(
     Parameters
     ----------
     labels : ndarray
-        Numbers of columns, from 0, or strings. Strings are names of columns; if the columns
-        have no names, there is a label for each column and they are in sorted order, as
-        scikit-learn's classes are. Numbers are names, too, where all names are whole numbers.
+        Column numbers from 0, or strings. Strings are names of columns; if the columns have no
+        names, the sorted labels are their names, as with scikit-learn's classes. If all names
+        of columns are whole numbers, then numbers are names too.
     name : str
-        Of the file, for messages.
+        Name of the file, for messages.
     shape : tuple of int
-        Of the scores.
+        Shape of the scores.
     columns : list of str or None
         Names of the columns.
 
@@ -39,12 +39,12 @@ def columns_of_labels(
     numbers : ndarray of shape (n_pairs,)
         The number of the column of each label.
     columns : list of str or None
-        Names of the columns, which strings give to columns without names.
+        Names of the columns; columns without names take those of string labels.
 
     Raises
     ------
     InputError
-        If there is not one label for each pair, or some label has no column.
+        If there is not one label for each pair, or a label has no column.
     """
     n, n_classes = shape
     if labels.ndim == 2 and labels.shape[1] == 1:
@@ -54,11 +54,11 @@ def columns_of_labels(
             f"{name}: expected one label for each of {n} pairs, got shape {labels.shape}."
         )
     if labels.dtype.kind in "US":
-        return _of_names(labels, name, n_classes, columns)
-    return _of_numbers(labels, name, n_classes, columns), columns
+        return _columns_by_name(labels, name, n_classes, columns)
+    return _columns_by_number(labels, name, n_classes, columns), columns
 
 
-def _of_names(
+def _columns_by_name(
     labels: NDArray[Any], name: str, n_classes: int, columns: list[str] | None
 ) -> tuple[NDArray[np.int64], list[str]]:
     if labels.dtype.kind == "S":
@@ -73,33 +73,33 @@ def _of_names(
         if len(columns) != n_classes:
             raise InputError(
                 f"{name}: expected {n_classes} different labels, one for each column of the "
-                f"scores, whose columns have no names, got {len(columns)}: {_named(columns)}."
+                f"scores, whose columns have no names, got {len(columns)}: {_quoted(columns)}."
             )
     known = [column.strip() for column in columns]
     unknown = sorted(set(found) - set(known))
     if unknown:
         raise InputError(
-            f"{name}: expected names of columns of the scores, {_named(known)}, got labels that "
-            f"are none of them: {_named(unknown)}."
+            f"{name}: expected names of columns of the scores, {_quoted(known)}, got labels that "
+            f"are not among them: {_quoted(unknown)}."
         )
     twice = sorted({label for label in found if known.count(label) > 1})
     if twice:
         raise InputError(
             f"{name}: expected labels that name one column each, got some that name several: "
-            f"{_named(twice)}."
+            f"{_quoted(twice)}."
         )
     numbers = np.array([known.index(label) for label in found], dtype=np.int64)
     return numbers[codes], columns
 
 
-def _of_numbers(
+def _columns_by_number(
     labels: NDArray[Any], name: str, n_classes: int, columns: list[str] | None
 ) -> NDArray[np.int64]:
     numbers, wanted = list(range(n_classes)), f"numbers of columns, 0 to {n_classes - 1}"
     if columns is not None and all(map(_WHOLE_NUMBER.fullmatch, columns)):
         numbers, wanted = (
             list(map(int, columns)),
-            f"names of columns of the scores, {_named(columns)}",
+            f"names of columns of the scores, {_quoted(columns)}",
         )
     if labels.dtype.kind not in "iuf":
         raise InputError(f"{name}: expected {wanted}, got dtype {labels.dtype}.")
@@ -113,5 +113,5 @@ def _of_numbers(
     return order[at]
 
 
-def _named(names: list[str]) -> str:
+def _quoted(names: list[str]) -> str:
     return ", ".join(map(repr, names[:_NAMED])) + (", ..." if len(names) > _NAMED else "")

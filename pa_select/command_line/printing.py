@@ -1,4 +1,4 @@
-"""Prints an agreement, for people and for programs."""
+"""Agreement as text and as JSON."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pa_select.agreement import Part, PosteriorAgreement
 
-# What is as long as the data, or is no number.
+# Fields that are as long as the data, or not numbers.
 _LEFT_OUT = ("terms", "source")
 
 
 def as_json(result: PosteriorAgreement, parts: dict[str, Part]) -> str:
-    """One object with the result's fields, and its parts in "decomposition".
+    """Return a JSON object with the result's fields, and its parts in "decomposition".
 
-    JSON has no number for infinity and for nan: they are "Infinity" and null.
+    JSON has no infinity and no nan: they are written "Infinity" and null.
     """
     found = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in _LEFT_OUT}
     found["decomposition"] = {name: part._asdict() for name, part in parts.items()}
-    return json.dumps(_strict(found), allow_nan=False, indent=2)
+    return json.dumps(_json_value(found), allow_nan=False, indent=2)
 
 
-def _strict(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _strict(part) for name, part in value.items()}
+        return {name: _json_value(part) for name, part in value.items()}
     if not isinstance(value, float) or math.isfinite(value):
         return value
     if math.isnan(value):
@@ -40,7 +40,7 @@ def as_text(
     prior: str,
     columns: list[str] | None,
 ) -> str:
-    """A few aligned lines, and a table of the parts."""
+    """Return a few aligned lines and a table of the parts."""
     error = result.standard_error
     score = f"{result.score:.4f}"
     if not math.isnan(error):
@@ -68,7 +68,7 @@ def as_text(
 
 
 def _reading(beta: float) -> str:
-    """What an inverse temperature says."""
+    """Describe an inverse temperature in words."""
     if beta == 0:
         return "nothing agrees better than uniform posteriors; the error is one-sided"
     if beta == math.inf:

@@ -1,4 +1,4 @@
-"""Reads saved matrices: npy, npz, csv and Parquet, told apart by their first bytes.
+"""Reading of saved matrices: npy, npz, csv and Parquet, recognised by their first bytes.
 
 Nothing in a file is unpickled, executed or fetched.
 """
@@ -21,28 +21,28 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# Earlier versions unpickle an extension type that a file names (CVE-2023-47248).
+# Earlier versions may unpickle extension types in a file (CVE-2023-47248).
 _SAFE_PYARROW = 15
 
-# In the first line of a csv file it may be a name as well as a score.
+# In the first line of a csv file a whole number may be a name or a score.
 _WHOLE_NUMBER = re.compile(r"\s*[+-]?\d+\s*")
 
 
 class InputError(Exception):
-    """What was given cannot be used; the message is one line that names it."""
+    """The input cannot be used; the message is one line that names it."""
 
 
 class Table(NamedTuple):
-    """A matrix as it was saved.
+    """A saved matrix with its names.
 
     Attributes
     ----------
     values : ndarray
-        Of the shape and type in the file; csv and Parquet give two axes.
+        The matrix in the shape and type of the file; csv and Parquet have two axes.
     columns : list of str or None
-        Names of the columns, where the file has them.
+        Names of the columns, if the file has them.
     ids : list or None
-        Names of the rows, where the file has them.
+        Names of the rows, if the file has them.
     """
 
     values: NDArray[Any]
@@ -56,15 +56,15 @@ def read_table(name: str, header: bool | None = None) -> Table:
     Parameters
     ----------
     name : str
-        Path of a file; "-" is standard input. ``:array`` behind the name of an npz file
-        tells which of its arrays.
+        Path of a file; "-" is standard input. ``:array`` after the name of an npz file
+        chooses one of its arrays.
     header : bool, default=None
         Whether line 1 of a csv file holds names. None: it does if it has no numbers.
 
     Raises
     ------
     InputError
-        If it cannot be read, whatever the reason.
+        If the file cannot be read, whatever the reason.
     """
     return _read(name, lambda file: _csv(file, name, header), lambda file: _parquet(file, name))
 
@@ -77,13 +77,12 @@ def read_labels(name: str, n: int) -> Table:
     name : str
         As for `read_table`.
     n : int
-        How many labels there should be: line 1 of a csv file of strings is a name if one
-        more line follows than it would without.
+        The number of labels. Line 1 of a csv file of strings is a name if n more lines follow.
 
     Raises
     ------
     InputError
-        If it cannot be read, whatever the reason.
+        If the file cannot be read, whatever the reason.
     """
     return _read(
         name,
@@ -114,12 +113,12 @@ def _read(
                 kind, read = "csv", read_csv
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # of what an old or damaged file holds
+                    warnings.simplefilter("ignore")  # old or damaged files cause warnings
                     return read(file)
             except InputError:
                 raise
             except Exception as error:
-                # Damaged bytes make the libraries that read them raise nearly anything.
+                # With damaged files the libraries raise errors of many types.
                 why = " ".join(str(error).split()) or type(error).__name__
                 raise InputError(f"{name}: expected a sound {kind} file, got: {why}.") from error
     except (OSError, ValueError) as error:  # ValueError: a zero byte in a path
@@ -129,7 +128,7 @@ def _read(
 
 @contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
-    """A file in which one can go back: pipes are read to their end."""
+    """Open a seekable file; pipes are read into memory."""
     if path == "-":
         yield io.BytesIO(sys.stdin.buffer.read())
         return
@@ -141,7 +140,7 @@ def _npy(file: BinaryIO) -> NDArray[Any]:
     if isinstance(file, io.BytesIO):
         values: NDArray[Any] = np.load(file, allow_pickle=False)
     else:
-        # Mapped: a large file need not fit into memory.
+        # A large file need not fit into memory.
         values = np.load(file.name, allow_pickle=False, mmap_mode="r")
     return values
 
@@ -151,8 +150,8 @@ def _npz(file: BinaryIO, name: str, member: str | None) -> NDArray[Any]:
         names = [n[:-4] for n in archive.zip.namelist() if n.endswith(".npy")]
         if not names:
             raise InputError(
-                f"{name}: expected arrays, got a zip file without any; of what torch.save wrote, "
-                "save tensor.numpy() with numpy.save."
+                f"{name}: expected arrays, got a zip file without any; to save a "
+                "tensor, use numpy.save and tensor.numpy() instead of torch.save."
             )
         if member is None and len(names) > 1:
             raise InputError(
@@ -182,7 +181,7 @@ def _parquet(file: BinaryIO, name: str, strings: bool = False) -> Table:
         )
     table = parquet.read_table(file)
     known = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
-    # pandas tells which columns are its index; a range is told by a dict.
+    # pandas stores the names of its index columns; a range index is a dict instead.
     index = [i for i in known.get("index_columns", []) if i in table.column_names]
     columns = [c for c in table.column_names if c not in index]
     for column in columns:
@@ -247,7 +246,7 @@ def _csv_labels(file: BinaryIO, name: str, n: int) -> Table:
                 "line 1."
             )
         for _, row in rows:
-            # One string for each class, not for each row.
+            # Equal labels share one string, which saves memory.
             labels.append(known.setdefault(row[-1], row[-1]))
             ids += row[:has_ids]
     if all(map(_is_number, known or first[-1:])):
@@ -263,7 +262,7 @@ def _csv_labels(file: BinaryIO, name: str, n: int) -> Table:
 
 @contextmanager
 def _csv_rows(file: BinaryIO, name: str) -> Iterator[Iterator[tuple[int, list[str]]]]:
-    """The lines that are not empty, all as wide as the first, with their numbers."""
+    """Iterate over the numbers and cells of non-empty lines, all as wide as the first."""
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
     lines = csv.reader(text, strict=True)
 
@@ -290,7 +289,7 @@ def _csv_rows(file: BinaryIO, name: str) -> Iterator[Iterator[tuple[int, list[st
 
 
 def _is_header(cells: list[str], name: str, header: bool | None) -> bool:
-    """Whether the first line of a file holds names."""
+    """Return whether the first line of a file holds names."""
     if header is not None:
         return header
     # pandas leaves the name of its index empty.
@@ -302,16 +301,16 @@ def _is_header(cells: list[str], name: str, header: bool | None) -> bool:
     if whole and len(labels) < len(cells):
         return True
     if whole and len(cells) > 1 and all(int(a) < int(b) for a, b in pairwise(cells)):
-        # pandas names columns 0, 1, ... by default; classes are often numbers, too.
+        # pandas names columns 0, 1, ... by default, and classes are often numbers.
         raise InputError(
             f"{name}: line 1, {_short(','.join(cells))}, may be names or a row of scores; "
-            "say --header or --no-header."
+            "use --header or --no-header."
         )
     if all(numbers) and len(labels) == len(cells):
         return False
     odd = next(cell for cell in cells if not _is_number(cell))
     raise InputError(
-        f"{name}: expected names or numbers in line 1, got both, such as {_short(odd)}; say "
+        f"{name}: expected names or numbers in line 1, got both, such as {_short(odd)}; use "
         "--header if they are names."
     )
 
@@ -325,5 +324,5 @@ def _is_number(cell: str) -> bool:
 
 
 def _short(text: str) -> str:
-    """What a message can quote."""
+    """Return a text short enough to quote in a message."""
     return repr(text if len(text) <= 40 else text[:37] + "...")

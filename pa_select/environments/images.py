@@ -1,4 +1,4 @@
-"""Shifts of images: coarser grey levels, less light, blur, another frame."""
+"""Shifts of images: coarser grey levels, less light, blur, translation."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 
 from pa_select.environments.numeric import NumericShift
-from pa_select.environments.rows import seeded
-from pa_select.environments.shift import Floats
+from pa_select.environments.numeric_rows import seeded
+from pa_select.utils.typing import Floats
 
 _SIDES = {"down": (-2, 1), "up": (-2, -1), "right": (-1, 1), "left": (-1, -1)}
 
 
 class Quantize(NumericShift):
-    """Coarser levels: each number is rounded to the nearest multiple of a step.
+    """Round each number to the nearest multiple of a step.
 
-    It looks at no neighbours, so rows can be of any shape. `Shifted.norm` is the Euclidean
-    norm of the change of a row.
+    Each number changes independently of its neighbours, so rows can have any shape.
+    `Shifted.norm` is the Euclidean norm of the change of a row.
 
     Parameters
     ----------
     step : float, default=0.1
-        Distance of the levels, at least 0, in the units of the features; what ``power``
-        overrides. Of pixels in [0, 1], ``1 / (levels - 1)`` leaves so many levels.
+        Distance between levels, at least 0, in the units of the features; ``power``
+        overrides it. For pixels in [0, 1], ``1 / (levels - 1)`` leaves that many levels.
 
     References
     ----------
     .. [1] W. Xu, D. Evans and Y. Qi, "Feature squeezing: detecting adversarial examples in
-       deep neural networks", NDSS 2018, section III A (depth of colour).
+       deep neural networks", NDSS 2018, section III A (reduction of the color depth).
 
     Examples
     --------
@@ -47,27 +47,22 @@ class Quantize(NumericShift):
         self.step = step
 
     def _changed(self, values: Floats, power: float) -> Floats:
-        # Of steps too small to matter the number of steps may overflow.
+        # With a tiny step the number of steps may overflow; those values stay as they are.
         with np.errstate(over="ignore"):
             changed = np.round(values / power) * power if power else values
         return np.where(np.isfinite(changed), changed, values)
 
 
 class Dim(NumericShift):
-    """Less light: each number is multiplied by 1 minus the strength.
+    """Dim images: multiply each number by 1 minus the strength.
 
-    It looks at no neighbours, so rows can be of any shape; 0 is black. `Shifted.norm` is the
-    Euclidean norm of the change of a row.
+    0 is black. Rows can have any shape. `Shifted.norm` is the Euclidean norm of the change of
+    a row.
 
     Parameters
     ----------
     strength : float, default=0.1
-        Share of the light that is lost, in [0, 1]; what ``power`` overrides.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       appendix E (lightness, one of the factors of DiagViB-6).
+        Share of the light that is lost, in [0, 1]; ``power`` overrides it.
 
     Examples
     --------
@@ -88,7 +83,7 @@ class Dim(NumericShift):
 
 
 class _ImageShift(NumericShift):
-    """Base class of shifts that look at the neighbours of a pixel."""
+    """Base class of shifts that depend on the neighbours of a pixel."""
 
     shape: tuple[int, ...] | None
 
@@ -100,7 +95,7 @@ class _ImageShift(NumericShift):
         )
 
     def _layout(self, given: tuple[int, ...]) -> tuple[int, int, int, int]:
-        """Rows, channels, height and width."""
+        """Return the number of rows, channels, height and width."""
         n, image = given[0], given[1:]
         if self.shape is not None:
             wanted = tuple(self.shape)
@@ -119,27 +114,22 @@ class _ImageShift(NumericShift):
 
     @abstractmethod
     def _images(self, images: Floats, power: float) -> Floats:
-        """New images of shape (n, channels, height, width)."""
+        """Return new images of shape (n, channels, height, width)."""
 
 
 class Blur(_ImageShift):
-    """Blur of images by a Gaussian, over height and width only.
+    """Blur images with a Gaussian, over height and width only.
 
-    Beyond its border an image goes on as at the border. `Shifted.norm` is the Euclidean norm
-    of the change of an image, all its pixels in a row.
+    The border pixels are repeated beyond the border. `Shifted.norm` is the Euclidean norm of
+    the change of all pixels of an image.
 
     Parameters
     ----------
     sigma : float, default=1.0
-        Standard deviation of the Gaussian in pixels, at least 0; what ``power`` overrides.
+        Standard deviation of the Gaussian in pixels, at least 0; ``power`` overrides it.
     shape : tuple of 2 or 3 ints, default=None
-        (height, width) or (channels, height, width) of images that come as flat rows; None:
-        rows are of such a shape themselves, channels before height.
-
-    References
-    ----------
-    .. [1] D. Hendrycks and T. Dietterich, "Benchmarking neural network robustness to common
-       corruptions and perturbations", ICLR 2019, section 3 (blur).
+        (height, width) or (channels, height, width) of the images if the rows are flat. None:
+        the rows have such a shape themselves, with channels before height.
 
     Examples
     --------
@@ -162,30 +152,24 @@ class Blur(_ImageShift):
 
 
 class Translate(_ImageShift):
-    """Images that are moved within their frame.
+    """Move images within their frame.
 
-    The border fills what becomes free. Whole pixels move as they are; fractions of a pixel
-    are interpolated linearly. `Shifted.norm` is the Euclidean norm of the change of an
-    image, all its pixels in a row.
+    The border pixels fill the space that becomes free. Fractions of a pixel are interpolated
+    linearly. `Shifted.norm` is the Euclidean norm of the change of all pixels of an image.
 
     Parameters
     ----------
     pixels : float, default=1.0
-        How far, at least 0, in pixels; what ``power`` overrides.
+        Distance in pixels, at least 0; ``power`` overrides it.
     direction : {"up", "down", "left", "right"}, default=None
-        Where to, for all images; None: each image to one of the four sides, at random and
-        whatever the distance.
+        Direction for all images. None: a random direction for each image, the same at every
+        distance.
     shape : tuple of 2 or 3 ints, default=None
-        (height, width) or (channels, height, width) of images that come as flat rows; None:
-        rows are of such a shape themselves, channels before height.
+        (height, width) or (channels, height, width) of the images if the rows are flat. None:
+        the rows have such a shape themselves, with channels before height.
     random_state : int, RandomState instance or None, default=None
-        Chooses the sides; None: always the same ones. An instance chooses anew with each
-        call.
-
-    References
-    ----------
-    .. [1] L. Engstrom et al., "Exploring the landscape of spatial robustness", ICML 2019,
-       section 2 (translations that change the label).
+        Seed of the directions; None: the same ones in every call. An instance draws new ones
+        in each call.
 
     Examples
     --------

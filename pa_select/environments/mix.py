@@ -1,4 +1,4 @@
-"""Samples of which only a share of the rows has shifted."""
+"""Samples in which only a share of the rows is shifted."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import _num_samples
 
-from pa_select._rows import reordered
-from pa_select.environments.rows import is_frame, is_polars, is_series, is_tensor, seeded
+from pa_select.environments.numeric_rows import is_frame, is_polars, is_series, is_tensor, seeded
+from pa_select.utils.frames import reordered
 
 
 def mix(X: Any, X2: Any, ratio: float, order: Any = None, random_state: Any = None) -> Any:
-    """Rows of which a share is replaced by shifted ones.
+    """Replace a share of the rows by shifted rows.
 
     Parameters
     ----------
     X, X2 : array, tensor, sparse matrix or array, DataFrame, Series or list of n rows
-        Rows, and the same rows after a shift; both of one type and shape.
+        Rows, and the same rows after a shift; both have the same type and shape.
     ratio : float
-        Share of the rows to replace, in [0, 1]; the number of them is rounded.
+        Share of the rows to replace, in [0, 1]; their number is rounded.
     order : array-like of shape (n,), default=None
-        Rows are replaced from its least value to its greatest, those that are nan at last;
-        ties by row. With `Shifted.norm` and ratios of 0.1, 0.2, … the samples are those of
-        the paper [1]_. None: at random.
+        Rows with the smallest values are replaced first, rows with nan last; ties are broken
+        by row number. `Shifted.norm` with ratios of 0.1, 0.2, … gives the samples of the
+        paper [1]_. None: rows are replaced in random order.
     random_state : int, RandomState instance or None, default=None
-        Chooses the rows where there is no order; None: always the same ones. What is
-        replaced at one ratio is replaced at every higher one.
+        Seed of the random order, used if ``order`` is None. None: the same order in every
+        call. A row replaced at one ratio is also replaced at every higher ratio.
 
     Returns
     -------
     array, tensor, sparse matrix or array, DataFrame, Series or list of n rows
-        New rows of the type of X, with its index.
+        New rows of the type of X, with the index of X.
 
     Raises
     ------
     TypeError, ValueError
-        If the rows or another argument do not fit; the message names it.
+        If an argument is invalid; the message names it.
 
     References
     ----------
@@ -86,29 +86,30 @@ def mix(X: Any, X2: Any, ratio: float, order: Any = None, random_state: Any = No
 def shifted_rows(
     n: int, ratio: float, order: Any = None, random_state: Any = None
 ) -> NDArray[np.bool_]:
-    """Which rows `mix` replaces: for mixing scores, or whatever there is of each row.
+    """Return a mask of the rows that `mix` replaces, for example to mix scores.
 
     Parameters
     ----------
     n : int
         Number of rows.
     ratio : float
-        Share of the rows, in [0, 1]; the number of them is rounded.
+        Share of the rows, in [0, 1]; their number is rounded.
     order : array-like of shape (n,), default=None
-        Rows are taken from its least value to its greatest, those that are nan at last; ties
-        by row. None: at random.
+        Rows with the smallest values are taken first, rows with nan last; ties are broken by
+        row number. None: rows are taken in random order.
     random_state : int, RandomState instance or None, default=None
-        Chooses the rows where there is no order; None: always the same ones.
+        Seed of the random order, used if ``order`` is None. None: the same order in every
+        call.
 
     Returns
     -------
     ndarray of shape (n,) of bool
-        The rows at one ratio are among those at every higher one.
+        A row that is True at one ratio is also True at every higher ratio.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit; the message names it.
+        If an argument is invalid; the message names it.
 
     References
     ----------
@@ -176,5 +177,5 @@ def _mix_polars(X: Any, X2: Any, replaced: NDArray[np.bool_]) -> Any:
 
     if X.columns != X2.columns:
         raise ValueError(f"X2: expected columns {X.columns}, got {X2.columns}.")
-    # A shift makes integers floats.
+    # A shift turns integer columns into floats, so the dtypes of X and X2 may differ.
     return pl.concat([X, X2], how="vertical_relaxed")[np.arange(len(X)) + len(X) * replaced]

@@ -1,4 +1,4 @@
-"""What shifts of rows of numbers have in common."""
+"""The base class of shifts of numeric rows."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from pa_select.environments.rows import distances, numeric_rows
-from pa_select.environments.shift import Floats, Shift, Shifted
+from pa_select.environments.numeric_rows import distances, numeric_rows
+from pa_select.environments.shift import Shift, Shifted
+from pa_select.utils.typing import Floats
 
 
 class NumericShift(Shift):
-    """Base class of shifts that change numbers, each row to another of the same shape."""
+    """Base class of shifts that change numbers and keep the shape of each row."""
 
-    #: Greatest strength there is.
+    #: Largest allowed strength.
     _most = np.inf
 
     def _shift(self, X: Any, y: Any, estimator: Any, power: float) -> Shifted:
@@ -28,4 +29,4 @@ class NumericShift(Shift):
 
     @abstractmethod
     def _changed(self, values: Floats, power: float) -> Floats:
-        """New numbers of shape (n, ...); the old ones must not be written to."""
+        """Return new numbers of shape (n, ...) without writing to the old ones."""

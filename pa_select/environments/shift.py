@@ -1,4 +1,4 @@
-"""What every shift of rows is: how it is called, and what it returns."""
+"""The base class of shifts, and the result that they return."""
 
 from __future__ import annotations
 
@@ -10,25 +10,20 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples
 
-Floats = NDArray[np.float64]
+from pa_select.utils.typing import Floats
 
 
 class Shifted(NamedTuple):
-    """Rows as a shift has changed them: what every shift returns.
+    """The result of a shift: the changed rows and how far each row moved.
 
     Parameters
     ----------
     X : array-like of n rows
-        The changed rows, of the type and in the order of those given.
+        The changed rows, in the type and order of the given rows.
     norm : ndarray of shape (n,)
-        How far each row was moved, at least 0, in the units that the shift documents.
+        How far each row moved, at least 0, in the units that the shift documents.
     success : ndarray of shape (n,) of bool, or None
-        Whether an attack changed the decision of its model; None for other shifts.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 4.2 (the samples that are compared).
+        Whether an attack changed the model's decision; None for other shifts.
 
     Examples
     --------
@@ -45,14 +40,9 @@ class Shifted(NamedTuple):
 
 
 class Shift(BaseEstimator, ABC):
-    """Base class of shifts: parameters in the constructor, rows in the call.
+    """Base class of shifts: parameters go to the constructor, rows to the call.
 
-    A shift of your own names its parameter of strength in `_power` and overrides `_shift`.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 3.1 (shifts as random transformations of the data).
+    To write your own shift, name its strength parameter in `_power` and override `_shift`.
 
     Examples
     --------
@@ -70,9 +60,9 @@ class Shift(BaseEstimator, ABC):
     array([3., 3.])
     """
 
-    #: Name of the parameter that `power` stands for.
+    #: Name of the strength parameter that `power` overrides.
     _power: str
-    #: Whether it may be infinite.
+    #: Whether the strength may be infinite.
     _unbounded = False
     #: Whether the shift depends on the estimator.
     _aimed = False
@@ -87,22 +77,22 @@ class Shift(BaseEstimator, ABC):
         X : array-like of n rows
             The rows.
         y : array-like of shape (n,), default=None
-            Their labels, where the shift looks at them.
+            The labels of the rows, for shifts that need them.
         estimator : object, default=None
-            The fitted classifier that an attack is aimed at.
+            The fitted classifier to attack.
         power : float, default=None
-            Strength of the shift, at least 0, in place of the constructor's; 0 changes
-            nothing.
+            Strength of the shift, at least 0; it overrides the constructor's strength. 0
+            changes nothing.
 
         Returns
         -------
         Shifted
-            The changed rows, how far each was moved, and whether an attack succeeded.
+            The changed rows, how far each row moved, and whether an attack succeeded.
 
         Raises
         ------
         TypeError, ValueError
-            If an argument does not fit; the message names it.
+            If an argument is invalid; the message names it.
         """
         strength = getattr(self, self._power) if power is None else power
         name = self._power if power is None else "power"
@@ -118,4 +108,4 @@ class Shift(BaseEstimator, ABC):
 
     @abstractmethod
     def _shift(self, X: Any, y: Any, estimator: Any, power: float) -> Shifted:
-        """The shifted rows; the arguments have been checked."""
+        """Shift the rows; the arguments have been checked."""

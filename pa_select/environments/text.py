@@ -1,4 +1,4 @@
-"""Shifts of text: edits of characters, words put in."""
+"""Shifts of text: character edits and inserted or replaced words."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from pa_select.environments.rows import is_series, seeded
-from pa_select.environments.shift import Floats, Shift, Shifted
-from pa_select.scoring.columns import check_column
+from pa_select.environments.numeric_rows import is_series, seeded
+from pa_select.environments.shift import Shift, Shifted
+from pa_select.utils.columns import check_column
+from pa_select.utils.typing import Floats
 
 _EDITS = ("insert", "delete", "substitute")
 
 
 class _TextShift(Shift):
-    """Base class of shifts that edit texts one step after the other."""
+    """Base class of shifts that edit texts step by step."""
 
     random_state: Any
 
@@ -28,7 +29,7 @@ class _TextShift(Shift):
         made = np.zeros(len(texts))
         rng = seeded(self.random_state)
         for _ in range(int(power)):
-            # One draw for all rows at each step: few edits are the first of many.
+            # All rows draw at each step, so that fewer edits are the first of more edits.
             for i, draw in enumerate(rng.random_sample((len(texts), 3))):
                 text = steps(i, texts[i], draw)
                 if text is not None:
@@ -38,32 +39,35 @@ class _TextShift(Shift):
 
     @abstractmethod
     def _steps(self, n: int, y: Any) -> Callable[[int, str, Floats], str | None]:
-        """What edits text i by three draws from [0, 1); None: there is nothing to edit."""
+        """Return a function that edits text i with three draws from [0, 1).
+
+        It returns None if there is nothing to edit.
+        """
 
 
 class CharacterEdits(_TextShift):
-    """Texts in which single characters are inserted, deleted and substituted.
+    """Insert, delete and substitute single characters.
 
-    Each edit changes the text as those before it left it, so that few edits are the first
-    ones of many. Two texts are no more edits apart than were made: that is what
-    `Shifted.norm` counts, an upper bound of their Levenshtein distance.
+    Each edit starts from the result of the edits before it, so fewer edits are the first of
+    more edits. `Shifted.norm` is the number of edits of a text, which is an upper bound of the
+    Levenshtein distance.
 
     Parameters
     ----------
     n_edits : int, default=1
-        Edits of each text, at least 0; what ``power`` overrides.
+        Number of edits of each text, at least 0; ``power`` overrides it.
     alphabet : str, default="abcdefghijklmnopqrstuvwxyz"
-        Characters that are put in; a substitution always puts another one.
+        Characters to insert. A substitution always changes the character.
     kinds : sequence of {"insert", "delete", "substitute"}, default=all three
-        Edits to choose from. A text that offers none of them, such as an empty one to delete
-        from, is left.
+        Kinds of edits to choose from. A text that allows none of them stays unchanged; for
+        example, nothing can be deleted from an empty text.
     random_state : int, RandomState instance or None, default=None
-        Chooses the edits; None: always the same ones. An instance chooses anew with each
-        call.
+        Seed of the edits; None: the same ones in every call. An instance draws new ones in
+        each call.
 
     Notes
     -----
-    The figures of [1]_ and [2]_ have logarithmic axes of power: at :math:`L` there are
+    The figures of [1]_ and [2]_ have a logarithmic axis: level :math:`L` means
     :math:`2^L` edits, so ``power=2**L`` for :math:`L` from 0 to 9 gives their points.
 
     References
@@ -127,32 +131,32 @@ def _edited(text: str, kinds: list[str], alphabet: str, draw: Floats) -> str | N
 
 
 class WordEdits(_TextShift):
-    """Texts into which words from a list are put: adjectives, say, that praise or blame.
+    """Insert words from a list into texts, or replace words by them.
 
-    With a dict the words depend on the label of the text: words that amplify what it says,
-    or that contradict it, as in the example. Edits are made one after the other, so that
-    few are the first ones of many; `Shifted.norm` is their number.
+    With a dict the words depend on the label of the text: they can amplify what the text says
+    or contradict it, as in the example. Edits are made one after the other, so fewer edits are
+    the first of more edits. `Shifted.norm` is the number of edits of a text.
 
     Parameters
     ----------
     words : sequence of str, or dict from label to sequence of str
         Words to choose from; a dict needs ``y`` in the call.
     n_words : int, default=1
-        Words put into each text, at least 0; what ``power`` overrides.
+        Number of words for each text, at least 0; ``power`` overrides it.
     mode : {"insert", "replace"}, default="insert"
-        Put them between the words of the text, or in place of one of them. A text without
-        words has none to replace and is left.
+        Insert each word between the words of the text, or let it replace one of them. With
+        "replace" a text without words stays unchanged.
     random_state : int, RandomState instance or None, default=None
-        Chooses words and places; None: always the same ones. An instance chooses anew with
-        each call.
+        Seed of words and positions; None: the same ones in every call. An instance draws new
+        ones in each call.
 
     References
     ----------
     .. [1] V. Jiménez Rodríguez, "Improved robustness of deep learning models through
        posterior agreement based model selection", Master's thesis, ETH Zurich, 2024,
-       section 4.1 and figure B.6 (amplification and contradiction by replaced words).
+       section 4.1 and figure B.6 (words replaced to amplify or to contradict).
     .. [2] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       appendix C, figure 10 (the same, by added words).
+       appendix C, figure 10 (words added to amplify or to contradict).
 
     Examples
     --------
@@ -221,7 +225,7 @@ def _pick(choices: Any, draw: float) -> Any:
 
 
 def _texts(X: Any) -> tuple[list[str], Callable[[list[str]], Any]]:
-    """Texts as a list, and what makes rows of the type of X of one."""
+    """Return the texts as a list, and a function that converts a list to the type of X."""
     array = isinstance(X, np.ndarray) and X.ndim == 1
     if not (array or isinstance(X, list) or is_series(X)):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Any function or transformer of rows as a shift."""
+"""Shifts made from functions, transformers and DataFrames."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
-from pa_select.environments.rows import distances, numeric_rows
-from pa_select.environments.shift import Floats, Shift, Shifted
-from pa_select.scoring.views import view_of
+from pa_select.environments.numeric_rows import distances, numeric_rows
+from pa_select.environments.shift import Shift, Shifted
+from pa_select.utils.typing import Floats
+from pa_select.utils.views import view_of
 
 
 class TransformShift(Shift):
-    """A function of rows, a fitted transformer or a DataFrame of other rows, as a shift.
+    """Use a function of rows, a fitted transformer or a DataFrame of other rows as a shift.
 
-    `Shifted.norm` is the Euclidean norm of the change of a row where both rows are numbers
-    of one shape, nan otherwise.
+    `Shifted.norm` is the Euclidean norm of the change of a row if both rows hold numbers and
+    have the same shape, otherwise nan.
 
     Parameters
     ----------
@@ -27,13 +28,8 @@ class TransformShift(Shift):
         ``transform(X)``, ``transform.transform(X)``, or the rows of a DataFrame with the
         index of X. A callable with a parameter ``power`` is called with the strength.
     power : float, default=1.0
-        The strength, at least 0; 0 changes nothing. Where the transform takes none it is
-        0 or 1.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 3.1 (shifts as random transformations of the data).
+        The strength, at least 0; 0 changes nothing. It must be 0 or 1 if the transform has no
+        parameter ``power``.
 
     Examples
     --------
@@ -52,7 +48,7 @@ class TransformShift(Shift):
         self.power = power
 
     def __sklearn_clone__(self) -> TransformShift:
-        # A fitted transformer has to stay fitted.
+        # A plain clone would lose the fit of the transformer.
         return copy(self)
 
     def _shift(self, X: Any, y: Any, estimator: Any, power: float) -> Shifted:
@@ -68,12 +64,12 @@ class TransformShift(Shift):
 
 
 def as_shift(shift: Any) -> Shift:
-    """A shift as it is; a function of rows, a transformer or a DataFrame as a shift.
+    """Return a shift unchanged; convert a function, a transformer or a DataFrame to a shift.
 
     Parameters
     ----------
     shift : Shift, callable, fitted transformer or DataFrame
-        All but the first as in `TransformShift`.
+        A callable, transformer or DataFrame is converted with `TransformShift`.
 
     Returns
     -------
@@ -82,12 +78,7 @@ def as_shift(shift: Any) -> Shift:
     Raises
     ------
     TypeError
-        If it is none of them.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 3.1 (shifts as random transformations of the data).
+        If ``shift`` has another type.
 
     Examples
     --------
@@ -117,7 +108,7 @@ def _takes_power(transform: Any) -> bool:
         return False
     try:
         return "power" in inspect.signature(transform).parameters
-    except ValueError:  # some functions in C have none
+    except ValueError:  # some C functions have no signature
         return False
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, RandomSampler
 
-from pa_select._optional_imports import optional_import
-from pa_select._warnings import warn_caller
 from pa_select.scores.modules import module_scores
-from pa_select.training.pairs import untouched_random_states
-from pa_select.training.selector import EpochSelector
+from pa_select.training.epoch_selector import EpochSelector
+from pa_select.training.paired_environments import untouched_random_states
+from pa_select.utils.optional_imports import optional_import
+from pa_select.utils.warn_caller import warn_caller
 
 _Callback: Any = optional_import("lightning.pytorch", "lightning").Callback
 
@@ -20,20 +20,21 @@ _Callback: Any = optional_import("lightning.pytorch", "lightning").Callback
 class PAEarlyStopping(_Callback):
     """Stop a Lightning training when the agreement no longer improves; keep the best epoch.
 
-    After each validation epoch (without one, each training epoch) the module's ``forward``
-    sees both environments, row by row the same things. The best epoch's state is restored
-    when the training ends. The same as `pa_select.PAEarlyStopping` for skorch.
+    After each validation epoch (each training epoch, if there is no validation) the module's
+    ``forward`` predicts both environments, which have the same objects in the same rows. The
+    best epoch's state is restored when the training ends. `pa_select.PAEarlyStopping` is the
+    same callback for skorch.
 
     Parameters
     ----------
     environments : tuple of two tensors, arrays or DataLoaders
-        The rows of both environments; of a loader that does not shuffle, the first element
-        of each batch.
+        The rows of both environments. From a DataLoader, which must not shuffle, the first
+        element of each batch is used.
     patience, min_delta, tie, min_epochs, prior, tol, device
         As in `EpochSelector`.
     guard : str or None, default=None
-        Name of a logged validation accuracy: kept is the best agreement among the epochs
-        within `guard_error` of the best accuracy so far.
+        Name of a logged validation accuracy. The epoch with the best agreement is kept among
+        those whose accuracy is within `guard_error` of the best one so far.
     guard_error : float, default=0.0
         Standard error of that accuracy.
     load_best : bool, default=True
@@ -45,11 +46,6 @@ class PAEarlyStopping(_Callback):
     ----------
     selector_ : EpochSelector
         Holds ``best_epoch`` (from 1), ``best_score`` and ``best_state``.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 5.2 (model selection over epochs).
 
     Raises
     ------
@@ -120,12 +116,12 @@ class PAEarlyStopping(_Callback):
         )
 
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Score the epoch where there is a validation."""
+        """Score the epoch if the training has a validation."""
         if not trainer.sanity_checking:
             self._score(trainer, pl_module)
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Score the epoch where there is none."""
+        """Score the epoch if the training has no validation."""
         if not trainer.enable_validation:
             self._score(trainer, pl_module)
 
@@ -137,15 +133,15 @@ class PAEarlyStopping(_Callback):
             warn_caller(concern)
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Restore it also when the training is interrupted."""
+        """Restore the best epoch's state if the training is interrupted."""
         self.on_train_end(trainer, pl_module)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {"selector": self.selector_}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Restore the state from a checkpoint."""
         self.selector_ = state_dict["selector"]
 
     def _score(self, trainer: Any, pl_module: Any) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import FitFailedWarning
 
-from pa_select._optional_imports import optional_import
-from pa_select.interop._study_problem import StudyProblem, same_problem
-from pa_select.search import PASearchCV, results
-from pa_select.search.rules import choose, explain
+from pa_select.interop.study_problem import StudyProblem, same_problem
+from pa_select.model_selection import PASearchCV
+from pa_select.model_selection import cv_results as results
+from pa_select.model_selection.selection_rules import choose, explain
+from pa_select.utils.optional_imports import optional_import
 
 _optuna: Any = optional_import("optuna", "optuna")
 

@@ -1,4 +1,4 @@
-"""What skops must trust to load fitted searches and scorers."""
+"""The types that skops must trust to load fitted searches and scorers."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ def _name(value: Any) -> str:
 
 
 _OWN = [
-    "pa_select.agreement.pooled.PooledPairs",
+    "pa_select.agreement.pooled_agreement.PooledPairs",
     "pa_select.environments.images.Blur",
     "pa_select.environments.images.Dim",
     "pa_select.environments.images.Translate",
     "pa_select.environments.images.Quantize",
-    "pa_select.environments.tables.Drift",
-    "pa_select.environments.tables.FeatureDropout",
-    "pa_select.environments.tables.GaussianNoise",
-    "pa_select.environments.tables.UniformNoise",
+    "pa_select.environments.tabular.Drift",
+    "pa_select.environments.tabular.FeatureDropout",
+    "pa_select.environments.tabular.GaussianNoise",
+    "pa_select.environments.tabular.UniformNoise",
     "pa_select.environments.text.CharacterEdits",
     "pa_select.environments.text.WordEdits",
-    "pa_select.pairing.samples.AssignmentPairing",
-    "pa_select.pairing.samples.CanonicalPairing",
-    "pa_select.pairing.samples.IdPairing",
-    "pa_select.pairing.samples.IdentityPairing",
-    "pa_select.pairing.samples.LabelPairing",
-    "pa_select.pairing.samples.NearestPairing",
-    "pa_select.scoring.companions.majority_rate",
-    "pa_select.scoring.pa_scorer.PAScorer",
-    "pa_select.search.pa_search.PARandomizedSearchCV",
-    "pa_select.search.pa_search.PASearchCV",
-    "pa_select.search.rules._SimplestWithin",
-    "pa_select.search.selection.GuardedSelection",
+    "pa_select.pairing.two_samples.AssignmentPairing",
+    "pa_select.pairing.two_samples.CanonicalPairing",
+    "pa_select.pairing.two_samples.IdPairing",
+    "pa_select.pairing.two_samples.IdentityPairing",
+    "pa_select.pairing.two_samples.LabelPairing",
+    "pa_select.pairing.two_samples.NearestPairing",
+    "pa_select.model_selection.majority_rate.majority_rate",
+    "pa_select.model_selection.pa_scorer.PAScorer",
+    "pa_select.model_selection.pa_search.PARandomizedSearchCV",
+    "pa_select.model_selection.pa_search.PASearchCV",
+    "pa_select.model_selection.selection_rules._SimplestWithin",
+    "pa_select.model_selection.guarded_selection.GuardedSelection",
 ]
-# What a scorer of scikit-learn is made of: its class, and a public metric.
+# A scikit-learn scorer holds its class and a public metric.
 _SCORERS = [
     "sklearn.metrics._scorer._PassthroughScorer",
     "sklearn.metrics._scorer._Scorer",
@@ -53,7 +53,7 @@ _SPLITTERS = [
     for splitter in map(vars(model_selection).get, model_selection.__all__)
     if hasattr(splitter, "get_n_splits")
 ]
-# Of random searches.
+# Distributions of random searches.
 _DISTRIBUTIONS = [
     _name(type(distribution))
     for distribution in (
@@ -65,8 +65,8 @@ _DISTRIBUTIONS = [
     )
 ]
 
-#: Names of the types and functions that fitted searches and scorers may hold, beside those
-#: that skops trusts itself: for ``skops.io.load(file, trusted=TRUSTED_TYPES)``. These are
+#: Names of the types and functions that fitted searches and scorers may hold and that skops
+#: does not trust by itself, for ``skops.io.load(file, trusted=TRUSTED_TYPES)``. They are
 #: this package's searches, scorers, rules, pairings and shifts; scikit-learn's scorers,
-#: its metrics and its splitters; and scipy's ``loguniform``, ``uniform`` and ``randint``.
+#: metrics and splitters; and scipy's ``loguniform``, ``uniform`` and ``randint``.
 TRUSTED_TYPES = [*_OWN, *_SCORERS, *_SPLITTERS, *_DISTRIBUTIONS]

@@ -6,51 +6,50 @@ from typing import Any
 
 import torch
 
-from pa_select._optional_imports import optional_import
 from pa_select.agreement import PosteriorAgreement as Result
 from pa_select.agreement import posterior_agreement
-from pa_select.agreement.validation import (
-    check_pair,
+from pa_select.agreement.inputs.problem import check_pair
+from pa_select.agreement.inputs.validation import (
     check_prior,
     check_tol,
     check_weight,
 )
+from pa_select.utils.optional_imports import optional_import
 
 _Metric: Any = optional_import("torchmetrics", "metrics").Metric
 
 
 class PosteriorAgreement(_Metric):
-    """Posterior agreement of paired scores that come in batches.
+    """Posterior agreement of paired scores that arrive in batches.
 
-    The maximum over the inverse temperature needs all pairs at once, so the scores are kept
-    until `reset`, not copied, in the type and on the device that they have. In a distributed
-    run they stay there: the ranks exchange a few numbers for each evaluation. ``forward``
-    maximises the agreement of every batch; where only that of all pairs matters, call
-    `update`.
+    The maximum over the inverse temperature needs all pairs at once. So the scores are kept
+    until `reset`, without a copy, in their type and on their device. In a distributed run they
+    stay on their rank; the ranks exchange a few numbers per evaluation. ``forward`` also
+    maximises the agreement of each batch; if you need only that of all pairs, call `update`.
 
     Parameters
     ----------
     prior : {"uniform", "marginal"} or array-like of shape (n_classes,), default="uniform"
         The class prior, as in `pa_select.posterior_agreement`.
     tol : float, default=None
-        Largest certified gap, in nats per pair, as there.
+        Largest certified gap in nats per pair, as in `pa_select.posterior_agreement`.
     certify : bool, default=True
-        Whether to certify the maximum, as there.
+        Whether to certify the maximum, as in `pa_select.posterior_agreement`.
     **kwargs
-        Of `torchmetrics.Metric`: ``process_group``, ``dist_sync_on_step``,
-        ``sync_on_compute``, ``compute_on_cpu`` and others. Only where a ``dist_sync_fn`` is
-        given does it gather the scores.
+        Arguments of `torchmetrics.Metric`: ``process_group``, ``dist_sync_on_step``,
+        ``sync_on_compute``, ``compute_on_cpu`` and others. The scores of all ranks are
+        gathered only if ``dist_sync_fn`` is given.
 
     Attributes
     ----------
     result_ : pa_select.PosteriorAgreement or None
-        All that the last `compute` found: the inverse temperature, the certificate, the
-        standard error and more, in double precision.
+        The full result of the last `compute` in double precision: inverse temperature,
+        certificate, standard error and more.
 
     Raises
     ------
     TypeError, ValueError
-        As `pa_select.posterior_agreement`.
+        For the same reasons as in `pa_select.posterior_agreement`.
 
     References
     ----------
@@ -106,7 +105,7 @@ class PosteriorAgreement(_Metric):
         scores_a, scores_b : tensors of shape (n_pairs, n_classes)
             Logits or log-probabilities of the first and the second sample, row by row.
         weight : tensor of shape (n_pairs,), default=None
-            Non-negative weights of the pairs; None weighs all alike.
+            Non-negative weights of the pairs; None: equal weights.
         """
         a, b = check_pair(scores_a, scores_b, shard=True)
         if self.scores_a and a.shape[1] != self.scores_a[0].shape[1]:
@@ -121,7 +120,7 @@ class PosteriorAgreement(_Metric):
         self.weight.append(checked.to(a.device))
 
     def compute(self) -> torch.Tensor:
-        """Maximise the agreement of all pairs, in a distributed run those of all ranks.
+        """Maximise the agreement of all pairs; in a distributed run, of the pairs of all ranks.
 
         Returns
         -------
@@ -129,7 +128,7 @@ class PosteriorAgreement(_Metric):
             Agreement in nats per pair.
         """
         no_rows, no_weights = torch.zeros(0, 0), torch.zeros(0)
-        # A gathering function leaves what was here in the cache.
+        # After dist_sync_fn the cache holds the local scores, and the state all scores.
         together = self._is_synced and not self._cache
         self.result_ = posterior_agreement(
             _joined(self.scores_a, no_rows),
@@ -149,12 +148,12 @@ class PosteriorAgreement(_Metric):
         should_sync: bool = True,
         distributed_available: Any = None,
     ) -> None:
-        """Let `compute` speak for all ranks; no score leaves its own.
+        """Let `compute` use the scores of all ranks; scores stay on their rank.
 
         Parameters
         ----------
         dist_sync_fn : callable, default=None
-            Gathers the scores, where one is given.
+            If given, this function gathers the scores on every rank.
         process_group, should_sync, distributed_available
             As in `torchmetrics.Metric`.
         """
@@ -170,14 +169,14 @@ class PosteriorAgreement(_Metric):
         self.result_ = None
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot one value or several, as torchmetrics' metrics do.
+        """Plot one or more values.
 
         Parameters
         ----------
         val : tensor or sequence of tensors, default=None
-            Values of `compute` or ``forward``; None: that of `compute`.
+            Values of `compute` or ``forward``; None: the value of `compute`.
         ax : matplotlib Axes, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None: a new figure.
 
         Returns
         -------

@@ -1,9 +1,8 @@
-"""Which observation is compared with which."""
+"""Pairings: which rows are compared with which."""
 
-from pa_select.pairing.features import LayerFeatures
-from pa_select.pairing.label import pair_environments, pair_within_label
-from pa_select.pairing.pairs import Pairs
-from pa_select.pairing.samples import (
+from pa_select.pairing.one_sample import pair_environments, pair_within_label
+from pa_select.pairing.row_pairs import Pairs
+from pa_select.pairing.two_samples import (
     AssignmentPairing,
     CanonicalPairing,
     IdentityPairing,
@@ -18,7 +17,6 @@ __all__ = [
     "IdPairing",
     "IdentityPairing",
     "LabelPairing",
-    "LayerFeatures",
     "NearestPairing",
     "Pairs",
     "pair_environments",

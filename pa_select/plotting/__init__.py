@@ -1,4 +1,4 @@
-"""Displays in the manner of scikit-learn; matplotlib is imported when one is drawn."""
+"""Displays like those of scikit-learn; matplotlib is imported when one is drawn."""
 
 from pa_select.plotting.agreement_curve import AgreementCurveDisplay
 from pa_select.plotting.agreement_matrix import AgreementMatrixDisplay

@@ -1,4 +1,4 @@
-"""The kernel against the inverse temperature, with its certified maximum."""
+"""Plots of the kernel against the inverse temperature, with its certified maximum."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ _BOUND, _TRAINED = "certified upper bound", r"$\beta = 1$, as trained"
 class AgreementCurveDisplay:
     """Agreement at every inverse temperature, with the certified maximum marked.
 
-    Made by `from_predictions`, `from_estimator` or `from_result`. A maximum at an inverse
-    temperature of 0 or infinity is drawn at the edge. Several curves may share their axes.
+    Create it with `from_predictions`, `from_estimator` or `from_result`. A maximum at an
+    inverse temperature of 0 or infinity is drawn at the edge. Several curves may share axes.
 
     Parameters
     ----------
     betas : array-like of shape (n_betas,)
         Inverse temperatures, positive and increasing.
     kernel : array-like of shape (n_betas,)
-        The normalised kernel there, in nats per pair.
+        The normalised kernel at `betas`, in nats per pair.
     beta : float
         The inverse temperature of the maximum, in [0, inf].
     score : float
         The maximum, in nats per pair.
     upper_bound : float, default=nan
-        No inverse temperature gives more, in nats per pair; nan where not certified.
+        Certified upper bound of the maximum, in nats per pair; nan if not certified.
     name : str, default=None
-        What the curve is called in the legend.
+        Name of the curve in the legend.
 
     Attributes
     ----------
@@ -56,20 +56,20 @@ class AgreementCurveDisplay:
     optimum_ : matplotlib Line2D
         The mark of the maximum.
     bound_ : matplotlib Line2D or None
-        The certified upper bound; None where not certified.
+        The certified upper bound; None if not certified.
     trained_ : matplotlib Line2D or None
-        The line at beta = 1, the inverse temperature at which a model was trained; None
-        where that is more than two decades away.
+        The line at beta = 1, the inverse temperature at which a model was trained; None if
+        that is more than two decades from all `betas`.
     ax_, figure_ : matplotlib Axes, Figure
 
     See Also
     --------
-    pa_select.pa_kernel : The numbers.
+    pa_select.pa_kernel : Computes the numbers.
 
     References
     ----------
     .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 3 (the kernel and its maximum).
+       section 3.2 (the kernel and its maximum).
 
     Examples
     --------
@@ -127,9 +127,9 @@ class AgreementCurveDisplay:
             Inverse temperatures to draw, positive and finite. None: those where the kernel
             rises to its maximum and falls below its value at 0.
         ax : matplotlib Axes, default=None
-            Where to draw. None: in a new figure.
+            Axes to draw in. None: those of a new figure.
         name : str, default=None
-            What the curve is called in the legend.
+            Name of the curve in the legend.
         **kwargs : dict
             Passed on to the curve's ``ax.plot``.
 
@@ -145,7 +145,7 @@ class AgreementCurveDisplay:
         pyplot()
         betas = check_betas(betas)
         from pa_select.agreement import posterior_agreement
-        from pa_select.agreement.validation import check_pair
+        from pa_select.agreement.inputs.problem import check_pair
 
         pair = check_pair(scores_a, scores_b)  # one problem only
         result = posterior_agreement(*pair, prior=prior, sample_weight=sample_weight)
@@ -165,18 +165,18 @@ class AgreementCurveDisplay:
         name: str | None = None,
         **kwargs: Any,
     ) -> AgreementCurveDisplay:
-        """Draw the agreement of a fitted classifier on two samples of the same things.
+        """Draw the agreement of a fitted classifier on two samples of the same objects.
 
         Parameters
         ----------
         estimator : object
-            Whatever `pa_select.class_scores` takes.
+            A fitted classifier that `pa_select.class_scores` accepts.
         X_a, X_b : array-like of n_pairs rows
-            The samples, row by row.
+            The samples; row i of one is paired with row i of the other.
         prior, sample_weight, betas, ax, **kwargs
             As in `from_predictions`.
         name : str, default=None
-            What the curve is called in the legend. None: the name of the class.
+            Name of the curve in the legend. None: the name of the estimator's class.
 
         Returns
         -------
@@ -217,7 +217,7 @@ class AgreementCurveDisplay:
         Parameters
         ----------
         result : PosteriorAgreement
-            It must know its scores: not one of a search or a callback.
+            A result that holds its scores, so not one of a search or a callback.
         betas, ax, name, **kwargs
             As in `from_predictions`.
 
@@ -228,7 +228,7 @@ class AgreementCurveDisplay:
         Raises
         ------
         TypeError, ValueError
-            If the result does not know its scores, or betas are not positive.
+            If the result does not hold its scores, or betas are not positive.
         """
         pyplot()
         betas = check_betas(betas)
@@ -253,21 +253,21 @@ class AgreementCurveDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw. None: in a new figure.
+            Axes to draw in. None: those of a new figure.
         name : str, default=None
-            What the curve is called in the legend. None: the display's own name.
+            Name of the curve in the legend. None: the display's own name.
         **kwargs : dict
             Passed on to the curve's ``ax.plot``.
 
         Returns
         -------
         AgreementCurveDisplay
-            Itself.
+            This display.
         """
         ax = axes_for(ax)
         own = look(n_drawn(ax, _KIND))
         style = {"color": own.color, "linestyle": own.linestyle} | kwargs
-        # Alone in the legend stands the mark, which there has the line on both its sides.
+        # The legend shows only the mark of the maximum, which has the style of the line.
         style["label"] = "_nolegend_"
         (line,) = ax.plot(self.betas, self.kernel, **style)
         self.line_ = mark_as(line, _KIND)
@@ -297,7 +297,7 @@ class AgreementCurveDisplay:
         return self
 
     def _mark(self, ax: Any, line: Any, marker: str, name: str | None) -> Any:
-        """Mark the maximum, at an edge where no axis in logarithms has it."""
+        """Mark the maximum, at an edge if it is at 0 or infinity."""
         at, transform = self.beta, ax.transData
         if not 0 < self.beta < np.inf:
             at, marker = (0.0, "<") if self.beta == 0 else (1.0, ">")

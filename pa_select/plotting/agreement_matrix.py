@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 
 class AgreementMatrixDisplay:
-    """Agreement of every two samples as a heat map, the worst pair framed.
+    """Agreement of every two samples as a heat map, with a frame around the worst pair.
 
-    Made by `from_matrix`. Colours tell two different samples apart: a sample's agreement
-    with itself, on the diagonal, is written but not coloured.
+    Create it with `from_matrix`. A sample's agreement with itself, on the diagonal, is written
+    but not coloured.
 
     Parameters
     ----------
     scores : array-like of shape (M, M)
         Agreement of samples i and j, in nats per pair.
     worst_pair : tuple of int, default=None
-        The samples of the lowest agreement.
+        The samples with the lowest agreement.
     names : sequence of M str, default=None
-        What the samples are called. None: their numbers.
+        Names of the samples. None: their numbers.
     kind : str, default="sample"
-        What each row and each column stands for, "environment" or "model" for example: the
+        What each row and each column stands for, for example "environment" or "model"; the
         label of both axes.
 
     Attributes
@@ -44,12 +44,7 @@ class AgreementMatrixDisplay:
 
     See Also
     --------
-    pa_select.agreement_matrix : The numbers.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 3 (the agreement of one pair of samples).
+    pa_select.agreement_matrix : Computes the numbers.
 
     Examples
     --------
@@ -96,11 +91,11 @@ class AgreementMatrixDisplay:
         matrix : AgreementMatrix
             The agreements.
         names : sequence of M str, default=None
-            What the samples are called. None: their numbers.
+            Names of the samples. None: their numbers.
         kind : str, default="sample"
-            What each row and each column stands for: the label of both axes.
+            What each row and each column stands for; the label of both axes.
         ax : matplotlib Axes, default=None
-            Where to draw. None: in a new figure.
+            Axes to draw in. None: those of a new figure.
         **kwargs : dict
             Passed on to `plot`.
 
@@ -111,7 +106,7 @@ class AgreementMatrixDisplay:
         Raises
         ------
         TypeError, ValueError
-            If it is no AgreementMatrix, or there is not one name for each sample.
+            If `matrix` is not an AgreementMatrix, or there is not one name for each sample.
         """
         pyplot()
         if not hasattr(matrix, "worst_pair"):
@@ -135,23 +130,23 @@ class AgreementMatrixDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw. None: in a new figure, larger for many samples.
+            Axes to draw in. None: those of a new figure, larger for many samples.
         include_values : bool, default=True
             Whether to write the values into the cells.
         values_format : str, default=".2f"
-            How to write them.
+            Format of the values.
         cmap : str or matplotlib Colormap, default="cividis"
-            The colours: by default ones that grow brighter evenly.
+            The colour map; by default one of evenly growing brightness.
         colorbar : bool, default=True
             Whether to draw a colour bar.
         im_kw, text_kw : dict, default=None
-            Passed on to ``ax.imshow`` and to the values' ``ax.text``. For several matrices
-            on one scale give ``im_kw`` vmin and vmax.
+            Passed on to ``ax.imshow`` and to the values' ``ax.text``. To draw several
+            matrices on one scale, give vmin and vmax in ``im_kw``.
 
         Returns
         -------
         AgreementMatrixDisplay
-            Itself.
+            This display.
 
         Raises
         ------
@@ -176,7 +171,7 @@ class AgreementMatrixDisplay:
             self.colorbar_ = ax.figure.colorbar(
                 self.image_, ax=ax, label=AGREEMENT, fraction=0.046, pad=0.04
             )
-        # Points between two cells; a layout to come changes little.
+        # Size of a cell in points; the layout at drawing time changes it little.
         cell = float(np.min(ax.figure.get_size_inches() * ax.get_position().size)) * 72 / n
         self.texts_ = None
         if include_values:
@@ -196,7 +191,7 @@ class AgreementMatrixDisplay:
         return self
 
     def _write(self, ax: Any, scores: Any, cell: float, form: str, style: dict[str, Any]) -> Any:
-        """Write the values, as large as cells allow, in black or white by their ground."""
+        """Write the values, as large as cells allow, in black or white for contrast."""
         written = [[format(value, form) for value in row] for row in scores]
         longest = max(len(text) for row in written for text in row)
         size = float(np.clip(cell / (0.7 * longest), 4, pyplot().rcParams["font.size"]))
@@ -213,7 +208,7 @@ class AgreementMatrixDisplay:
         return texts
 
     def _frame(self, ax: Any, form: str) -> list[Any]:
-        """Frame the worst pair in white between black, visible on any colour."""
+        """Frame the worst pair in white with black edges, visible on any colour."""
         from matplotlib.patches import Rectangle
         from matplotlib.patheffects import Normal, Stroke
 

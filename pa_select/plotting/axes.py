@@ -1,4 +1,4 @@
-"""Axes, colours and words: what the displays share."""
+"""Axes, colours and labels that the displays share."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pa_select._optional_imports import optional_import
+from pa_select.utils.optional_imports import optional_import
 
-#: Of what all displays show.
+#: Axis label of the agreement.
 AGREEMENT = "agreement (nats per pair)"
-#: Of lines that only help to read; visible on a light and on a dark ground.
+#: Colour of helper lines; visible on a light and on a dark background.
 GREY = "0.5"
-#: For what is chosen.
+#: Mark of what is chosen.
 STAR = {"marker": "*", "markersize": 16, "markeredgewidth": 0.8, "linestyle": "none"}
 
 
 class Look(NamedTuple):
-    """How one of several things is told apart, by its colour or without."""
+    """The look of one of several models or lines, distinct also without colour."""
 
     color: str
     linestyle: Any
@@ -27,7 +27,7 @@ class Look(NamedTuple):
     hatch: str
 
 
-# Okabe and Ito's colours: told apart by the colour-blind, too.
+# Okabe and Ito's colours, which the colour-blind can distinguish.
 _LOOKS = (
     Look("#0072B2", "-", "o", ""),
     Look("#D55E00", (0, (5, 2)), "s", "//"),
@@ -39,17 +39,17 @@ _LOOKS = (
 
 
 def look(number: int) -> Look:
-    """The look of the thing of this number."""
+    """Return the look with this number; the looks repeat."""
     return _LOOKS[number % len(_LOOKS)]
 
 
 def pyplot() -> Any:
-    """Import matplotlib.pyplot, or tell which extra it comes with."""
+    """Import matplotlib.pyplot, or raise an error that names its extra."""
     return optional_import("matplotlib.pyplot", "plot")
 
 
 def axes_for(ax: Any, **figure: Any) -> Any:
-    """The axes given, or those of a new figure that clips no label."""
+    """Return the axes given, or those of a new figure that clips no label."""
     plt = pyplot()
     if ax is None:
         return plt.subplots(layout="constrained", **figure)[1]
@@ -59,13 +59,13 @@ def axes_for(ax: Any, **figure: Any) -> Any:
 
 
 def legend_above(ax: Any, handles: list[Any], **style: Any) -> Any:
-    """A legend above the axes, where it hides nothing, in as few rows as fit in width."""
+    """Draw a legend above the axes, where it hides nothing, in as few rows as fit."""
     from matplotlib.font_manager import FontProperties
 
     size = style.get("fontsize", pyplot().rcParams["legend.fontsize"])
     em = FontProperties(size=size).get_size_in_points() / 72
     room = ax.get_position().width * ax.figure.get_size_inches()[0]
-    # A formula's commands are one letter each.
+    # Count each command in a formula as one letter.
     texts = [re.sub(r"\\\w+", "x", handle.get_label()).replace("$", "") for handle in handles]
     widths = [em * (4 + 0.52 * len(text)) for text in texts]
 
@@ -85,23 +85,23 @@ def legend_above(ax: Any, handles: list[Any], **style: Any) -> Any:
 
 
 def ink(ax: Any) -> Any:
-    """The colour in which the axes are lettered."""
+    """Return the colour of the axes' labels."""
     return ax.xaxis.label.get_color()
 
 
 def n_drawn(ax: Any, kind: str) -> int:
-    """How many lines of a kind, marked by `mark_as`, the axes hold."""
+    """Return how many lines of a kind, marked by `mark_as`, the axes hold."""
     return sum(getattr(line, "_pa_select_kind", None) == kind for line in ax.lines)
 
 
 def mark_as(line: Any, kind: str) -> Any:
-    """The line, marked as one of a kind: the next one will look different."""
+    """Mark a line as one of a kind, so that the next one looks different, and return it."""
     line._pa_select_kind = kind
     return line
 
 
 def number(value: float) -> str:
-    """Three digits of a number, for a label."""
+    """Return a number with three digits, for a label."""
     if math.isinf(value):
         return r"$\infty$" if value > 0 else r"$-\infty$"
     if value == 0:

@@ -1,4 +1,4 @@
-"""Short names of a search's candidates: what tells them apart, and no more."""
+"""Short names of a search's candidates, from the parameters that differ."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-# Characters of one value, and of a whole name.
+# Largest numbers of characters of one value, and of a whole name.
 _LONGEST_VALUE = 40
 _LONGEST_NAME = 60
 
 
 def candidate_names(params: Sequence[dict[str, Any]], estimator: Any = None) -> list[str]:
-    """Names such as "SVC, C=10", of the parameters that differ between candidates.
+    """Return names such as "SVC, C=10", from the parameters that differ between candidates.
 
     Parameters
     ----------
     params : sequence of dict
         The parameters of each candidate, as in ``cv_results_["params"]``.
     estimator : object, default=None
-        The estimator searched; its class names a candidate that no parameter tells apart.
+        The estimator of the search; its class is the name of a candidate if no parameter
+        differs.
 
     Returns
     -------
@@ -27,7 +28,7 @@ def candidate_names(params: Sequence[dict[str, Any]], estimator: Any = None) -> 
         A name for each candidate, of at most 60 characters.
     """
     keys = list(dict.fromkeys(key for candidate in params for key in candidate))
-    identities: dict[int, str] = {}  # made once for each object: an estimator's takes long
+    identities: dict[int, str] = {}  # by id, because the repr of an estimator takes long
 
     def identity(value: Any) -> str:
         if id(value) not in identities:
@@ -38,7 +39,7 @@ def candidate_names(params: Sequence[dict[str, Any]], estimator: Any = None) -> 
         key: [identity(candidate[key]) for candidate in params if key in candidate] for key in keys
     }
     varying = [key for key in keys if len(set(of_key[key])) > 1]
-    # A parameter of one value tells those that have it from those that do not.
+    # A parameter with one value distinguishes candidates that have it from those that do not.
     sometimes = [key for key in keys if key in varying or len(of_key[key]) < len(params)]
     short, long = (_names(params, some, identity) for some in (varying, sometimes))
     times = Counter(short)
@@ -47,7 +48,7 @@ def candidate_names(params: Sequence[dict[str, Any]], estimator: Any = None) -> 
 
 
 def _names(params: Sequence[dict[str, Any]], keys: list[str], identity: Any) -> list[str]:
-    """A name for each candidate, of those of the keys that it has."""
+    """Return a name for each candidate, from those of the keys that it has."""
     words = {key: key.rpartition("__")[2] for key in keys}
     times = Counter(words.values())
     parts: list[list[str]] = [[] for _ in params]
@@ -64,7 +65,7 @@ def _names(params: Sequence[dict[str, Any]], keys: list[str], identity: Any) -> 
 
 
 def _part(word: str, value: Any, only_one: bool) -> str:
-    """A parameter's value, an estimator's class where there is only one of that class."""
+    """Return a parameter's text; for an estimator its class, if there is one of that class."""
     if hasattr(value, "get_params") and not isinstance(value, type):
         return _class_name(value) if only_one else _in_line(repr(_last_step(value)))
     if callable(value) and hasattr(value, "__name__"):
@@ -77,7 +78,7 @@ def _part(word: str, value: Any, only_one: bool) -> str:
 
 
 def _last_step(estimator: Any) -> Any:
-    """An estimator, of a pipeline that of its last step."""
+    """Return the estimator, or that of the last step of a pipeline."""
     steps = getattr(estimator, "steps", None)
     return _last_step(steps[-1][1]) if isinstance(steps, list) and steps else estimator
 

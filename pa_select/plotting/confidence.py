@@ -24,10 +24,10 @@ _OF = {
 class ConfidenceDisplay:
     """Average confidence where predictions agree and where not, as trained and at the optimum.
 
-    Made by `from_result` or `from_results`. A hollow mark is the confidence at inverse
-    temperature 1, as trained; a line leads from it to the filled one at the optimum, with
-    error bars of one standard error. The legend has the optimal inverse temperature: below
-    1 a classifier was more confident than its agreement bears out, and the lines fall.
+    Create it with `from_result` or `from_results`. A hollow mark shows the confidence at
+    inverse temperature 1, as trained. A line leads from it to the filled mark at the optimum.
+    Error bars are one standard error. The legend has the optimal inverse temperature. If it
+    is below 1, the lines fall: the classifier was more confident than its agreement supports.
 
     Parameters
     ----------
@@ -36,31 +36,31 @@ class ConfidenceDisplay:
     trained, best : array-like of shape (n_models, n_groups)
         Average posterior at inverse temperature 1 and at the optimum; nan for no pairs.
     trained_errors, best_errors : array-like of shape (n_models, n_groups)
-        Their standard errors; nan for fewer than two pairs.
+        Standard errors of `trained` and `best`; nan for fewer than two pairs.
     betas : sequence of n_models float
         The optimal inverse temperatures, in [0, inf].
     n_pairs : sequence of n_groups int, default=None
-        The number of pairs in each group, to be written below it.
+        The number of pairs in each group, which is written below the group.
     n_classes : int, default=None
         The number of classes, for the line of uniform posteriors.
     names : sequence of n_models str, default=None
-        What the models are called.
+        Names of the models.
     of : {"first", "second", "kept"}, default=None
-        Which average it is, see `from_result`.
+        Which average is drawn, see `from_result`.
 
     Attributes
     ----------
     trained_, best_ : list of matplotlib ErrorbarContainer
-        The marks of each model.
+        The hollow and the filled marks of each model.
     lines_ : list of matplotlib Line2D
-        What leads from the ones to the others.
+        The lines from the hollow to the filled marks.
     uniform_ : matplotlib Line2D or None
-        The confidence of uniform posteriors.
+        The line at the confidence of uniform posteriors.
     ax_, figure_ : matplotlib Axes, Figure
 
     See Also
     --------
-    pa_select.PosteriorAgreement.confidence : The numbers.
+    pa_select.PosteriorAgreement.confidence : Computes the numbers.
 
     References
     ----------
@@ -94,7 +94,7 @@ class ConfidenceDisplay:
     agree: 0.96 -> 0.89
     disagree: 0.87 -> 0.78
 
-    An inverse temperature below 1: the model was too confident for noise of this strength.
+    The inverse temperature is below 1: the model was too confident for noise this strong.
     """
 
     def __init__(
@@ -137,15 +137,15 @@ class ConfidenceDisplay:
         Parameters
         ----------
         result : PosteriorAgreement
-            It must know its scores: not one of a search or a callback.
+            A result that holds its scores, so not one of a search or a callback.
         y : array-like of shape (n_pairs,), default=None
             The columns of the true classes; without them agreeing pairs are not split into
             right and wrong.
         of : {"first", "second", "kept"}, default=None
-            Which average of `Confidence` to draw. None: as in the thesis's figures "first"
-            where predictions agree, and "second", the misled prediction's, where not.
+            Which average of `Confidence` to draw. None, as in the thesis's figures: "first"
+            if predictions agree, and "second", that of the misled prediction, if they do not.
         ax : matplotlib Axes, default=None
-            Where to draw. None: in a new figure.
+            Axes to draw in. None: those of a new figure.
         **kwargs : dict
             Passed on to ``ax.errorbar``.
 
@@ -156,7 +156,7 @@ class ConfidenceDisplay:
         Raises
         ------
         TypeError, ValueError
-            If an argument does not fit, or the result does not know its scores.
+            If an argument is invalid, or the result does not hold its scores.
         """
         pyplot()
         table = _table({"result": result}, y, of)
@@ -206,14 +206,14 @@ class ConfidenceDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw. None: in a new figure.
+            Axes to draw in. None: those of a new figure.
         **kwargs : dict
             Passed on to ``ax.errorbar``.
 
         Returns
         -------
         ConfidenceDisplay
-            Itself.
+            This display.
         """
         ax = axes_for(ax)
         n_models, n_groups = np.shape(self.best)
@@ -254,7 +254,7 @@ class ConfidenceDisplay:
         return self
 
     def _draw(self, ax: Any, i: int, left: Any, right: Any, kwargs: dict[str, Any]) -> None:
-        """The two marks of one model in each group, and what joins them."""
+        """Draw the two marks of one model in each group, and the lines between them."""
         own = look(i)
         style = {"color": own.color, "marker": own.marker, "ls": "none", "elinewidth": 1}
         style |= {"markersize": 6} | kwargs
@@ -280,7 +280,7 @@ class ConfidenceDisplay:
 
 
 def _table(results: dict[str, Any], y: Any, of: str | None) -> dict[str, Any]:
-    """The display's parameters, of results by what they are called in an error."""
+    """Return the display's parameters, from results by their names in errors."""
     if of not in _OF:
         raise ValueError(f"of: expected 'first', 'second', 'kept' or None, got {of!r}.")
     for name, result in results.items():
@@ -301,7 +301,7 @@ def _table(results: dict[str, Any], y: Any, of: str | None) -> dict[str, Any]:
 
 
 def _mark(name: str, group: Any, of: str | None) -> tuple[float, float]:
-    """The average of a group that is drawn, and its standard error."""
+    """Return the average to draw for a group, and its standard error."""
     which = of or ("second" if name == "disagree" else "first")
     error = group.standard_errors[("first", "second", "kept").index(which)]
     return getattr(group, which), error

@@ -1,4 +1,4 @@
-"""What agreeing and disagreeing pairs contribute, as bars."""
+"""Bars of what agreeing and disagreeing pairs contribute to an agreement."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _WORDS = {"agree_right": "agree, right", "agree_wrong": "agree, wrong"}
 class DecompositionDisplay:
     """Contributions of agreeing and disagreeing pairs to an agreement, as bars.
 
-    Made by `from_result`, or by `from_decomposition` and `from_decompositions` from what
-    `PosteriorAgreement.decompose` returns. The bars are exact and add up to the agreement,
-    the last bar. Beside them, where it exists, the thesis's approximation.
+    Create it with `from_result`, or with `from_decomposition` or `from_decompositions` from
+    what `PosteriorAgreement.decompose` returns. The bars are exact and add up to the
+    agreement, the last bar. Marks show the thesis's approximations, where there are any.
 
     Parameters
     ----------
     groups : sequence of n_groups str
         The groups of pairs.
     contributions : array-like of shape (n_models, n_groups)
-        What each adds to the agreement of each model, in nats per pair (of all groups).
+        Contribution of each group to each model's agreement, in nats per pair of all groups.
     approximations : array-like of shape (n_models, n_groups), default=None
-        The thesis's approximations of them; nan where there is none.
+        The thesis's approximations of the contributions; nan where there is none.
     n_pairs : sequence of n_groups int, default=None
-        The number of pairs in each group, to be written below it.
+        The number of pairs in each group, which is written below the group.
     names : sequence of n_models str, default=None
-        What the models are called.
+        Names of the models.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class DecompositionDisplay:
 
     References
     ----------
-    .. [1] Master's thesis on posterior agreement, section 4.3 and appendix B (the
+    .. [1] Master's thesis on posterior agreement, section 4.2 and appendix B (the
        approximated contributions).
 
     Examples
@@ -88,12 +88,12 @@ class DecompositionDisplay:
         Parameters
         ----------
         result : PosteriorAgreement
-            It must know its scores: not one of a search or a callback.
+            A result that holds its scores, so not one of a search or a callback.
         y : array-like of shape (n_pairs,), default=None
             The columns of the true classes; without them agreeing pairs are not split into
             right and wrong, and there is no approximation.
         ax : matplotlib Axes, default=None
-            Where to draw. None: in a new figure.
+            Axes to draw in. None: those of a new figure.
         **kwargs : dict
             Passed on to ``ax.bar``.
 
@@ -104,7 +104,7 @@ class DecompositionDisplay:
         Raises
         ------
         TypeError, ValueError
-            If `y` does not fit, or the result does not know its scores.
+            If `y` is invalid, or the result does not hold its scores.
         """
         pyplot()
         if not hasattr(result, "decompose"):
@@ -129,7 +129,7 @@ class DecompositionDisplay:
         parts : dict of str to Part
             The groups.
         total_weight : float, default=None
-            Sum of the pairs' weights. None: their number, as where all weigh 1.
+            Sum of the pairs' weights. None: the number of pairs.
         ax, **kwargs
             As in `from_result`.
 
@@ -140,7 +140,7 @@ class DecompositionDisplay:
         Raises
         ------
         TypeError, ValueError
-            If `parts` is no decomposition, or `total_weight` not positive.
+            If `parts` is not a decomposition, or `total_weight` is not positive.
         """
         pyplot()
         table = _table({"parts": parts}, total_weight)
@@ -163,7 +163,7 @@ class DecompositionDisplay:
         parts : dict of str to (dict of str to Part)
             What `PosteriorAgreement.decompose` returns, by the name of the model.
         total_weight : float, default=None
-            Sum of the pairs' weights, the same for all. None: their number.
+            Sum of the pairs' weights, the same for all models. None: the number of pairs.
         ax, **kwargs
             As in `from_result`.
 
@@ -174,7 +174,7 @@ class DecompositionDisplay:
         Raises
         ------
         TypeError, ValueError
-            If these are no decompositions into the same groups, or `total_weight` is not
+            If `parts` are not decompositions into the same groups, or `total_weight` is not
             positive.
         """
         pyplot()
@@ -192,14 +192,14 @@ class DecompositionDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw. None: in a new figure.
+            Axes to draw in. None: those of a new figure.
         **kwargs : dict
             Passed on to ``ax.bar``.
 
         Returns
         -------
         DecompositionDisplay
-            Itself.
+            This display.
         """
         ax = axes_for(ax)
         exact = _with_sum(self.contributions)
@@ -214,7 +214,7 @@ class DecompositionDisplay:
             self.bars_.append(ax.bar(x, heights, width, label=label, **style | kwargs))
         self.approximations_ = None
         if self.approximations is not None and np.isfinite(self.approximations).any():
-            # A sum that lacks a part is none.
+            # The sum is nan if an approximation is missing.
             (self.approximations_,) = ax.plot(
                 places.ravel(),
                 _with_sum(self.approximations).ravel(),
@@ -249,7 +249,7 @@ def _with_sum(values: Any) -> Any:
 
 
 def _table(decompositions: dict[str, Any], total_weight: float | None) -> dict[str, Any]:
-    """The display's parameters, of decompositions by what they are called in an error."""
+    """Return the display's parameters, from decompositions by their names in errors."""
     first: list[str] = []
     for name, parts in decompositions.items():
         if not isinstance(parts, Mapping) or not all(hasattr(p, "total") for p in parts.values()):

@@ -1,4 +1,4 @@
-"""Agreement and accuracy of a training, epoch by epoch."""
+"""Plots of the agreement and accuracy of a training, epoch by epoch."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _WORDS = {
 
 
 class EpochsDisplay:
-    """Agreement and accuracy against the epoch of a training, the kept epoch marked.
+    """Agreement and accuracy against the epoch of a training, with the kept epoch marked.
 
-    Made by `from_history`. Agreement has the left axis, what is compared with it the right
+    Create it with `from_history`. Agreement has the left axis, other scores have the right
     one. Several trainings may share their axes.
 
     Parameters
@@ -39,13 +39,13 @@ class EpochsDisplay:
     epochs : array-like of shape (n_epochs,)
         Numbers of the epochs.
     agreement : array-like of shape (n_epochs,)
-        Agreement, in nats per pair; nan where an epoch was not scored.
+        Agreement, in nats per pair; nan if an epoch was not scored.
     scores : dict of str to array-like of shape (n_epochs,), default=None
         Other scores, by name.
     kept : int, default=None
         Number of the epoch kept.
     name : str, default=None
-        What the training is called in the legend.
+        Name of the training in the legend.
 
     Attributes
     ----------
@@ -63,11 +63,6 @@ class EpochsDisplay:
     See Also
     --------
     pa_select.PAScoring, pa_select.PAEarlyStopping : The callbacks that record agreement.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 5.2 (model selection over epochs).
 
     Examples
     --------
@@ -112,17 +107,17 @@ class EpochsDisplay:
         Parameters
         ----------
         net_or_history : skorch net, skorch History or list of dict
-            Of a net with `pa_select.PAScoring` or `pa_select.PAEarlyStopping`, or a row for
-            each epoch. The kept epoch is that of the net's callback; of a history alone the
-            last one for which the column "pa_best" is true.
+            A net with `pa_select.PAScoring` or `pa_select.PAEarlyStopping`, its history, or a
+            dict for each epoch. The kept epoch is that of the net's callback. For a history
+            alone it is the last one for which the column "pa_best" is true.
         names : sequence of str, default=("pa", "valid_acc")
-            Columns: the agreement's, then those of other scores. "valid_acc" is left out
-            where it was not recorded.
+            Columns: that of the agreement, then those of other scores. "valid_acc" is left
+            out if it was not recorded.
         ax : matplotlib Axes, default=None
-            Where to draw, best in a figure with ``layout="constrained"``, which makes room
-            for the legend and for the labels on the right. None: in a new figure.
+            Axes to draw in, best of a figure with ``layout="constrained"``, which makes room
+            for the legend and for the labels on the right. None: those of a new figure.
         name : str, default=None
-            What the training is called in the legend.
+            Name of the training in the legend.
         **kwargs : dict
             Passed on to the agreement's ``ax.plot``.
 
@@ -133,7 +128,7 @@ class EpochsDisplay:
         Raises
         ------
         TypeError, ValueError
-            If it is no history, has no epoch, or lacks a column.
+            If the history is of another type, has no epoch, or lacks a column.
         """
         pyplot()
         rows = list(_rows(net_or_history))
@@ -166,24 +161,24 @@ class EpochsDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw, best in a figure with ``layout="constrained"``, which makes room
-            for the legend and for the labels on the right. None: in a new figure.
+            Axes to draw in, best of a figure with ``layout="constrained"``, which makes room
+            for the legend and for the labels on the right. None: those of a new figure.
         name : str, default=None
-            What the training is called in the legend. None: the display's own name.
+            Name of the training in the legend. None: the display's own name.
         **kwargs : dict
             Passed on to the agreement's ``ax.plot``.
 
         Returns
         -------
         EpochsDisplay
-            Itself.
+            This display.
         """
         ax = axes_for(ax)
         name = self.name if name is None else name
         prefix = "" if name is None else f"{name}: "
         self.ax_right_ = getattr(ax, "_pa_select_right", None)
         if self.scores and self.ax_right_ is None:
-            # Several trainings in these axes share the right ones, too.
+            # Trainings that share the left axes also share the right axes.
             self.ax_right_ = ax._pa_select_right = ax.twinx()
         used = sum(n_drawn(axes, _KIND) for axes in (ax, self.ax_right_) if axes is not None)
         self.line_ = self._draw(ax, self.agreement, f"{prefix}agreement", used, **kwargs)
@@ -209,12 +204,12 @@ class EpochsDisplay:
         return mark_as(line, _KIND)
 
     def _mark(self, ax: Any, prefix: str) -> Any:
-        """Mark the kept epoch, on its line and down to the axis."""
+        """Mark the kept epoch on the line of the agreement, and with a vertical line."""
         if self.kept is None or self.kept not in self.epochs:
             return None
         ax.axvline(self.kept, color=GREY, lw=1, ls=(0, (1, 2)), zorder=0)
         at = np.flatnonzero(np.asarray(self.epochs) == self.kept)
-        # In the upper axes, so that no line of theirs covers it.
+        # Draw in the upper axes, so that none of their lines covers the mark.
         top = ax if self.ax_right_ is None else self.ax_right_
         (mark,) = top.plot(
             [self.kept],
@@ -237,7 +232,7 @@ class EpochsDisplay:
         self.ax_right_.set_ylabel(_WORDS.get(columns[0], columns[0]) if alone else "score")
 
     def _legend(self, ax: Any) -> None:
-        """A legend of both axes, above them, where it hides none of their lines."""
+        """Draw a legend of both axes, above them so that it hides no line."""
         top = ax if self.ax_right_ is None else self.ax_right_
         lines = [*ax.lines, *(top.lines if top is not ax else ())]
         handles = [line for line in lines if not line.get_label().startswith("_")]
@@ -259,7 +254,7 @@ def _rows(net_or_history: Any) -> Any:
 
 
 def _kept(net: Any, column: str) -> int | None:
-    """The epoch that the callback of a net keeps."""
+    """Return the epoch that the callback of a net keeps, or None."""
     for _, callback in getattr(net, "callbacks_", ()):
         selector = getattr(callback, "selector_", None)
         if getattr(callback, "name", None) == column and selector is not None:

@@ -1,4 +1,4 @@
-"""Which inverse temperatures to draw: those that show a kernel's rise and fall."""
+"""Choosing inverse temperatures to draw that show a kernel's rise and fall."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from pa_select.utils.typing import Floats
 
 if TYPE_CHECKING:
     from pa_select.agreement import PosteriorAgreement
 
-Floats = NDArray[np.float64]
 
-# A change of less than this share of the rise is not seen.
+# A change of less than this share of the rise is not visible.
 _INVISIBLE = 0.02
 # How far below its value at 0 a kernel is drawn, as a share of the rise.
 _FALL = 0.1
@@ -22,7 +22,7 @@ _N_POINTS = 120
 
 
 def check_betas(betas: Any) -> Floats | None:
-    """Inverse temperatures to draw as a sorted array; None stays None."""
+    """Return the inverse temperatures to draw as a sorted array; None stays None."""
     if betas is None:
         return None
     values = np.asarray(betas, dtype=np.float64)
@@ -32,14 +32,14 @@ def check_betas(betas: Any) -> Floats | None:
     if wrong.any():
         at = int(wrong.argmax())
         raise ValueError(
-            "betas: expected positive, finite inverse temperatures, which an axis in "
-            f"logarithms can show, got {values[at]:g} at position {at}."
+            "betas: expected positive, finite inverse temperatures, which a logarithmic axis "
+            f"can show, got {values[at]:g} at position {at}."
         )
     return np.sort(values)
 
 
 def curve_of(result: PosteriorAgreement, betas: Floats | None) -> tuple[Floats, Floats]:
-    """The kernel that a result maximised, at the betas given or at telling ones."""
+    """Return betas, by default those that show rise and fall, and the result's kernel there."""
     from pa_select.agreement import pa_kernel
 
     source = result.known_source()
@@ -58,7 +58,7 @@ def curve_of(result: PosteriorAgreement, betas: Floats | None) -> tuple[Floats, 
 
 
 def _typical_range(a: Any, b: Any) -> float:
-    """Geometric mean over rows of the distance between the highest and the lowest score."""
+    """Return the geometric mean over rows of the range from lowest to highest score."""
     scores = np.concatenate([x.detach().cpu().double().numpy() for x in (a, b)])
     highest = scores.max(1)
     lowest = np.where(np.isfinite(scores), scores, np.inf).min(1)
@@ -69,23 +69,25 @@ def _typical_range(a: Any, b: Any) -> float:
 def sample_kernel(
     kernel: Callable[[Floats], Floats], beta: float, score: float, scale: float, ceiling: float
 ) -> tuple[Floats, Floats]:
-    """Inverse temperatures around the maximum that show rise and fall, and the kernel there.
+    """Return inverse temperatures that show the kernel's rise and fall, and the kernel there.
 
     Parameters
     ----------
     kernel : callable
-        The kernel at many inverse temperatures, in nats.
+        Computes the kernel at an array of inverse temperatures, in nats.
     beta, score : float
-        Its maximum, which may be at 0 or inf.
+        Position and value of the maximum; the position may be 0 or inf.
     scale : float
-        An inverse temperature of the order of the scores' own, for a maximum at 0 or inf.
+        An inverse temperature that fits the scale of the scores, for a maximum at 0 or inf.
     ceiling : float
-        How high a kernel may rise, in nats: how much of a fall is shown where nothing rises.
+        The largest possible rise, in nats. It sets how much of a fall is shown if the kernel
+        does not rise.
 
     Returns
     -------
     betas, values : ndarray
-        Positive and increasing; beta is among them where it is positive and finite.
+        Inverse temperatures, positive and increasing, and the kernel there. `beta` is among
+        them if it is positive and finite.
     """
     interior = 0 < beta < np.inf
     grid = (beta if interior else scale) * 2.0 ** np.arange(-30, 31)
@@ -103,12 +105,12 @@ def sample_kernel(
     if not moved.any():  # a constant, or nothing to draw
         betas = scale * np.geomspace(0.01, 100, _N_POINTS)
         return betas, kernel(betas)
-    # Settled at the limit for good, or fallen.
+    # The kernel stays at its limit from here on, or has fallen.
     settled = np.logical_and.accumulate(at_end[::-1])[::-1]
     done = settled | ((grid > beta) & (values < floor))
     first = max(int(moved.argmax()) - 1, 0)
     last = max(int(done.argmax()), first + 1) if done.any() else -1
-    low = 0.8 if 1 < grid[first] < 100 else grid[first]  # shows how the model was trained
+    low = 0.8 if 1 < grid[first] < 100 else grid[first]  # show 1, as trained
     betas = np.geomspace(low, grid[last], _N_POINTS)
     if interior:
         betas = np.union1d(betas, beta)

@@ -11,17 +11,17 @@ from pa_select.plotting.axes import axes_for, pyplot
 
 
 def n_columns(n: int) -> int:
-    """How many panels of n stand side by side."""
+    """Return how many of n panels are side by side."""
     return n if n <= 3 else math.ceil(math.sqrt(n))
 
 
 def given_panels(ax: Any) -> list[Any]:
-    """The axes of an array, or the only ones."""
+    """Return a list of the Axes in an array, or of a single Axes."""
     return [axes_for(one) for one in np.asarray(ax, dtype=object).ravel()]
 
 
 def new_panels(n: int) -> list[Any]:
-    """Axes of the same scales in a new figure, with room for a legend at the right."""
+    """Return Axes with shared scales in a new figure, with room for a legend at the right."""
     columns = n_columns(n)
     rows = math.ceil(n / columns)
     figure, grid = pyplot().subplots(
@@ -36,6 +36,6 @@ def new_panels(n: int) -> list[Any]:
     axes = list(grid.ravel())
     for unused in axes[n:]:
         figure.delaxes(unused)
-    for lowest in axes[n - columns : n]:  # where there is nothing below
+    for lowest in axes[n - columns : n]:  # without a panel below
         lowest.tick_params(labelbottom=True)
     return axes[:n]

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class RankCorrelationDisplay:
     """Kendall's tau of every measure with every gap as a heat map.
 
-    Made by `from_correlation`. A correlation of which the adjusted p-value is below the
-    level is written in bold with a star; the others are written plainly.
+    Create it with `from_correlation`. Correlations whose adjusted p-value is below the level
+    are written in bold with a star.
 
     Parameters
     ----------
@@ -26,14 +26,14 @@ class RankCorrelationDisplay:
     measures, gaps : sequence of str
         Names of the rows and of the columns.
     p_value : array-like of shape (n_measures, n_gaps), default=None
-        What decides which are marked. None: none is.
+        P-values that decide which correlations are marked. None: no marks.
     level : float, default=0.05
-        Below which they are.
+        Correlations with a p-value below it are marked.
 
     Attributes
     ----------
     image_ : matplotlib AxesImage
-        The heat map, its colours from -1 to 1.
+        The heat map, with colours from -1 to 1.
     texts_ : ndarray of shape (n_measures, n_gaps) of matplotlib Text, or None
         The values in the cells.
     colorbar_ : matplotlib Colorbar or None
@@ -41,7 +41,7 @@ class RankCorrelationDisplay:
 
     See Also
     --------
-    pa_select.assessment.rank_correlation : The numbers.
+    pa_select.assessment.rank_correlation : Computes the numbers.
 
     References
     ----------
@@ -92,9 +92,9 @@ class RankCorrelationDisplay:
         correlation : RankCorrelation
             The correlations.
         level : float, default=0.05
-            Those with an adjusted p-value below it are marked.
+            Correlations with an adjusted p-value below it are marked.
         ax : matplotlib Axes, default=None
-            Where to draw. None: in a new figure.
+            Axes to draw in. None: those of a new figure.
         **kwargs : dict
             Passed on to `plot`.
 
@@ -105,7 +105,7 @@ class RankCorrelationDisplay:
         Raises
         ------
         TypeError
-            If it is no RankCorrelation.
+            If `correlation` is not a RankCorrelation.
         """
         pyplot()
         if not hasattr(correlation, "p_adjusted"):
@@ -137,13 +137,13 @@ class RankCorrelationDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw. None: in a new figure, larger for many measures and gaps.
+            Axes to draw in. None: those of a new figure, larger for many measures and gaps.
         include_values : bool, default=True
             Whether to write the values into the cells.
         values_format : str, default=".2f"
-            How to write them.
+            Format of the values.
         cmap : str or matplotlib Colormap, default="RdBu_r"
-            The colours: by default of two hues that meet at no correlation.
+            The colour map; by default two hues that meet at 0.
         colorbar : bool, default=True
             Whether to draw a colour bar.
         im_kw, text_kw : dict, default=None
@@ -152,7 +152,7 @@ class RankCorrelationDisplay:
         Returns
         -------
         RankCorrelationDisplay
-            Itself.
+            This display.
 
         Raises
         ------
@@ -206,7 +206,7 @@ class RankCorrelationDisplay:
         return self
 
     def _colour(self, value: float) -> str:
-        """Black or white, by the ground."""
+        """Return black or white, whichever contrasts with the cell."""
         if np.isnan(value):
             return "black"
         red, green, blue, _ = self.image_.cmap(self.image_.norm(value))

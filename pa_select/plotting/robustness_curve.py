@@ -1,4 +1,4 @@
-"""Robustness against the power of a shift, or the share of rows that it reaches."""
+"""Plots of robustness against the power of a shift or the share of rows it reaches."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pa_select._optional_imports import optional_import
 from pa_select.plotting.axes import GREY, axes_for, legend_above, look, mark_as, n_drawn, pyplot
 from pa_select.plotting.panels import given_panels, n_columns, new_panels
 from pa_select.plotting.robustness_table import METRICS, check_at, cut, label_of, reference_values
+from pa_select.utils.optional_imports import optional_import
 
 if TYPE_CHECKING:
     from pa_select.assessment import RobustnessCurve
@@ -26,11 +26,11 @@ _OTHER = {"ratio": "power", "power": "ratio"}
 class RobustnessCurveDisplay:
     """A measure of robustness against the extent of a shift, a line for each classifier.
 
-    Made by `from_curve` or `from_estimators`. Agreement and the shares of rows have error
-    bars of one standard error. Infinite values are marked at the edge. Several displays of
-    one panel may share their axes.
+    Create it with `from_curve` or `from_estimators`. Agreement and the shares of rows have
+    error bars of one standard error. Infinite values are marked at the edge. Several
+    displays of one panel may share their axes.
 
-    Grey lines mark what an agreement is compared with: its largest possible value,
+    Grey lines mark reference values of an agreement: its largest possible value,
     log n_classes, and that of a model that always predicts the same class, which is 0 under
     the marginal prior and log n_classes under the uniform one.
 
@@ -41,15 +41,15 @@ class RobustnessCurveDisplay:
     values : array-like of shape (n_panels, n_estimators, n_points)
         The measure.
     errors : array-like of shape (n_panels, n_estimators, n_points), default=None
-        Its standard errors.
+        Standard errors of `values`.
     names : sequence of n_estimators str
-        What the estimators are called in the legend.
+        Names of the estimators in the legend.
     panels : sequence of n_panels float
-        The other one of ratio and power, in each panel.
+        The power (if `x` are ratios) or the ratio of each panel.
     x_name : {"ratio", "power"}, default="ratio"
-        What `x` is.
+        Whether `x` are ratios or powers.
     y_name : str, default="pa"
-        What `values` are: a column of `pa_select.robustness_curve`.
+        The column of `pa_select.robustness_curve` that `values` are.
     prior : {"uniform", "marginal"} or array-like, default=None
         The class prior of the agreement, for the label of its axis.
     n_classes : int, default=None
@@ -60,10 +60,10 @@ class RobustnessCurveDisplay:
     errorbars_ : list of (dict of str to matplotlib ErrorbarContainer)
         The lines by estimator, a dict for each panel.
     edges_ : list of (dict of str to matplotlib Line2D)
-        The marks of values at the edge, likewise; only of estimators that have any.
+        The marks of values at the edge, a dict for each panel; only estimators that have any.
     references_ : list of (list of matplotlib Line2D)
-        The grey lines, a list for each panel; empty for what is no agreement, and in axes
-        that have them already.
+        The grey lines, a list for each panel; empty if `values` are not agreements, and in
+        axes that already have such lines.
     axes_ : list of matplotlib Axes
         The panels.
     ax_, figure_ : matplotlib Axes, Figure
@@ -71,13 +71,13 @@ class RobustnessCurveDisplay:
 
     See Also
     --------
-    pa_select.robustness_curve : The numbers.
+    pa_select.robustness_curve : Computes the numbers.
 
     References
     ----------
     .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 4 (agreement against the adversarial ratio and the power of an attack).
-    .. [2] Master's thesis on posterior agreement, section 4.2, Experiments 2 to 4.
+       section 4.1 (agreement against the adversarial ratio and the power of an attack).
+    .. [2] Master's thesis on posterior agreement, sections 4.1 and 4.2, Experiments 2 to 4.
 
     Examples
     --------
@@ -147,17 +147,17 @@ class RobustnessCurveDisplay:
         curve : RobustnessCurve
             What `pa_select.robustness_curve` returns.
         y : str, default="pa"
-            The column to draw, any one that is a measure. "pa" and "pa_uniform" have error
+            The column to draw, which must be a measure. "pa" and "pa_uniform" have error
             bars of their standard errors, "clean_accuracy", "shifted_accuracy", "afr_true"
             and "afr_pred" those of a binomial share; other columns have no error bars.
         x : {"ratio", "power"}, default=None
             The horizontal axis. None: the one that varies (and is not fixed by `at`); if
             both do, the ratio.
         at : dict of str to float or sequence of float, default=None
-            Which values of the other one, for example ``{"power": 0.3}``, each in its own
-            panel. None: all.
+            Values of the other variable, for example ``{"power": 0.3}``, each of which gets
+            a panel. None: all values.
         ax : matplotlib Axes or array of n_panels Axes, default=None
-            Where to draw. None: in a new figure.
+            Axes to draw in. None: those of a new figure.
         **kwargs : dict
             Passed on to ``ax.errorbar``.
 
@@ -168,7 +168,7 @@ class RobustnessCurveDisplay:
         Raises
         ------
         TypeError, ValueError
-            If it is no curve, or does not have the column or the values asked for.
+            If `curve` is not a RobustnessCurve, or lacks the column or the values asked for.
         """
         pyplot()
         if not hasattr(curve, "ratios"):
@@ -203,18 +203,18 @@ class RobustnessCurveDisplay:
         estimators : object, list of objects or dict of str to object
             Fitted classifiers, as in `pa_select.robustness_curve`.
         X : array-like of n rows
-            The rows as they are.
+            The rows without the shift.
         y : array-like of shape (n,), default=None
-            Labels: for columns that need them, and for attacks.
+            Labels, for attacks and for columns that need them.
         shift : Shift, callable, fitted transformer or DataFrame
-            What happens to the rows.
+            The shift of the rows.
         powers : float or sequence of float, default=None
-            Strengths of the shift. None: its own.
+            Powers of the shift. None: the shift's own power.
         ratios : float or sequence of float, default=None
-            Shares of the rows that it reaches. None: 0, 0.1, ..., 1 at a single power, and
-            all rows at several.
+            Shares of the rows that the shift reaches. None: 0, 0.1, ..., 1 for a single
+            power, all rows for several powers.
         column : str, default="pa"
-            The column to draw; only what it needs is measured.
+            The column to draw; only the metric of this column is computed.
         features, order, prior, tol, device, random_state
             As in `pa_select.robustness_curve`.
         x, ax, **kwargs
@@ -250,7 +250,7 @@ class RobustnessCurveDisplay:
             metrics=[METRICS[column]],
             features=features,
             order=order,
-            # Under the uniform prior both agreements are the same, and solved once.
+            # With the uniform prior "pa" and "pa_uniform" are equal and computed once.
             prior="uniform" if column in ("pa_uniform", "standard_error_uniform") else prior,
             tol=tol,
             device=device,
@@ -264,14 +264,14 @@ class RobustnessCurveDisplay:
         Parameters
         ----------
         ax : matplotlib Axes or array of n_panels Axes, default=None
-            Where to draw. None: in a new figure.
+            Axes to draw in. None: those of a new figure.
         **kwargs : dict
             Passed on to ``ax.errorbar``.
 
         Returns
         -------
         RobustnessCurveDisplay
-            Itself.
+            This display.
         """
         self.axes_ = self._axes(ax)
         self.errorbars_, self.edges_, self.references_ = [], [], []
@@ -294,7 +294,7 @@ class RobustnessCurveDisplay:
         return self
 
     def _axes(self, ax: Any) -> list[Any]:
-        """The panels, lettered."""
+        """Return the panels, with titles and labels."""
         n, label = len(self.panels), label_of(self.y_name, self.prior)
         along, other = _WORDS[self.x_name], _WORDS[_OTHER[self.x_name]]
         titles = [f"{other}: {_short(panel)}" for panel in self.panels]
@@ -321,11 +321,11 @@ class RobustnessCurveDisplay:
         return axes
 
     def _scale(self, ax: Any) -> None:
-        """Logarithms where the powers, or inverse temperatures, are of several orders."""
+        """Use logarithmic axes for inverse temperatures and for powers in equal ratios."""
         x = np.asarray(self.x)
         if self.y_name == "beta":
             ax.set_yscale("log")
-            self._letter_inverse_temperatures(ax)
+            self._label_inverse_temperatures(ax)
         if len(self.panels) > 1:
             ticker = optional_import("matplotlib.ticker", "plot")
             # More ticks would touch those of the next panel.
@@ -341,8 +341,8 @@ class RobustnessCurveDisplay:
         elif len(x) == 1:
             ax.set_xticks(x, [_short(x[0])])
 
-    def _letter_inverse_temperatures(self, ax: Any) -> None:
-        """Plain numbers, also between powers of ten where those alone are few."""
+    def _label_inverse_temperatures(self, ax: Any) -> None:
+        """Label with plain numbers, also between powers of ten if the axis spans few."""
         ticker = optional_import("matplotlib.ticker", "plot")
         values = np.asarray(self.values, dtype=np.float64)
         known = values[(values > 0) & np.isfinite(values)]
@@ -360,7 +360,7 @@ class RobustnessCurveDisplay:
             high, low = y == np.inf, (y == -np.inf) | ((y <= 0) & (ax.get_yscale() == "log"))
             y[high | low] = np.nan
             error = None if self.errors is None else self.errors[panel][i]
-            # From the seventh on the colours are those of others, but not the dashes.
+            # From the seventh line on the colours repeat, with other dashes.
             colour, own = look(first + i), look(first + i + (first + i) // 6)
             style = {
                 "color": colour.color,
@@ -387,7 +387,7 @@ class RobustnessCurveDisplay:
         return bars, edges
 
     def _draw_references(self, ax: Any) -> list[Any]:
-        """Lines below the data, of what an agreement is compared with."""
+        """Draw the reference values of an agreement as lines below the data."""
         values = reference_values(self.y_name, self.prior, self.n_classes)
         drawn = {line.get_label() for line in ax.lines}
         return [

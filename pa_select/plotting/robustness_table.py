@@ -1,4 +1,4 @@
-"""Which numbers of a robustness curve are drawn: a column, cut along ratio or power."""
+"""Selecting the numbers of a robustness curve to draw: a column along ratio or power."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from pa_select.assessment import RobustnessCurve
 
 _AXES = ("ratio", "power")
-# By the metric of `robustness_curve` that gives them; what every metric gives is first.
+# Axis labels by the metric of `robustness_curve` that computes the column. The first two
+# columns are computed with any metric.
 _COLUMNS = {
     "agreement": {
         "mean_norm": "mean distance moved",
@@ -52,24 +53,24 @@ _COLUMNS = {
         "frechet": "Fréchet distance of the features",
     },
 }
-#: How a column is written at an axis.
+#: The axis label of each column.
 LABELS = {name: label for columns in _COLUMNS.values() for name, label in columns.items()}
-#: The metric that a column comes from.
+#: The metric that computes each column.
 METRICS = {name: metric for metric, columns in _COLUMNS.items() for name in columns}
-#: The columns that depend on the class prior.
+# The columns that depend on the class prior.
 _OF_PRIOR = ("pa", "beta", "standard_error", "gap", "pa_change")
 _OF_UNIFORM_PRIOR = ("pa_uniform", "standard_error_uniform")
 
 
 def prior_of(y: str, prior: Any) -> Any:
-    """The class prior under which a column was computed; None: it depends on none."""
+    """Return the class prior under which a column was computed, or None without a prior."""
     if y in _OF_UNIFORM_PRIOR:
         return "uniform"
     return prior if y in _OF_PRIOR else None
 
 
 def label_of(y: str, prior: Any) -> str:
-    """How a column is written at an axis, with its prior."""
+    """Return the axis label of a column, with its prior."""
     under = prior_of(y, prior)
     if under is None:
         return LABELS[y]
@@ -77,7 +78,7 @@ def label_of(y: str, prior: Any) -> str:
 
 
 def reference_values(y: str, prior: Any, n_classes: int | None) -> dict[str, float]:
-    """What an agreement is compared with, by its words in the legend."""
+    """Return the reference values of an agreement, by their labels in the legend."""
     under = prior_of(y, prior)
     if y not in ("pa", "pa_uniform") or under is None or n_classes is None:
         return {}
@@ -90,7 +91,7 @@ def reference_values(y: str, prior: Any, n_classes: int | None) -> dict[str, flo
 
 
 def check_at(x: str | None, at: Mapping[str, Any] | None) -> None:
-    """Refuse an axis that there is not, or that is fixed."""
+    """Raise an error if the axis `x` does not exist, or `at` fixes it."""
     if x is not None and x not in _AXES:
         raise ValueError(f"x: expected 'ratio', 'power' or None, got {x!r}.")
     if at is None:
@@ -105,7 +106,7 @@ def check_at(x: str | None, at: Mapping[str, Any] | None) -> None:
 def cut(
     curve: RobustnessCurve, y: str, x: str | None, at: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """The parameters of a display."""
+    """Return the parameters of a display."""
     check_at(x, at)
     known = [name for name in curve.table if name in LABELS]
     if y not in known:
@@ -123,11 +124,12 @@ def cut(
         )
     if np.isinf(lists[x]).any():
         raise ValueError(
-            "x: expected finite powers, which an axis can show, got inf; 'ratio' gives it a panel."
+            "x: expected finite powers, which an axis can show, got inf; use x='ratio', which "
+            "gives it a panel."
         )
 
     def arranged(column: Any) -> Any:
-        """By panel, estimator and point."""
+        """Arrange a column by panel, estimator and point."""
         shape = len(curve.estimators), len(curve.powers), len(curve.ratios)
         cube = np.asarray(column, dtype=np.float64).reshape(shape)
         cube = np.moveaxis(cube, (1, 2) if other == "power" else (2, 1), (0, 2))
@@ -151,7 +153,7 @@ def cut(
 
 
 def _position(values: Any, wanted: Any, name: str) -> int:
-    """Where a value is, but for the rounding of 0.1 + 0.2."""
+    """Return the position of a value, up to rounding such as that of 0.1 + 0.2."""
     near = np.flatnonzero(np.isclose(values, wanted, rtol=1e-9, atol=0))
     if not len(near):
         raise ValueError(f"at[{name!r}]: expected one of {values.tolist()}, got {wanted!r}.")

@@ -1,4 +1,4 @@
-"""The candidates of a search by their score and their agreement."""
+"""Plots of a search's candidates by score and agreement."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from pa_select.model_selection.results_columns import column, recorded_errors, scores_and_errors
+from pa_select.model_selection.selection_rules import make_rule
 from pa_select.plotting.axes import (
     AGREEMENT,
     GREY,
@@ -20,23 +22,21 @@ from pa_select.plotting.axes import (
 )
 from pa_select.plotting.candidate_names import candidate_names
 from pa_select.plotting.window import far_below, window
-from pa_select.search.rules import make_rule
-from pa_select.search.table import column, scores_and_errors, standard_errors
 
 _DIAMOND = {"marker": "D", "markersize": 10, "markeredgewidth": 0.8, "linestyle": "none"}
 # What a search adds to the name of a metric.
 _SUFFIXES = {"_views": " on the views", "_worst_environment": " in the worst environment"}
-# Of the error bars.
+# Opacity of the error bars.
 _ALPHA = 0.7
-# Scores closer than this are the same but for rounding.
+# Scores closer than this differ only by rounding.
 _TIE = 1e-9
 
 
 class PASearchDisplay:
-    """Agreement against score of all candidates of a search, the chosen one marked and named.
+    """Agreement against score of all candidates of a search, with the chosen one marked.
 
-    Made by `from_search`. The candidate that the score alone would choose is marked and named
-    too, where it is another one.
+    Create it with `from_search`. If the score alone would choose another candidate, that one
+    is marked too. The legend names marked candidates.
 
     Parameters
     ----------
@@ -49,44 +49,39 @@ class PASearchDisplay:
     best_index : int, default=None
         The candidate that was chosen.
     threshold : float, default=nan
-        The lowest score of the guard; nan where there is no guard.
+        The lowest score that the guard allows; nan if there is no guard.
     score_name : str, default="score"
-        What the score is called.
+        Name of the score.
     agreement_error : array-like of shape (n_candidates,), default=None
         Standard error of the agreement, in nats per pair. None: no error bars.
     names : sequence of n_candidates str, default=None
-        What the candidates are called. None: no names in the legend.
+        Names of the candidates. None: no names in the legend.
 
     Attributes
     ----------
     errorbars_ : dict of str to matplotlib ErrorbarContainer
-        The candidates, "eligible" and "not eligible"; only the kinds that there are.
+        The candidates, "eligible" and "not eligible"; kinds without candidates are missing.
     chosen_ : matplotlib Line2D or None
         The mark of the chosen candidate.
     score_choice_ : matplotlib Line2D or None
-        The mark of the candidate with the best score; None where no score is higher than
-        that of the chosen candidate.
+        The mark of the candidate with the best score; None if no score is higher than that
+        of the chosen candidate.
     threshold_ : matplotlib Line2D or None
         The guard's threshold.
     outside_ : list of matplotlib Line2D
-        Marks at the edges of the axes in the direction of the candidates outside of them.
+        Marks at the edges of the axes, in the direction of candidates outside the axes.
     ax_, figure_ : matplotlib Axes, Figure
 
     Notes
     -----
-    Candidates without a score or an agreement (that failed, or have no class scores) cannot
-    be drawn; the legend counts them. The legend lies above the axes, where it hides no
-    candidate: give a title to the figure, with ``figure_.suptitle``.
+    Candidates without a score or an agreement (they failed, or have no class scores) cannot
+    be drawn; the legend counts them. The legend is above the axes, where it hides no
+    candidate; set a title with ``figure_.suptitle``.
 
     See Also
     --------
     pa_select.PASearchCV : The search.
-    pa_select.GuardedSelection : Who is eligible.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       sections 3 and 5.2 (model selection).
+    pa_select.GuardedSelection : Decides which candidates are eligible.
 
     Examples
     --------
@@ -138,26 +133,26 @@ class PASearchDisplay:
         Parameters
         ----------
         search : PASearchCV, PARandomizedSearchCV or a search of scikit-learn
-            Fitted. One of scikit-learn's has a `GuardedSelection` as its ``refit``.
+            A fitted search. One of scikit-learn has a `GuardedSelection` as its ``refit``.
         score : str, default=None
-            Name of the metric; also of what the search adds, such as "score_views". None:
-            the one that guards the selection.
+            Name of the metric, or of a score that the search adds, such as "score_views".
+            None: the metric that guards the selection.
         ax : matplotlib Axes, default=None
-            Where to draw. None: in a new figure.
+            Axes to draw in. None: those of a new figure.
         **kwargs : dict
             Passed on to `plot`.
 
         Returns
         -------
         PASearchDisplay
-            Candidates are called by the parameters that differ between them.
+            The names of the candidates are the parameters that differ between them.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
             If the search is not fitted.
         TypeError, ValueError
-            If it is no search, or has not recorded the score or an agreement.
+            If `search` is not a search, or has not recorded the score or an agreement.
         """
         pyplot()
         if not hasattr(search, "refit"):
@@ -202,21 +197,21 @@ class PASearchDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw. None: in a new figure.
+            Axes to draw in. None: those of a new figure.
         zoom : bool, default=True
-            Whether to leave candidates outside the axes that are further from the eligible
-            ones than these are from each other, in score or agreement. The legend counts
-            them, and triangles at the edges show where they are. The chosen candidate and
-            that of the best score are always inside. Where a rule without a guard makes
-            all candidates eligible, those far below the others are outside. False: the
-            axes show all candidates.
+            Whether to leave outside the axes those candidates that are further from the
+            eligible ones, in score or agreement, than these are from each other. The legend
+            counts them, and triangles at the edges show their direction. The chosen
+            candidate and the one with the best score are always inside. If all candidates
+            are eligible, because there is no guard, those far below the others are outside.
+            False: the axes show all candidates.
         errorbar_kw : dict, default=None
             Passed on to ``ax.errorbar`` of all candidates.
 
         Returns
         -------
         PASearchDisplay
-            Itself.
+            This display.
 
         Raises
         ------
@@ -267,7 +262,7 @@ class PASearchDisplay:
     def _draw_all(
         self, ax: Any, points: Any, errors: Any, eligible: Any, drawn: Any, kwargs: dict[str, Any]
     ) -> dict[str, Any]:
-        """Draw the candidates with their error bars, the kinds told apart."""
+        """Draw the candidates with their error bars, in a style for each kind."""
         kinds = {
             "eligible": (eligible, {"color": look(0).color, "marker": "o", "mec": ink(ax)}),
             "not eligible": (~eligible, {"color": GREY, "marker": "x", "mew": 1.6}),
@@ -291,7 +286,7 @@ class PASearchDisplay:
         return found
 
     def _best_by_score(self, score: Any) -> int | None:
-        """The candidate of the best score, None where the chosen one's is as high."""
+        """Return the candidate with the best score, or None if the chosen one's is as high."""
         if not np.isfinite(score).any():
             return None
         top = int(np.nanargmax(score))
@@ -309,7 +304,7 @@ class PASearchDisplay:
         return mark
 
     def _zoom(self, ax: Any, points: Any, errors: Any, eligible: Any, marked: Any) -> None:
-        """Show what is eligible or marked, with triangles in the direction of the rest."""
+        """Limit the axes to eligible or marked candidates; triangles point to the others."""
         if eligible.all() and not np.isfinite(self.threshold):
             eligible = ~far_below(points, errors)
         kept = eligible | marked
@@ -345,7 +340,7 @@ class PASearchDisplay:
 
 
 def _in_words(metric: str, scoring: Any) -> str:
-    """A metric's name, of a search that has but one the name of that."""
+    """Return a metric's name in words, with the name of `scoring` for "score"."""
     if isinstance(scoring, str) and metric.split("_")[0] == "score":
         metric = scoring + metric[len("score") :]
     for suffix, words in _SUFFIXES.items():
@@ -355,7 +350,7 @@ def _in_words(metric: str, scoring: Any) -> str:
 
 
 def _rule_of(search: Any, table: dict[str, Any]) -> Any:
-    """The rule by which a search chose, None if it has none that this library knows."""
+    """Return the rule by which a search chose, or None if it has no rule."""
     if callable(search.refit):
         return search.refit
     if not hasattr(search, "selection"):
@@ -364,15 +359,15 @@ def _rule_of(search: Any, table: dict[str, Any]) -> Any:
 
 
 def _agreement_error(table: dict[str, Any], name: str) -> Any:
-    """Standard errors of an agreement, None where the search has none."""
+    """Return the standard errors of an agreement, or None if the search has none."""
     if f"mean_test_{name}" in table:
-        return standard_errors(table, name)
+        return recorded_errors(table, name)
     error = table.get(f"{name}_se")
     return None if error is None else np.nan_to_num(np.asarray(error, dtype=np.float64))
 
 
 def _first_metric(search: Any, table: dict[str, Any]) -> str:
-    """The metric that guards a search which was not told of another."""
+    """Return the metric of ``refit``, or else the first metric."""
     if isinstance(search.refit, str):
         return search.refit
     return next(name for name in table if name.startswith("mean_test_"))[len("mean_test_") :]

@@ -1,24 +1,22 @@
-"""The part of a plane that shows the points that matter, whatever lies far away."""
+"""Ends of axes that show the points that matter, without those far away."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from pa_select.utils.typing import Floats, Mask
 
-# Points closer than this on an axis are not worth an axis of their own.
+# The smallest extent of the points that an axis is scaled to.
 _SMALLEST_SPAN = 1e-3
-# Median deviations below the median at which a point lies far below the others.
+# A point is far below the others if it is this many median deviations below the median.
 _FAR_BELOW = 6
 _MARGIN = 0.06
 
 
 def far_below(points: Floats, errors: Floats) -> Mask:
-    """Which points lie far below most of the others, on any axis.
+    """Return which points lie far below most of the others, on any axis.
 
     Parameters
     ----------
@@ -37,26 +35,26 @@ def far_below(points: Floats, errors: Floats) -> Mask:
 
 
 def window(points: Floats, errors: Floats, kept: Mask) -> Any:
-    """Ends of the axes that show the points kept, and what is not far from them.
+    """Return the ends of axes that show the points kept and the points not far from them.
 
-    A point is far from those kept if, on some axis, its distance from them is larger than
-    their extent with their standard errors.
+    A point is far if, on some axis, its distance from the points kept is larger than their
+    extent, including standard errors.
 
     Parameters
     ----------
     points, errors : ndarray of shape (n_points, n_axes)
         Finite coordinates and their standard errors.
     kept : ndarray of shape (n_points,) of bool
-        At least one of them.
+        The points kept, at least one.
 
     Returns
     -------
     ndarray of shape (2, n_axes) or None
-        The lower and the upper ends; None where no point is far.
+        The lower and the upper ends; None if no point is far.
     """
     low, high = (points - errors)[kept].min(axis=0), (points + errors)[kept].max(axis=0)
     distance = np.clip(np.maximum(low - points, points - high), 0, None)
-    # Where the points kept coincide, half of the others give the scale.
+    # If the points kept coincide, the median distance of the others gives the scale.
     others = distance[~kept] if not kept.all() else distance
     extent = high - low
     extent = np.where(extent < _SMALLEST_SPAN, np.median(others, axis=0), extent)

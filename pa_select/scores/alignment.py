@@ -1,4 +1,4 @@
-"""Scores of models that know different classes, brought to the same columns."""
+"""Aligning the scores of models with different classes to the same columns."""
 
 from __future__ import annotations
 
@@ -16,21 +16,17 @@ def align_classes(
     Parameters
     ----------
     scores : ndarray of shape (n, n_classes)
+        Scores of the model's classes.
     classes : ndarray of shape (n_classes,)
         Classes of the columns, all of them among `all_classes`.
     all_classes : ndarray of shape (n_all,)
-        Sorted.
+        All classes, sorted.
 
     Returns
     -------
     ndarray of shape (n, n_all)
-        A class that the model does not know is as unlikely as the row's least likely
-        class: finite whatever the scale of the scores, and scaled with it.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 3.1 (both posteriors are over the same classes).
+        The scores. A class that the model lacks gets the row's lowest score, which is finite
+        and scales with the other scores.
 
     Examples
     --------

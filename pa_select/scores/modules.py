@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pa_select.agreement.arrays import as_tensor
+from pa_select.agreement.inputs.arrays import as_tensor
+from pa_select.utils.modules import first_output
 
 
 def module_scores(
     module: torch.nn.Module, X: Any, batch_size: int
 ) -> tuple[torch.Tensor, NDArray[Any]]:
-    """Outputs of a module, batch by batch, on its device."""
+    """Return the outputs of a module on its device, computed in batches."""
     parameter = next(module.parameters(), torch.empty(0))
     inputs = X if isinstance(X, torch.Tensor) else as_tensor(X, "X")
     if not inputs.ndim or not len(inputs):
@@ -25,12 +26,12 @@ def module_scores(
     with evaluation(module):
         for batch in torch.split(inputs, batch_size):
             dtype = parameter.dtype if batch.is_floating_point() else batch.dtype
-            outputs.append(_first(module(batch.to(parameter.device, dtype))))
+            outputs.append(first_output(module(batch.to(parameter.device, dtype))))
     return _columns(torch.cat(outputs), type(module).__name__)
 
 
 def net_scores(net: Any, X: Any, clip: float) -> tuple[torch.Tensor, NDArray[Any]]:
-    """Outputs of a skorch net's module on the net's device, as logits."""
+    """Return the outputs of a skorch net's module as logits, on the net's device."""
     net.check_is_fitted()
     parts = [getattr(net, f"{name}_") for name in (*net._modules, *net._criteria)]
     with evaluation(*(part for part in parts if isinstance(part, torch.nn.Module))):
@@ -39,8 +40,8 @@ def net_scores(net: Any, X: Any, clip: float) -> tuple[torch.Tensor, NDArray[Any
 
 
 def scores_of_net(net: Any, outputs: Any, clip: float) -> tuple[torch.Tensor, NDArray[Any]]:
-    """What a skorch net's module returned, as logits."""
-    outputs = _first(outputs)
+    """Convert the outputs of a skorch net's module to logits."""
+    outputs = first_output(outputs).detach()
     if isinstance(net.criterion_, torch.nn.NLLLoss):
         # skorch's convention: such a module returns probabilities.
         outputs = outputs.clamp_min(clip).log()
@@ -53,7 +54,7 @@ def scores_of_net(net: Any, outputs: Any, clip: float) -> tuple[torch.Tensor, ND
 
 @contextmanager
 def evaluation(*modules: torch.nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; every part returns to the mode it was in."""
+    """Use evaluation mode without gradients, then restore the mode of every part."""
     modes = [(part, part.training) for module in modules for part in module.modules()]
     try:
         for module in modules:
@@ -63,17 +64,6 @@ def evaluation(*modules: torch.nn.Module) -> Iterator[None]:
     finally:
         for part, training in modes:
             part.training = training
-
-
-def _first(outputs: Any) -> torch.Tensor:
-    """The scores of a module that returns several tensors come first."""
-    result = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
-    if not isinstance(result, torch.Tensor):
-        raise TypeError(
-            "estimator: expected a module that returns a tensor, or several of which the "
-            f"first holds the scores, got {type(result).__name__}."
-        )
-    return result.detach()
 
 
 def _columns(outputs: torch.Tensor, name: str) -> tuple[torch.Tensor, NDArray[Any]]:

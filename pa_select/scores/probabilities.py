@@ -1,4 +1,4 @@
-"""Scores of probabilities: their logs."""
+"""Scores from probabilities: their logs."""
 
 from __future__ import annotations
 
@@ -7,49 +7,43 @@ from typing import Any
 
 import numpy as np
 
-from pa_select._arrays import as_numbers
-from pa_select._probabilities import DEFAULT_CLIP, are_probabilities
+from pa_select.utils.arrays import as_numbers
+from pa_select.utils.probabilities import DEFAULT_CLIP, are_probabilities
 
 
 def log_probabilities(probabilities: Any, *, clip: float = DEFAULT_CLIP) -> Any:
-    """Make scores of probabilities: the logs, which `posterior_agreement` reads as they are.
+    """Convert probabilities to scores for `posterior_agreement`: their logs.
 
     Parameters
     ----------
     probabilities : array-like of shape (n, n_classes) or (n_problems, n, n_classes)
-        Probabilities of exclusive classes, as a network's softmax or `predict_proba` gives
-        them: in every row non-negative numbers that sum to 1, to within 0.001. numpy arrays,
+        Probabilities of exclusive classes, as a network's softmax or `predict_proba` returns
+        them. Every row has non-negative numbers that sum to 1, to within 0.001. numpy arrays,
         tensors, DataFrames or lists.
     clip : float, default=1e-8
-        Smaller probabilities are taken as this one, in (0, 0.5). The log of an exact 0 would
-        be -inf, and two posteriors without a common class make all other pairs irrelevant.
-        For the votes of n trees or n neighbours take 1 / (2 n), as `class_scores` does.
+        Smallest probability, in (0, 0.5); smaller ones are raised to it. The log of an exact
+        0 would be -inf, and two posteriors without a common class would make all other pairs
+        irrelevant. For votes of n trees or n neighbours use 1 / (2 n), as `class_scores` does.
 
     Returns
     -------
     scores : ndarray, torch.Tensor or DataFrame of the shape of `probabilities`
-        Log-probabilities, at most about 0. A tensor for a tensor, on its device and without
-        gradients; a pandas DataFrame for one, with its index and columns. In float32 where
-        `probabilities` are, else in float64.
+        Log-probabilities, at most about 0. For a tensor, a tensor on the same device without
+        gradients; for a pandas DataFrame, one with the same index and columns. The type is
+        float32 if that of `probabilities` is, else float64.
 
     Raises
     ------
     TypeError
-        If `probabilities` are no real numbers.
+        If `probabilities` are not real numbers.
     ValueError
-        If they have another shape, or a row that is negative or does not sum to 1; the
-        message names the first such row. If `clip` is no number in (0, 0.5).
+        If the shape is wrong, a row has a negative number or does not sum to 1 (the message
+        names the first such row), or `clip` is not a number in (0, 0.5).
 
     See Also
     --------
-    class_scores : Scores of a fitted classifier, whatever it computes.
+    class_scores : Scores of a fitted classifier.
     posterior_agreement : The agreement of scores.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 3 (a posterior is the softmax of scores; that of log-probabilities at inverse
-       temperature 1 is the probabilities themselves).
 
     Examples
     --------
@@ -71,7 +65,7 @@ def log_probabilities(probabilities: Any, *, clip: float = DEFAULT_CLIP) -> Any:
 
 
 def scores_of_probabilities(probabilities: Any, name: str, clip: float) -> Any:
-    """Logs of clipped probabilities in an array or a tensor; errors name them."""
+    """Return logs of clipped probabilities, an array or a tensor; errors begin with `name`."""
     values = _as_floats(probabilities, name)
     if values.ndim not in (2, 3) or not values.shape[-1]:
         hint = ""
@@ -97,19 +91,19 @@ def scores_of_probabilities(probabilities: Any, name: str, clip: float) -> Any:
 
 
 def check_clip(clip: Any, expected: str = "a probability in (0, 0.5)") -> None:
-    """Raise unless this is a smallest probability."""
+    """Raise an error unless `clip` is a float in (0, 0.5)."""
     if not isinstance(clip, (float, np.floating)) or not 0 < clip < 0.5:
         raise ValueError(f"clip: expected {expected}, got {clip!r}.")
 
 
 def wrong_row(rows: Any) -> int | None:
-    """The first row of a matrix that does not hold probabilities of exclusive classes."""
+    """Return the first row that does not hold probabilities of exclusive classes, or None."""
     right = are_probabilities(rows)
     return None if right.all() else right.tolist().index(False)
 
 
 def clipped_logs(probabilities: Any, clip: float) -> Any:
-    """Logs of probabilities of a floating type, of which smaller ones are taken as `clip`."""
+    """Return logs of floating-point probabilities; those below `clip` are raised to it."""
     if isinstance(probabilities, np.ndarray):
         raised = np.maximum(probabilities, clip)
         return np.log(raised, out=raised)
@@ -117,10 +111,10 @@ def clipped_logs(probabilities: Any, clip: float) -> Any:
 
 
 def _as_floats(values: Any, name: str) -> Any:
-    """Real numbers in float32 or float64: a tensor where they are one, else an array."""
+    """Return real numbers in float32 or float64: a tensor for a tensor, else an array."""
     torch = sys.modules.get("torch")  # without torch there are no tensors
     if torch is not None and isinstance(values, torch.Tensor):
-        from pa_select.agreement.arrays import as_scores
+        from pa_select.agreement.inputs.arrays import as_scores
 
         tensor = as_scores(values, name)
         return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.double()

@@ -1,8 +1,8 @@
-"""Training: robust learners, epochs scored by agreement, the best one kept."""
+"""Training: robust learners, and choosing the epoch with the best agreement."""
 
 from pa_select.training.early_stopping import PAEarlyStopping
+from pa_select.training.epoch_scoring import PAScoring
+from pa_select.training.epoch_selector import EpochSelector
 from pa_select.training.learners import ERMNet, IRMNet, LISANet
-from pa_select.training.scoring import PAScoring
-from pa_select.training.selector import EpochSelector
 
 __all__ = ["ERMNet", "EpochSelector", "IRMNet", "LISANet", "PAEarlyStopping", "PAScoring"]

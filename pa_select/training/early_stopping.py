@@ -8,27 +8,27 @@ import numpy as np
 import torch
 from skorch.callbacks import Callback
 
-from pa_select._warnings import warn_caller
-from pa_select.training.scoring import PAScoring
-from pa_select.training.selector import EpochSelector
+from pa_select.training.epoch_scoring import PAScoring
+from pa_select.training.epoch_selector import EpochSelector
+from pa_select.utils.warn_caller import warn_caller
 
 
 class PAEarlyStopping(PAScoring):
     """Stop when the agreement no longer improves, and keep the epoch where it was best.
 
-    Records what `PAScoring` records. The state of the best epoch is kept on the CPU and
-    restored when training ends, also by Ctrl-C. The untrained module is no candidate.
+    It records the columns of `PAScoring`. The state of the best epoch is kept on the CPU and
+    restored when training ends, also after Ctrl-C. The untrained module is not a candidate.
 
     Parameters
     ----------
     environments, pairing, prior, every, name, sample_weight, max_pairs, device, tol, uniform
         As in `PAScoring`.
     patience : int, default=10
-        Stop after so many scored epochs in a row without improvement, as in
-        `EpochSelector`. The count starts again when the guard excludes the best epoch.
+        Number of scored epochs in a row without improvement after which training stops, as
+        in `EpochSelector`. The count starts again when the guard excludes the best epoch.
     min_delta : float, default=0.0
-        Smallest lead, in nats, that makes an improvement. The epoch kept is the best one,
-        however small its lead.
+        Smallest lead, in nats, that counts as an improvement. The epoch kept is the best
+        one, however small its lead.
     load_best : bool, default=True
         Whether to restore the best epoch's module at the end.
     tie : {"first", "last"}, default="first"
@@ -36,11 +36,12 @@ class PAEarlyStopping(PAScoring):
     min_epochs : int, default=1
         Epochs before this one are neither kept nor counted.
     guard : str or None, default="auto"
-        Column of the history with a validation accuracy: kept is the best agreement among
-        the epochs within one standard error of the best accuracy so far. "auto":
-        "valid_acc" where the net records it. None: no guard but the marginal prior.
+        Column of the history with a validation accuracy. The epoch kept then has the best
+        agreement among the epochs within one standard error of the best accuracy so far.
+        "auto": "valid_acc" if the net records it. None: no guard.
     sink : callable, default=print
-        Where it says what it does; print only if the net is verbose.
+        Called with a message when training stops and when a module is restored; print only
+        if the net is verbose.
 
     Attributes
     ----------
@@ -52,17 +53,12 @@ class PAEarlyStopping(PAScoring):
 
     Notes
     -----
-    Training goes on with ``partial_fit`` or warm_start from the best epoch so far. All
-    callbacks hear of the last epoch before training stops.
+    With ``partial_fit`` or ``warm_start`` training continues from the best epoch so far. All
+    callbacks process the last epoch before training stops.
 
     Expect about the same epoch as with early stopping on validation accuracy, but without
     labels of the environments; the user guide has the figures. With the uniform prior
     collapsed epochs may be kept.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 5.2 (model selection over epochs).
 
     Examples
     --------
@@ -145,21 +141,21 @@ class PAEarlyStopping(PAScoring):
 
     @property
     def best_score_(self) -> float | None:
-        """Its agreement in nats per pair."""
+        """Agreement of the epoch kept, in nats per pair."""
         return None if self.selector_ is None else self.selector_.best_score
 
     @property
     def best_state_(self) -> Any:
-        """Its module's state, on the CPU."""
+        """State of the module in the epoch kept, on the CPU."""
         return None if self.selector_ is None else self.selector_.best_state
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
-        """Check and pair the environments; go on from the best epoch."""
+        """Check and pair the environments, and continue from the best epoch."""
         super().on_train_begin(net, X=X, y=y, **kwargs)
         assert self.selector_ is not None
         self.stopped_epoch_ = None
         self.selector_.go_on(net.module_)
-        # Who stops the training goes last, so that all others hear of the epoch.
+        # The callback that stops training comes last, so that all others process the epoch.
         others = [item for item in net.callbacks_ if not self._is_my_stop(item[1])]
         net.callbacks_ = [*others, (f"{self.name}_stop", _Stop(self))]
 
@@ -217,7 +213,7 @@ class PAEarlyStopping(PAScoring):
         )
 
     def _guard(self, net: Any, dataset_valid: Any) -> tuple[float | None, float]:
-        """The validation accuracy and its standard error."""
+        """Return the validation accuracy and its standard error."""
         if self.guard is None:
             return None, 0.0
         column = "valid_acc" if self.guard == "auto" else self.guard
@@ -234,7 +230,7 @@ class PAEarlyStopping(PAScoring):
         return float(value), float(np.sqrt(spread / n)) if n else 0.0
 
     def _restore(self, net: Any) -> bool:
-        """Load the best epoch's state, unless the module has it."""
+        """Load the best epoch's state unless the module has it; return whether it was loaded."""
         if not self.load_best or self.best_state_ is None or not len(net.history):
             return False
         if self.best_epoch_ == net.history[-1, "epoch"]:
@@ -251,7 +247,7 @@ class PAEarlyStopping(PAScoring):
 
 
 class _Stop(Callback):
-    """Ends the training after all other callbacks, when its owner says so."""
+    """End training after all other callbacks, once the owner has a stopped epoch."""
 
     def __init__(self, of: PAEarlyStopping) -> None:
         self.of = of

@@ -1,14 +1,15 @@
 """Many problems at once, blocks, weights and the matrix of all pairs."""
 
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from threading import get_ident
 
 import numpy as np
 import pytest
 
-import pa_select.agreement.pairs as pairs_module
+import pa_select.agreement.pairs.paired_scores as pairs_module
 from pa_select import agreement_matrix, pa_kernel, posterior_agreement
-from pa_select.agreement.pairs import PairedScores
+from pa_select.agreement.pairs.paired_scores import PairedScores
 
 PRIORS = ["uniform", "marginal", [0.2, 0.3, 0.1, 0.4]]
 
@@ -121,8 +122,8 @@ def test_kernel_takes_many_temperatures(prior):
 
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])
 def test_matrix_of_all_pairs(prior, monkeypatch):
-    import pa_select.agreement.matrix as matrix_module
-
+    # The package has the function under the name of its module.
+    matrix_module = import_module("pa_select.agreement.agreement_matrix")
     rng = np.random.default_rng(0)
     signal = rng.normal(size=(60, 3)) * 3
     samples = [signal + s * rng.normal(size=(60, 3)) for s in (0.5, 1, 4, 0.2)]

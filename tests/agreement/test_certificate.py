@@ -4,16 +4,17 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
-import oracle
 import pytest
 import torch
-from problems import check_against_the_oracle, random_problem, varied_suite
+from helpers import oracle
+from helpers.problems import check_against_the_oracle, random_problem, varied_suite
 from sklearn.exceptions import ConvergenceWarning
 
 from pa_select import agreement_matrix, pa_kernel, posterior_agreement
-from pa_select.agreement.marginal import ModelRuns, marginal_kernel
-from pa_select.agreement.marginal_prior import MarginalPrior
-from pa_select.agreement.validation import concatenate
+from pa_select.agreement.inputs.problem import Problem
+from pa_select.agreement.pairs.paired_scores import concatenate
+from pa_select.agreement.solver.marginal_prior import MarginalPrior
+from pa_select.agreement.solver.mean_posteriors import ModelRuns, marginal_kernel
 
 
 @pytest.mark.parametrize(("prior", "n_problems"), [("uniform", 300), ("marginal", 120)])
@@ -62,7 +63,7 @@ def test_bounds_of_the_marginal_prior_hold_on_every_interval(n_models):
     rng = np.random.default_rng(0)
     for _ in range(60):
         a, b, w = random_problem(rng)
-        pairs = concatenate([(torch.from_numpy(a), torch.from_numpy(b))], [w], None)
+        pairs = concatenate([Problem(torch.from_numpy(a), torch.from_numpy(b), w)])
         runs = ModelRuns.one_model_each(pairs) if n_models == 1 else random_runs(rng, pairs)
         kernel = MarginalPrior(runs)
         scale = np.median(np.abs(a - a.max(1, keepdims=True)).max(1)) + 1e-300
@@ -89,7 +90,7 @@ def test_derivatives_of_the_marginal_kernel():
     rng = np.random.default_rng(3)
     for _ in range(20):
         a, b, w = random_problem(rng)
-        pairs = concatenate([(torch.from_numpy(a), torch.from_numpy(b))], [w], None)
+        pairs = concatenate([Problem(torch.from_numpy(a), torch.from_numpy(b), w)])
         kernel = MarginalPrior(ModelRuns.one_model_each(pairs))
         scale = np.median(np.abs(a - a.max(1, keepdims=True)).max(1)) + 1e-300
         beta = np.exp(rng.normal()) / scale
@@ -216,7 +217,7 @@ def test_cost_with_the_marginal_prior():
 
 
 def test_each_bound_earns_its_place(monkeypatch):
-    import pa_select.agreement.fixed_prior as module
+    import pa_select.agreement.solver.fixed_prior as module
 
     def cost():
         results = [posterior_agreement(a, b) for _, a, b in varied_suite()]
@@ -273,7 +274,7 @@ def test_the_papers_optimiser_fails_where_the_certificate_holds():
 
 
 def test_a_problem_that_cannot_be_certified_raises(monkeypatch):
-    import pa_select.agreement.maximize as module
+    import pa_select.agreement.solver.branch_and_bound as module
 
     monkeypatch.setattr(module, "MAX_EVALUATIONS", 5)
     a, b = np.random.default_rng(0).normal(size=(2, 50, 3))
@@ -287,7 +288,7 @@ def test_a_problem_that_cannot_be_certified_raises(monkeypatch):
 
 
 def test_a_search_without_a_certificate_says_where_it_ended(monkeypatch):
-    import pa_select.agreement.maximize as module
+    import pa_select.agreement.solver.branch_and_bound as module
 
     rng = np.random.default_rng(0)
     a, b = np.round(rng.normal(size=(2, 4))) + 1e-15 * rng.normal(size=(2, 2, 4))

@@ -2,24 +2,24 @@
 
 import numpy as np
 import pytest
-import ranks
 import torch
+from helpers import processes
 
 from pa_select import posterior_agreement
 
-CASES = ranks.cases()
+CASES = processes.cases()
 
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory):
     """What three ranks found: (rank 0's, rank 1's, rank 2's) for each question."""
-    answers = ranks.ask(3, tmp_path_factory.mktemp("three"), ranks.three)
+    answers = processes.ask(3, tmp_path_factory.mktemp("three"), processes.three)
     return tuple(zip(*answers, strict=True))
 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
-    return ranks.ask(2, tmp_path_factory.mktemp("two"), ranks.two)
+    return processes.ask(2, tmp_path_factory.mktemp("two"), processes.two)
 
 
 def assert_same(answers, alone):
@@ -27,7 +27,7 @@ def assert_same(answers, alone):
     assert all(len(results) == len(alone) for results in answers)
     for p, expected in enumerate(alone):
         of_ranks = [results[p] for results in answers]
-        for name in ranks.NUMBERS:
+        for name in processes.NUMBERS:
             values = [result[name] for result in of_ranks]
             np.testing.assert_array_equal(values, values[0], err_msg=name)
             np.testing.assert_allclose(
@@ -41,7 +41,7 @@ def assert_same(answers, alone):
 
 def alone(name):
     scores, arguments = CASES[name]
-    return ranks.numbers(posterior_agreement(*scores, **arguments))
+    return processes.numbers(posterior_agreement(*scores, **arguments))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -74,11 +74,11 @@ def test_what_is_known_of_all_pairs(two):
 
 
 def test_no_shape_and_two_of_three(three):
-    a, b = ranks.noisy(50)
+    a, b = processes.noisy(50)
     together, of_batch, some = zip(*three[1], strict=True)
-    expected = ranks.numbers(posterior_agreement(a, b))
+    expected = processes.numbers(posterior_agreement(a, b))
     assert_same(together, expected)
-    assert_same(of_batch, ranks.numbers(posterior_agreement(a, b, prior="marginal")))
+    assert_same(of_batch, processes.numbers(posterior_agreement(a, b, prior="marginal")))
     assert_same([some[0], some[2]], expected)
     kind, message = some[1]
     assert kind == "ValueError"
@@ -93,7 +93,7 @@ def test_no_shape_and_two_of_three(three):
         ("tol", "ValueError", "tol: expected the same on all ranks, got 1e-05 on rank 0 and 0.0"),
         ("certify", "ValueError", "certify: expected the same on all ranks, got True on rank 0"),
         ("prior", "ValueError", "prior: expected the same on all ranks, got [0.25, 0.25, 0.25"),
-        ("unknown prior", "ValueError", "prior: expected the same on all ranks, got uniform on"),
+        ("unknown prior", "ValueError", "rank 2: prior: expected 'uniform', 'marginal'"),
         ("wrong prior", "ValueError", "prior: expected one probability for each of 4 classes"),
         ("classes", "ValueError", "scores_a: expected the same number of classes on all ranks"),
         ("problems", "ValueError", "scores_a: expected the same number of problems on all ranks"),
@@ -117,12 +117,12 @@ def test_an_error_is_one_on_all_ranks(three, name, kind, message):
 
 def test_the_group_outlives_errors(three):
     scores = {of_rank["still"] for of_rank in three[2]}
-    a, b = ranks.noisy(60)
+    a, b = processes.noisy(60)
     assert len(scores) == 1
     assert scores.pop() == pytest.approx(posterior_agreement(a, b).score, abs=1e-12)
 
 
 def test_wrong_groups():
-    a, b = ranks.noisy(10)
+    a, b = processes.noisy(10)
     with pytest.raises(ValueError, match="process_group: expected torch.distributed to be init"):
         posterior_agreement(a, b, process_group="world")

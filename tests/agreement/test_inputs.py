@@ -263,7 +263,7 @@ def test_zero_posteriors_and_the_marginal_prior():
 
 
 def test_zero_posteriors_against_brute_force():
-    import oracle
+    from helpers import oracle
 
     rng = np.random.default_rng(3)
     for _ in range(30):

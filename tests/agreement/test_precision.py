@@ -3,15 +3,16 @@
 import numpy as np
 import pytest
 import torch
-from problems import check_against_the_oracle, random_problem, varied_suite
+from helpers.problems import check_against_the_oracle, random_problem, varied_suite
 
 from pa_select import pa_kernel, posterior_agreement
-from pa_select.agreement import kernel as kernel_module
-from pa_select.agreement import precision
-from pa_select.agreement.fixed_prior import FixedPrior
-from pa_select.agreement.marginal import ModelRuns
-from pa_select.agreement.marginal_prior import MarginalPrior
-from pa_select.agreement.validation import concatenate
+from pa_select.agreement.inputs.problem import Problem
+from pa_select.agreement.pairs.paired_scores import concatenate
+from pa_select.agreement.solver import kernel_sums as kernel_module
+from pa_select.agreement.solver import single_precision as precision
+from pa_select.agreement.solver.fixed_prior import FixedPrior
+from pa_select.agreement.solver.marginal_prior import MarginalPrior
+from pa_select.agreement.solver.mean_posteriors import ModelRuns
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def far_off(monkeypatch):
 
 def kernels(a, b, weight):
     """The kernels of one problem with both priors, and its limits."""
-    pairs = concatenate([tuple(map(torch.as_tensor, (a, b)))], [weight], None)
+    pairs = concatenate([Problem(torch.as_tensor(a), torch.as_tensor(b), weight)])
     weights, _ = kernel_module.log_prior_weights(None, a.shape[1])
     limits = kernel_module.limits(pairs, weights)
     yield FixedPrior(pairs, weights, limits), limits
@@ -103,12 +104,13 @@ def test_coarse_sums_are_within_their_error():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_coarse_sums_of_many_pairs_are_within_their_error(counts, weighted):
     rng = np.random.default_rng(0)
-    problems, weights = [], []
+    problems = []
     for n in counts:
         a = 3 + rng.normal(size=(n, 2))
-        problems.append(tuple(map(torch.as_tensor, (a, a + rng.normal(size=(n, 2))))))
-        weights.append(rng.random(n) if weighted else np.broadcast_to(np.ones(1), n))
-    pairs = concatenate(problems, weights, None)
+        scores = map(torch.as_tensor, (a, a + rng.normal(size=(n, 2))))
+        weight = rng.random(n) if weighted else np.broadcast_to(np.ones(1), n)
+        problems.append(Problem(*scores, weight))
+    pairs = concatenate(problems)
     log_weights, _ = kernel_module.log_prior_weights(None, 2)
     kernel = FixedPrior(pairs, log_weights, kernel_module.limits(pairs, log_weights))
     for beta in (0.1, 1.0, 10.0):

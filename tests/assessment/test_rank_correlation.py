@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kendalltau
 
 from pa_select.assessment import rank_correlation
-from pa_select.assessment.ranks import _replicates
+from pa_select.assessment.rank_correlation import _replicates
 
 NAN, INF = np.nan, np.inf
 

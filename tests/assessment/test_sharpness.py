@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from pa_select.assessment import sharpness
-from pa_select.assessment.folding import folded
+from pa_select.assessment.batch_norm_folding import folded
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 DIGITS, LABELS = torch.tensor(DIGITS[:300] / 16, dtype=torch.float32), LABELS[:300]
@@ -158,7 +158,7 @@ def test_skorch_net():
     ("module", "y", "options", "error", "message"),
     [
         ("net", [0], {}, TypeError, "module: expected a torch module, got str"),
-        (nn.ReLU(), [0], {}, ValueError, "module: expected one with parameters, got none"),
+        (nn.ReLU(), [0], {}, ValueError, "module: expected a network with parameters, got none"),
         (
             nn.Linear(1, 1),
             [0],

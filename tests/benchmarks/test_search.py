@@ -16,7 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
 from pa_select import PASearchCV, class_scores
-from pa_select.search import results
+from pa_select.model_selection import cv_results as results
 
 CV = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
 

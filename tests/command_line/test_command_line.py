@@ -217,7 +217,7 @@ def test_probabilities_must_be_said(run):
     assert status == 0
     with pytest.warns(UserWarning, match="look like probabilities"):
         assert strict(out)["score"] == posterior_agreement(softmax(A), softmax(B)).score
-    assert re.findall(r"warning: (\w\.csv): .*say --probabilities", error) == ["p.csv", "q.csv"]
+    assert re.findall(r"warning: (\w\.csv): .*use --probabilities", error) == ["p.csv", "q.csv"]
     assert "warning" not in run("score", "a.npy", "b.npy")[2]
 
 
@@ -229,7 +229,7 @@ def test_probabilities_of_0_become_small_ones(dtype, run):
     np.save("q.npy", q)
     status, out, error = run("score", "p.npy", "q.npy", "--probabilities", "--json")
     assert status == 0
-    assert error.count("120 probabilities below 1e-08 are taken as that") == 2
+    assert error.count("120 probabilities below 1e-08 are raised to it") == 2
     expected = posterior_agreement(*(np.log(np.maximum(x.astype(float), 1e-8)) for x in (p, q)))
     assert strict(out)["score"] == pytest.approx(expected.score, abs=1e-9)
 
@@ -340,7 +340,7 @@ WRONG = [
     (lambda path: np.save(path, np.array([[Pickled()]])), "expected a sound npy file"),
     (lambda path: np.savez(path, a=np.array([[Pickled()]])), "expected a sound npz file"),
     (lambda path: pickle.dump(Pickled(), path), "pickles are never loaded"),
-    (lambda path: write_zip(path, "data.pkl", b"x"), "of what torch.save"),
+    (lambda path: write_zip(path, "data.pkl", b"x"), "instead of torch.save"),
     (lambda path: write_zip(path, "x.npy", b"x"), "npz file|got other bytes"),
 ]  # fmt: skip
 
@@ -402,11 +402,11 @@ def test_wrong_usage_is_one_line(arguments, capsys):
         main(arguments)
     out, error = capsys.readouterr()
     assert (stop.value.code, out) == (2, "")
-    assert re.fullmatch(r"pa-select: error: .* \(--help tells more\)\n", error)
+    assert re.fullmatch(r"pa-select: error: .* \(see --help\)\n", error)
 
 
 def test_a_computation_that_fails(run, monkeypatch):
-    monkeypatch.setattr("pa_select.agreement.maximize.MAX_EVALUATIONS", 1)
+    monkeypatch.setattr("pa_select.agreement.solver.branch_and_bound.MAX_EVALUATIONS", 1)
     status, out, error = run("score", "a.npy", "b.npy")
     assert (status, out) == (1, "")
     assert re.fullmatch(

@@ -148,7 +148,7 @@ def test_labels_without_a_column_are_named(kind, refused):
     WRITERS[kind]("labels", labels)
     assert refused("labels") == (
         "labels: expected names of columns of the scores, 'dog', 'eel', 'cat', got labels that "
-        "are none of them: 'Cat', 'bat'."
+        "are not among them: 'Cat', 'bat'."
     )
     assert refused("labels", "a.npy", "b.npy") == (
         "labels: expected 3 different labels, one for each column of the scores, whose columns "

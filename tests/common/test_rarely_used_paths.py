@@ -9,8 +9,8 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from pa_select import PASearchCV, class_scores, posterior_agreement
-from pa_select.agreement.inference import standard_error
-from pa_select.environments.shared import SharedEnvironment
+from pa_select.agreement.standard_errors import standard_error
+from pa_select.datasets.shared_environment import SharedEnvironment
 from pa_select.pairing import NearestPairing
 
 RNG = np.random.default_rng(0)

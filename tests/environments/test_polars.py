@@ -7,14 +7,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
 
 from pa_select import PAScorer, PASearchCV, robustness_curve
-from pa_select.environments import (
-    Drift,
-    FeatureDropout,
-    GaussianNoise,
-    SharedEnvironment,
-    UniformNoise,
-    mix,
-)
+from pa_select.datasets import SharedEnvironment
+from pa_select.environments import Drift, FeatureDropout, GaussianNoise, UniformNoise, mix
 from pa_select.pairing import IdPairing
 
 pl = pytest.importorskip("polars")

@@ -24,7 +24,7 @@ from pa_select import (
 from pa_select import environments as shifts
 from pa_select import pairing as pairings
 from pa_select.interop.skops import TRUSTED_TYPES
-from pa_select.scoring import majority_rate
+from pa_select.model_selection import majority_rate
 
 sio = pytest.importorskip("skops.io")
 

@@ -4,8 +4,8 @@ import pickle
 
 import numpy as np
 import pytest
-import ranks
 import torch
+from helpers import processes
 from torch.utils.data import DataLoader, TensorDataset
 
 torchmetrics = pytest.importorskip("torchmetrics")
@@ -13,7 +13,7 @@ torchmetrics = pytest.importorskip("torchmetrics")
 from pa_select import posterior_agreement  # noqa: E402
 from pa_select.interop.torchmetrics import PosteriorAgreement  # noqa: E402
 
-A, B = (torch.tensor(x, dtype=torch.float32) for x in ranks.noisy(900))
+A, B = (torch.tensor(x, dtype=torch.float32) for x in processes.noisy(900))
 BATCHES = [slice(0, 100), slice(100, 700), slice(700, 900)]
 PRIORS = ["uniform", "marginal", [0.4, 0.3, 0.2, 0.1]]
 
@@ -261,7 +261,7 @@ def test_lightning_logs_it(tmp_path):
 
 
 def test_two_ranks(tmp_path):
-    first, second = ranks.ask(2, tmp_path, ranks.metrics)
+    first, second = processes.ask(2, tmp_path, processes.metrics)
     expected = {
         "all": value(prior="marginal"),
         "more": value(torch.cat([A, A[:50]]), torch.cat([B, B[:50]]), prior="marginal"),

@@ -362,5 +362,5 @@ def test_other_errors(curve, ax):
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             draw(None, None, shift=None, **options)
-    with pytest.raises(ValueError, match="y: expected some for the metric 'accuracy', got None"):
+    with pytest.raises(ValueError, match="y: expected a value for the metric 'accuracy'"):
         draw(MODELS, X, shift=GaussianNoise(), column="afr_true")

@@ -102,7 +102,9 @@ def test_probabilities_are_clipped_at_half_a_vote():
 
 def test_one_vs_one_decisions_are_not_class_scores():
     # With three classes there are as many pairs as classes.
-    with pytest.raises(TypeError, match=r"SVC has not; give it decision_function_shape='ovr'"):
+    with pytest.raises(
+        TypeError, match=r"SVC with neither; give it decision_function_shape='ovr'"
+    ):
         class_scores(SVC(decision_function_shape="ovo").fit(X, Y), X)
     binary = SVC(decision_function_shape="ovo").fit(X[Y < 2], Y[Y < 2])
     assert class_scores(binary, X)[0].shape == (150, 2)

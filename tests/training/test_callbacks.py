@@ -7,7 +7,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import torch
-from nets import Module
+from helpers.nets import Module
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
@@ -16,7 +16,7 @@ from skorch.callbacks import Callback, Checkpoint, EarlyStopping, EpochScoring, 
 from torch import nn
 
 from pa_select import PAEarlyStopping, PAScoring, class_scores, posterior_agreement
-from pa_select.environments import SharedEnvironment
+from pa_select.datasets import SharedEnvironment
 
 X, Y = load_digits(return_X_y=True)
 X, Y = (X[:400] / 16).astype(np.float32), Y[:400].astype(np.int64)
@@ -86,7 +86,7 @@ def test_the_uniform_priors_column_can_be_left_out(kind, monkeypatch):
     def second_solve(*args, **kwargs):
         raise AssertionError("a second solve")
 
-    monkeypatch.setattr("pa_select.training.scoring.agreements", second_solve)
+    monkeypatch.setattr("pa_select.training.epoch_scoring.agreements", second_solve)
     history = make(kind(PAIR, every=2, uniform=False)).fit(X, Y).history
     for one, other in zip(history, with_column, strict=True):
         assert {*other} - {*one} == {"pa_uniform"}

@@ -1,4 +1,4 @@
-"""Attacks: the shift that a classifier takes worst."""
+"""Attacks: shifts that are chosen to change the decisions of a given classifier."""
 
 from pa_select.environments.attacks.gradient import FGSM, PGD
 from pa_select.environments.attacks.minimum_norm import FMN

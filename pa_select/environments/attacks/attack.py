@@ -1,4 +1,4 @@
-"""What attacks have in common: rows in, batches of points, rows out."""
+"""The base class of attacks, which converts rows to batches of points and back."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import torch
 from pa_select.environments.attacks.batch import Batch, length
 from pa_select.environments.attacks.inputs import box_of, check_count, columns_of, tensor_of
 from pa_select.environments.attacks.models import differentiable
-from pa_select.environments.rows import seeded
+from pa_select.environments.numeric_rows import seeded
 from pa_select.environments.shift import Shift, Shifted
 from pa_select.scores.modules import evaluation
 
 
 class Attack(Shift):
-    """Base class of attacks; one of your own overrides `_attack`."""
+    """Base class of attacks; to write your own attack, override `_attack`."""
 
-    #: Of what is measured: 2 or infinite.
+    #: Order of the norm of a change: 2 or infinity.
     norm: float
     _aimed = True
     bounds: Any
@@ -35,7 +35,7 @@ class Attack(Shift):
         low, high = box_of(self.bounds, rows)
         rng = seeded(self.random_state)
         norms, successes = [], []
-        # Nothing can be differentiated in inference mode, nor what was made in it.
+        # Tensors made in inference mode cannot be differentiated.
         with torch.inference_mode(False), evaluation(*model.parts):
             shifted = rows.clone()
             labels = None if y is None else columns_of(y, X, model, shifted[:1])
@@ -51,12 +51,12 @@ class Attack(Shift):
                 change = after.flatten(1).double() - batch.points.double()
                 norms.append(length(change, self.norm).cpu())
                 successes.append(success.cpu())
-                # The batch may look at the same memory: last.
+                # The batch may share this memory, so it is overwritten last.
                 shifted[part] = after.to(shifted.device)
         return Shifted(restore(shifted), torch.cat(norms).numpy(), torch.cat(successes).numpy())
 
     def _check(self) -> None:
-        """Refuse parameters that do not fit."""
+        """Raise an error if a parameter is invalid."""
         check_count(self.batch_size, "batch_size")
         if isinstance(self.norm, str) or self.norm not in (2, np.inf):
             raise ValueError(f"norm: expected 2 or np.inf, got {self.norm!r}.")
@@ -65,7 +65,7 @@ class Attack(Shift):
     def _attack(
         self, batch: Batch, power: float, rng: np.random.RandomState
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Attacked points of shape (n, d), and whether their decisions differ, (n,).
+        """Return attacked points (n, d) and whether their decisions changed (n,).
 
         The power is above 0.
         """

@@ -1,4 +1,4 @@
-"""The problem that an attack solves: points, their labels, a box and a classifier."""
+"""The problem of an attack: points, their labels, a box and a classifier."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class Batch:
-    """Some rows under attack, as points of shape (n, d).
+    """Some attacked rows, as points of shape (n, d).
 
     Parameters
     ----------
@@ -22,11 +22,11 @@ class Batch:
     rows : Tensor of shape (n, ...)
         The rows, in the precision in which they are returned.
     labels : Tensor of shape (n,), or None
-        Columns of their classes; None: what is decided at the first points that are seen.
+        Column numbers of the classes. None: the decisions at the first evaluated points.
     low, high : Tensor of shape (1,) or (d,)
-        The box that holds the points.
+        The box to which the points are clipped.
     loss : callable
-        What the attack raises or lowers, of logits and labels, (n,).
+        Function of logits and labels, of shape (n,), that the attack increases or decreases.
     """
 
     def __init__(
@@ -40,34 +40,34 @@ class Batch:
     ) -> None:
         self._model, self._loss = model, loss
         self._shape, self._dtype = rows.shape, rows.dtype
-        # In half precision the steps of an attack would vanish.
+        # In half precision, small steps would be rounded away.
         work = torch.promote_types(rows.dtype, torch.float32)
         self.points = rows.flatten(1).to(model.device, work)
         self.labels = None if labels is None else labels.to(model.device)
         self.low, self.high = low.to(model.device, work), high.to(model.device, work)
 
     def rows(self, points: torch.Tensor) -> torch.Tensor:
-        """Points as the rows that are returned for them."""
+        """Convert points to rows of the original shape and precision."""
         return points.to(self._dtype).reshape(self._shape)
 
     def clip(self, points: torch.Tensor) -> torch.Tensor:
-        """Points in the box."""
+        """Clip points to the box."""
         return torch.clamp(points, self.low, self.high)
 
     def evaluate(self, points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Loss at points, and whether their decisions differ from the labels; both (n,)."""
+        """Return the loss and whether the decisions differ from the labels; both (n,)."""
         logits = self._model.logits(self.rows(points))
         decisions = logits.detach().argmax(1)
         if self.labels is None:
             self.labels = decisions
-        # Far out, where outputs are no numbers any more, nothing is decided.
+        # Far from the data, outputs may be nan; such points do not count as a success.
         wrong = (decisions != self.labels) & ~logits.detach().isnan().any(1)
         return self._loss(logits, self.labels), wrong
 
     def differentiate(
         self, points: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Loss, whether decisions differ, and the loss's gradients (n, d) at points."""
+        """Return the loss, whether the decisions differ, and the gradient of the loss (n, d)."""
         points = points.detach().requires_grad_()
         with torch.enable_grad():
             loss, wrong = self.evaluate(points)
@@ -76,30 +76,30 @@ class Batch:
                     "estimator: expected outputs that depend on the inputs differentiably, got "
                     "outputs without a gradient."
                 )
-            # Of the inputs alone: the parameters' own are not touched.
+            # Only the inputs get gradients; those of the parameters stay as they are.
             (gradient,) = torch.autograd.grad(loss.sum(), points)
         return loss.detach(), wrong, torch.nan_to_num(gradient)
 
 
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Minus the log-probability of the labels, (n,)."""
+    """Return minus the log-probability of the labels, (n,)."""
     return torch.nn.functional.cross_entropy(logits, labels, reduction="none")
 
 
 def margin(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Scores of the labels minus the best others', (n,)."""
+    """Return the score of the label minus the highest other score, (n,)."""
     label = labels[:, None]
     return (logits.gather(1, label) - logits.scatter(1, label, -torch.inf).amax(1, True))[:, 0]
 
 
 def length(change: torch.Tensor, norm: float) -> torch.Tensor:
-    """Norms of rows, (n,)."""
+    """Return the norms of the rows, (n,)."""
     return torch.linalg.vector_norm(change, norm, dim=1)
 
 
 def direction(gradient: torch.Tensor) -> torch.Tensor:
-    """Gradients scaled to Euclidean length 1; none stays none."""
-    # The square of a gradient of a confident classifier may be too small for a float.
+    """Scale gradients to Euclidean length 1; zero gradients stay zero."""
+    # Gradients of a confident classifier may be so small that their squares underflow.
     largest = gradient.abs().amax(1, keepdim=True)
     gradient = gradient / torch.where(largest > 0, largest, 1)
     size = length(gradient, 2)[:, None]
@@ -107,7 +107,7 @@ def direction(gradient: torch.Tensor) -> torch.Tensor:
 
 
 def within(change: torch.Tensor, radius: Any, norm: float) -> torch.Tensor:
-    """The nearest points of a ball around 0; a radius for all rows, or one for each, (n, 1)."""
+    """Project rows onto a ball around 0; one radius for all rows, or one for each, (n, 1)."""
     if norm == 2:
         size = length(change, 2)[:, None]
         return change * torch.where(size > radius, radius / size, 1)

@@ -1,4 +1,4 @@
-"""Attacks of a given strength, which climb the loss: FGSM and PGD."""
+"""Attacks of a given strength that increase the loss: FGSM and PGD."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from pa_select.environments.attacks.inputs import check_count
 
 
 class FGSM(Attack):
-    """Fast gradient sign method: one step of a given length against the decision.
+    """Fast gradient sign method: one step of a given length that increases the loss.
 
-    A row x moves to ``x + eps * sign(gradient of the cross-entropy at x)``, also one whose
-    decision is wrong already.
+    Each row x moves to ``x + eps * sign(gradient of the cross-entropy at x)``, even if its
+    decision is already wrong.
 
     Parameters
     ----------
     eps : float, default=8/255
-        Greatest change of a feature, in the features' units, at least 0; `power` stands
-        for it.
+        Largest change of a feature, in the units of the features, at least 0; `power`
+        overrides it.
     bounds : pair of float or of arrays that fit a row, default=None
-        Least and greatest value of the features: the given rows have to be within, the
-        attacked ones are. None: none.
+        Smallest and largest value of the features. Rows must be within them before the attack
+        and are within them after it. None: no bounds.
     batch_size : int, default=256
-        Rows that are differentiated at once.
+        Number of rows that are differentiated together.
     random_state : int, RandomState instance or None, default=None
-        Not used: nothing is random. All attacks take the same.
+        Not used; all attacks have this parameter.
     device : torch.device or str, default=None
-        Where a scikit-learn model is computed, None: on the CPU. Modules and nets stay
-        where they are.
+        Device for the computations of a scikit-learn model. None: the CPU. Modules and nets
+        stay on their device.
 
     See Also
     --------
@@ -41,13 +41,14 @@ class FGSM(Attack):
 
     Notes
     -----
-    Called as every shift, ``FGSM()(X, y, estimator=model)``. The model is a torch module
-    that returns logits, a fitted skorch net, or one of scikit-learn's that an exact twin
-    stands in for: linear ones, MLPClassifier, and pipelines of affine steps before one.
-    `y` holds classes; without it the model's own decisions are attacked. The result's
-    `norm` is the greatest change of a feature, `success` whether the decision differs from
-    `y`, both of the rows as returned: in the type and precision in which they came, integers
-    in double precision, columns of a DataFrame in the widest precision of theirs.
+    Call it like every shift, ``FGSM()(X, y, estimator=model)``. The model is a torch module
+    that returns logits, a fitted skorch net, or a scikit-learn classifier that has an exact
+    torch copy: a linear model, an MLPClassifier, or a pipeline of affine steps before one of
+    them. `y` holds classes; without it the model's own decisions are attacked. In the result
+    `norm` is the largest change of a feature and `success` is whether the decision differs
+    from `y`. Both refer to the returned rows, which have the type and precision of the given
+    ones. Integers are returned in double precision, the columns of a DataFrame in the widest
+    precision among them.
 
     References
     ----------
@@ -96,44 +97,44 @@ class FGSM(Attack):
 class PGD(Attack):
     """Projected gradient descent: many small steps within a ball of a given radius.
 
-    The strongest point on the way is returned: one of a wrong decision if there was any,
-    among those the one of greatest cross-entropy. Rows whose decision is wrong already are
-    attacked all the same.
+    For each row the strongest point of all steps is returned: the one with the largest
+    cross-entropy among those with a wrong decision, or among all if there are none. Rows whose
+    decision is already wrong are attacked too.
 
     Parameters
     ----------
     eps : float, default=8/255
-        Radius of the ball around each row, in the features' units, at least 0; `power`
-        stands for it.
+        Radius of the ball around each row, in the units of the features, at least 0; `power`
+        overrides it.
     norm : {2, np.inf}, default=np.inf
-        Norm of the ball: Euclidean length, or the greatest change of a feature.
+        Norm of the ball: Euclidean length, or the largest change of a feature.
     steps : int, default=40
         Number of steps.
     step_size : float, default=None
-        Length of a step in that norm; None: ``2.5 * eps / steps``, which leads from any
-        point of the ball to any other and a little farther.
+        Length of a step in that norm. None: ``2.5 * eps / steps``, so that the steps together
+        can lead from any point of the ball to any other.
     random_start : bool, default=True
-        Start at a random point of the ball, else at the row.
+        Whether to start at a random point of the ball instead of at the row.
     bounds : pair of float or of arrays that fit a row, default=None
-        Least and greatest value of the features: the given rows have to be within, the
-        attacked ones are. None: none.
+        Smallest and largest value of the features. Rows must be within them before the attack
+        and are within them after it. None: no bounds.
     batch_size : int, default=256
-        Rows that are differentiated at once. A row's random start does not depend on it.
+        Number of rows that are differentiated together. The random start does not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Chooses the start; None: always the same one.
+        Seed of the start; None: the same start in every call.
     device : torch.device or str, default=None
-        Where a scikit-learn model is computed, None: on the CPU. Modules and nets stay
-        where they are.
+        Device for the computations of a scikit-learn model. None: the CPU. Modules and nets
+        stay on their device.
 
     See Also
     --------
-    FGSM : One step; what is told there of models, labels and results holds here.
-    FMN : The least radius that is enough.
+    FGSM : One step; its notes on models, labels and results apply here too.
+    FMN : The smallest change that is enough.
 
     Notes
     -----
-    A batch takes a forward and a backward pass for each step and one more forward pass; with
-    a random start and without labels another.
+    A batch takes one forward and one backward pass per step and one more forward pass. With a
+    random start and without labels there is another forward pass.
 
     References
     ----------
@@ -192,7 +193,7 @@ class PGD(Attack):
         start = points = batch.points
         if self.random_start:
             if batch.labels is None:
-                batch.evaluate(start)  # which tells the labels
+                batch.evaluate(start)  # sets the labels
             points = batch.clip(start + power * _in_unit_ball(start, self.norm, rng))
         size = 2.5 * power / self.steps if self.step_size is None else float(self.step_size)
         strongest = points
@@ -215,10 +216,11 @@ class PGD(Attack):
 
 
 def _in_unit_ball(points: torch.Tensor, norm: float, rng: np.random.RandomState) -> torch.Tensor:
-    """Uniform points of a ball around 0, drawn row after row."""
+    """Draw uniform points of a ball around 0, row by row."""
     n, d = points.shape
     if norm == 2:
-        # The first d coordinates of uniform points of the sphere in d + 2 dimensions.
+        # The first d coordinates of uniform points of the sphere in d + 2 dimensions are
+        # uniform in the ball in d dimensions.
         drawn = rng.standard_normal((n, d + 2))
         drawn = (drawn / np.linalg.norm(drawn, axis=1, keepdims=True))[:, :d]
     else:

@@ -1,4 +1,4 @@
-"""Rows, boxes and labels as attacks take them."""
+"""Conversion of rows, bounds and labels to the tensors that attacks use."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from pa_select._rows import reordered
 from pa_select.environments.attacks.models import Differentiable
-from pa_select.environments.rows import check_bounds, is_frame
-from pa_select.scoring.columns import check_column
+from pa_select.environments.numeric_rows import check_bounds, is_frame
+from pa_select.utils.columns import check_column
+from pa_select.utils.frames import reordered
 
 
 def tensor_of(X: Any, estimator: Any) -> tuple[torch.Tensor, Callable[[torch.Tensor], Any]]:
-    """Rows as a tensor of floats, (n, ...), and what makes rows of X's type of such a tensor.
+    """Return rows as a tensor of floats (n, ...), and a function that converts one to X's type.
 
     Raises
     ------
     TypeError, ValueError
-        If they are no finite real numbers, or not the columns that the estimator knows.
+        If the rows are not finite real numbers, or not the columns the estimator was fitted to.
     """
     restore: Callable[[torch.Tensor], Any] = _same
     if isinstance(X, torch.Tensor):
@@ -36,7 +36,7 @@ def tensor_of(X: Any, estimator: Any) -> tuple[torch.Tensor, Callable[[torch.Ten
         if array.dtype.kind not in "fiu":
             raise TypeError(f"X: expected real numbers, got dtype {array.dtype}.")
         kept = array.dtype in (np.float16, np.float32)
-        # torch takes contiguous memory that could be written to.
+        # torch needs contiguous, writable memory.
         rows = torch.from_numpy(np.require(array, array.dtype if kept else float, ["C", "W"]))
         restore = _frame(X, estimator) if is_frame(X) else _array
     if rows.ndim < 2 or not len(rows):
@@ -49,29 +49,29 @@ def tensor_of(X: Any, estimator: Any) -> tuple[torch.Tensor, Callable[[torch.Ten
 
 
 def box_of(bounds: Any, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Least and greatest values of points, of shape (1,) or (d,), on the rows' device.
+    """Return the smallest and largest values, of shape (1,) or (d,), on the device of the rows.
 
     Raises
     ------
     ValueError
-        If the bounds are none, or a row is outside of them.
+        If the bounds are invalid, or a row is outside of them.
     """
     if bounds is None:
         infinite = torch.full((1,), torch.inf, dtype=rows.dtype, device=rows.device)
         return -infinite, infinite
-    # Rounded as the rows are, so that a number at a bound is within it.
+    # The bounds are rounded like the rows, so that a number at a bound is within it.
     low, high = (torch.tensor(end).to(rows) for end in check_bounds(bounds, tuple(rows.shape[1:])))
     _refuse((rows < low) | (rows > high), rows, "numbers within bounds")
     return low.flatten(), high.flatten()
 
 
 def columns_of(y: Any, X: Any, model: Differentiable, row: torch.Tensor) -> torch.Tensor:
-    """Columns of the classes that the labels name, (n,).
+    """Return the column number of each label's class, (n,).
 
     Raises
     ------
     ValueError
-        If there is no such class, or the labels are in another order than the rows.
+        If a label is not a class of the model, or labels and rows are in different order.
     """
     if reordered(X, y):
         raise ValueError("y: expected the rows of X in their order, got another order.")
@@ -91,7 +91,7 @@ def columns_of(y: Any, X: Any, model: Differentiable, row: torch.Tensor) -> torc
 
 
 def check_count(value: Any, name: str) -> None:
-    """Refuse what is no positive integer."""
+    """Raise an error unless the value is a positive integer."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name}: expected a positive integer, got {value!r}.")
 

@@ -1,4 +1,4 @@
-"""The attack of least strength: FMN."""
+"""The attack that looks for the smallest change: FMN."""
 
 from __future__ import annotations
 
@@ -12,59 +12,64 @@ from pa_select.environments.attacks.attack import Attack
 from pa_select.environments.attacks.batch import Batch, direction, length, margin, within
 from pa_select.environments.attacks.inputs import check_count
 
-# How far past the boundary a point has to be, in units of its own rounding.
+# Required distance of a point beyond the boundary, in units of its rounding error.
 _ROUNDING = 16
 
 
 class FMN(Attack):
-    """Fast minimum-norm attack: a point that is decided otherwise, as near as can be found.
+    """Fast minimum-norm attack: look for the smallest change that changes the decision.
 
-    A row whose decision is wrong already stays as it is, with success and norm 0; so does
-    one for which no such point is found within `max_norm`, without success.
+    A row whose decision is already wrong stays unchanged, with norm 0 and success. A row for
+    which no such point is found within `max_norm` stays unchanged without success.
 
     Parameters
     ----------
     norm : {2, np.inf}, default=2
-        What is least: the Euclidean length of the change, or the greatest change of a
+        The norm to minimise: the Euclidean length of the change, or the largest change of a
         feature.
     steps : int, default=100
-        Number of steps; what 30 find is as a rule within a few percent of that.
+        Number of steps. The norms after 30 steps are usually within a few percent of those
+        after 100.
     max_norm : float, default=np.inf
-        Greatest norm that counts, in the features' units; `power` stands for it. The search
-        is the same for any: ``norm <= max_norm`` of a search without one gives every
-        success rate at once.
+        Largest norm that counts as a success, in the units of the features; `power` overrides
+        it. The search does not depend on it, so one search without it gives the success rate
+        at every ``max_norm``: the share of rows with ``norm <= max_norm``.
     bounds : pair of float or of arrays that fit a row, default=None
-        Least and greatest value of the features: the given rows have to be within, the
-        attacked ones are. None: none.
+        Smallest and largest value of the features. Rows must be within them before the attack
+        and are within them after it. None: no bounds.
     batch_size : int, default=256
-        Rows that are differentiated at once.
+        Number of rows that are differentiated together.
     random_state : int, RandomState instance or None, default=None
-        Not used: nothing is random. All attacks take the same.
+        Not used; all attacks have this parameter.
     device : torch.device or str, default=None
-        Where a scikit-learn model is computed, None: on the CPU. Modules and nets stay
-        where they are.
+        Device for the computations of a scikit-learn model. None: the CPU. Modules and nets
+        stay on their device.
 
     See Also
     --------
-    FGSM : What is told there of models, labels and results holds here.
+    FGSM : Its notes on models, labels and results apply here too.
 
     Notes
     -----
-    A step lowers the label's margin over the best other class within a ball around the row,
-    whose radius follows: out to where the boundary would be if the classifier were linear,
-    in again once a point is decided otherwise. Other than in [1]_, such a point tells by its
-    margin, too, how far in the boundary is (the radius is halved at most); the estimate is
-    overshot by the rate at which the radius changes, as it would lead to the boundary but
-    not past it; and a step's length is relative to the radius, so that the features' units
-    do not matter: from the ball's longest radius down to a hundredth of it. Each step takes
-    one forward and one backward pass of a batch, and there are no others.
+    Each step lowers the margin of the label over the best other class within a ball around the
+    row. The radius grows to where the boundary would be if the classifier were linear, and
+    shrinks once a point has another decision. Three things differ from [1]_:
 
-    With two classes and a linear classifier the norm is the exact one. With more, the margin
-    of [1]_ leads to the class that is second best, whose boundary need not be the nearest: of
-    a logistic regression on scikit-learn's standardised wine a tenth of the norms are more
-    than 5 % too large, a quarter at most, and more steps do not change that.
+    - A point with another decision also gives, by its margin, an estimate of the distance to
+      the boundary. The radius is at most halved.
+    - The radius goes beyond the estimate by the rate at which it changes. The estimate alone
+      would lead to the boundary, but not past it.
+    - The length of a step is relative to the ball, from its longest radius down to a hundredth
+      of it, so that the units of the features do not matter.
 
-    Where the gradient vanishes, without bounds, the first success may be very far away.
+    Each step takes one forward and one backward pass of a batch; there are no other passes.
+
+    With two classes and a linear classifier the norm is exact. With more classes, the margin of
+    [1]_ leads to the second-best class, whose boundary need not be the nearest. For a logistic
+    regression on scikit-learn's standardised wine data, a tenth of the norms are more than 5 %
+    too large, by at most a quarter, and more steps do not change that.
+
+    If the gradient vanishes and there are no bounds, the first success may be very far away.
 
     References
     ----------
@@ -116,7 +121,7 @@ class FMN(Attack):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         start = points = nearest = batch.points
         farthest = length(torch.maximum(start - batch.low, batch.high - start), self.norm)
-        # Squares of what is larger are infinite.
+        # Squares of larger values would overflow.
         farthest = farthest.clamp(max=torch.finfo(start.dtype).max ** 0.5 / start.shape[1])
         longest = 1 if self.norm == 2 else math.sqrt(start.shape[1])
         least = torch.full_like(farthest, torch.inf)
@@ -126,7 +131,7 @@ class FMN(Attack):
             rate = 0.001 + (0.05 - 0.001) * decay
             ahead, wrong, gradient = batch.differentiate(points)
             if step:
-                # Rounding elsewhere must not undo what is found: clearly past the boundary.
+                # A point counts only if rounding elsewhere cannot undo its success.
                 rounding = _ROUNDING * torch.finfo(points.dtype).eps * length(points, 2)
                 wrong = wrong & (ahead < -rounding * length(gradient, 2))
             change = points - start
@@ -134,7 +139,7 @@ class FMN(Attack):
             better = wrong & (size < least)
             nearest = torch.where(better[:, None], points, nearest)
             least = torch.where(better, size, least)
-            # By Hölder's inequality a margin shrinks no faster than the dual norm tells.
+            # By Hölder's inequality the dual norm bounds how fast the margin can shrink.
             slope = length(gradient, 2 if self.norm == 2 else 1)
             boundary = size + torch.where(slope > 0, ahead.to(slope) / slope, 0)
             inwards = torch.clamp(boundary, least / 2, least * (1 - rate))

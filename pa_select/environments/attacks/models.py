@@ -1,4 +1,4 @@
-"""Classifiers as torch functions of their inputs, to take gradients of."""
+"""Classifiers as differentiable torch functions of their inputs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from pa_select.environments.attacks.twins import Function, classifier_twin, step_twin
-from pa_select.scores.class_scores import _is_instance
 from pa_select.scores.modules import _columns
+from pa_select.utils.estimators import is_instance, is_pipeline, unwrapped
+from pa_select.utils.modules import first_output
 
 _EXPECTED = (
     "estimator: expected a torch module, a skorch net or a differentiable scikit-learn "
@@ -27,15 +26,15 @@ class Differentiable(NamedTuple):
     Parameters
     ----------
     logits : callable Tensor of shape (n, ...) -> Tensor of shape (n, n_classes)
-        The scores, in the model's precision on the model's device whatever the input's; a
-        binary margin m as (-m / 2, m / 2). Parts are in the mode that they are in: enter
-        `pa_select.scores.modules.evaluation` with them first.
+        The scores, always in the precision and on the device of the model; a binary margin m
+        becomes (-m / 2, m / 2). The mode of the modules is not changed: enter
+        `pa_select.scores.modules.evaluation` with ``parts`` first.
     classes : ndarray of shape (n_classes,), or None
-        The classes of the columns; None for 0, 1, ... where only outputs tell how many.
+        The classes of the columns. None: 0, 1, ..., if only the outputs give their number.
     device : torch.device
-        Where it computes.
+        The device of the computations.
     parts : tuple of torch.nn.Module
-        The modules whose mode counts.
+        The modules to put into evaluation mode.
     """
 
     logits: Function
@@ -44,18 +43,18 @@ class Differentiable(NamedTuple):
     parts: tuple[torch.nn.Module, ...] = ()
 
 
-# Nothing that is made in inference mode can be differentiated.
+# Tensors made in inference mode cannot be differentiated.
 @torch.inference_mode(False)
 def differentiable(estimator: Any, device: Any = None) -> Differentiable:
-    """Take a fitted classifier as a function of its inputs.
+    """Convert a fitted classifier to a differentiable function of its inputs.
 
     Parameters
     ----------
     estimator : torch module, fitted skorch net or scikit-learn classifier
-        A scikit-learn classifier is computed by an exact twin in double precision; also
-        pipelines, searches and frozen estimators that end in one of the three.
+        A scikit-learn classifier is computed by an exact torch copy in double precision.
+        Pipelines, searches and frozen estimators that end in one of the three also work.
     device : torch.device or str, default=None
-        Where the twin computes, None: on the CPU. Modules and nets stay where they are.
+        Device of the torch copy. None: the CPU. Modules and nets stay on their device.
 
     Returns
     -------
@@ -64,17 +63,17 @@ def differentiable(estimator: Any, device: Any = None) -> Differentiable:
     Raises
     ------
     TypeError
-        If the estimator is none of these.
+        If the estimator has another type.
     ValueError
-        If the device is none.
+        If the device is invalid.
     sklearn.exceptions.NotFittedError
-        If it is not fitted.
+        If the estimator is not fitted.
     """
     before, final = _steps(estimator)
     if isinstance(final, torch.nn.Module):
         model = _of_module(final)
-    elif _is_instance(final, "skorch", "NeuralNet"):
-        if _is_instance(final, "skorch", "NeuralNetRegressor"):
+    elif is_instance(final, "skorch", "NeuralNet"):
+        if is_instance(final, "skorch", "NeuralNetRegressor"):
             raise TypeError(f"{_EXPECTED}, got a NeuralNetRegressor.")
         model = _of_net(final)
     else:
@@ -90,7 +89,7 @@ def differentiable(estimator: Any, device: Any = None) -> Differentiable:
     def logits(x: torch.Tensor) -> torch.Tensor:
         if n_features is not None and (x.ndim != 2 or x.shape[1] != n_features):
             raise ValueError(f"X: expected shape ({len(x)}, {n_features}), got {tuple(x.shape)}.")
-        # In the model's own precision, as it would see the rows.
+        # The model must see the rows in its own precision.
         x = x.to(model.device, model.dtype)
         for function in functions:
             x = function(x)
@@ -108,35 +107,30 @@ class _Model(NamedTuple):
 
 
 def _steps(estimator: Any) -> tuple[list[Any], Any]:
-    """The steps before the classifier, and the classifier that makes the decision."""
+    """Return the steps before the classifier, and the classifier itself."""
     before: list[Any] = []
-    while True:
-        if isinstance(estimator, Pipeline) and len(estimator.steps):
-            before += [step for _, step in estimator.steps[:-1]]
-            estimator = estimator.steps[-1][1]
-        elif hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        elif isinstance(estimator, FrozenEstimator):
-            estimator = estimator.estimator
-        else:
-            return before, estimator
+    final = estimator
+    for final in unwrapped(estimator):
+        if is_pipeline(final):
+            before += [step for _, step in final.steps[:-1]]
+    return before, final
 
 
 def _of_module(module: torch.nn.Module) -> _Model:
-    device, dtype = _home(module)
-    return _Model(lambda x: _first(module(x)), None, device, dtype, (module,))
+    device, dtype = _device_and_dtype(module)
+    return _Model(lambda x: first_output(module(x)), None, device, dtype, (module,))
 
 
 def _of_net(net: Any) -> _Model:
     net.check_is_fitted()
-    device, dtype = _home(net.module_)
+    device, dtype = _device_and_dtype(net.module_)
     parts = [getattr(net, f"{name}_") for name in (*net._modules, *net._criteria)]
     probabilities = isinstance(net.criterion_, torch.nn.NLLLoss)
 
     def outputs(x: torch.Tensor) -> torch.Tensor:
-        result = _first(net.infer(x))
-        # skorch's convention: such a module returns probabilities. Clipped as little as can
-        # be: below the clip there is no gradient.
+        result = first_output(net.infer(x))
+        # By skorch's convention a module with NLLLoss returns probabilities. The clip is as
+        # small as possible, because there is no gradient below it.
         return result.clamp_min(torch.finfo(result.dtype).tiny).log() if probabilities else result
 
     known = getattr(net, "classes_", None)
@@ -160,20 +154,9 @@ def _of_classifier(model: Any, device: Any) -> _Model:
     return _Model(outputs, np.asarray(model.classes_), home, torch.float64)
 
 
-def _home(module: torch.nn.Module) -> tuple[torch.device, torch.dtype | None]:
-    """Device of a module, and the precision of what it takes; None: of any."""
+def _device_and_dtype(module: torch.nn.Module) -> tuple[torch.device, torch.dtype | None]:
+    """Return the device of a module and the precision of its inputs; None: any precision."""
     parameter = next((p for p in module.parameters() if p.is_floating_point()), None)
     if parameter is None:
         return torch.device("cpu"), None
     return parameter.device, parameter.dtype
-
-
-def _first(outputs: Any) -> torch.Tensor:
-    """The scores of a module that returns several tensors come first."""
-    result = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
-    if not isinstance(result, torch.Tensor):
-        raise TypeError(
-            "estimator: expected a module that returns a tensor, or several of which the first "
-            f"holds the scores, got {type(result).__name__}."
-        )
-    return result

@@ -1,4 +1,4 @@
-"""Exact torch twins of scikit-learn models, in double precision."""
+"""Exact torch copies (twins) of scikit-learn models, in double precision."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _ACTIVATIONS: dict[str, Function] = {
 
 
 def classifier_twin(model: Any, device: torch.device) -> Function | None:
-    """Outputs of a fitted classifier before any link function, or None if it has no twin.
+    """Return the outputs of a fitted classifier before the link function, or None if unsupported.
 
-    The function takes (n, n_features) and gives (n, n_classes), or (n, 1) margins of the
+    The returned function maps (n, n_features) to (n, n_classes), or to (n, 1) margins of the
     second of two classes.
     """
     if isinstance(model, MLPClassifier):
         if model.out_activation_ == "logistic" and model.n_outputs_ > 1:
-            return None  # several labels for each row
+            return None  # multilabel
         layers = [
             (_tensor(weight.T, device), _tensor(intercept, device))
             for weight, intercept in zip(model.coefs_, model.intercepts_, strict=True)
@@ -41,7 +41,7 @@ def classifier_twin(model: Any, device: torch.device) -> Function | None:
     coef = model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_
     weight = np.atleast_2d(np.asarray(coef, dtype=np.float64))
     n_classes = len(model.classes_)
-    # A support vector machine of three classes has a row for each of three pairs of them.
+    # A support vector machine has a row for each pair of classes.
     pairs = hasattr(model, "decision_function_shape") and n_classes > 2
     if pairs or len(weight) != (1 if n_classes == 2 else n_classes):
         return None
@@ -50,7 +50,7 @@ def classifier_twin(model: Any, device: torch.device) -> Function | None:
 
 
 def step_twin(step: Any, device: torch.device) -> Function | None:
-    """What an affine step of a pipeline makes of its rows, or None if it is no such step."""
+    """Return the function of an affine pipeline step, or None if the step is not affine."""
     if step is None or step == "passthrough":
         return lambda x: x
     if isinstance(step, SelectorMixin):
@@ -60,7 +60,7 @@ def step_twin(step: Any, device: torch.device) -> Function | None:
         components = step.components_
         if getattr(step, "whiten", False):
             deviation = np.sqrt(step.explained_variance_)
-            # As scikit-learn guards a component of no variance.
+            # scikit-learn guards components without variance in the same way.
             components = components / np.maximum(deviation, np.finfo(deviation.dtype).eps)[:, None]
         return _affine(getattr(step, "mean_", None), components, None, device)
     if getattr(step, "clip", False):
@@ -70,7 +70,7 @@ def step_twin(step: Any, device: torch.device) -> Function | None:
     if isinstance(step, MaxAbsScaler):
         return _affine(None, _inverse(step), None, device)
     if isinstance(step, StandardScaler):
-        # The mean is there also where it is not taken off.
+        # mean_ exists even if it is not subtracted.
         return _affine(step.mean_ if step.with_mean else None, _inverse(step), None, device)
     if isinstance(step, RobustScaler):
         return _affine(step.center_, _inverse(step), None, device)
@@ -82,7 +82,7 @@ def _inverse(scaler: Any) -> Any:
 
 
 def _affine(before: Any, factor: Any, after: Any, device: torch.device) -> Function:
-    """(x - before) times factors, or a matrix with a row for each output, plus after."""
+    """Return ``(x - before) * factor + after``; the factor may be a matrix (outputs, inputs)."""
     shift = _tensor(0 if before is None else before, device)
     scale = _tensor(1 if factor is None else factor, device)
     add = _tensor(0 if after is None else after, device)

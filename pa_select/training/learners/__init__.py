@@ -1,4 +1,4 @@
-"""Robust learners: skorch nets that know which environment a row of training is from."""
+"""Robust learners: skorch nets that use the environment of each training row."""
 
 from pa_select.training.learners.erm import ERMNet
 from pa_select.training.learners.irm import IRMNet

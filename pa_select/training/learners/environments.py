@@ -7,20 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from skorch.dataset import Dataset, get_len, unpack_data
 from torch.utils.data import Sampler, Subset
 
-from pa_select.scoring.columns import check_column
-
-Ints = NDArray[np.int64]
+from pa_select.utils.columns import check_column
+from pa_select.utils.typing import Ints
 
 #: The key of a dict X that holds environments.
 KEY = "environments"
 
 
 class InEnvironment(NamedTuple):
-    """What the module takes, and where it is from; loaders stack both."""
+    """The inputs of the module and their environment; loaders stack both."""
 
     X: Any
     environment: Any
@@ -29,7 +27,7 @@ class InEnvironment(NamedTuple):
 class EnvironmentDataset(Dataset):
     """A dataset whose rows carry a number for their environment.
 
-    One of skorch, since callbacks read the rows and labels of those only.
+    It is a skorch Dataset, since callbacks read rows and labels only from those.
     """
 
     def __init__(self, dataset: Any, environments: Ints) -> None:
@@ -45,7 +43,7 @@ class EnvironmentDataset(Dataset):
 
     @property
     def X(self) -> Any:
-        """The rows alone."""
+        """The rows without their environments."""
         return self.dataset.X
 
     @property
@@ -55,9 +53,9 @@ class EnvironmentDataset(Dataset):
 
 
 class EnvironmentSampler(Sampler[int]):
-    """Every row once, in an order in which the environments alternate evenly.
+    """Every row once, in an order that spreads each environment evenly.
 
-    Whatever the size of the batches, each holds about its share of every environment.
+    Batches of any size then hold about the same share of every environment.
     """
 
     def __init__(
@@ -82,12 +80,12 @@ class EnvironmentSampler(Sampler[int]):
 
 
 def environment_numbers(X: Any, environments: Any) -> Ints:
-    """A number for the environment of each row, from the argument or else from a dict X.
+    """Return a number for each row's environment, from the argument or else from a dict X.
 
     Raises
     ------
     ValueError
-        If there are none, one is missing, or all are the same.
+        If there are no environments, one is missing, or all are the same.
     """
     if environments is None and isinstance(X, Mapping):
         environments = X.get(KEY)
@@ -107,19 +105,19 @@ def environment_numbers(X: Any, environments: Any) -> Ints:
 
 
 def without_environments(X: Any) -> Any:
-    """What the module takes of X."""
+    """Return X without environments, as the module takes it."""
     if isinstance(X, Mapping) and KEY in X:
         return {name: values for name, values in X.items() if name != KEY}
     return X
 
 
 def numbers_of(dataset: Any) -> Ints:
-    """The environments of the rows that are left for training.
+    """Return the environments of the training rows.
 
     Raises
     ------
     ValueError
-        If the rows lost their environments, or all have the same.
+        If the rows lost their environments, or all have the same one.
     """
     numbers = _numbers_of(dataset)
     if len(np.unique(numbers)) < 2:
@@ -141,7 +139,7 @@ def _numbers_of(dataset: Any) -> Ints:
 
 
 def plain(dataset: Any) -> Any:
-    """A subset for validation as it would be without environments."""
+    """Return a subset for validation without environments."""
     if isinstance(dataset, Subset) and isinstance(dataset.dataset, EnvironmentDataset):
         return Subset(dataset.dataset.dataset, dataset.indices)
     return dataset

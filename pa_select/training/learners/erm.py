@@ -1,4 +1,4 @@
-"""Empirical risk minimisation over environments: what the other learners start from."""
+"""Empirical risk minimisation over environments, the base of the other learners."""
 
 from __future__ import annotations
 
@@ -26,34 +26,32 @@ class ERMNet(NeuralNetClassifier):
 
     Each environment counts equally, however many rows it has, and every batch holds rows of
     every environment. This is the baseline of `IRMNet` and `LISANet`; a skorch
-    `NeuralNetClassifier` counts each row equally and knows no environments.
+    `NeuralNetClassifier` counts each row equally and ignores environments.
 
     Parameters
     ----------
     module : torch.nn.Module class or instance
-        Returns logits.
+        A module that returns logits.
     criterion : class or instance, default=torch.nn.CrossEntropyLoss
-        As in skorch, whose default is another: it takes logits.
+        A loss that takes logits, unlike skorch's default.
     random_state : int, RandomState instance or None, default=None
-        Orders the rows; None: always the same. Initial weights and dropout are torch's
-        (``torch.manual_seed``), as with any skorch net.
+        Orders the rows; with None the order is the same in each fit. Initial weights and
+        dropout use torch's random state (``torch.manual_seed``), as with any skorch net.
     **kwargs
-        All others of `skorch.NeuralNetClassifier`. ``iterator_train__shuffle=False`` keeps
-        the rows of an environment in their order.
+        Other parameters of `skorch.NeuralNetClassifier`. ``iterator_train__shuffle=False``
+        keeps the rows of an environment in their order.
 
     Notes
     -----
     ``fit(X, y, environments=...)`` and ``partial_fit`` take the environment of each row,
-    array-like of shape (n,) of any values. `GridSearchCV` and `cross_validate` split them
-    with the rows. What hands on nothing but X, such as `pa_select.PASearchCV`, takes a
-    `skorch.helper.SliceDict` with a key "environments" next to the arguments of the module's
-    forward. Prediction and validation look at no environments.
+    array-like of shape (n,) of any values. `GridSearchCV` and `cross_validate` split it with
+    the rows. For a function that passes on only X, such as `pa_select.PASearchCV`, give X as
+    a `skorch.helper.SliceDict` with a key "environments" next to the arguments of the
+    module's forward. Prediction and validation ignore environments.
 
     References
     ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 3.5 (robust learners).
-    .. [2] V. Vapnik, "Principles of risk minimization for learning theory", 1991.
+    .. [1] V. Vapnik, "Principles of risk minimization for learning theory", 1991.
 
     Examples
     --------
@@ -119,7 +117,7 @@ class ERMNet(NeuralNetClassifier):
         environments: Any = None,
         **fit_params: Any,
     ) -> ERMNet:
-        """Train on.
+        """Continue training.
 
         Parameters
         ----------
@@ -139,23 +137,23 @@ class ERMNet(NeuralNetClassifier):
     def fit_loop(
         self, X: Any, y: Any = None, epochs: Any = None, environments: Any = None, **kwargs: Any
     ) -> ERMNet:
-        """The epochs, on rows that carry their environment."""
+        """Run the epochs, on rows that carry their environment."""
         numbers = environment_numbers(X, environments)
         return super().fit_loop(
             EnvironmentDataset(self.get_dataset(X, y), numbers), y, epochs, **kwargs
         )
 
     def get_dataset(self, X: Any, y: Any = None) -> Any:
-        """What the module takes of the rows."""
+        """Return a dataset of the rows without environments, as the module takes them."""
         return super().get_dataset(without_environments(X), y)
 
     def get_split_datasets(self, X: Any, y: Any = None, **fit_params: Any) -> tuple[Any, Any]:
-        """Training rows that carry their environment, validation rows that do not."""
+        """Return training rows with their environment and validation rows without."""
         train, valid = super().get_split_datasets(X, y, **fit_params)
         return train, plain(valid)
 
     def get_iterator(self, dataset: Any, training: bool = False) -> Any:
-        """Batches; in training each has rows of every environment."""
+        """Return batches; in training each has rows of every environment."""
         if not training:
             return super().get_iterator(dataset)
         numbers = numbers_of(dataset)
@@ -166,23 +164,23 @@ class ERMNet(NeuralNetClassifier):
         if "sampler" not in options:
             options["sampler"] = EnvironmentSampler(numbers, self.random_, shuffle)
         if "generator" not in options:
-            # A loader draws a seed even where it shuffles nothing; not the global one.
+            # A loader draws a seed even without shuffling; spare the global random state.
             seed = int(self.random_.randint(2**31))
             options["generator"] = torch.Generator().manual_seed(seed)
         return self.iterator_train(dataset, **options)
 
     def infer(self, x: Any, **fit_params: Any) -> Any:
-        """The module's outputs, which depend on no environment."""
+        """Return the module's outputs, which do not depend on the environment."""
         return super().infer(x.X if isinstance(x, InEnvironment) else x, **fit_params)
 
     def get_loss(self, y_pred: Any, y_true: Any, X: Any = None, training: bool = False) -> Any:
-        """The mean of the environments' risks; in validation the risk of all rows."""
+        """Return the mean of the environments' risks; in validation the risk of all rows."""
         if not isinstance(X, InEnvironment):
             return super().get_loss(y_pred, y_true, X=X, training=training)
         return self._risks(y_pred, y_true, X.environment).mean()
 
     def _risks(self, y_pred: Any, y_true: Any, environment: torch.Tensor) -> torch.Tensor:
-        """The risk in each environment of a batch."""
+        """Return the risk in each environment of a batch."""
         y_true = to_tensor(y_true, device=y_pred.device)
         environment = environment.to(y_pred.device)
         parts = [environment == number for number in torch.unique(environment)]

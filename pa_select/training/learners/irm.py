@@ -16,33 +16,33 @@ class IRMNet(ERMNet):
     """A classifier that is optimal in all environments at once (IRMv1).
 
     It minimises the mean over the environments of
-    ``risk + penalty_weight * (d risk(w * logits) / dw at w = 1) ** 2``: the gradient of a
-    dummy classifier, the scalar w, vanishes where no rescaling of the logits would lower the
-    risk in that environment.
+    ``risk + penalty_weight * (d risk(w * logits) / dw at w = 1) ** 2``. The derivative by the
+    scalar w, a dummy classifier, vanishes if no rescaling of the logits lowers the risk in
+    that environment.
 
     Parameters
     ----------
     module : torch.nn.Module class or instance
-        Returns logits.
+        A module that returns logits.
     penalty_weight : float, default=100.0
-        The lambda of [1]_, at least 0, which is `ERMNet`. Where it is above 1 the whole loss
-        is divided by it, which keeps the steps in a range.
+        The lambda of [1]_, at least 0; 0 gives `ERMNet`. If it is above 1 the whole loss is
+        divided by it, which limits the size of the steps.
     penalty_anneal_epochs : int, default=0
-        In so many first epochs the weight is at most 1: risks first, invariance later.
+        Number of first epochs in which the weight is at most 1, to lower the risks first.
     criterion : class or instance, default=torch.nn.CrossEntropyLoss
-        Takes logits.
+        A loss that takes logits.
     random_state : int, RandomState instance or None, default=None
         As in `ERMNet`.
     **kwargs
-        All others of `skorch.NeuralNetClassifier`.
+        Other parameters of `skorch.NeuralNetClassifier`.
 
     Notes
     -----
-    Columns of ``net.history`` next to skorch's: ``train_risk`` and ``train_penalty``, means
-    over the environments, neither weighted nor divided. ``train_loss`` is divided and falls
-    at the end of the annealing; compare ``train_risk``.
+    ``net.history`` has two more columns, ``train_risk`` and ``train_penalty``: means over the
+    environments, neither weighted nor divided. ``train_loss`` is divided by the weight, so it
+    falls when the annealing ends; compare ``train_risk`` instead.
 
-    The penalty of a batch is above that of the data by the variance of the gradient, so take
+    The penalty of a batch exceeds that of all rows by the variance of the gradient, so use
     large batches, or all rows (``batch_size=-1``). With annealing let
     `pa_select.PAEarlyStopping` choose among later epochs (``min_epochs``).
 
@@ -50,13 +50,11 @@ class IRMNet(ERMNet):
     ----------
     .. [1] M. Arjovsky, L. Bottou, I. Gulrajani, D. Lopez-Paz, "Invariant Risk Minimization",
        2019, section 3, equation (IRMv1); annealing and rescaling as in the authors' code.
-    .. [2] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 3.5 (IRM).
 
     Examples
     --------
-    A feature with the same meaning everywhere, and one whose meaning depends on the
-    environment but which is the better predictor in the mean of the two:
+    One feature predicts the class equally well in both environments. The other feature does
+    not, but is the better predictor on average:
 
     >>> import numpy as np
     >>> import torch
@@ -90,7 +88,7 @@ class IRMNet(ERMNet):
         self.penalty_anneal_epochs = penalty_anneal_epochs
 
     def get_loss(self, y_pred: Any, y_true: Any, X: Any = None, training: bool = False) -> Any:
-        """Risk and penalty; in validation the risk of all rows."""
+        """Return risk and penalty; in validation the risk of all rows."""
         if not isinstance(X, InEnvironment):
             return super().get_loss(y_pred, y_true, X=X, training=training)
         dummy = torch.ones((), dtype=y_pred.dtype, device=y_pred.device, requires_grad=True)
@@ -125,7 +123,7 @@ class IRMNet(ERMNet):
             )
         kind = self.criterion if isinstance(self.criterion, type) else type(self.criterion)
         if issubclass(kind, torch.nn.NLLLoss):
-            # skorch's modules for it return probabilities; a multiple of them is none.
+            # With NLLLoss a skorch module returns probabilities, which w must not rescale.
             raise ValueError(
                 "criterion: expected one that takes logits, such as CrossEntropyLoss, got "
                 f"{kind.__name__}."

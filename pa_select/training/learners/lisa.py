@@ -23,46 +23,45 @@ class _Mixed(NamedTuple):
 class LISANet(ERMNet):
     """A classifier trained on mixtures of rows that share the label or the environment.
 
-    For each batch one of two strategies is drawn, and each row is mixed with a partner at
-    random from the batch: by LISA-D of the same label and another environment, which teaches
-    what environments have in common, by LISA-L of the same environment and another label.
-    A row without such a partner stays as it is.
+    One of two strategies is drawn for each batch, and each row is mixed with a random
+    partner from the batch. With LISA-D the partner has the same label and another
+    environment, so that the net learns what environments have in common. With LISA-L it has
+    the same environment and another label. A row without such a partner stays unchanged.
 
     Parameters
     ----------
     module : torch.nn.Module class or instance
-        Returns logits. Takes one tensor, of floats.
+        A module that takes one tensor of floats and returns logits.
     p_select : float, default=0.5
         Probability of LISA-L; 0: always LISA-D.
     alpha : float, default=2.0
         The row's own weight in the mixture is drawn from Beta(alpha, alpha), once for each
         batch.
     mix : {"mixup", "cutmix"}, default="mixup"
-        Whether partners are interpolated, or a box is cut from the partner's image (rows of
-        shape (..., height, width)) and labels weigh as much as their pixels.
+        "mixup" interpolates between partners. "cutmix" copies a box from the partner's image
+        (rows of shape (..., height, width)) and weights labels by their shares of the pixels.
     criterion : class or instance, default=torch.nn.CrossEntropyLoss
-        The loss of a mixture is the mixture of the losses with both labels, which for the
-        cross-entropy is that with the mixed label.
+        A loss that takes logits. The loss of a mixture is the weighted mean of the losses
+        with both labels; for the cross-entropy this equals the loss with the mixed label.
     random_state : int, RandomState instance or None, default=None
         Orders the rows and mixes them; otherwise as in `ERMNet`.
     **kwargs
-        All others of `skorch.NeuralNetClassifier`.
+        Other parameters of `skorch.NeuralNetClassifier`.
 
     Notes
     -----
-    The names are those of [2]_. The authors of LISA [1]_ call them the other way round, the
-    same label "intra-label LISA (LISA-L)" and the same domain "intra-domain LISA (LISA-D)",
-    and their p_sel, the probability of intra-label LISA, is 1 - `p_select`.
+    The names are those of [2]_. The authors of LISA [1]_ use them the other way round:
+    "intra-label LISA (LISA-L)" has partners of the same label, "intra-domain LISA (LISA-D)"
+    of the same domain. Their p_sel, the probability of intra-label LISA, is 1 - `p_select`.
 
-    Partners are found within a batch: with many classes or environments take batches large
+    Partners come from the same batch. With many classes or environments use batches large
     enough to hold some rows of each class in each environment.
 
     References
     ----------
     .. [1] H. Yao, Y. Wang, S. Li, L. Zhang, W. Liang, J. Zou, C. Finn, "Improving
        Out-of-Distribution Robustness via Selective Augmentation", ICML 2022, section 3.
-    .. [2] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 3.5 (LISA).
+    .. [2] Master's thesis on posterior agreement, section 3.5 (LISA).
     .. [3] H. Zhang, M. Cisse, Y. Dauphin, D. Lopez-Paz, "mixup: Beyond Empirical Risk
        Minimization", ICLR 2018.
     .. [4] S. Yun et al., "CutMix: Regularization Strategy to Train Strong Classifiers with
@@ -97,16 +96,16 @@ class LISANet(ERMNet):
         self.mix = mix
 
     def train_step(self, batch: Any, **fit_params: Any) -> Any:
-        """A step on a batch, mixed once however often the optimiser evaluates it."""
+        """Take a step on a batch, which is mixed once even if it is evaluated several times."""
         X, y = unpack_data(batch)
         return super().train_step((self._mixed(X, y), y), **fit_params)
 
     def infer(self, x: Any, **fit_params: Any) -> Any:
-        """The module's outputs."""
+        """Return the module's outputs."""
         return super().infer(x.X if isinstance(x, _Mixed) else x, **fit_params)
 
     def get_loss(self, y_pred: Any, y_true: Any, X: Any = None, training: bool = False) -> Any:
-        """The loss of both labels, weighted; in validation that of the label."""
+        """Return the weighted loss of both labels; in validation the loss of the label."""
         if not isinstance(X, _Mixed):
             return super().get_loss(y_pred, y_true, X=X, training=training)
         own, partner = (super(LISANet, self).get_loss(y_pred, y) for y in (y_true, X.y_partner))

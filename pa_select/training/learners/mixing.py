@@ -1,4 +1,4 @@
-"""Which rows are mixed with which, and how."""
+"""Choosing partners of rows, and mixing rows with their partners."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Index = NDArray[np.intp]
 def partners(
     same: NDArray[np.generic], other: NDArray[np.generic], rng: np.random.RandomState
 ) -> Index:
-    """For each row one, at random, that is equal in `same` and not in `other`.
+    """Draw a partner for each row that is equal in `same` and different in `other`.
 
-    A row without any is its own partner.
+    A row for which there is none is its own partner.
     """
     partner = np.arange(len(same))
     for value in np.unique(same):
@@ -28,12 +28,12 @@ def partners(
 
 
 def mixup(X: torch.Tensor, partner: torch.Tensor, weight: float) -> torch.Tensor:
-    """The point between each row and its partner, at `weight` of the row.
+    """Interpolate between each row, with weight `weight`, and its partner.
 
     Raises
     ------
     TypeError
-        If the rows are no floats.
+        If the rows are not floats.
     """
     if not X.is_floating_point():
         raise TypeError(f"X: expected floats to mix, got {X.dtype}.")
@@ -43,19 +43,19 @@ def mixup(X: torch.Tensor, partner: torch.Tensor, weight: float) -> torch.Tensor
 def cutmix(
     X: torch.Tensor, partner: torch.Tensor, weight: float, rng: np.random.RandomState
 ) -> tuple[torch.Tensor, float]:
-    """Each image with a box of its partner's, about 1 - `weight` of its area.
+    """Replace a box of each image, about 1 - `weight` of the area, by its partner's.
 
-    The box is the same for all; where it reaches over the border it is cut.
+    The box is the same for all images, and is cut at the border.
 
     Returns
     -------
     Tensor, float
-        The images, and the share of each that is its own.
+        The images, and the share of each image that is not replaced.
 
     Raises
     ------
     ValueError
-        If the rows are no images.
+        If the rows are not images.
     """
     if X.ndim < 3:
         raise ValueError(

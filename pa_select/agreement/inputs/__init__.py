@@ -1,0 +1,1 @@
+"""Checks of scores, weights and priors, and their conversion to tensors."""

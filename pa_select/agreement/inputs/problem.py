@@ -1,0 +1,171 @@
+"""One problem, or many, as the rest of the package takes them: checked."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+
+from pa_select.agreement.inputs.arrays import (
+    as_scores,
+    as_tensor,
+    check_frames,
+    check_order,
+    indexed,
+)
+from pa_select.agreement.inputs.validation import (
+    check_class_scores,
+    check_prior,
+    check_score_values,
+    check_scores,
+    check_weight,
+)
+from pa_select.utils.arrays import n_axes
+from pa_select.utils.score_checks import check_same_shape
+from pa_select.utils.typing import Floats
+
+
+class Problem(NamedTuple):
+    """The scores of one set of pairs, their weights and the prior, all of them checked.
+
+    Attributes
+    ----------
+    a, b : torch.Tensor of shape (n_pairs, n_classes)
+        Scores of the first and of the second sample.
+    weight : ndarray of shape (n_pairs,)
+        Weights of the pairs.
+    prior : None, "marginal" or ndarray of shape (n_classes,)
+        The prior; None is the uniform one.
+    index : pandas.Index or None
+        The index of the rows, if the scores came with one.
+    """
+
+    a: torch.Tensor
+    b: torch.Tensor
+    weight: Floats
+    prior: Floats | str | None = None
+    index: Any = None
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.a.shape[1])
+
+
+def is_batch(scores: Any) -> bool:
+    """Whether scores hold many problems: three axes, or a list of matrices."""
+    if isinstance(scores, (list, tuple)):
+        return len(scores) > 0 and n_axes(scores[0]) >= 2
+    return n_axes(scores) == 3
+
+
+def check_problem(
+    scores_a: Any, scores_b: Any, sample_weight: Any, prior: Any, *, shard: bool = False
+) -> Problem:
+    """Check one problem; a shard of it may have no rows."""
+    a, b = check_pair(scores_a, scores_b, shard=shard)
+    rows = indexed(scores_a, scores_b)
+    weight = check_weight(sample_weight, len(a), rows=rows, shard=shard)
+    return _problem(a, b, weight, prior, rows)
+
+
+def check_problems(
+    scores_a: Any, scores_b: Any, sample_weight: Any, prior: Any, *, shard: bool = False
+) -> list[Problem]:
+    """Check many problems; a shard of each may have no rows."""
+    pairs = _check_pairs(scores_a, scores_b, shard=shard)
+    rows: list[Any] = [None] * len(pairs)
+    # A stack has no index.
+    if isinstance(scores_a, (list, tuple)) or isinstance(scores_b, (list, tuple)):
+        rows = list(map(indexed, scores_a, scores_b))
+    weights = _check_weights(sample_weight, [len(a) for a, _ in pairs], rows, shard)
+    return [
+        _problem(a, b, weight, prior, row)
+        for (a, b), weight, row in zip(pairs, weights, rows, strict=True)
+    ]
+
+
+def _problem(a: torch.Tensor, b: torch.Tensor, weight: Floats, prior: Any, rows: Any) -> Problem:
+    checked = check_prior(prior, a.shape[1]) if a.shape[1] or isinstance(prior, str) else None
+    return Problem(a, b, weight, checked, getattr(rows, "index", None))
+
+
+def check_pair(
+    scores_a: Any, scores_b: Any, suffix: str = "", *, shard: bool = False
+) -> tuple[torch.Tensor, ...]:
+    """Check both score matrices of one problem, which must have the same shape."""
+    names = f"scores_a{suffix}", f"scores_b{suffix}"
+    check_frames(scores_b, scores_a, names[1], names[0])
+    a, b = (
+        check_scores(scores, name, shard=shard)
+        for scores, name in zip((scores_a, scores_b), names, strict=True)
+    )
+    check_same_shape(tuple(a.shape), tuple(b.shape), *names)
+    return a, b
+
+
+def _check_pairs(scores_a: Any, scores_b: Any, *, shard: bool) -> list[tuple[torch.Tensor, ...]]:
+    """Check the score matrices of many problems: two arrays (p, n, K), or two lists."""
+    for name, scores, other in (("scores_a", scores_a, "b"), ("scores_b", scores_b, "a")):
+        check_class_scores(scores, name)
+        if not is_batch(scores):
+            raise ValueError(
+                f"{name}: expected many problems, as scores_{other} has, got a single matrix."
+            )
+    lists = [isinstance(scores, (list, tuple)) for scores in (scores_a, scores_b)]
+    scores_a = scores_a if lists[0] else as_scores(scores_a, "scores_a")
+    scores_b = scores_b if lists[1] else as_scores(scores_b, "scores_b")
+    if len(scores_a) != len(scores_b):
+        raise ValueError(
+            f"scores_b: expected as many problems as scores_a, {len(scores_a)}, got "
+            f"{len(scores_b)}."
+        )
+    if shard or any(lists):
+        pairs = zip(scores_a, scores_b, strict=True)
+        return [check_pair(a, b, f"[{i}]", shard=shard) for i, (a, b) in enumerate(pairs)]
+    a, b = _check_stack(scores_a, "scores_a"), _check_stack(scores_b, "scores_b")
+    check_same_shape(tuple(a.shape), tuple(b.shape), "scores_a", "scores_b")
+    return list(zip(a, b, strict=True))
+
+
+def _check_stack(tensor: torch.Tensor, name: str) -> torch.Tensor:
+    """Score matrices of many problems in one tensor (p, n, K)."""
+    if tensor.ndim != 3 or 0 in tensor.shape or tensor.shape[2] < 2:
+        raise ValueError(
+            f"{name}: expected scores of shape (n_problems, n_pairs, n_classes) with at least "
+            f"one problem, one pair and 2 classes, got shape {tuple(tensor.shape)}."
+        )
+    check_score_values(tensor.reshape(-1, tensor.shape[2]), name, tensor.shape[1])
+    return tensor
+
+
+def _check_weights(
+    sample_weight: Any, counts: list[int], rows: list[Any], shard: bool
+) -> list[Floats]:
+    """Check the weights of many problems: none, the same for all, or an array for each."""
+    if sample_weight is None:
+        return [check_weight(None, n) for n in counts]
+    if isinstance(sample_weight, (list, tuple)):
+        one_for_each = any(w is None or n_axes(w) for w in sample_weight)
+    else:
+        one_for_each = n_axes(sample_weight) == 2
+    if not one_for_each:
+        if len(set(counts)) > 1:
+            raise ValueError(
+                "sample_weight: expected one array for each problem, since they have "
+                "different numbers of pairs, got a single one."
+            )
+        for row in rows:
+            check_order(sample_weight, row, "sample_weight")
+        weight = check_weight(sample_weight, counts[0], shard=shard)
+        return [weight] * len(counts)
+    if not isinstance(sample_weight, (list, tuple)):
+        sample_weight = as_tensor(sample_weight, "sample_weight")
+    if len(sample_weight) != len(counts):
+        raise ValueError(
+            f"sample_weight: expected one array for each of {len(counts)} problems, got "
+            f"{len(sample_weight)}."
+        )
+    return [
+        check_weight(w, n, f"sample_weight[{i}]", rows=row, shard=shard)
+        for i, (w, n, row) in enumerate(zip(sample_weight, counts, rows, strict=True))
+    ]

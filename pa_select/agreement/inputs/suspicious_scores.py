@@ -1,0 +1,133 @@
+"""Warnings of scores that are valid and yet give a number that says nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import compress
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pa_select.agreement.inputs.problem import Problem
+from pa_select.utils.probabilities import look_like_probabilities
+from pa_select.utils.typing import Floats
+from pa_select.utils.warn_caller import warn_caller
+
+#: A larger share of the predictions of one class, of so many pairs, is worth a warning.
+LARGEST_SHARE = 0.95
+FEWEST_PAIRS = 20
+
+_CONSTANT_IS_BEST = (
+    "With prior='uniform' a classifier that always predicts the same class has the highest "
+    "possible score, log(n_classes), so that the score does not tell a robust classifier from "
+    "a constant one. Use prior='marginal'."
+)
+
+# So many rows are read first, and all of them only where the first predictions of these,
+# whatever ties with them, come near to that share.
+_SAMPLED_ROWS = 1 << 11
+_NEAR = 0.85
+
+# Rows are compared so many scores at a time.
+_SCORES_AT_ONCE = 1 << 20
+
+
+def warn_of_probabilities(found: Sequence[Sequence[bool]]) -> None:
+    """Warn once if, in some problems, scores_a or scores_b look like probabilities."""
+    names = [
+        name
+        for name, some in zip(("scores_a", "scores_b"), zip(*found, strict=True), strict=False)
+        if any(some)
+    ]
+    where = ""
+    if len(found) > 1:
+        where = f" in {sum(map(any, found))} of {len(found)} problems"
+    _tell_of_probabilities(names, where)
+
+
+def warn_of_samples(samples: Sequence[torch.Tensor], weight: Floats, *, uniform: bool) -> None:
+    """Warn of samples that look like probabilities or, if `uniform`, predict one class."""
+    names = [f"list_of_scores[{i}]" for i in range(len(samples))]
+    _tell_of_probabilities(list(compress(names, look_like_probabilities(*samples))), "")
+    if not uniform or np.count_nonzero(weight) < FEWEST_PAIRS:
+        return
+    constant = [_largest_share(x, x, weight) >= LARGEST_SHARE for x in samples]
+    if any(constant):
+        warn_caller(
+            f"{' and '.join(compress(names, constant))}: at least {100 * LARGEST_SHARE:g} % of "
+            f"the predictions are of one class. {_CONSTANT_IS_BEST}"
+        )
+
+
+def _tell_of_probabilities(names: Sequence[str], where: str) -> None:
+    if names:
+        warn_caller(
+            f"{' and '.join(names)}: expected logits or log-probabilities, got rows of "
+            f"non-negative numbers that sum to 1{where}. They look like probabilities, but are "
+            "read as logits. Convert probabilities with pa_select.log_probabilities."
+        )
+
+
+def warn_of_one_class(problems: Sequence[Problem]) -> None:
+    """Warn once if nearly all predictions are of one class in some of these problems."""
+    shares = [share_of_one_class(problem) for problem in problems]
+    constant = [share for share in shares if share is not None]
+    if not constant:
+        return
+    if len(problems) == 1:
+        what = f"{math.floor(100 * constant[0])} % of the predictions are of one class"
+    else:
+        what = (
+            f"at least {100 * LARGEST_SHARE:g} % of the predictions are of one class in "
+            f"{len(constant)} of {len(problems)} problems"
+        )
+    warn_caller(f"scores_a and scores_b: {what}. {_CONSTANT_IS_BEST}")
+
+
+def share_of_one_class(problem: Problem) -> float | None:
+    """Share of the most frequent prediction in both samples, or None if it is no reason to warn.
+
+    Predictions are weighted like their pairs, and classes that tie at the top share one.
+    """
+    a, b, weight = problem.a, problem.b, problem.weight
+    if np.count_nonzero(weight) < FEWEST_PAIRS:
+        return None
+    step = max(len(a) // _SAMPLED_ROWS, 1)
+    if _share_of_first_predictions(a[::step], b[::step], weight[::step]) < _NEAR:
+        return None
+    share = _largest_share(a, b, weight)
+    return share if share >= LARGEST_SHARE else None
+
+
+def _share_of_first_predictions(a: torch.Tensor, b: torch.Tensor, weight: Floats) -> float:
+    """Weighted share of the most frequent of both samples' first largest scores."""
+    predicted = np.concatenate([_first_predictions(x) for x in (a, b)])
+    if weight.strides == (0,):
+        return float(np.bincount(predicted).max()) / len(predicted)
+    used = np.concatenate([weight, weight])
+    total = float(used.sum())
+    return float(np.bincount(predicted, used).max()) / total if total else 1.0
+
+
+def _first_predictions(scores: torch.Tensor) -> NDArray[np.int64]:
+    # Of a few rows numpy finds them in a third of torch's time; it has no bfloat16.
+    if scores.device.type == "cpu" and scores.dtype != torch.bfloat16:
+        return scores.numpy().argmax(1)
+    predicted: NDArray[np.int64] = scores.argmax(1).cpu().numpy()
+    return predicted
+
+
+def _largest_share(a: torch.Tensor, b: torch.Tensor, weight: Floats) -> float:
+    """Weighted share of the most frequent prediction."""
+    n, n_classes = a.shape
+    at_once = max(_SCORES_AT_ONCE // n_classes, 1)
+    sums = torch.zeros(n_classes, dtype=torch.float64, device=a.device)
+    for begin in range(0, n, at_once):
+        rows = slice(begin, begin + at_once)
+        used = torch.from_numpy(weight[rows].copy()).to(a.device)
+        for scores in (a[rows], b[rows].to(a.device)):
+            top = scores == scores.amax(1, keepdim=True)
+            sums += (used / top.sum(1)) @ top.double()
+    return float(sums.amax()) / (2 * float(np.sum(weight)))

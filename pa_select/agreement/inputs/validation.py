@@ -1,0 +1,153 @@
+"""Checks of what users pass as scores, weights, priors, tolerances and temperatures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from pa_select.agreement.inputs.arrays import (
+    as_floats,
+    as_scores,
+    check_order,
+)
+from pa_select.utils.arrays import n_axes
+from pa_select.utils.score_checks import check_size, check_values
+from pa_select.utils.score_checks import check_tol as _check_tol
+from pa_select.utils.typing import Floats
+
+#: Smaller class probabilities have inverses that overflow.
+SMALLEST_PRIOR = 1e-100
+
+
+def check_class_scores(scores: Any, name: str) -> None:
+    """A pair (scores, classes) reads like a batch, but is what `class_scores` returns."""
+    if isinstance(scores, tuple) and [n_axes(x) for x in scores] == [2, 1]:
+        raise ValueError(
+            f"{name}: expected scores, got a tuple of scores and classes; take the first of "
+            "what class_scores returns."
+        )
+
+
+def check_tol(tol: Any, prior: Any = "uniform") -> float:
+    """The largest gap to certify; None is the default for this prior."""
+    return _check_tol(tol, 1e-5 if is_marginal(prior) else 1e-6)
+
+
+def check_scores(scores: Any, name: str, *, shard: bool = False) -> torch.Tensor:
+    """One score matrix as a tensor (n, K): finite or -inf, K >= 2, no row all -inf.
+
+    A shard may have no rows, and then also no columns.
+    """
+    check_class_scores(scores, name)
+    tensor = as_scores(scores, name)
+    if tensor.ndim != 2:
+        hint = (
+            " One margin per row is not enough: give both classes a column, for example "
+            "numpy.column_stack([-margin / 2, margin / 2])."
+            if tensor.ndim == 1
+            else ""
+        )
+        raise ValueError(
+            f"{name}: expected scores of shape (n_pairs, n_classes), got shape "
+            f"{tuple(tensor.shape)}.{hint}"
+        )
+    n, n_classes = tensor.shape
+    if shard and n == 0 and n_classes != 1:
+        return tensor
+    check_size((n, n_classes), name)
+    check_score_values(tensor, name)
+    return tensor
+
+
+def check_score_values(tensor: torch.Tensor, name: str, n_rows: int | None = None) -> None:
+    """Check a matrix, or the matrices of ``n_rows`` rows that it stacks."""
+    if tensor.is_floating_point():
+        check_values(tensor, name, torch, n_rows)
+
+
+def check_weight(
+    sample_weight: Any,
+    n: int,
+    name: str = "sample_weight",
+    *,
+    rows: Any = None,
+    shard: bool = False,
+) -> Floats:
+    """Weights of n pairs in float64; None weighs all alike, without memory for each.
+
+    They are in the order of ``rows``. Those of a shard may all be 0.
+    """
+    if sample_weight is None:
+        return np.broadcast_to(np.ones(1), n)
+    weight = check_weight_values(sample_weight, n, name, rows)
+    with np.errstate(over="ignore"):
+        total = weight.sum()
+    if not 0 < total < np.inf and not (shard and total == 0):
+        raise ValueError(f"{name}: expected a positive and finite sum, got {total}.")
+    return weight
+
+
+def check_weight_values(sample_weight: Any, n: int, name: str, rows: Any = None) -> Floats:
+    """Weights of n pairs in float64, whatever their sum."""
+    check_order(sample_weight, rows, name)
+    weight = as_floats(sample_weight, name)
+    if weight.shape != (n,):
+        raise ValueError(f"{name}: expected shape ({n},), got {weight.shape}.")
+    wrong = ~(np.isfinite(weight) & (weight >= 0))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(
+            f"{name}: expected finite non-negative weights, got {weight[row]} in row {row}."
+        )
+    return weight
+
+
+def check_prior(prior: Any, n_classes: int) -> Floats | None | str:
+    """None for the uniform prior, "marginal", or a normalised vector (K,)."""
+    if isinstance(prior, str):
+        if prior == "uniform":
+            return None
+        if prior == "marginal":
+            return "marginal"
+        raise ValueError(
+            "prior: expected 'uniform', 'marginal' or a vector of class probabilities, "
+            f"got {prior!r}."
+        )
+    index: Any = getattr(prior, "index", None)
+    if getattr(index, "is_monotonic_increasing", True) is False:
+        raise ValueError(
+            "prior: expected class probabilities in the order of the scores' columns, got a "
+            f"Series with the index {list(index)}; give its values in that order."
+        )
+    vector = as_floats(prior, "prior")
+    if vector.shape != (n_classes,):
+        raise ValueError(
+            f"prior: expected one probability for each of {n_classes} classes, shape "
+            f"({n_classes},), got shape {vector.shape}."
+        )
+    wrong = ~(np.isfinite(vector) & (vector >= SMALLEST_PRIOR))
+    if wrong.any():
+        j = int(wrong.argmax())
+        raise ValueError(
+            f"prior: expected positive class probabilities of at least {SMALLEST_PRIOR:g}, got "
+            f"{vector[j]} for class {j}."
+        )
+    if abs(vector.sum() - 1) > 1e-6:
+        raise ValueError(f"prior: expected probabilities that sum to 1, got {vector.sum():.9g}.")
+    return vector / vector.sum()
+
+
+def is_marginal(prior: Any) -> bool:
+    """Whether the prior is the marginal one, which moves with the inverse temperature."""
+    return isinstance(prior, str) and prior == "marginal"
+
+
+def check_beta(beta: Any) -> Floats:
+    """Inverse temperatures in [0, inf], of any shape."""
+    betas = as_floats(beta, "beta")
+    if not (betas >= 0).all():
+        wrong = betas[~(betas >= 0)].ravel()[0]
+        raise ValueError(f"beta: expected inverse temperatures in [0, inf], got {wrong}.")
+    return betas

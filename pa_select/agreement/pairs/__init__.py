@@ -1,0 +1,1 @@
+"""Pairs of scores in memory, in chunks or in several processes, read block by block."""

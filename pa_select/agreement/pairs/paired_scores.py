@@ -1,0 +1,418 @@
+"""Paired score matrices of a batch of problems, read in blocks of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pa_select.agreement.inputs.problem import Problem
+from pa_select.agreement.pairs.threads import single_threaded_operations, start_single_threaded
+from pa_select.utils.devices import resolve_device
+from pa_select.utils.typing import Floats, Ints
+
+Result = TypeVar("Result")
+
+# A block and its temporaries should stay in a core's cache; on an accelerator a
+# block only has to be large enough to hide the cost of launching kernels.
+_BLOCK_BYTES = {"cpu": 1 << 19}
+_ACCELERATOR_BLOCK_BYTES = 1 << 28
+# Blocks beside each other must be larger, so that threads rarely wait for Python's lock;
+# with less than a few of these one thread is faster than several.
+_THREAD_BLOCK_ELEMENTS = 1 << 17
+_FEWEST_THREAD_BLOCKS = 8
+# Up to this size of either sample, centred scores are kept from one pass to the next.
+_KEPT_BYTES = 40 << 20
+# From so many classes on rows stay as they are stored: sums over classes run along them.
+_MANY_CLASSES = 64
+_REDUCTIONS = {"sum": "sum", "min": "amin", "max": "amax"}
+_NEUTRAL = {"sum": 0.0, "min": torch.inf, "max": -torch.inf, "logsumexp": -torch.inf}
+#: How two results of a reduction become one.
+COMBINE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "sum": torch.add,
+    "min": torch.minimum,
+    "max": torch.maximum,
+    "logsumexp": torch.logaddexp,
+}
+
+
+class Block(NamedTuple):
+    """Consecutive pairs, classes first: sums over classes run along rows.
+
+    Scores are in the precision that was asked for, weights and sums over pairs in float64.
+    """
+
+    #: (n_classes, n_rows) first sample, each pair's largest score subtracted.
+    a: torch.Tensor
+    #: (n_classes, n_rows) second sample, likewise.
+    b: torch.Tensor
+    #: (n_rows,) weights.
+    weight: torch.Tensor
+    #: The problems of these pairs are ``problems[first:last]`` of those asked for.
+    first: int
+    last: int
+    #: (last - first,) pairs of each of these problems in the block.
+    lengths: torch.Tensor
+    #: Whether these are all equal.
+    even: bool
+    #: Which block of the pass it is.
+    number: int
+    #: What a kernel computes of the scores once, by name: lives as long as they are kept.
+    derived: dict[str, Any]
+
+    def spread(self, values: torch.Tensor) -> torch.Tensor:
+        """Repeat values of problems (last axis) for each of their pairs."""
+        return self.spread_own(values[..., self.first : self.last])
+
+    def spread_own(self, values: torch.Tensor) -> torch.Tensor:
+        """Repeat values of the block's own problems (last axis) for their pairs."""
+        if self.last - self.first == 1:
+            return values
+        if self.even:
+            return values.repeat_interleave(self.a.shape[1] // values.shape[-1], dim=-1)
+        return values.repeat_interleave(self.lengths, dim=-1)
+
+    def reduce(self, values: torch.Tensor, how: str = "sum") -> torch.Tensor:
+        """Reduce (q, n_rows) to (q, last - first): over the pairs of each problem."""
+        n_problems = self.last - self.first
+        if self.even:
+            reduced = getattr(values.reshape(len(values), n_problems, -1), _REDUCTIONS[how])
+            return reduced(-1)
+        return torch.segment_reduce(values.T.contiguous(), how, lengths=self.lengths, axis=0).T
+
+    def class_sums(self, values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Sum (n_classes, n_rows) values times each of (q, n_rows) rows over the pairs.
+
+        Returns (q, n_classes, last - first).
+        """
+        n_problems = self.last - self.first
+        if n_problems == 1:
+            return (rows @ values.T)[..., None].double()
+        if self.even:
+            values = values.reshape(len(values), n_problems, -1)
+            rows = rows.reshape(len(rows), n_problems, -1)
+            return torch.einsum("kpn,qpn->qkp", values, rows).double()
+        products = (rows[:, None] * values).double()
+        return self.reduce(products.flatten(0, 1)).reshape(len(rows), len(values), n_problems)
+
+    def weighted_sum(self, values: torch.Tensor) -> torch.Tensor:
+        """Weighted sums of (q, n_rows) over the pairs of each problem, in float64."""
+        if self.last - self.first > 1:
+            return self.reduce(values * self.weight)
+        if self.weight.stride() == (0,):  # the same for all
+            return values.sum(-1, keepdim=True, dtype=torch.float64) * self.weight[:1]
+        return (values.double() @ self.weight)[:, None]
+
+    def means(self, values: torch.Tensor) -> torch.Tensor:
+        """Unweighted means of (q, n_rows) over the pairs of each problem."""
+        return self.reduce(values) / self.lengths
+
+
+@dataclass(frozen=True)
+class PairedScores:
+    """Pairs of one or many problems with the same number of classes.
+
+    Problem ``p`` pairs the ``counts[p]`` rows of ``a`` from ``start_a[p]`` on with as
+    many rows of ``b`` from ``start_b[p]`` on; problems may share rows.
+
+    Parameters
+    ----------
+    a, b : torch.Tensor of shape (n_rows, n_classes)
+        Scores, in any real storage type, on one device.
+    weight : torch.Tensor of shape (n_rows,), float64
+        Non-negative weights of the pairs; those of each problem sum to one.
+    counts, start_a, start_b, start_weight : ndarray of shape (n_problems,)
+        Number of pairs of each problem and where its rows begin.
+    """
+
+    a: torch.Tensor
+    b: torch.Tensor
+    weight: torch.Tensor
+    counts: Ints
+    start_a: Ints
+    start_b: Ints
+    start_weight: Ints
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.a.shape[1])
+
+    @property
+    def n_problems(self) -> int:
+        return len(self.counts)
+
+    @property
+    def n_scores(self) -> int:
+        """Number of scores of either sample."""
+        return int(self.counts.sum()) * self.n_classes
+
+    @property
+    def device(self) -> torch.device:
+        return self.a.device
+
+    @cached_property
+    def has_zero_posteriors(self) -> bool:
+        """Whether some score is -inf."""
+        return any(
+            x.is_floating_point() and float(x.amin()) == -torch.inf for x in (self.a, self.b)
+        )
+
+    @cached_property
+    def total_weights(self) -> NDArray[np.float64]:
+        """Sums of the weights of each problem, (n_problems,)."""
+        return np.array([weight.sum() for weight in self._weights()])
+
+    @cached_property
+    def n_used(self) -> Ints:
+        """Number of pairs of positive weight of each problem, (n_problems,)."""
+        return np.array([np.count_nonzero(weight) for weight in self._weights()])
+
+    def _weights(self) -> Iterator[NDArray[np.float64]]:
+        weight = self.weight.cpu().numpy()
+        for start, count in zip(self.start_weight, self.counts, strict=True):
+            yield weight[start : start + count]
+
+    def tensor(self, values: Any) -> torch.Tensor:
+        """Put small float64 values (inverse temperatures, priors) on the device."""
+        return torch.as_tensor(np.ascontiguousarray(values), dtype=torch.float64).to(self.device)
+
+    def indices(self, values: Ints) -> torch.Tensor:
+        """Put indices on the device."""
+        return torch.from_numpy(values).to(self.device)
+
+    def map_blocks(
+        self,
+        part: Callable[[Block], Result],
+        problems: Ints,
+        dtype: torch.dtype = torch.float64,
+    ) -> Iterator[tuple[slice, Result]]:
+        """Apply a function to the pairs of the given problems, block by block.
+
+        Their scores are in the given precision. Yields, in the order of the pairs, which
+        of the problems a block belongs to (a slice) and the function's result. Of much
+        data on a CPU as many blocks run at once as torch may use threads.
+        """
+        counts = self.counts[problems]
+        total = int(counts.sum())
+
+        def run(numbered: tuple[int, _Piece]) -> tuple[slice, Result]:
+            number, piece = numbered
+            with torch.inference_mode():
+                block = self._block(piece, problems, dtype)._replace(number=number)
+                return slice(piece.first, piece.last), part(block)
+
+        with single_threaded_operations(self.device) as n_threads:
+            n_rows = max(_THREAD_BLOCK_ELEMENTS // self.n_classes, 1)
+            if n_threads > 1 and total >= _FEWEST_THREAD_BLOCKS * n_rows:
+                with ThreadPoolExecutor(n_threads, initializer=start_single_threaded) as pool:
+                    yield from pool.map(run, enumerate(_cut(counts, n_rows)))
+            else:
+                elements = _BLOCK_BYTES.get(self.device.type, _ACCELERATOR_BLOCK_BYTES)
+                elements //= dtype.itemsize
+                pieces = _cut(counts, max(elements // self.n_classes, 1))
+                yield from map(run, enumerate(pieces))
+
+    def reduce_blocks(
+        self,
+        part: Callable[[Block], Sequence[torch.Tensor]],
+        problems: Ints,
+        *how: str,
+        dtype: torch.dtype = torch.float64,
+    ) -> list[torch.Tensor]:
+        """Reduce over all blocks what a function returns of each: so many tensors.
+
+        Parameters
+        ----------
+        part : callable
+            Of a block, tensors whose last axis is the block's problems.
+        problems : ndarray of int
+        *how : {"sum", "min", "max", "logsumexp"}
+            What becomes of each of the tensors.
+        dtype : torch.dtype, default=torch.float64
+            Of the blocks' scores.
+
+        Returns
+        -------
+        list of torch.Tensor
+            With ``len(problems)`` as the last axis.
+        """
+        totals: list[torch.Tensor] = []
+        for here, added in self.map_blocks(part, problems, dtype):
+            if not totals:
+                totals = [
+                    x.new_full((*x.shape[:-1], len(problems)), _NEUTRAL[kind])
+                    for x, kind in zip(added, how, strict=True)
+                ]
+            for total, x, kind in zip(totals, added, how, strict=True):
+                total[..., here] = COMBINE[kind](total[..., here], x)
+        return totals
+
+    def _block(self, piece: _Piece, problems: Ints, dtype: torch.dtype) -> Block:
+        first, last, skip, n_rows = piece
+        here = problems[first:last]
+        key = int(here[0]), skip, n_rows, dtype
+        kept = self.keeps(dtype)
+        alone = len(here) == 1
+        if alone and key in self._kept_blocks:
+            return self._kept_blocks[key]._replace(first=first, last=last)
+        lengths = self.counts[here] if n_rows is None else np.array([n_rows])
+        starts = self.start_a[here] + skip, self.start_b[here] + skip
+        if alone or not kept:
+            stores = self.a, self.b
+            a, b = (
+                _classes_first(_rows(store, start, lengths), dtype)
+                for store, start in zip(stores, starts, strict=True)
+            )
+        else:
+            a, b = (
+                _columns(store, start, lengths)
+                for store, start in zip(self._centred(dtype), starts, strict=True)
+            )
+        block = Block(
+            a,
+            b,
+            _rows(self.weight, self.start_weight[here] + skip, lengths),
+            first,
+            last,
+            torch.from_numpy(lengths).to(self.device),
+            bool((lengths == lengths[0]).all()),
+            0,
+            {},
+        )
+        if alone and kept:
+            self._kept_blocks[key] = block
+        return block
+
+    def keeps(self, dtype: torch.dtype) -> bool:
+        """Whether centred scores are kept from one pass to the next."""
+        return len(self.a) * self.n_classes * dtype.itemsize <= _KEPT_BYTES
+
+    @cached_property
+    def _kept_blocks(self) -> dict[tuple[int, int, int | None, torch.dtype], Block]:
+        """Blocks of single problems, where all of them are small."""
+        return {}
+
+    def _centred(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """All scores as blocks have them, where they are small: for blocks of many problems."""
+        if dtype not in self._kept_scores:
+            a = _classes_first(self.a, dtype)
+            b = a if self.b is self.a else _classes_first(self.b, dtype)
+            self._kept_scores[dtype] = a, b
+        return self._kept_scores[dtype]
+
+    @cached_property
+    def _kept_scores(self) -> dict[torch.dtype, tuple[torch.Tensor, torch.Tensor]]:
+        return {}
+
+
+class _Piece(NamedTuple):
+    """Whole problems ``first:last``, or some rows of one of them."""
+
+    first: int
+    last: int
+    #: Rows of the problem before this piece, and rows in it; None: all.
+    skip: int = 0
+    n_rows: int | None = None
+
+
+def _cut(counts: Ints, n_rows: int) -> Iterator[_Piece]:
+    """Cut problems of so many rows into pieces of at most n_rows.
+
+    No piece holds a part of one problem and something of another, so that sums over the
+    pairs of each problem are cheap.
+    """
+    ends = np.cumsum(counts)
+    first = 0
+    while first < len(counts):
+        count = int(counts[first])
+        if count > n_rows:
+            cuts = np.linspace(0, count, -(-count // n_rows) + 1).astype(int).tolist()
+            for begin, end in pairwise(cuts):
+                yield _Piece(first, first + 1, begin, end - begin)
+            first += 1
+        else:
+            last = int(np.searchsorted(ends, ends[first] - count + n_rows, "right"))
+            yield _Piece(first, last)
+            first = last
+
+
+def _rows(store: torch.Tensor, starts: Ints, lengths: Ints) -> torch.Tensor:
+    """Concatenate runs of rows; without a copy where they follow one another."""
+    if (starts[1:] == starts[:-1] + lengths[:-1]).all():
+        return store[int(starts[0]) : int(starts[-1] + lengths[-1])]
+    return store[_indices(starts, lengths, store.device)]
+
+
+def _columns(store: torch.Tensor, starts: Ints, lengths: Ints) -> torch.Tensor:
+    """The same of columns."""
+    if (starts[1:] == starts[:-1] + lengths[:-1]).all():
+        return store[:, int(starts[0]) : int(starts[-1] + lengths[-1])]
+    n = int(lengths[0])
+    if store.shape[1] % n == 0 and (lengths == n).all() and (starts % n == 0).all():
+        runs = torch.from_numpy(starts // n).to(store.device)
+        return store.view(len(store), -1, n).index_select(1, runs).flatten(1)
+    return store.index_select(1, _indices(starts, lengths, store.device))
+
+
+def _indices(starts: Ints, lengths: Ints, device: torch.device) -> torch.Tensor:
+    ends = np.cumsum(lengths)
+    index = np.arange(ends[-1]) + np.repeat(starts - ends + lengths, lengths)
+    return torch.from_numpy(index).to(device)
+
+
+def _classes_first(scores: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Centred scores, (n_classes, n_rows); no bits are lost before they are centred."""
+    if not scores.is_floating_point():
+        scores = scores.double()
+    scores = scores.to(torch.promote_types(scores.dtype, dtype)).T
+    if len(scores) < _MANY_CLASSES:
+        scores = scores.contiguous()
+    return (scores - scores.amax(0)).to(dtype)
+
+
+def concatenate(
+    problems: Sequence[Problem], device: Any = None, totals: Floats | None = None
+) -> PairedScores:
+    """Put problems one after another, on the device to use.
+
+    Parameters
+    ----------
+    problems : sequence of Problem
+        All with the same number of classes.
+    device : default=None
+        As in `posterior_agreement`.
+    totals : ndarray of shape (n_problems,), default=None
+        What the weights of each problem are divided by; None: their sum.
+    """
+    target = resolve_device(device, *(x for problem in problems for x in (problem.a, problem.b)))
+
+    def stack(parts: list[torch.Tensor]) -> torch.Tensor:
+        if len(parts) == 1:
+            return parts[0].to(target)
+        dtypes = {x.dtype for x in parts}
+        dtype = dtypes.pop() if len(dtypes) == 1 else torch.float64
+        return torch.cat([x.to(target, dtype) for x in parts])
+
+    counts = np.array([len(problem.a) for problem in problems])
+    starts = np.cumsum(counts) - counts
+    if totals is None:
+        totals = np.array([problem.weight.sum() for problem in problems])
+    weight = normalised([problem.weight for problem in problems], totals, target)
+    a, b = stack([problem.a for problem in problems]), stack([problem.b for problem in problems])
+    return PairedScores(a, b, weight, counts, starts, starts, starts)
+
+
+def normalised(weights: Sequence[Floats], totals: Floats, device: torch.device) -> torch.Tensor:
+    """Concatenate the weights of problems, each divided by its total."""
+    if len(weights) == 1 and weights[0].strides == (0,):
+        n = len(weights[0])
+        return torch.full((1,), 1 / totals[0], dtype=torch.float64, device=device).expand(n)
+    parts = [w / t for w, t in zip(weights, totals, strict=True)]
+    return torch.from_numpy(parts[0] if len(parts) == 1 else np.concatenate(parts)).to(device)

@@ -1,0 +1,131 @@
+"""Agreement of pairs that several fitted models scored, pooled into one problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from pa_select.agreement.inputs.validation import check_prior, is_marginal
+from pa_select.agreement.pairs.paired_scores import PairedScores
+from pa_select.agreement.result import PosteriorAgreement
+from pa_select.agreement.solved_problems import solve_pairs
+from pa_select.agreement.solver.mean_posteriors import ModelRuns
+from pa_select.agreement.standard_errors import standard_error
+from pa_select.utils.devices import resolve_device
+from pa_select.utils.typing import Floats, Ints
+
+# Scores of one side gathered at once, and sums of classes kept for each pair of models:
+# bound the memory, not the result.
+_ELEMENTS_AT_ONCE = 1 << 24
+_SUMS_AT_ONCE, _SUMS_PER_CLASS = 1 << 19, 400
+
+
+class PooledPairs(NamedTuple):
+    """Pairs of rows of stacked score matrices, each of shape (n_pairs,)."""
+
+    #: Rows of the stack that are compared.
+    row_a: Ints
+    row_b: Ints
+    #: Which fitted model scored each, from 0.
+    model_a: Ints
+    model_b: Ints
+    #: Which object each is, for standard errors.
+    object_a: Ints
+    object_b: Ints
+    weight: Floats
+
+
+def pooled_agreement(
+    stacks: Sequence[Any],
+    pairs: PooledPairs,
+    *,
+    prior: Any = "marginal",
+    tol: float = 1e-6,
+    device: Any = None,
+) -> Iterator[PosteriorAgreement]:
+    """Solve the same pooled pairs for many stacks of scores, in batches.
+
+    Parameters
+    ----------
+    stacks : sequence of array-likes of shape (n_rows, n_classes)
+        For each candidate, the scores of all its fitted models one below the other.
+    pairs : PooledPairs
+        What is compared, in every stack. All pairs share one inverse temperature.
+    prior : {"uniform", "marginal"} or array-like of shape (n_classes,), default="marginal"
+        The class prior, as in `posterior_agreement`; the marginal one is the mean of the
+        mean posteriors of the two fitted models of a pair.
+    tol, device
+        As in `posterior_agreement`; the marginal prior is not certified.
+
+    Yields
+    ------
+    PosteriorAgreement
+        One for each stack; its terms are in the order of the pairs, and its standard
+        error allows for pairs that share an object.
+    """
+    # Runs of the same two models lie together.
+    order = np.lexsort((pairs.model_b, pairs.model_a))
+    back = np.argsort(order)
+    models = np.column_stack([pairs.model_a, pairs.model_b])[order]
+    starts = np.flatnonzero(np.r_[True, (models[1:] != models[:-1]).any(1)])
+    counts = np.diff(np.r_[starts, len(order)])
+    total = float(pairs.weight.sum())
+    weight = pairs.weight[order] / total
+    row_a, row_b = pairs.row_a[order], pairs.row_b[order]
+    n_classes = np.shape(stacks[0])[1] if len(stacks) else 1
+    at_once = min(
+        _ELEMENTS_AT_ONCE // (len(order) * n_classes),
+        _SUMS_AT_ONCE // (_SUMS_PER_CLASS * len(starts) * n_classes),
+    )
+    at_once = max(at_once, 1)
+    checked = check_prior(prior, n_classes)
+    certify = not is_marginal(prior)
+    for begin in range(0, len(stacks), at_once):
+        end = min(begin + at_once, len(stacks))
+        batch = [torch.as_tensor(stacks[i]) for i in range(begin, end)]
+        target = resolve_device(device, *batch)
+        p = len(batch)
+        zeros = np.zeros(p, dtype=np.int64)
+        each = np.arange(p) * len(order)
+        together = PairedScores(
+            _gather(batch, row_a).to(target),
+            _gather(batch, row_b).to(target),
+            torch.from_numpy(weight).to(target),
+            zeros + len(order),
+            each,
+            each,
+            zeros,
+        )
+        run_starts = (each[:, None] + starts).ravel()
+        by_run = replace(
+            together,
+            counts=np.tile(counts, p),
+            start_a=run_starts,
+            start_b=run_starts,
+            start_weight=np.tile(starts, p),
+        )
+        runs = ModelRuns(
+            by_run, zeros + len(starts), *(np.tile(models[starts, side], p) for side in (0, 1))
+        )
+        solved = solve_pairs(
+            together,
+            checked,
+            np.full(p, total),
+            tol,
+            certify=certify,
+            names=range(begin, end),
+            runs=runs,
+        )
+        for result in solved:
+            terms = result.terms[back]
+            error = standard_error(terms, pairs.weight / total, (pairs.object_a, pairs.object_b))
+            yield replace(result, terms=terms, standard_error=error)
+
+
+def _gather(stacks: Sequence[torch.Tensor], rows: Ints) -> torch.Tensor:
+    index = torch.from_numpy(rows)
+    return torch.cat([stack[index.to(stack.device)] for stack in stacks])

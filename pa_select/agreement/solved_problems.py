@@ -1,0 +1,169 @@
+"""Results of checked problems: the maximum of each with its terms and standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pa_select.agreement.inputs.problem import Problem
+from pa_select.agreement.pairs.paired_scores import PairedScores, concatenate
+from pa_select.agreement.pairs.sharded_scores import Shard, ShardedScores
+from pa_select.agreement.result import PosteriorAgreement
+from pa_select.agreement.solver import kernel_sums as _kernel
+from pa_select.agreement.solver.branch_and_bound import Report
+from pa_select.agreement.solver.find_maxima import find_maxima
+from pa_select.agreement.solver.mean_posteriors import ModelRuns, marginal_terms
+from pa_select.agreement.standard_errors import (
+    error_of_mean,
+    standard_error,
+    sum_of_squared_deviations,
+)
+from pa_select.utils.typing import Floats, Ints
+
+# This many scores of either sample are solved at once: it bounds the memory, not the result.
+_SCORES_AT_ONCE = 1 << 21
+
+
+def solve_problems(
+    problems: Sequence[Problem],
+    tol: float,
+    *,
+    certify: bool,
+    device: Any,
+    groups: Sequence[Ints | None],
+    shard: Shard | None = None,
+) -> list[PosteriorAgreement]:
+    """Solve many problems, those with the same number of classes together.
+
+    Parameters
+    ----------
+    problems : sequence of Problem
+    tol, certify, device
+        As in `posterior_agreement`.
+    groups : sequence of ndarray of int or None
+        The groups of the pairs of each problem, or None where all pairs are independent.
+    shard : Shard, default=None
+        What this process holds of the problems, if several processes share them.
+    """
+    held = problems if shard is None else shard.problems
+    totals = np.array([p.weight.sum() for p in problems]) if shard is None else shard.totals
+    results: list[Any] = [None] * len(problems)
+    for batch in _batches(held, None if shard else _SCORES_AT_ONCE):
+        pairs = concatenate([held[i] for i in batch], device, totals[batch])
+        if shard is not None:
+            pairs = ShardedScores.of(pairs, shard, batch)
+        prior = held[batch[0]].prior
+        solved = solve_pairs(pairs, prior, totals[batch], tol, certify=certify, names=batch)
+        for i, result in zip(batch, solved, strict=True):
+            problem, objects = problems[i], groups[i]
+            # A shard without pairs was solved with one of weight 0.
+            terms = result.terms[: len(problem.weight)]
+            error = result.standard_error
+            if objects is not None:
+                error = standard_error(terms, problem.weight / totals[i], (objects, objects))
+            results[i] = replace(result, terms=terms, source=problem, standard_error=error)
+    return results if shard is None else _with_all_errors(results, shard)
+
+
+def solve_pairs(
+    pairs: PairedScores,
+    prior: Floats | str | None,
+    totals: Floats,
+    tol: float,
+    *,
+    certify: bool = True,
+    names: Sequence[Any] | None = None,
+    runs: ModelRuns | None = None,
+    report: Report | None = None,
+) -> list[PosteriorAgreement]:
+    """Solve a batch of problems with the same prior and number of classes.
+
+    Parameters
+    ----------
+    pairs : PairedScores
+    prior : ndarray of shape (n_classes,), "marginal" or None
+        None is the uniform prior.
+    totals : ndarray of shape (n_problems,)
+        Total weight of each problem, before it was normalised.
+    tol, certify
+        As in `posterior_agreement`.
+    names : sequence, default=None
+        What messages call the problems; None: their numbers.
+    runs : ModelRuns, default=None
+        Which fitted models scored which pairs, for the marginal prior; None: one model
+        scored all pairs of a problem.
+    report : callable, default=None
+        Is called with the best values and the upper bounds after each round.
+    """
+    every = np.arange(pairs.n_problems)
+    shape = (len(every), pairs.n_classes)
+    found = find_maxima(pairs, prior, tol, names, runs, certify=certify, report=report)
+    score = found.score
+    if isinstance(prior, str):
+        terms = marginal_terms(runs or ModelRuns.one_model_each(pairs), found.beta)
+    else:
+        log_prior = np.broadcast_to(-found.log_weights - found.constant, shape)
+        terms = _kernel.pair_terms(pairs, found.beta, every, log_prior)
+    if prior is None:
+        overlap = score - found.constant
+    else:
+        overlap = _kernel.mean_terms(pairs, found.beta, every, np.zeros(shape))
+    upper = np.maximum(found.upper_bound, score)
+    gap = upper - score
+    weight = pairs.weight.cpu().numpy()
+    ends = pairs.start_weight + pairs.counts
+    return [
+        PosteriorAgreement(
+            score=float(score[p]),
+            beta=float(found.beta[p]),
+            log_kernel=float(totals[p] * overlap[p]),
+            upper_bound=float(upper[p]),
+            gap=float(gap[p]),
+            n_pairs=int(pairs.n_used[p]),
+            n_classes=pairs.n_classes,
+            agreement_rate=float(found.limits.agreement_rate[p]),
+            standard_error=standard_error(terms[p], weight[pairs.start_weight[p] : ends[p]]),
+            terms=terms[p],
+            n_evaluations=int(found.n_evaluations[p]) + 1,  # the terms
+        )
+        for p in every
+    ]
+
+
+def _batches(problems: Sequence[Problem], largest: int | None) -> Iterator[list[int]]:
+    """Cut problems into batches of one number of classes and at most so many scores.
+
+    A larger problem is a batch of its own. None sets no limit: then all processes that
+    share the problems have the same batches.
+    """
+    same: dict[int, list[int]] = {}
+    for i, problem in enumerate(problems):
+        same.setdefault(problem.n_classes, []).append(i)
+    for n_classes in sorted(same):
+        batch: list[int] = []
+        total = 0
+        for i in same[n_classes]:
+            size = problems[i].a.numel()
+            if batch and largest is not None and total + size > largest:
+                yield batch
+                batch, total = [], 0
+            batch.append(i)
+            total += size
+        yield batch
+
+
+def _with_all_errors(results: list[PosteriorAgreement], shard: Shard) -> list[PosteriorAgreement]:
+    """Replace the standard errors of one process's terms by those of all terms."""
+    squares = [
+        sum_of_squared_deviations(r.terms, problem.weight[: len(r.terms)] / total, r.score)
+        for r, problem, total in zip(results, shard.problems, shard.totals.tolist(), strict=True)
+    ]
+    return [
+        replace(result, standard_error=error_of_mean(square, n))
+        for result, n, square in zip(
+            results, shard.used.tolist(), shard.processes.sum(squares), strict=True
+        )
+    ]

@@ -1,0 +1,1 @@
+"""The maximum of the agreement over the inverse temperature, with its certificate."""

@@ -1,0 +1,78 @@
+"""Certified maxima of a batch of checked problems, for either kind of prior."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pa_select.agreement.pairs.paired_scores import PairedScores
+from pa_select.agreement.solver import kernel_sums as _kernel
+from pa_select.agreement.solver.branch_and_bound import Report, maximize
+from pa_select.agreement.solver.fixed_prior import FixedPrior
+from pa_select.agreement.solver.intervals import first_betas
+from pa_select.agreement.solver.kernel_sums import Limits
+from pa_select.agreement.solver.marginal_prior import MarginalPrior
+from pa_select.agreement.solver.mean_posteriors import ModelRuns
+from pa_select.agreement.solver.single_precision import may_be_coarse
+from pa_select.utils.typing import Floats, Ints
+
+
+@dataclass(frozen=True)
+class FoundMaxima:
+    """Maxima of a batch of problems, with the constant of the kernel; (n_problems,)."""
+
+    score: Floats
+    beta: Floats
+    upper_bound: Floats
+    n_evaluations: Ints
+    limits: Limits
+    #: Log weights of a fixed prior and the constant that goes with them.
+    log_weights: Floats
+    constant: float
+
+
+def find_maxima(
+    pairs: PairedScores,
+    prior: Floats | str | None,
+    tol: float,
+    names: Sequence[Any] | None = None,
+    runs: ModelRuns | None = None,
+    *,
+    certify: bool = True,
+    report: Report | None = None,
+) -> FoundMaxima:
+    """Maximise a batch of checked problems; see `solve_pairs` for the parameters."""
+    log_weights, constant = _kernel.log_prior_weights(
+        None if isinstance(prior, str) else prior, pairs.n_classes
+    )
+    limits = _kernel.limits(pairs, log_weights)
+    search = partial(
+        maximize,
+        tol=tol,
+        names=names,
+        certify=certify,
+        first=first_betas(pairs.n_scores),
+        coarse=may_be_coarse(limits, pairs.n_scores, float(log_weights.max())),
+    )
+    if isinstance(prior, str):
+        constant = 0.0
+        kernel = MarginalPrior(runs or ModelRuns.one_model_each(pairs))
+        found = search(kernel, kernel.limits(limits), report=report)
+    else:
+
+        def with_constant(value: Floats, upper: Floats) -> None:
+            if report is not None:
+                report(value + constant, upper + constant)
+
+        found = search(FixedPrior(pairs, log_weights, limits), limits, report=with_constant)
+    return FoundMaxima(
+        found.value + constant,
+        found.beta,
+        found.upper_bound + constant,
+        found.n_evaluations,
+        limits,
+        log_weights,
+        constant,
+    )

@@ -1,0 +1,212 @@
+r"""The kernel with a fixed prior: its sums over pairs and their bounds on intervals.
+
+The kernel :math:`k = L_1 - L_2` is a difference of two convex functions of the inverse
+temperature.  On an interval :math:`[a, c]` between two evaluated points two upper bounds
+hold, and the smaller one counts:
+
+- *chord minus tangents*: :math:`L_1` lies below its chord and :math:`L_2` above its
+  tangents.  Good everywhere, exact to second order.
+- *two cubics*: Taylor's theorem from both ends with a bound of the third derivative.
+  Exact to third order and insensitive to how large :math:`L_1''` and :math:`L_2''` are
+  themselves, so that a flat maximum is certified by a few points around it.
+
+Beyond the last point :math:`L_1` lies below a line of its asymptotic slope, which is at
+most 0, and :math:`L_2` above its infimum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from pa_select.agreement.pairs.paired_scores import Block, PairedScores
+from pa_select.agreement.solver.kernel_sums import Limits
+from pa_select.agreement.solver.moments import Distances, third_derivatives
+from pa_select.agreement.solver.single_precision import MARGIN, coarse_error
+from pa_select.utils.typing import Floats, Ints
+
+
+class Sums(NamedTuple):
+    """Means over pairs at inverse temperatures, each of shape (n,).
+
+    The kernel without its constant is ``l1 - l2``; ``l1`` and ``l2`` are convex. Derivatives
+    are in a given unit of the inverse temperature, so that they are of order one for
+    scores of any size: n-th derivatives are multiplied by the n-th power of the unit.
+    """
+
+    l1: Floats
+    l2: Floats
+    #: First derivatives.
+    dl1: Floats
+    dl2: Floats
+    #: Second derivative of ``l1 - l2``.
+    curvature: Floats
+    #: Bounds of the third derivative of ``l1 - l2`` and of its negative, from beta on.
+    rise: Floats
+    fall: Floats
+    #: What rounding may have changed in ``value``, and in its derivatives.
+    error: Floats
+
+    @property
+    def value(self) -> Floats:
+        return self.l1 - self.l2
+
+    @property
+    def slope(self) -> Floats:
+        return self.dl1 - self.dl2
+
+
+@dataclass(frozen=True)
+class FixedPrior:
+    """The kernels of a batch of problems with one prior, for `maximize`.
+
+    Parameters
+    ----------
+    pairs : PairedScores
+    log_weights : ndarray of shape (n_classes,)
+        From `log_prior_weights`.
+    limits : Limits
+        The kernels' limits.
+    """
+
+    pairs: PairedScores
+    log_weights: Floats
+    limits: Limits
+
+    def evaluate(
+        self, beta: Floats, unit: Floats, problems: Ints, *, coarse: bool = False
+    ) -> Sums:
+        """Evaluate the two convex sums in one pass; no disjoint posteriors allowed."""
+        return evaluate(self.pairs, beta, unit, problems, self.log_weights, coarse=coarse)
+
+    def bound(
+        self, left: Sums, right: Sums, ends: tuple[Floats, Floats], units: tuple[Floats, Floats]
+    ) -> tuple[Floats, Floats]:
+        """Bound the kernel on intervals; see `Kernel`."""
+        a, c = ends
+        # Derivatives by the position in the interval, from 0 at its left end to 1.
+        left = _over(left, (c - a) / units[0], 1)
+        right = _over(right, (c - a) / units[1], -1)
+        bound, at = _chord_minus_tangents(left, right)
+        cubic_bound, cubic_at = _two_cubics(left, right)
+        cubic = (cubic_bound < bound) | np.isnan(bound)
+        return np.where(cubic, cubic_bound, bound), np.where(cubic, cubic_at, at)
+
+    def beyond(self, last: Sums, beta: Floats, problems: Ints) -> Floats:
+        """Bound the kernel beyond the last points; see `Kernel`."""
+        return last.l1 + last.error - self.limits.l2_floor[problems]
+
+
+def _over(sums: Sums, unit: Floats, direction: int) -> Sums:
+    """Derivatives in another unit, and everything as high in that direction as errors allow."""
+    error = sums.error
+    return sums._replace(
+        l1=sums.l1 + error,
+        l2=sums.l2 - error,
+        dl1=(sums.dl1 + direction * error) * unit,
+        dl2=(sums.dl2 - direction * error) * unit,
+        curvature=(sums.curvature + error) * unit**2,
+        rise=sums.rise * unit**3,
+        fall=sums.fall * unit**3,
+    )
+
+
+def evaluate(
+    pairs: PairedScores,
+    beta: Floats,
+    unit: Floats,
+    problems: Ints,
+    log_weights: Floats,
+    *,
+    coarse: bool = False,
+) -> Sums:
+    """Evaluate the two convex sums of problems at inverse temperatures in one pass.
+
+    Coarse sums come from exponentials in single precision.
+    """
+    dtype = torch.float32 if coarse else torch.float64
+    betas, units = (pairs.tensor(values).to(dtype) for values in (beta, unit))
+    factor = pairs.tensor(np.exp(log_weights))[:, None].to(dtype) if log_weights.any() else None
+    prior_range = float(log_weights.max())
+    lowest = torch.finfo(dtype).min / 1e8
+
+    def part(block: Block) -> list[torch.Tensor]:
+        if "distances" not in block.derived:
+            block.derived["distances"] = Distances(block, pairs.has_zero_posteriors, factor)
+        distances: Distances = block.derived["distances"]
+        beta_i, unit_i = block.spread(betas), block.spread(units)
+        at = distances.moments(beta_i, unit_i)
+        variance = (at.second - at.mean * at.mean).clamp_min_(0)
+        peak = torch.stack([beta_i * distances.peak, unit_i * distances.peak])
+        # Below this the pair decides against such a beta on its own.
+        log_peak, peak = peak.clamp_min_(lowest)
+        rows = [
+            at.log_z[2] + log_peak,
+            at.log_z[0] + at.log_z[1],
+            peak - at.mean[2],
+            -(at.mean[0] + at.mean[1]),
+            variance[2] - variance[0] - variance[1],
+            *third_derivatives(at),
+        ]
+        return [block.weighted_sum(torch.stack(rows))]
+
+    (sums,) = pairs.reduce_blocks(part, problems, "sum", dtype=dtype)
+    found = Sums._make([*sums.cpu().numpy(), np.zeros(len(beta))])
+    if not coarse:
+        return found
+    return found._replace(
+        error=coarse_error(found.l1, pairs.n_classes, prior_range),
+        rise=found.rise * MARGIN,
+        fall=found.fall * MARGIN,
+    )
+
+
+def _chord_minus_tangents(left: Sums, right: Sums) -> tuple[Floats, Floats]:
+    """Bound on an interval of length 1, and where in it the bound is attained."""
+    # The bound is concave and has its maximum where the tangents of L2 meet; with room for
+    # errors it may have it at an end.
+    meeting = (right.l2 - right.dl2 - left.l2) / (left.dl2 - right.dl2)
+    meeting = np.where(np.isfinite(meeting), np.clip(meeting, 0, 1), 0.5)
+    t = np.array([meeting, np.zeros_like(meeting), np.ones_like(meeting)])
+    tangents = np.maximum(left.l2 + left.dl2 * t, right.l2 - right.dl2 * (1 - t))
+    return (left.l1 + (right.l1 - left.l1) * t - tangents).max(0), meeting
+
+
+def _two_cubics(left: Sums, right: Sums) -> tuple[Floats, Floats]:
+    """Bound the kernel on an interval of length 1; return where the bound is attained, too."""
+    # The left end's bounds of the third derivative hold from there on.
+    # Any meeting point is valid; at this one both remainders are alike.
+    rise, fall = np.cbrt(left.rise), np.cbrt(left.fall)
+    meeting = np.where(rise + fall > 0, fall / (rise + fall), 0.5)
+    (from_left, from_right), (t_left, t_right) = _cubic_maximum(
+        np.array([left.value, right.value]),
+        np.array([left.slope, -right.slope]),
+        np.array([left.curvature, right.curvature]),
+        np.array([left.rise, left.fall]),
+        np.array([meeting, 1 - meeting]),
+    )
+    return (
+        np.maximum(from_left, from_right),
+        np.where(from_left >= from_right, t_left, 1 - t_right),
+    )
+
+
+def _cubic_maximum(
+    c0: Floats, c1: Floats, c2: Floats, c3: Floats, end: Floats
+) -> tuple[Floats, Floats]:
+    """Maximum on [0, end] of c0 + c1 t + c2 t^2 / 2 + c3 t^3 / 6 for c3 >= 0, and where."""
+    discriminant = c2 * c2 - 2 * c1 * c3
+    t = 2 * c1 / (np.sqrt(np.maximum(discriminant, 0)) - c2)
+    inside = (discriminant >= 0) & (t > 0) & (t < end)
+    t = np.where(inside, t, 0.0)
+
+    def cubic(t: Floats) -> Floats:
+        value: Floats = c0 + t * (c1 + t * (c2 / 2 + t * c3 / 6))
+        return value
+
+    inner, outer = cubic(t), cubic(end)
+    known = np.isfinite(discriminant)
+    return np.where(known, np.maximum(inner, outer), np.nan), np.where(outer > inner, end, t)

@@ -1,0 +1,313 @@
+r"""The kernel with the marginal prior: its sums over pairs and their bounds on intervals.
+
+With :math:`\pi_j(\beta)` the mean posterior the kernel is no longer a difference of
+convex functions, but any lower bounds of :math:`y_j = \log \pi_j` that are affine in
+:math:`\beta` on an interval give an upper bound of it that is one.  With
+:math:`\Lambda_i` the log normaliser of a posterior and :math:`P(i \mid j)` the shares of
+the pairs in :math:`\pi_j(a)`, Jensen's inequality says
+
+.. math:: y_j(b) \ge y_j(a) + (b - a)\, y_j'(a) - \sum_i P(i \mid j)\, D_i(b),\quad
+          D_i(b) = \Lambda_i(b) - \Lambda_i(a) - (b - a) \Lambda_i'(a).
+
+The mean of all :math:`D_i` is subtracted from half of :math:`L_2` exactly; by how much a
+class's mean may exceed it follows from the variances :math:`\Lambda_i'' = V_i`, at the
+evaluated point and how fast they change at most.  The same from the right end; the lower
+of the two bounds counts at each point of the interval, and docs/theory derives all of it.
+
+Beyond the last point a pair's term is bounded class by class: the posterior of a class
+that a pair ranks first only grows, so the prior keeps what such pairs give it, and no
+term exceeds four times the smaller posterior over the pair's weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pa_select.agreement.pairs.paired_scores import Block
+from pa_select.agreement.solver.kernel_sums import Limits, log_masses_of_top
+from pa_select.agreement.solver.marginal_passes import MarginalPasses
+from pa_select.agreement.solver.mean_posteriors import (
+    ModelMeans,
+    ModelRuns,
+    log_marginal_priors,
+    marginal_kernel,
+)
+from pa_select.agreement.solver.single_precision import MARGIN, coarse_error
+from pa_select.utils.typing import Floats, Ints
+
+# Means of runs' classes held at once: bounds the memory.
+_MEANS_AT_ONCE = 1 << 21
+
+
+class MarginalSums(NamedTuple):
+    """The kernel at n points, and what bounds it; (n,) or (n, n_runs, n_classes).
+
+    Derivatives are in units of the inverse temperature, see `maximize`. Means of a class
+    are over pairs and sides, with their posteriors of this class as weights; X is the
+    distance of a score from its pair's top.
+    """
+
+    value: Floats
+    slope: Floats
+    curvature: Floats
+    #: Convex parts: the joint one with the prior at this point, and the normalisers'.
+    l1: Floats
+    l2: Floats
+    dl2: Floats
+    #: Log prior of each run, and its derivative.
+    log_prior: Floats
+    d_log_prior: Floats
+    #: Weighted sums of each run's normalised overlaps, which are its classes' shares.
+    overlap: Floats
+    #: Class means of the posteriors' variances, less their mean over all.
+    excess: Floats
+    #: How fast the excess can grow from beta on, and towards smaller beta on
+    #: [beta / 2, beta].
+    growth: Floats
+    decline: Floats
+    #: Class means of X, and of log(n_classes) less the posterior's entropy.
+    distance: Floats
+    certainty: Floats
+    #: What rounding may have changed in ``value``, and in its derivatives.
+    error: Floats
+
+
+@dataclass(frozen=True)
+class MarginalPrior:
+    """The kernels of a batch of problems with the marginal prior, for `maximize`."""
+
+    runs: ModelRuns
+
+    def evaluate(
+        self, beta: Floats, unit: Floats, problems: Ints, *, coarse: bool = False
+    ) -> MarginalSums:
+        """Evaluate the kernel and its bounds' ingredients, in two passes."""
+        n_runs = int(self.runs.n_runs.max())
+        at_once = max(_MEANS_AT_ONCE // (n_runs * self.runs.pairs.n_classes), 1)
+        slices = [slice(i, i + at_once) for i in range(0, len(problems), at_once)]
+        # Means of a class that hardly any weight is on may overflow; its bounds say nothing.
+        with np.errstate(invalid="ignore", over="ignore"):
+            parts = [self._evaluate(beta[s], unit[s], problems[s], coarse) for s in slices]
+        return MarginalSums(*(np.concatenate(x) for x in zip(*parts, strict=True)))
+
+    def _evaluate(self, beta: Floats, unit: Floats, problems: Ints, coarse: bool) -> MarginalSums:
+        runs, pairs = self.runs, self.runs.pairs
+        index, owner = runs.of(problems)
+        dtype = torch.float32 if coarse else torch.float64
+        passes = MarginalPasses(pairs, self._nearest, beta[owner], unit[owner], index, dtype)
+        log_mass, classes, totals = passes.sides()
+        means = ModelMeans(runs, problems, index, owner, log_mass)
+        y = np.where(np.isneginf(means.log_prior), 0.0, means.log_prior)
+        d, d2, variance, third, reverse, entropy, x = np.moveaxis(
+            means.by_posterior(classes), -1, 0
+        )
+        mean_variance, mean_third, mean_reverse = means.by_weight(totals[..., 2:]).T[..., None]
+        sums, overlap = passes.overlaps(y, d)
+        y_curvature = d2 - d * d - variance
+        value, slope, spread = sums.T
+        l2, dl2, v2 = totals[..., :3].sum(0).T
+        spread = spread - v2 - (overlap * y_curvature).sum(1)
+
+        def by_problem(values: Floats) -> Floats:
+            sums: Floats = np.bincount(owner, values, len(problems)).astype(np.float64)
+            return sums
+
+        n_runs = int(runs.n_runs.max())
+        position = index - (np.cumsum(runs.n_runs) - runs.n_runs)[problems][owner]
+
+        def by_run(values: Floats) -> Floats:
+            room = np.zeros((len(problems), n_runs, values.shape[1]))
+            room[owner, position] = values
+            return room
+
+        l1 = by_problem(value + l2)
+        error = coarse_error(l1, pairs.n_classes) if coarse else np.zeros_like(l1)
+        margin = MARGIN if coarse else 1.0
+        return MarginalSums(
+            value=by_problem(value),
+            slope=by_problem(slope - dl2),
+            curvature=by_problem(spread),
+            l1=l1,
+            l2=by_problem(l2),
+            dl2=by_problem(dl2),
+            log_prior=by_run(y),
+            d_log_prior=by_run(d),
+            overlap=by_run(overlap),
+            excess=by_run(variance - mean_variance),
+            # The mean of all variances shrinks at most eight times as fast as it grows.
+            growth=margin * by_run(third + 8 * mean_third),
+            decline=margin * by_run(reverse + mean_reverse),
+            distance=by_run(x),
+            certainty=by_run(np.log(pairs.n_classes) - entropy),
+            error=error,
+        )
+
+    def bound(
+        self,
+        left: MarginalSums,
+        right: MarginalSums,
+        ends: tuple[Floats, Floats],
+        units: tuple[Floats, Floats],
+    ) -> tuple[Floats, Floats]:
+        """Bound the kernel on intervals; see `Kernel`."""
+        a, c = ends
+        # Lengths in the units of either end.
+        from_a, from_c = ((c - a) / unit for unit in units)
+        left, right = _with_room(left, from_a, 1), _with_room(right, from_c, -1)
+        error = left.error + right.error
+        s, t = from_a[:, None, None], from_c[:, None, None]
+        ahead = left.log_prior + s * left.d_log_prior
+        back = right.log_prior - t * right.d_log_prior
+
+        def joint(sums: MarginalSums, lower: Floats) -> Floats:
+            # The prior and the lower line come from different ends.
+            return sums.l1 + _log_mean_exp(sums.overlap, sums.log_prior - lower) + error
+
+        # First order: X and the entropy bound the posteriors' change at any distance.
+        lines = [
+            (left.l1, joint(right, left.log_prior - s * left.distance)),
+            (joint(left, back - ((c - a) / c)[:, None, None] * right.certainty), right.l1),
+        ]
+        l2 = left.l2, right.l2, from_a * left.dl2, from_c * right.dl2
+        bound, at = _lines_minus_tangents(lines, *l2)
+        # Second order, as far as the bounds of third moments hold.
+        rise = np.maximum(s * s * (left.excess / 2 + s * left.growth / 6), 0)
+        fall = np.maximum(t * t * (right.excess / 2 + t * right.decline / 6), 0)
+        near = c <= 2 * a
+        lines = [
+            (left.l1 - left.l2 / 2, joint(right, ahead - rise) - (left.l2 + l2[2]) / 2),
+            (
+                np.where(near, joint(left, back - fall) - (right.l2 - l2[3]) / 2, np.inf),
+                np.where(near, right.l1 - right.l2 / 2, np.inf),
+            ),
+        ]
+        second, second_at = _lines_minus_tangents(lines, *(x / 2 for x in l2))
+        use = (second < bound) | np.isnan(bound)
+        return np.where(use, second, bound), np.where(use, second_at, at)
+
+    def beyond(self, last: MarginalSums, beta: Floats, problems: Ints) -> Floats:
+        """Bound the kernel beyond the last points, in two passes; see `Kernel`."""
+        runs, pairs = self.runs, self.runs.pairs
+        log_floor, index, owner = log_marginal_priors(runs, beta, problems, log_masses_of_top)
+        floors, betas = pairs.tensor(log_floor.T), pairs.tensor(beta[owner])
+        weights = runs.log_weights[problems]
+        models = np.maximum(
+            weights[owner, runs.model_a[index]], weights[owner, runs.model_b[index]]
+        )
+        log_share = pairs.tensor(np.log(2) + models)
+
+        def part(block: Block) -> list[torch.Tensor]:
+            beta_i, floor = block.spread(betas), block.spread(floors)
+            top_a, top_b = block.a == 0, block.b == 0
+            log_ties = top_a.sum(0).double().log() + top_b.sum(0).double().log()
+            larger = beta_i * torch.minimum(block.a, block.b)
+            cap = block.spread(log_share) - block.weight.log() + larger
+            # nan where a class that no pair ranks first has posterior 0.
+            others = torch.fmin(beta_i * (block.a + block.b) - floor, cap)
+            terms = torch.logsumexp(torch.where(top_a & top_b, -log_ties - floor, others), 0)
+            return [block.weighted_sum(torch.where(block.weight > 0, terms, 0.0)[None])[0]]
+
+        (sums,) = pairs.reduce_blocks(part, index, "sum")
+        terms = sums.cpu().numpy()
+        bound: Floats = np.bincount(owner, terms, len(problems)).astype(np.float64)
+        return bound
+
+    def limits(self, limits: Limits) -> Limits:
+        """The limits of these kernels, from those of the same pairs with a fixed prior."""
+        runs = self.runs
+        at_infinity = limits.at_infinity.copy()
+        bounded = np.flatnonzero(np.isfinite(at_infinity) & ~limits.disjoint)
+        if len(bounded):
+            infinite = np.full(len(bounded), np.inf)
+            at_infinity[bounded] = marginal_kernel(runs, infinite, bounded)
+        # Where every model gives the same scores to all pairs, or there is one pair, no
+        # kernel is positive: p' p'' / pi <= (p' + p'') / 2 with pi that very mean. Any
+        # kernel is at most log K by Jensen's inequality, since that mean's mean is the prior.
+        ceiling = np.where(self._constant, 0.0, np.log(runs.pairs.n_classes))
+        return limits._replace(
+            at_zero=np.zeros_like(limits.at_zero), at_infinity=at_infinity, ceiling=ceiling
+        )
+
+    @cached_property
+    def _extremes(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Smallest and largest distance of each class from the top, (2, K, n_runs)."""
+        pairs = self.runs.pairs
+
+        def part(block: Block) -> list[torch.Tensor]:
+            x = -torch.cat([block.a, block.b])
+            used = block.weight > 0
+            return [
+                block.reduce(torch.where(used, x, torch.inf), "min"),
+                block.reduce(torch.where(used, x, -torch.inf), "max"),
+            ]
+
+        every = np.arange(pairs.n_problems)
+        nearest, farthest = pairs.reduce_blocks(part, every, "min", "max")
+        return nearest.view(2, pairs.n_classes, -1), farthest.view(2, pairs.n_classes, -1)
+
+    @cached_property
+    def _nearest(self) -> torch.Tensor | None:
+        """Smallest distances; None where each class is first in some pair of every run."""
+        nearest = self._extremes[0]
+        nearest = torch.where(torch.isfinite(nearest), nearest, 0.0)
+        return nearest if bool(nearest.any()) else None
+
+    @cached_property
+    def _constant(self) -> NDArray[np.bool_]:
+        """Problems of constant models, or of a single pair, (n_problems,)."""
+        runs = self.runs
+        problem = np.repeat(np.arange(len(runs.n_runs)), runs.n_runs)
+        model = np.stack([runs.model_a, runs.model_b]) + problem * runs.n_models
+        low, high = (x.movedim(1, 2).cpu().numpy() for x in self._extremes)
+        shape = (len(runs.n_runs) * runs.n_models, runs.pairs.n_classes)
+        lowest, highest = np.full(shape, np.inf), np.full(shape, -np.inf)
+        np.minimum.at(lowest, model, low)
+        np.maximum.at(highest, model, high)
+        same = (lowest >= highest).all(1).reshape(-1, runs.n_models)
+        return np.asarray(same.all(1) | (np.bincount(problem, runs.pairs.n_used) == 1))
+
+
+def _with_room(sums: MarginalSums, length: Floats, direction: int) -> MarginalSums:
+    """Everything as high as errors allow, with the error of a parabola of that length."""
+    return sums._replace(
+        l1=sums.l1 + sums.error,
+        l2=sums.l2 - sums.error,
+        dl2=sums.dl2 - direction * sums.error,
+        error=sums.error * (1 + length + length**2 / 2),
+    )
+
+
+def _log_mean_exp(overlap: Floats, exponent: Floats) -> Floats:
+    """Sum over runs of W log(sum_j Q_j exp(e_j) / W), W the sum of a run's shares Q."""
+    weight = overlap.sum(2)
+    # A share that underflows must not hide what its exponent makes of it.
+    share = np.maximum(overlap, 1e-300)
+    top = exponent.max(2)
+    mean = (share * np.exp(exponent - top[..., None])).sum(2) / weight
+    terms: Floats = np.where(weight > 0, weight * (top + np.log(mean)), 0.0).sum(1)
+    return terms
+
+
+def _lines_minus_tangents(
+    lines: Sequence[Sequence[Floats]], l2_a: Floats, l2_c: Floats, step_a: Floats, step_c: Floats
+) -> tuple[Floats, Floats]:
+    """Maximum over [0, 1] of the lower line less the higher tangent, and where it is."""
+    meeting = (l2_c - step_c - l2_a) / (step_a - step_c)
+    (first, second) = (line[0] - line[1] for line in zip(*lines, strict=True))
+    crossing = first / (first - second)
+    best, at = np.full(l2_a.shape, -np.inf), np.full(l2_a.shape, 0.5)
+    for t in (np.zeros_like(at), np.ones_like(at), meeting, crossing):
+        t = np.where((t >= 0) & (t <= 1), t, 0.0)
+        line = np.minimum(*(begin + (end - begin) * t for begin, end in lines))
+        here = line - np.maximum(l2_a + step_a * t, l2_c - step_c * (1 - t))
+        higher = here > best
+        best, at = np.where(higher, here, best), np.where(higher, t, at)
+    # Nothing is known where the arithmetic overflows.
+    return np.where(np.isneginf(best), np.nan, best), at

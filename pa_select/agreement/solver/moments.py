@@ -1,0 +1,97 @@
+r"""Moments of pairs' scores under their tempered posteriors, for both sides and their sum.
+
+:math:`X \ge 0` are the distances of a pair's scores from the largest one; the sum of both
+sides' scores has such distances, too. :math:`Z = \sum_j e^{-\beta X_j}`, where each class of the
+sum has the inverse of its prior as a factor. The third derivative of :math:`\log Z` is minus the
+third central moment :math:`\mu_3` of :math:`X`, and :math:`-E X^3 / 8 \le \mu_3 \le E X^3`. The
+mean of :math:`X^3` only falls as :math:`\beta` grows, since its derivative is
+:math:`-\operatorname{Cov}(X^3, X) \le 0`. So a bound at one temperature holds at all larger ones.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from pa_select.agreement.pairs.paired_scores import Block
+from pa_select.agreement.solver.single_precision import LARGEST_CUBED, LOWEST_EXPONENT
+
+# The cubes of units of the inverse temperature between these are finite and positive.
+_UNITS = 1e-90, 1e90
+
+
+class Moments(NamedTuple):
+    """Moments of X for both sides and their sum, each of shape (3, n_rows).
+
+    They are in a unit of the inverse temperature: the n-th moment is multiplied by the n-th
+    power of the unit.
+    """
+
+    log_z: torch.Tensor
+    mean: torch.Tensor
+    second: torch.Tensor
+    third: torch.Tensor
+
+
+class Distances:
+    """The distances X of a block's pairs, stored with the sign of the scores: -X.
+
+    Parameters
+    ----------
+    block : Block
+    may_be_infinite : bool
+        Whether scores may be -inf.
+    factor : torch.Tensor of shape (n_classes, 1), default=None
+        Factors of the classes for the sum of scores, at least 1.
+    """
+
+    def __init__(
+        self, block: Block, may_be_infinite: bool, factor: torch.Tensor | None = None
+    ) -> None:
+        joint = block.a + block.b
+        #: (n_rows,) the largest sum of scores of each pair.
+        self.peak = joint.amax(0)
+        if may_be_infinite:
+            # Only pairs of weight 0 have disjoint posteriors here.
+            self.peak = torch.where(torch.isneginf(self.peak), 0.0, self.peak)
+        self._x = [block.a, block.b, joint.sub_(self.peak)]
+        self._factors = [None, None, factor]
+        if may_be_infinite:
+            finite = [torch.isfinite(x) for x in self._x]
+            # A disjoint pair keeps a harmless distance of 0.
+            allowed = [(x | ~x.any(0)).to(joint.dtype) for x in finite]
+            self._x = [torch.where(f, x, 0.0) for f, x in zip(finite, self._x, strict=True)]
+            self._factors = [*allowed[:2], allowed[2] if factor is None else allowed[2] * factor]
+        self._largest = -float(torch.stack([x.amin() for x in self._x]).amin())
+
+    def moments(self, beta: torch.Tensor, unit: torch.Tensor) -> Moments:
+        """Compute the moments at an inverse temperature, in a unit of it; (n_rows,) or (1,)."""
+        scores, dtype = self._x, self.peak.dtype
+        low, high = float(unit.min()), float(unit.max())
+        if high * self._largest > LARGEST_CUBED[dtype]:
+            # Where exp(-x) is zero, x^3 need only be finite.
+            most = LARGEST_CUBED[dtype] / unit
+            scores = [torch.where(beta > 0, torch.maximum(x, -most), x) for x in scores]
+        if low < _UNITS[0] or high > _UNITS[1]:
+            scores, unit = [x * unit for x in scores], torch.ones_like(unit)
+        sums = self.peak.new_empty((4, 3, len(self.peak)))
+        for i, (raw, x, factor) in enumerate(zip(self._x, scores, self._factors, strict=True)):
+            e = raw * beta
+            if dtype == torch.float32:
+                e.clamp_min_(LOWEST_EXPONENT)
+            e.exp_()
+            if factor is not None:
+                e *= factor
+            torch.sum(e, 0, out=sums[0, i])
+            for power in (1, 2, 3):
+                torch.sum(e.mul_(x), 0, out=sums[power, i])
+        z = sums[0]
+        signs = torch.stack([-unit, unit * unit, -unit * unit * unit])
+        return Moments(z.log(), *sums[1:].div_(z).mul_(signs[:, None]))
+
+
+def third_derivatives(at: Moments) -> tuple[torch.Tensor, torch.Tensor]:
+    """Bound the third derivative of each pair's kernel, and its negative, from beta on."""
+    sides, joint = at.third[0] + at.third[1], at.third[2]
+    return sides + joint / 8, joint + sides / 8

@@ -1,0 +1,108 @@
+"""Standard errors of mean agreements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pa_select.utils.typing import Floats, Ints
+
+# Pairs whose deviations are held at once: bounds the memory, not the result.
+_PAIRS_AT_ONCE = 1 << 20
+
+
+def standard_error(
+    terms: Floats, weight: Floats, objects: tuple[Ints, Ints] | None = None
+) -> float:
+    """Standard error of the weighted mean of the terms of pairs.
+
+    Parameters
+    ----------
+    terms : ndarray of shape (n,)
+        One value for each pair.
+    weight : ndarray of shape (n,)
+        Non-negative weights that sum to one.
+    objects : tuple of two ndarrays of shape (n,), default=None
+        Non-negative integers that name the two objects of each pair, equal where both
+        are the same one. Pairs that share an object are then not taken as independent
+        (dyadic cluster-robust variance). None: every pair has objects of its own.
+
+    Returns
+    -------
+    float
+        nan where fewer than two pairs, or objects, have weight.
+    """
+    if objects is None:
+        return _of_independent_pairs(terms, weight)
+    used = weight > 0
+    terms, weight = terms[used], weight[used]
+    if len(terms) < 2:
+        return math.nan
+    deviations = weight * (terms - weight @ terms)
+    a, b = objects[0][used], objects[1][used]
+    differ = a != b
+    # The covariance of all pairs that share an object: a pair of two objects is counted
+    # with itself at both.
+    sums = np.bincount(a, deviations, minlength=int(b.max()) + 1)
+    np.add.at(sums, b[differ], deviations[differ])
+    of_pairs = deviations[differ] @ deviations[differ]
+    variance = sums @ sums - of_pairs
+    # Small samples can give less than independent pairs would, even less than nothing.
+    variance = max(variance, of_pairs)
+    return error_of_mean(float(variance), len(np.union1d(a, b)))
+
+
+def error_of_mean(squares: float, n: int) -> float:
+    """Standard error of a weighted mean from its summed squared deviations; nan for n < 2.
+
+    A deviation is a term's distance from the mean times its normalised weight, and `n` is
+    the number of independent terms.
+    """
+    return math.sqrt(n / (n - 1) * squares) if n > 1 else math.nan
+
+
+def sum_of_squared_deviations(terms: Floats, weight: Floats, mean: float) -> float:
+    """Add up the squares of weight times distance from the mean, over all terms."""
+    return sum(float(np.square(w * (t - mean)).sum()) for t, w in _used_parts(terms, weight))
+
+
+def _of_independent_pairs(terms: Floats, weight: Floats) -> float:
+    mean = sum(float(w @ t) for t, w in _used_parts(terms, weight))
+    squares = sum_of_squared_deviations(terms, weight, mean)
+    return error_of_mean(squares, int(np.count_nonzero(weight)))
+
+
+def _used_parts(terms: Floats, weight: Floats) -> Iterator[tuple[Floats, Floats]]:
+    """Yield the terms of positive weight and their weights, some at a time."""
+    for begin in range(0, len(terms), _PAIRS_AT_ONCE):
+        here = slice(begin, begin + _PAIRS_AT_ONCE)
+        used = weight[here] > 0
+        yield terms[here][used], weight[here][used]
+
+
+def check_groups(groups: Any, n: int) -> Ints:
+    """Numbers that name the groups of n pairs.
+
+    Raises
+    ------
+    ValueError
+        If there is not one for each pair, or one is missing.
+    """
+    values = np.asarray(groups)
+    if values.shape != (n,):
+        raise ValueError(f"groups: expected one for each of {n} pairs, got shape {values.shape}.")
+    # pandas' NA is neither equal to itself nor not.
+    missing = np.array([v is None or (v != v) is not False for v in values.tolist()])
+    if missing.any():
+        row = int(missing.argmax())
+        raise ValueError(
+            f"groups: expected a value for each pair, got {values[row]} in row {row}."
+        )
+    try:
+        return np.unique(values, return_inverse=True)[1].astype(np.int64)
+    except TypeError as error:
+        kinds = sorted({type(value).__name__ for value in values.tolist()})
+        raise TypeError(f"groups: expected values of one type, got {kinds}.") from error

@@ -1,0 +1,277 @@
+"""How much the weights of a network may be disturbed before its accuracy falls."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+from torch import nn
+
+from pa_select.assessment.arguments import columns_of
+from pa_select.assessment.batch_norm_folding import folded
+from pa_select.utils.columns import check_column
+from pa_select.utils.modules import first_output
+
+_KINDS = ("pac_bayes", "worst")
+# Bounds of the search for the largest scale.
+_LEAST, _MOST = 2.0**-30, 2.0**20
+# Standard deviation of magnitude-aware noise where a weight is 0.
+_FLOOR = 1e-3
+
+
+class Sharpness(NamedTuple):
+    """The largest harmless disturbance of a network's weights, from `sharpness`.
+
+    Attributes
+    ----------
+    sigma : float
+        Largest scale found for which the accuracy falls by at most the deviation; 0 if it
+        always falls by more, infinite if it never does. The flatness 1 / sigma ** 2 ranks
+        models in the opposite order.
+    sigma_above : float
+        A scale, larger by at most the tolerance, for which the accuracy falls by more.
+    accuracy : float
+        Accuracy without a disturbance.
+    disturbed_accuracy : float
+        Accuracy at `sigma`: the mean over the draws of noise, or the lowest over the starts
+        of the ascent.
+    """
+
+    sigma: float
+    sigma_above: float
+    accuracy: float
+    disturbed_accuracy: float
+
+
+def sharpness(
+    module: Any,
+    X: Any,
+    y: Any,
+    *,
+    kind: str = "pac_bayes",
+    magnitude_aware: bool = False,
+    deviation: float = 0.1,
+    n_draws: int = 10,
+    n_steps: int = 20,
+    tol: float = 0.02,
+    batch_size: int = 1024,
+    random_state: Any = None,
+) -> Sharpness:
+    """Find the largest disturbance of a network's weights that costs little accuracy.
+
+    Parameters
+    ----------
+    module : torch.nn.Module or fitted skorch net
+        The network; it is copied. It returns logits of shape (n, n_classes), alone or as the
+        first of several tensors.
+    X : tensor or array of n rows
+        Usually the rows that the network was trained on.
+    y : array-like of shape (n,)
+        Labels: columns of the outputs for a module, classes for a net.
+    kind : {"pac_bayes", "worst"}, default="pac_bayes"
+        Normal noise of standard deviation sigma, or the disturbance of at most sigma in each
+        weight that gradient ascent on the loss finds.
+    magnitude_aware : bool, default=False
+        Whether sigma is in units of each weight's magnitude.
+    deviation : float, default=0.1
+        Accuracy that may be lost, in (0, 1).
+    n_draws : int, default=10
+        Draws of noise, or random starts of the ascent.
+    n_steps : int, default=20
+        Steps of the ascent; unused for noise.
+    tol : float, default=0.02
+        Relative precision of sigma.
+    batch_size : int, default=1024
+        Rows in each forward pass.
+    random_state : int, RandomState instance or None, default=None
+        Chooses the draws; with None they are the same in each call.
+
+    Returns
+    -------
+    Sharpness
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the network, the labels or another argument is invalid; the message names it.
+
+    Notes
+    -----
+    First, batch normalisations are folded into the layers before them, as in
+    `norm_measures`. All scales are tried with the same draws. The scale is doubled or halved
+    until it is bracketed, then its logarithm is bisected. If the accuracy does not fall
+    steadily, the search finds one of several crossings.
+
+    Magnitude-aware noise has the variance sigma ** 2 * w ** 2 + 1e-6. The ascent starts at a
+    random point of the box and moves by the signs of the gradient over all rows, in steps of
+    2.5 / n_steps of the box, so that it needs no learning rate. The ascent climbs the loss,
+    so sigma depends on the scale of the logits. As it may miss the maximum, sigma is an upper
+    bound on that of the true worst disturbance.
+
+    References
+    ----------
+    .. [1] "Benchmarking Robustness Measures", section 5.3 and appendix C.3.
+    .. [2] Y. Jiang et al., "Fantastic generalization measures and where to find them", 2019,
+       appendices C.4 and D.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from pa_select.assessment import sharpness
+    >>> network = torch.nn.Linear(2, 2, bias=False)
+    >>> _ = torch.nn.init.eye_(network.weight)
+    >>> X, y = torch.eye(2), [0, 1]
+    >>> found = sharpness(network, X, y, kind="worst")
+    >>> 0.49 < found.sigma <= 0.5
+    True
+    """
+    if kind not in _KINDS:
+        raise ValueError(f"kind: expected one of {_KINDS}, got {kind!r}.")
+    if not 0 < deviation < 1:
+        raise ValueError(f"deviation: expected a number in (0, 1), got {deviation!r}.")
+    if not tol > 0:
+        raise ValueError(f"tol: expected a positive number, got {tol!r}.")
+    for name, number in (("n_draws", n_draws), ("n_steps", n_steps), ("batch_size", batch_size)):
+        if not isinstance(number, (int, np.integer)) or number < 1:
+            raise ValueError(f"{name}: expected a positive integer, got {number!r}.")
+    network = folded(module, "module")
+    weights = [parameter.detach().clone() for parameter in network.parameters()]
+    if not weights:
+        raise ValueError("module: expected a network with parameters, got none.")
+    rows = X if isinstance(X, torch.Tensor) else torch.as_tensor(np.require(X, requirements="W"))
+    n_classes = _outputs(network.requires_grad_(), rows[:1]).shape[1]
+    known = np.asarray(getattr(module, "classes_", np.arange(n_classes)))
+    labels = columns_of(check_column(y, len(rows), "y"), known, "the module")
+    seeds = check_random_state(0 if random_state is None else random_state)
+    disturbed = _Disturbed(
+        network,
+        list(torch.split(rows, batch_size)),
+        list(torch.split(torch.as_tensor(labels, device=weights[0].device), batch_size)),
+        weights,
+        [int(seed) for seed in seeds.randint(2**31 - 1, size=n_draws)],
+        n_steps if kind == "worst" else 0,
+        magnitude_aware,
+    )
+    return _largest(disturbed, deviation, tol)
+
+
+def _largest(disturbed: _Disturbed, deviation: float, tol: float) -> Sharpness:
+    """Bracket the largest scale that costs at most the deviation, then bisect."""
+    accuracy = kept = disturbed.share_right()
+    # Allow for the rounding of accuracies.
+    least = accuracy - deviation - 1e-12
+    good, bad, sigma = 0.0, math.inf, 2.0**-6
+    while bad == math.inf or good == 0 or bad > good * (1 + tol):
+        if sigma > _MOST:
+            return Sharpness(math.inf, math.inf, accuracy, kept)
+        if sigma < _LEAST:
+            return Sharpness(0.0, bad, accuracy, accuracy)
+        found = disturbed.accuracy(sigma)
+        if found >= least:
+            good, kept = sigma, found
+        else:
+            bad = sigma
+        if bad == math.inf:
+            sigma *= 2
+        elif good == 0:
+            sigma /= 2
+        else:
+            sigma = math.sqrt(good * bad)
+    return Sharpness(good, bad, accuracy, kept)
+
+
+def _outputs(network: nn.Module, rows: torch.Tensor) -> torch.Tensor:
+    """Return the scores of some rows, with gradients if they are being recorded."""
+    first = next(network.parameters())
+    rows = rows.to(first.device, first.dtype if rows.is_floating_point() else rows.dtype)
+    outputs = first_output(network(rows), "module")
+    if outputs.ndim != 2 or outputs.shape[1] < 2:
+        raise TypeError(
+            "module: expected outputs of shape (n, n_classes) with at least two classes, got "
+            f"{tuple(outputs.shape)}."
+        )
+    return outputs
+
+
+@dataclass(frozen=True)
+class _Disturbed:
+    """A copy of a network, whose weights are replaced by disturbed ones."""
+
+    network: nn.Module
+    rows: list[torch.Tensor]
+    labels: list[torch.Tensor]
+    weights: list[torch.Tensor]
+    seeds: list[int]
+    #: Steps of the ascent; 0 for normal noise.
+    n_steps: int
+    magnitude_aware: bool
+
+    def accuracy(self, sigma: float) -> float:
+        """Return the mean accuracy over draws of noise, or the lowest over random starts."""
+        found = []
+        for seed in self.seeds:
+            self._disturb(sigma, torch.Generator().manual_seed(seed))
+            found.append(self.share_right())
+        return min(found) if self.n_steps else float(np.mean(found))
+
+    def share_right(self) -> float:
+        """Return the accuracy with the current weights."""
+        with torch.no_grad():
+            right = [
+                int((_outputs(self.network, rows).argmax(1) == labels).sum())
+                for rows, labels in zip(self.rows, self.labels, strict=True)
+            ]
+        return sum(right) / sum(map(len, self.labels))
+
+    def _disturb(self, sigma: float, generator: torch.Generator) -> None:
+        units = [w.abs() if self.magnitude_aware else torch.ones_like(w) for w in self.weights]
+        if self.n_steps:
+            boxes = [sigma * unit for unit in units]
+            draws = [2 * self._uniform(w, generator) - 1 for w in self.weights]
+            self._write([box * draw for box, draw in zip(boxes, draws, strict=True)])
+            for _ in range(self.n_steps):
+                self._ascend(boxes)
+        else:
+            floor = _FLOOR if self.magnitude_aware else 0.0
+            scales = [(sigma**2 * unit**2 + floor**2).sqrt() for unit in units]
+            self._write([s * self._normal(s, generator) for s in scales])
+
+    def _ascend(self, boxes: list[torch.Tensor]) -> None:
+        """Take one step to a higher loss, clipped to the box."""
+        parameters = list(self.network.parameters())
+        totals = [torch.zeros_like(weight) for weight in self.weights]
+        for rows, labels in zip(self.rows, self.labels, strict=True):
+            loss = nn.functional.cross_entropy(
+                _outputs(self.network, rows), labels, reduction="sum"
+            )
+            gradients = torch.autograd.grad(
+                loss, parameters, allow_unused=True, materialize_grads=True
+            )
+            for total, gradient in zip(totals, gradients, strict=True):
+                total += gradient
+        steps = []
+        for parameter, weight, box, total in zip(
+            parameters, self.weights, boxes, totals, strict=True
+        ):
+            step = parameter.detach() - weight + 2.5 / self.n_steps * box * total.sign()
+            steps.append(step.clamp(-box, box))
+        self._write(steps)
+
+    def _write(self, changes: list[torch.Tensor]) -> None:
+        with torch.no_grad():
+            for parameter, weight, change in zip(
+                self.network.parameters(), self.weights, changes, strict=True
+            ):
+                parameter.copy_(weight + change)
+
+    @staticmethod
+    def _uniform(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        return torch.rand(like.shape, generator=generator, dtype=like.dtype).to(like.device)
+
+    @staticmethod
+    def _normal(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        return torch.randn(like.shape, generator=generator, dtype=like.dtype).to(like.device)

@@ -1,1 +1,0 @@
-"""Images whose factors are controlled one by one: which levels there are, and how drawn."""

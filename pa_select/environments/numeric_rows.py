@@ -1,0 +1,230 @@
+"""Conversion of rows to arrays of numbers, and back to their own type."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
+
+from pa_select.utils.typing import Floats
+
+
+class NumericRows(NamedTuple):
+    """The numbers of some rows, and a function that converts numbers back to such rows.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, ...)
+        The numbers in double precision. Do not write to them: they may be the caller's.
+    restore : callable ndarray -> rows
+        Convert changed numbers of the same shape to rows of the original type, in new
+        memory. Precision and device stay the same; integers become floats.
+    """
+
+    values: Floats
+    restore: Callable[[Floats], Any]
+
+
+def numeric_rows(X: Any, name: str = "X") -> NumericRows:
+    """Return the numbers of an array, tensor or list, or of the numeric columns of a DataFrame.
+
+    Parameters
+    ----------
+    X : array, tensor, nested list or pandas or polars DataFrame of n rows
+        In a DataFrame, columns of booleans, text, dates and categories stay unchanged.
+    name : str, default="X"
+        Name of the rows in error messages.
+
+    Returns
+    -------
+    NumericRows
+
+    Raises
+    ------
+    TypeError
+        If the rows do not hold real numbers.
+    """
+    if is_frame(X):
+        return _frame_rows(X, name)
+    if is_polars(X):
+        return _polars_rows(X, name)
+    if is_tensor(X):
+        return _tensor_rows(X, name)
+    if sparse.issparse(X):
+        raise TypeError(
+            f"{name}: expected dense rows, got a {type(X).__name__}, whose zeros would change; "
+            "convert it with toarray()."
+        )
+    if not isinstance(X, np.ndarray | list):
+        raise TypeError(
+            f"{name}: expected an array, a tensor, a list or a pandas or polars DataFrame of "
+            f"numbers, got {type(X).__name__}."
+        )
+    try:
+        array = np.asarray(X)
+    except ValueError as error:
+        raise TypeError(f"{name}: expected rows of one length: {error}") from error
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"{name}: expected real numbers, got dtype {array.dtype}.")
+    dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
+
+    def restore(values: Floats) -> Any:
+        return values.astype(dtype) if isinstance(X, np.ndarray) else values.tolist()
+
+    return NumericRows(array.astype(np.float64, copy=False), restore)
+
+
+def _tensor_rows(X: Any, name: str) -> NumericRows:
+    import torch
+
+    if X.dtype == torch.bool or X.is_complex():
+        raise TypeError(f"{name}: expected real numbers, got a tensor of {X.dtype}.")
+    dtype = X.dtype if X.is_floating_point() else torch.get_default_dtype()
+
+    def restore(values: Floats) -> Any:
+        return torch.tensor(values, dtype=dtype, device=X.device)
+
+    return NumericRows(X.detach().cpu().double().numpy(), restore)
+
+
+def _frame_rows(X: Any, name: str) -> NumericRows:
+    import pandas as pd
+    from pandas.api import types
+
+    def is_real(dtype: Any) -> bool:
+        return types.is_numeric_dtype(dtype) and not (
+            types.is_bool_dtype(dtype) or types.is_complex_dtype(dtype)
+        )
+
+    real = [j for j, dtype in enumerate(X.dtypes) if is_real(dtype)]
+    numeric = {j: at for at, j in enumerate(real)}
+    if not real:
+        raise TypeError(f"{name}: expected at least one numeric column, got none.")
+
+    def restore(values: Floats) -> Any:
+        columns = {}
+        for j, dtype in enumerate(X.dtypes):
+            columns[j] = X.iloc[:, j]
+            if j in numeric:
+                kept = dtype if types.is_float_dtype(dtype) else np.float64
+                columns[j] = pd.Series(values[:, numeric[j]], index=X.index).astype(kept)
+        frame = pd.DataFrame(columns, index=X.index)
+        frame.columns = X.columns
+        return frame
+
+    if all(isinstance(dtype, np.dtype) for dtype in X.dtypes):
+        values = X.iloc[:, real].to_numpy(dtype=np.float64)
+    else:
+        values = np.column_stack(
+            [X.iloc[:, j].to_numpy(dtype=np.float64, na_value=np.nan) for j in real]
+        )
+    return NumericRows(values, restore)
+
+
+def _polars_rows(X: Any, name: str) -> NumericRows:
+    import polars as pl
+
+    real = [column for column, dtype in X.schema.items() if dtype.is_numeric()]
+    if not real:
+        raise TypeError(f"{name}: expected at least one numeric column, got none.")
+
+    def restore(values: Floats) -> Any:
+        kept = [X.schema[column] if X.schema[column].is_float() else pl.Float64 for column in real]
+        columns = (
+            pl.Series(column, values[:, j]).cast(dtype)
+            for j, (column, dtype) in enumerate(zip(real, kept, strict=True))
+        )
+        return X.with_columns(*columns)
+
+    return NumericRows(X.select(pl.col(real).cast(pl.Float64)).to_numpy(), restore)
+
+
+def distances(before: Floats, after: Floats) -> Floats:
+    """Euclidean norm of the change of each row, over numbers that are finite before and after."""
+    finite = np.isfinite(before) & np.isfinite(after)
+    change = np.subtract(after, before, where=finite, out=np.zeros(before.shape))
+    norm: Floats = np.sqrt(np.square(change).sum(axis=tuple(range(1, change.ndim))))
+    return norm
+
+
+def within(values: Floats, bounds: Any, before: Floats) -> Floats:
+    """Clip values to a box; values that were already outside do not move farther out.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, ...)
+        Changed numbers.
+    bounds : pair of numbers or of arrays that fit a row, or None
+        Smallest and largest value.
+    before : ndarray of shape (n, ...)
+        The numbers before the change.
+
+    Returns
+    -------
+    ndarray of shape (n, ...)
+
+    Raises
+    ------
+    ValueError
+        If the bounds are not such a pair.
+    """
+    if bounds is None:
+        return values
+    low, high = check_bounds(bounds, values.shape[1:])
+    return np.clip(values, np.minimum(low, before), np.maximum(high, before))
+
+
+def check_bounds(bounds: Any, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """Return the smallest and the largest value, broadcast to the shape of a row.
+
+    Raises
+    ------
+    ValueError
+        If the bounds are not a pair (smallest, largest) of numbers or of arrays that fit a row.
+    """
+    try:
+        low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), shape) for end in bounds)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"bounds: expected a pair (least, greatest) of numbers or of arrays that fit rows of "
+            f"shape {shape}, got {bounds!r}."
+        ) from error
+    if not (low < high).all():
+        raise ValueError(f"bounds: expected the least value before the greatest, got {bounds!r}.")
+    return low, high
+
+
+def seeded(random_state: Any) -> np.random.RandomState:
+    """Return a random number generator; None gives seed 0."""
+    source: np.random.RandomState = check_random_state(0 if random_state is None else random_state)
+    return source
+
+
+def is_frame(X: Any) -> bool:
+    """Whether this is a pandas DataFrame."""
+    return _is(X, "pandas", "DataFrame")
+
+
+def is_polars(X: Any) -> bool:
+    """Whether this is a polars DataFrame."""
+    return _is(X, "polars", "DataFrame")
+
+
+def is_series(X: Any) -> bool:
+    """Whether this is a pandas Series."""
+    return _is(X, "pandas", "Series")
+
+
+def is_tensor(X: Any) -> bool:
+    """Whether this is a torch tensor."""
+    return _is(X, "torch", "Tensor")
+
+
+def _is(X: Any, module: str, name: str) -> bool:
+    # An object of a package's class exists only if the package is imported.
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(X, getattr(loaded, name))

@@ -1,0 +1,148 @@
+"""What the trials of one study have in common, and how one of them is evaluated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import joblib
+import numpy as np
+from sklearn.base import clone
+
+from pa_select.agreement.pooled_agreement import PooledPairs, pooled_agreement
+from pa_select.model_selection import PASearchCV
+from pa_select.model_selection import cv_results as results
+from pa_select.model_selection.parallel import with_parameters
+from pa_select.model_selection.search_problem import SearchProblem
+from pa_select.model_selection.selection_rules import make_rule
+from pa_select.model_selection.worker import Outcome, fit_and_score_split
+
+
+class StudyProblem:
+    """A search problem whose candidates come one by one, and are fitted split by split.
+
+    Parameters
+    ----------
+    search : PASearchCV
+        Holds the settings; it is not fitted.
+    X, y, groups
+        As in ``fit`` of the search.
+    params : dict or None
+        Its ``**params``.
+    **given
+        Environments, views and target.
+    """
+
+    def __init__(
+        self, search: PASearchCV, X: Any, y: Any, groups: Any, params: Any, **given: Any
+    ) -> None:
+        search._validate_params()
+        self.search = search
+        self._problem = SearchProblem(search, X, y, groups, dict(params or {}), **given)
+        self.plan, self.data = self._problem.plan, self._problem.data
+        if len(self._problem.labels) < 2:
+            raise ValueError(
+                f"y: expected at least two classes, got only {self._problem.labels[0]}."
+            )
+        #: The metric that the rule uses: of several the first one.
+        self.metric = "score"
+        chance = self._problem.chance[0][0]
+        if isinstance(chance, dict):
+            self.metric = next(iter(chance))
+        #: The splits in the order in which they are evaluated.
+        self.order = _pairs_early(self.plan.pairs, len(self.plan.splits))
+        self.rule = make_rule(search.selection, self.metric, self.plan.pairing)
+
+    def evaluate(self, parameters: dict[str, Any], split: int) -> Outcome:
+        """Fit the estimator with these parameters to a split, and score it."""
+        estimator = clone(self.search.estimator)
+        return fit_and_score_split(estimator, parameters, self.plan.splits[split], self.data)
+
+    def refit(self, parameters: dict[str, Any]) -> Any:
+        """Fit it to all rows."""
+        estimator = with_parameters(self.search.estimator, parameters)
+        return estimator.fit(self.data.sources[0], self.data.y, **self.data.fit_params)
+
+    def failure(self, outcome: Outcome) -> str | None:
+        """Why there is no agreement or no score."""
+        error = outcome.fit_error or outcome.score_error
+        if error is not None:
+            return error.strip().splitlines()[-1]
+        scores = outcome.test_scores
+        score = scores[self.metric] if isinstance(scores, dict) else scores
+        return None if np.isfinite(score) else f"{self.metric} is {score}."
+
+    def agreement_so_far(self, outcomes: list[Outcome | None], last: int) -> float | None:
+        """The agreement of the pairs whose models are both there; None if none is new."""
+        pairs = self.plan.pairs
+        there = np.array([outcome is not None for outcome in outcomes])
+        used = there[pairs.model_a] & there[pairs.model_b]
+        new = used & ((pairs.model_a == last) | (pairs.model_b == last))
+        if not pairs.weight[new].any():
+            return None
+        rows = self.plan.layout.wanted
+        filled = [
+            _without_scores(rows[s], self._problem.labels) if outcome is None else outcome
+            for s, outcome in enumerate(outcomes)
+        ]
+        stacks = results.Stacks([filled], self.plan.layout, self._problem.labels)
+        some = PooledPairs(*(column[used] for column in pairs))
+        return float(next(pooled_agreement(stacks, some, **self._problem.solver)).score)
+
+    def row(self, outcomes: list[Outcome]) -> dict[str, Any]:
+        """A candidate's row of ``cv_results_``, as numbers and words; what is nan is left out."""
+        columns, metrics = self._problem.score_columns([outcomes])
+        scores = [outcome.test_scores for outcome in outcomes]
+        for name in metrics:
+            values = [[s[name] if isinstance(s, dict) else s for s in scores]]
+            columns |= results.metric_columns(name, np.array(values, dtype=np.float64))
+        found, _, stacks = self._problem.agreement_columns([outcomes])
+        columns |= found
+        if self.plan.pairing == "target":
+            columns["class_balance_shift"] = self._problem.class_balance(stacks).shift
+        columns["mean_fit_time"] = [np.mean([outcome.fit_time for outcome in outcomes])]
+        row = {
+            name: getattr(values[0], "tolist", lambda value=values[0]: value)()
+            for name, values in columns.items()
+            if not name.startswith(("split", "rank"))
+        }
+        return {name: value for name, value in row.items() if value == value}
+
+    def describe(self) -> dict[str, Any]:
+        """What all that go on with one study must have in common."""
+        plain = [
+            value if isinstance(value, (str, list, tuple)) else None
+            for value in (self.search.scoring, self.search.prior)
+        ]
+        splits = [(split.train, split.test) for split in self.plan.splits]
+        exact = (np.asarray(self.data.y), splits, tuple(self.plan.pairs), plain)
+        # Rows may differ by rounding errors from one machine to the next.
+        rows = [np.asarray(source) for source in self.plan.sources]
+        numeric = [np.abs(x.astype(np.float64)) for x in rows if x.dtype.kind in "fiub"]
+        means = [float(np.nanmean(values)) for values in numeric]
+        return {"exact": joblib.hash(exact), "means": means}
+
+
+def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two descriptions are of one problem."""
+    if one["exact"] != other["exact"] or len(one["means"]) != len(other["means"]):
+        return False
+    return bool(np.allclose(one["means"], other["means"], rtol=1e-5, atol=0))
+
+
+def _pairs_early(pairs: PooledPairs, n_splits: int) -> list[int]:
+    """An order of the splits in which each adds as many pairs as it can."""
+    counts = np.zeros((n_splits, n_splits))
+    np.add.at(counts, (pairs.model_a, pairs.model_b), 1)
+    counts += counts.T
+    order: list[int] = []
+    for _ in range(n_splits):
+        gain = counts.diagonal() + counts[:, order].sum(1)
+        gain[order] = -1
+        order.append(int(gain.argmax()))
+    return order
+
+
+def _without_scores(rows: dict[int, Any], labels: Any) -> Outcome:
+    """Stands for a split that is still to come."""
+    blank = {source: np.zeros((len(which), len(labels))) for source, which in rows.items()}
+    return Outcome(0.0, 0.0, 0, None, matrices=blank, classes=labels)

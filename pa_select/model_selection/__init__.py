@@ -1,0 +1,19 @@
+"""Scorers, searches and the rules by which they select."""
+
+from pa_select.model_selection.agreement_difference import AgreementDifference
+from pa_select.model_selection.guarded_selection import GuardedSelection
+from pa_select.model_selection.majority_rate import majority_rate
+from pa_select.model_selection.pa_scorer import PAScorer, pa_scorer
+from pa_select.model_selection.pa_search import PARandomizedSearchCV, PASearchCV
+from pa_select.model_selection.selection_rules import within_one_standard_error
+
+__all__ = [
+    "AgreementDifference",
+    "GuardedSelection",
+    "PARandomizedSearchCV",
+    "PAScorer",
+    "PASearchCV",
+    "majority_rate",
+    "pa_scorer",
+    "within_one_standard_error",
+]

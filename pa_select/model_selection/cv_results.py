@@ -1,0 +1,324 @@
+"""The columns of ``cv_results_`` beyond those of GridSearchCV."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from pa_select.model_selection.judged_environments import Judged
+from pa_select.model_selection.layout import Layout
+from pa_select.model_selection.pairings import OF_X
+from pa_select.model_selection.plan import Plan
+from pa_select.model_selection.worker import Outcome
+from pa_select.scores import align_classes
+from pa_select.utils.typing import Floats
+from pa_select.utils.warn_caller import warn_caller
+
+if TYPE_CHECKING:
+    from pa_select.agreement.pooled_agreement import PooledPairs
+
+
+# Summed difference of class shares that is worth a warning.
+LARGE_SHIFT = 0.1
+
+
+class Agreements(NamedTuple):
+    """Agreements of all candidates, nan where there is none."""
+
+    columns: dict[str, Floats]
+    #: (n_candidates, n_pairs) agreement of every pair.
+    terms: Floats
+
+
+class Stacks(Sequence[NDArray[Any]]):
+    """Each candidate's scores, all models one below the other; made when asked for.
+
+    Parameters
+    ----------
+    outcomes : list of (list of Outcome)
+        One outcome for each split, of candidates that have all score matrices.
+    layout : Layout
+    labels : ndarray
+        The labels of the data.
+    """
+
+    def __init__(
+        self, outcomes: Sequence[Sequence[Outcome]], layout: Layout, labels: NDArray[Any]
+    ) -> None:
+        self._outcomes = outcomes
+        self._wanted = layout.wanted
+        known = {
+            tuple(outcome.classes): outcome.classes
+            for candidate in outcomes
+            for outcome in candidate
+            if outcome.classes is not None
+        }
+        self.classes = np.unique(np.concatenate([labels, *known.values()]))
+
+    def __len__(self) -> int:
+        return len(self._outcomes)
+
+    def __getitem__(self, index: Any) -> Any:
+        parts = [
+            self.matrix(index, split, source)
+            for split, wanted in enumerate(self._wanted)
+            for source in sorted(wanted)
+        ]
+        return np.concatenate(parts)
+
+    def matrix(self, index: int, split: int, source: int) -> NDArray[Any]:
+        """The scores of a source's rows by the model of a split, all classes as columns."""
+        outcome = self._outcomes[index][split]
+        assert outcome.matrices is not None
+        assert outcome.classes is not None
+        return align_classes(outcome.matrices[source], outcome.classes, self.classes)
+
+
+def solve(
+    stacks: Stacks, pairs: PooledPairs, which: NDArray[np.intp], n_candidates: int, **options: Any
+) -> Agreements:
+    """The agreement of the candidates ``which``, whose scores are stacked."""
+    from pa_select.agreement.pooled_agreement import pooled_agreement
+
+    names = {
+        "agreement": "score",
+        "agreement_se": "standard_error",
+        "beta": "beta",
+        "agreement_rate": "agreement_rate",
+        "gap": "gap",
+        "n_pairs": "n_pairs",
+    }
+    columns = {name: np.full(n_candidates, np.nan) for name in (*names, "agreement_uniform")}
+    terms = np.full((n_candidates, len(pairs.weight)), np.nan)
+    if len(stacks.classes) == 1:
+        # Certain, and without information.
+        for name, value in (("agreement", 0.0), ("agreement_uniform", 0.0), ("beta", 0.0)):
+            columns[name][which] = value
+        columns["agreement_rate"][which] = 1.0
+        columns["n_pairs"][which] = np.count_nonzero(pairs.weight)
+        terms[which] = 0.0
+        return Agreements(columns, terms)
+    for c, result in zip(which, pooled_agreement(stacks, pairs, **options), strict=True):
+        for column, attribute in names.items():
+            columns[column][c] = getattr(result, attribute)
+        terms[c] = result.terms
+    uniform = pooled_agreement(stacks, pairs, **options | {"prior": "uniform"})
+    for c, result in zip(which, uniform, strict=True):
+        columns["agreement_uniform"][c] = result.score
+    return Agreements(columns, terms)
+
+
+def ranks(values: Floats) -> NDArray[np.int32]:
+    """Ranks from the best, 1; what is nan ties for the worst."""
+    lowest = np.nanmin(values, initial=0.0) - 1
+    return rankdata(-np.nan_to_num(values, nan=lowest), method="min").astype(np.int32)
+
+
+def error_over_splits(splits: Floats, n_disjoint: float) -> Floats:
+    """Of the mean over splits, (n_candidates, n_splits), of so many disjoint test sets."""
+    known = np.isfinite(splits).sum(1)
+    share = known / splits.shape[1]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        deviations = splits - np.nanmean(np.where(known[:, None], splits, 0.0), 1)[:, None]
+        variance = np.nansum(deviations**2, 1) / (known - 1)
+        error = np.sqrt(variance / (n_disjoint * share))
+    return np.where(known > 1, error, np.nan)
+
+
+def metric_columns(name: str, splits: Floats, *, rank: bool = False) -> dict[str, Any]:
+    """Split, mean and spread columns of a metric that may be missing in some splits."""
+    known = np.isfinite(splits)
+    counts = np.maximum(known.sum(1), 1)
+    mean = np.where(known.any(1), np.where(known, splits, 0.0).sum(1) / counts, np.nan)
+    deviations = np.where(known, splits - mean[:, None], 0.0)
+    columns: dict[str, Any] = {
+        f"split{i}_test_{name}": splits[:, i] for i in range(splits.shape[1])
+    }
+    columns[f"mean_test_{name}"] = mean
+    std = np.sqrt((deviations**2).sum(1) / counts)
+    columns[f"std_test_{name}"] = np.where(known.any(1), std, np.nan)
+    if rank:
+        columns[f"rank_test_{name}"] = ranks(mean)
+    return columns
+
+
+def environment_columns(
+    metric: str,
+    by_environment: dict[Any, Floats],
+    n_disjoint: float,
+    left_out: Collection[Any] = (),
+) -> dict[str, Any]:
+    """Columns of each environment's scores and of the worst of them for each candidate."""
+    columns: dict[str, Any] = {}
+    for environment, splits in by_environment.items():
+        columns |= metric_columns(f"{metric}_environment_{environment}", splits)
+    names = [e for e in by_environment if e not in left_out]
+    n_candidates, n_splits = next(iter(by_environment.values())).shape
+    label = f"{metric}_worst_environment"
+    if names:
+        means = np.column_stack([columns[f"mean_test_{metric}_environment_{e}"] for e in names])
+        worst = np.where(np.isnan(means), np.inf, means).argmin(1)
+        splits = np.stack([by_environment[e] for e in names])[worst, np.arange(n_candidates)]
+        named = np.array(names, dtype=object)[worst]
+    else:
+        splits = np.full((n_candidates, n_splits), np.nan)
+        named = np.full(n_candidates, None)
+    columns |= metric_columns(label, splits, rank=True)
+    columns[f"se_test_{label}"] = error_over_splits(splits, n_disjoint)
+    columns[f"worst_environment_{metric}"] = named
+    return columns
+
+
+def split_table(
+    outcomes: Sequence[Sequence[Outcome]],
+    chance: Sequence[Sequence[Any]],
+    plan: Plan,
+    judged: Judged,
+) -> tuple[dict[str, Any], list[str]]:
+    """Columns of standard errors, chance, views and environments, and the metrics' names."""
+    scores = _by_metric([[o.test_scores for o in candidate] for candidate in outcomes])
+    by_chance = _by_metric(chance)
+    columns: dict[str, Any] = {}
+    for name, splits in scores.items():
+        columns[f"se_test_{name}"] = error_over_splits(splits, plan.n_disjoint)
+        columns[f"chance_test_{name}"] = _chance(by_chance, name, len(splits))
+
+    extras: dict[str, dict[str, list[Floats]]] = {}
+    for e, extra in enumerate(plan.splits[0].extras):
+        found = _by_metric([[_extra(o, e) for o in candidate] for candidate in outcomes])
+        for name in scores:
+            extras.setdefault(extra.suffix, {}).setdefault(name, []).append(
+                found.get(name, np.full((len(outcomes), len(plan.splits)), np.nan))
+            )
+    for name in scores:
+        if "views" in extras:
+            label = f"{name}_views"
+            splits = np.mean(extras["views"][name], axis=0)
+            columns |= metric_columns(label, splits, rank=True)
+            columns[f"se_test_{label}"] = error_over_splits(splits, plan.n_disjoint)
+            columns[f"chance_test_{label}"] = columns[f"chance_test_{name}"]
+        if plan.environments:
+            by_environment = {e: extras[f"environment_{e}"][name][0] for e in plan.environments}
+            left_out: Collection[Any] = ()
+            if name in judged.defined:
+                left_out = judged.left_out[name]
+                known = dict(zip(by_environment, judged.defined[name], strict=True))
+                by_environment = {
+                    e: np.where(known[e], splits, np.nan) for e, splits in by_environment.items()
+                }
+            columns |= environment_columns(name, by_environment, plan.n_disjoint, left_out)
+    return columns, list(scores)
+
+
+def _extra(outcome: Outcome, index: int) -> Any:
+    return outcome.extra_scores[index] if outcome.extra_scores else np.nan
+
+
+def _by_metric(scores: Sequence[Sequence[Any]]) -> dict[str, Floats]:
+    """Scores of candidates x splits, each a number or a dict of numbers, by metric."""
+    flat = [score for candidate in scores for score in candidate]
+    names = next((list(score) for score in flat if isinstance(score, dict)), ["score"])
+    return {
+        name: np.array(
+            [[s[name] if isinstance(s, dict) else s for s in candidate] for candidate in scores],
+            dtype=np.float64,
+        )
+        for name in names
+    }
+
+
+def _chance(by_chance: dict[str, Floats], name: str, n: int) -> Floats:
+    """The best of the constant predictions; nan if the scorer can score none of them."""
+    means = by_chance[name].mean(1) if name in by_chance else np.array([np.nan])
+    known = means[np.isfinite(means)]
+    return np.full(n, known.max() if len(known) else np.nan)
+
+
+def agreement_table(
+    outcomes: Sequence[Sequence[Outcome]], plan: Plan, labels: NDArray[Any], **options: Any
+) -> tuple[dict[str, Any], Agreements, Stacks]:
+    """Columns of agreements, nan for the candidates that lack some scores."""
+    n = len(outcomes)
+    which = np.flatnonzero(
+        [all(o.matrices is not None for o in candidate) for candidate in outcomes]
+    )
+    stacks = Stacks([outcomes[int(c)] for c in which], plan.layout, labels)
+    found = solve(stacks, plan.pairs, which, n, **options)
+    columns: dict[str, Any] = dict(found.columns)
+    columns["rank_agreement"] = ranks(columns["agreement"])
+    if plan.pairing == "target":
+        columns["source_agreement"] = np.full(n, np.nan)
+        if plan.source_pairs is not None:
+            source = solve(stacks, plan.source_pairs, which, n, **options)
+            columns["source_agreement"] = source.columns["agreement"]
+        columns["agreement_drop"] = columns["source_agreement"] - columns["agreement"]
+    return columns, found, stacks
+
+
+def class_balances(
+    stacks: Stacks, layout: Layout, labels: NDArray[Any], source: int
+) -> tuple[Floats, Floats]:
+    """Shares of each class as each candidate predicts it on its test rows and on a source.
+
+    Where no test row was scored, the classes' shares among the labels.
+    """
+    shape = (len(stacks), len(stacks.classes))
+    on_test, on_source = np.zeros(shape), np.zeros(shape)
+    for c in range(len(stacks)):
+        for split, wanted in enumerate(layout.wanted):
+            for kind, counts in ((OF_X, on_test), (source, on_source)):
+                if kind in wanted:
+                    predicted = stacks.matrix(c, split, kind).argmax(1)
+                    counts[c] += np.bincount(predicted, minlength=shape[1])
+    if not on_test.any():
+        on_test += (labels[:, None] == stacks.classes).sum(0)
+    return (
+        on_test / on_test.sum(1, keepdims=True),
+        on_source / on_source.sum(1, keepdims=True),
+    )
+
+
+def failure(outcomes: Sequence[Outcome]) -> tuple[int, str | None]:
+    """In how many splits a candidate failed, and the first message in words."""
+    messages = []
+    for outcome in outcomes:
+        if outcome.fit_error is not None:
+            messages.append(outcome.fit_error.strip().splitlines()[-1])
+    if messages:
+        return len(messages), f"failed in {len(messages)} of {len(outcomes)} splits: {messages[0]}"
+    errors = [outcome.score_error for outcome in outcomes if outcome.score_error is not None]
+    return 0, f"no class scores: {errors[0].splitlines()[0]}" if errors else None
+
+
+def warn_of_missing_scores(outcomes: Sequence[Sequence[Outcome]]) -> None:
+    """Tell once, for each kind of error, that class scores could not be computed."""
+    kinds: dict[str, list[Outcome]] = {}
+    for candidate in outcomes:
+        for outcome in candidate:
+            if outcome.score_traceback is not None:
+                # The message may name a row, which is another one in each split.
+                where = outcome.score_traceback.strip().rpartition("\n")[0]
+                kinds.setdefault(where, []).append(outcome)
+    n = sum(map(len, outcomes))
+    for alike in kinds.values():
+        warn_caller(
+            f"Class scores could not be computed in {len(alike)} of {n} fits, whose candidates "
+            f"have no agreement and cannot be selected by it. The first error:\n"
+            f"{alike[0].score_traceback}"
+        )
+
+
+def warn_of_label_shift(table: dict[str, Any], chosen: int) -> None:
+    """Tell that the chosen candidate predicts other classes on the target."""
+    shift = table.get("class_balance_shift")
+    if shift is not None and shift[chosen] > LARGE_SHIFT:
+        warn_caller(
+            f"The chosen candidate predicts other classes on the target than on X: "
+            f"{shift[chosen]:.0%} of its predictions would have to change. The "
+            "classes' shares are likely to differ there, or the candidate to fail; "
+            "neither its score nor its agreement tell which."
+        )

@@ -1,0 +1,233 @@
+"""Selection by agreement among the candidates that are also accurate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from pa_select.model_selection.results_columns import (
+    column,
+    errors_in_words,
+    first_by,
+    scores_and_errors,
+)
+from pa_select.utils.typing import Floats, Mask
+from pa_select.utils.warn_caller import warn_caller
+
+# Chance above this comes from a class that most rows have.
+_FREQUENT = 0.6
+
+
+class Eligibility(NamedTuple):
+    """Which candidates a rule chooses from, and why, in words."""
+
+    eligible: Mask
+    reason: list[str]
+
+
+class GuardedSelection(BaseEstimator):
+    """Choose the best agreement among the candidates that are also accurate.
+
+    The ``selection`` of `PASearchCV`, and a ``refit`` rule for scikit-learn's own
+    multi-metric searches. A candidate is eligible if its mean score is within `n_se`
+    standard errors of the best one and above chance by `floor_se` standard errors. The
+    eligible candidate of the best agreement is chosen; ties go to the score, then to the
+    log-loss where it was recorded, then to the steadier score over the splits, never to
+    the order of the grid.
+
+    Parameters
+    ----------
+    agreement : str, default="agreement"
+        Name of the agreement: one of the search's metrics, or a column of its results.
+    score : str, default="score"
+        Name of the score that guards it; higher is better.
+    n_se : float, default=1
+        How many standard errors, over the splits, an eligible candidate's score may lie
+        below the best one. `PASearchCV` guards by the score on the views where it has some,
+        with 2 standard errors. Where that score was not recorded, a wider guard (4) by the
+        score on the rows keeps more of the gain.
+    floor_se : float, default=2
+        How many of its own standard errors an eligible candidate's score must lie above
+        the floor.
+    tie_tol : float, default=1e-6
+        Agreements closer than this, in nats, are tied.
+    floor : "auto", str, float or None, default="auto"
+        The score of having learnt nothing: the name of a recorded metric, a number, or
+        None for no floor. "auto": what `PASearchCV` measured (the best score of
+        predictions that look at no feature), else a recorded metric "majority_rate"
+        (`pa_select.model_selection.majority_rate`), else none.
+
+    Notes
+    -----
+    The standard error is the standard deviation over the splits divided by the root of
+    their number, or of the number of splits with rows of their own where the search
+    tests rows several times. Folds share training data, so it is a rule of thumb. A
+    candidate that failed in a split is not eligible. If none is, a warning says so and
+    the score decides.
+
+    As a ``refit`` rule of scikit-learn's searches it leaves them without ``best_score_``:
+    look into ``cv_results_`` at ``best_index_``.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 3: a constant classifier is robust by definition. Hence the guard.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from pa_select import GuardedSelection, pa_scorer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), LogisticRegression())
+    >>> search = GridSearchCV(
+    ...     model,
+    ...     {"logisticregression__C": [1e-6, 1e-2, 1, 100]},
+    ...     scoring={"pa": pa_scorer, "accuracy": "accuracy"},
+    ...     refit=GuardedSelection("pa", "accuracy"),
+    ... ).fit(X, y)
+    >>> bool(search.cv_results_["mean_test_accuracy"][search.best_index_] > 0.97)
+    True
+    """
+
+    def __init__(
+        self,
+        agreement: str = "agreement",
+        score: str = "score",
+        n_se: float = 1,
+        floor_se: float = 2,
+        tie_tol: float = 1e-6,
+        *,
+        floor: Any = "auto",
+    ) -> None:
+        self.agreement = agreement
+        self.score = score
+        self.n_se = n_se
+        self.floor_se = floor_se
+        self.tie_tol = tie_tol
+        self.floor = floor
+
+    def __call__(self, cv_results: dict[str, Any]) -> int:
+        """Choose a candidate.
+
+        Parameters
+        ----------
+        cv_results : dict
+            ``cv_results_`` of a search with both metrics.
+
+        Returns
+        -------
+        int
+            Index of the chosen candidate.
+
+        Raises
+        ------
+        ValueError
+            If a metric was not recorded, a parameter is out of range, or every candidate
+            failed.
+        """
+        eligible = self.explain(cv_results).eligible
+        agreement = column(cv_results, self.agreement, "agreement")
+        score, error = scores_and_errors(cv_results, self.score)
+        keys = [score, _or_zeros(cv_results.get("mean_test_neg_log_loss"), score), -error]
+        if eligible.any():
+            best = agreement[eligible].max()
+            candidates = np.flatnonzero(eligible & (agreement >= best - self.tie_tol))
+        else:
+            warn_caller(
+                f"No candidate is within {errors_in_words(self.n_se)} of the best "
+                f"{self.score!r} and {self.floor_se:g} above chance, with a finite "
+                f"{self.agreement!r}: the {self.score!r} alone decides."
+                f"{self._advice(cv_results, score)}"
+            )
+            candidates = np.flatnonzero(np.isfinite(score))
+        return first_by(candidates, keys, cv_results)
+
+    def explain(self, cv_results: dict[str, Any]) -> Eligibility:
+        """Tell which candidates are eligible, and why.
+
+        Parameters
+        ----------
+        cv_results : dict
+            As for ``__call__``.
+
+        Returns
+        -------
+        Eligibility
+            A mask and a reason in words for each candidate.
+
+        Raises
+        ------
+        ValueError
+            As ``__call__``.
+        """
+        self._check()
+        agreement = column(cv_results, self.agreement, "agreement")
+        score, error = scores_and_errors(cv_results, self.score)
+        if not np.isfinite(score).any():
+            raise ValueError(f"cv_results: expected a finite {self.score!r}, got none.")
+        top = int(np.nanargmax(np.where(np.isfinite(score), score, np.nan)))
+        lowest = score[top] - self.n_se * error[top]
+        floor = self._floor(cv_results, len(score))
+        within = f"within {errors_in_words(self.n_se)} of the best, {score[top]:.4g}"
+        above = f"{errors_in_words(self.floor_se)} above chance"
+        has_score, has_agreement = np.isfinite(score), np.isfinite(agreement)
+        # What a candidate must fulfil, in this order, and what it lacks if it does not.
+        demands: list[tuple[Mask, Callable[[int], str]]] = [
+            (has_score, lambda i: f"no {self.score}"),
+            (has_agreement, lambda i: f"no {self.agreement}"),
+            (score >= lowest, lambda i: f"{self.score} {score[i]:.4g} is not {within}"),
+            (
+                score > floor + self.floor_se * error,
+                lambda i: f"{self.score} {score[i]:.4g} is not {above}, {floor[i]:.4g}",
+            ),
+        ]
+        eligible = np.logical_and.reduce([fulfilled for fulfilled, _ in demands])
+        reasons = [
+            f"eligible: {self.score} {score[i]:.4g} is {within}"
+            if eligible[i]
+            else f"not eligible: {next(lack(i) for met, lack in demands if not met[i])}"
+            for i in range(len(score))
+        ]
+        return Eligibility(eligible, reasons)
+
+    def _check(self) -> None:
+        if self.agreement == self.score:
+            raise ValueError(f"score: expected another metric than agreement={self.agreement!r}.")
+        for name in ("n_se", "floor_se", "tie_tol"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float, np.number)) or not value >= 0:
+                raise ValueError(f"{name}: expected a number >= 0, got {value!r}.")
+
+    def _advice(self, cv_results: dict[str, Any], score: Floats) -> str:
+        """What shows more than a score that the most frequent class reaches."""
+        floor = float(self._floor(cv_results, len(score)).max())
+        best = float(np.nanmax(score))
+        if not _FREQUENT < floor < 1:
+            return ""
+        return (
+            f" The best {self.score!r} is {best:.4g}, and predicting the most frequent class "
+            f"gives {floor:.4g}: scoring='balanced_accuracy', 'roc_auc' or 'neg_log_loss' would "
+            "show what the candidates have learnt."
+        )
+
+    def _floor(self, cv_results: dict[str, Any], n: int) -> Floats:
+        floor = self.floor
+        if isinstance(floor, str) and floor == "auto":
+            recorded = (f"chance_test_{self.score}", "mean_test_majority_rate")
+            floor = next((cv_results[name] for name in recorded if name in cv_results), None)
+        elif isinstance(floor, str):
+            floor = column(cv_results, floor, "floor")
+        floor = -np.inf if floor is None else floor
+        return np.broadcast_to(np.nan_to_num(np.asarray(floor, dtype=float), nan=-np.inf), n)
+
+
+def _or_zeros(values: Any, like: Floats) -> Floats:
+    """A recorded column, or zeros."""
+    return np.zeros_like(like) if values is None else np.asarray(values, dtype=np.float64)

@@ -1,0 +1,359 @@
+"""Posterior agreement as a scikit-learn scorer."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing
+from sklearn.utils.metadata_routing import (
+    UNCHANGED,
+    MetadataRequest,
+    get_routing_for_object,
+)
+from sklearn.utils.validation import _num_samples
+
+from pa_select.pairing import pair_environments, pair_within_label
+from pa_select.scores import class_scores
+from pa_select.utils.columns import check_column, check_weight
+from pa_select.utils.pickling import SavedWithVersions
+from pa_select.utils.views import look_up, view_of
+
+PAIRINGS = ("label", "views", "environments")
+
+
+class PAScorer(SavedWithVersions, BaseEstimator):
+    """Score a fitted classifier by the posterior agreement of paired observations.
+
+    A scorer for anything of scikit-learn that takes ``scoring``: the agreement, in nats
+    per pair and higher is better, of the classifier's posteriors on pairs of rows of the
+    data it is given. Pass the object, ``scoring=pa_scorer`` or ``scoring=PAScorer(...)``:
+    scikit-learn has no public way to register a name, so no string stands for it.
+
+    Parameters
+    ----------
+    pairing : {"label", "views", "environments"} or callable, default="label"
+        What is compared.
+
+        - "label": each row with another row of its class (a random derangement of each
+          class; rows with a class of their own are left out). Needs y.
+        - "views": each row with its own views. Needs no y.
+        - "environments": rows of different environments with equal label, any number of
+          environments, all pairs of them pooled. Needs y.
+        - a pairing of two samples, such as `pa_select.pairing.NearestPairing`: like
+          "environments", with every two of them paired by it. Needs y if it does.
+    views : callable, transformer, DataFrame or list of these, default=None
+        For pairing="views": what gives the rows of X as another environment would show
+        them; ``views(X)``, ``views.transform(X)``, or the rows of a DataFrame with the
+        index of X. Each gets a copy of X. A random view should be seeded, so that all
+        candidates are compared on the same one. The pairs of several views are pooled.
+    environments : Series, default=None
+        For pairing="environments": the environment of each row, looked up by the index of
+        X. With metadata routing it can be passed to ``fit`` instead, after
+        ``set_score_request(environments=True)``. Cross-validation must leave rows of
+        several environments in each test fold.
+    prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
+        Class prior of `posterior_agreement`. With the marginal prior a constant classifier
+        scores 0; with the uniform one it has the best score of all, so that is for
+        reporting, not for selection.
+    clip : "auto" or float, default="auto"
+        Smallest probability, as in `class_scores`.
+    tol : float, default=1e-6
+        Largest certified gap in nats per pair; with the marginal prior the maximum is
+        polished and not certified.
+    device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
+        Where the agreement is computed.
+    random_state : int, RandomState instance or None, default=None
+        Chooses partners. None: always the same ones for the same labels, so that the
+        candidates of a search are compared on the same pairs; another int chooses others.
+    return_details : bool, default=False
+        Return a dict of numbers instead of one; see ``__call__``. For use by hand or in a
+        scoring function of your own; in a dict of scorers each must return one number.
+
+    See Also
+    --------
+    posterior_agreement : The quantity itself.
+    GuardedSelection : Agreement among the candidates that are also accurate.
+
+    Notes
+    -----
+    Agreement measures stability, not truth: a constant classifier is perfectly stable.
+    Select with `GuardedSelection`, or look at the accuracy beside it.
+
+    Searches turn an error of any scorer into a score of nan and a warning; with
+    ``error_score="raise"`` a mistake in a parameter stops them at once.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       section 3 (the metric) and 5.2 (model selection).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from pa_select import PAScorer
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), KNeighborsClassifier())
+    >>> recalibrated = PAScorer("views", views=lambda X: 1.05 * X)
+    >>> grid = {"kneighborsclassifier__n_neighbors": [1, 5, 25]}
+    >>> search = GridSearchCV(model, grid, scoring=recalibrated).fit(X, y)
+    >>> search.best_params_
+    {'kneighborsclassifier__n_neighbors': 25}
+    """
+
+    def __init__(
+        self,
+        pairing: str = "label",
+        *,
+        views: Any = None,
+        environments: Any = None,
+        prior: Any = "marginal",
+        clip: Any = "auto",
+        tol: float = 1e-6,
+        device: Any = None,
+        random_state: Any = None,
+        return_details: bool = False,
+    ) -> None:
+        self.pairing = pairing
+        self.views = views
+        self.environments = environments
+        self.prior = prior
+        self.clip = clip
+        self.tol = tol
+        self.device = device
+        self.random_state = random_state
+        self.return_details = return_details
+
+    @property
+    def __name__(self) -> str:
+        """What scikit-learn's displays and skorch's histories call the score."""
+        return "posterior_agreement"
+
+    def _accept_sample_weight(self) -> bool:
+        # Asked by searches when metadata routing is off.
+        return True
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Get what metadata this scorer asks for.
+
+        Returns
+        -------
+        sklearn.utils.metadata_routing.MetadataRequest
+        """
+        if hasattr(self, "_metadata_request"):
+            return get_routing_for_object(self._metadata_request)
+        request = MetadataRequest(owner=self)
+        for name in ("environments", "sample_weight"):
+            request.score.add_request(param=name, alias=None)
+        return request
+
+    def set_score_request(
+        self, *, environments: Any = UNCHANGED, sample_weight: Any = UNCHANGED
+    ) -> PAScorer:
+        """Ask for metadata; with scikit-learn's metadata routing enabled.
+
+        Parameters
+        ----------
+        environments, sample_weight : bool, None or str
+            True to ask for it, False to refuse it, None to raise where it is passed, or
+            the name under which it is passed.
+
+        Returns
+        -------
+        PAScorer
+            Itself.
+
+        Raises
+        ------
+        RuntimeError
+            If metadata routing is not enabled.
+        """
+        if not get_config()["enable_metadata_routing"]:
+            raise RuntimeError(
+                "set_score_request needs metadata routing: "
+                "sklearn.set_config(enable_metadata_routing=True)."
+            )
+        request = self.get_metadata_routing()
+        for name, alias in (("environments", environments), ("sample_weight", sample_weight)):
+            if alias is not UNCHANGED:
+                request.score.add_request(param=name, alias=alias)
+        self._metadata_request = request
+        return self
+
+    def __call__(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        environments: Any = None,
+        sample_weight: Any = None,
+    ) -> Any:
+        """Score a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : object
+            Whatever `class_scores` takes.
+        X : array-like of n rows
+            What the estimator predicts on.
+        y : array-like of shape (n,), default=None
+            Labels, for the pairings that need them.
+        environments : array-like of shape (n,), default=None
+            The environment of each row, for pairing="environments".
+        sample_weight : array-like of shape (n,), default=None
+            Non-negative weights. The weight of a pair of two rows is their geometric mean.
+
+        Returns
+        -------
+        float or dict of float
+            The agreement, in nats per pair. With ``return_details`` a dict with "score",
+            "beta" (which may be inf), "agreement_rate", "standard_error", "n_pairs" and
+            "n_left_out", the number of rows without a partner.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter, the estimator or the data do not fit; the message names it.
+        """
+        # The mathematics needs torch; a scorer that waits in a search does not.
+        from pa_select.agreement import posterior_agreement
+        from pa_select.agreement.inputs.validation import is_marginal
+
+        pairs = self._pairs(estimator, X, y, environments, sample_weight)
+        if pairs.a.shape[1] == 1:
+            # A classifier that was fitted on one class: certain, and without information.
+            details = dict.fromkeys(("score", "beta", "standard_error"), 0.0)
+            details |= {"agreement_rate": 1.0, "n_pairs": float(len(pairs.a))}
+        else:
+            result = posterior_agreement(
+                pairs.a,
+                pairs.b,
+                prior=self.prior,
+                sample_weight=pairs.weight,
+                tol=self.tol,
+                certify=not is_marginal(self.prior),
+                device=self.device,
+            )
+            names = ("score", "beta", "agreement_rate", "standard_error", "n_pairs")
+            details = {name: float(getattr(result, name)) for name in names}
+        if not self.return_details:
+            return details["score"]
+        return details | {"n_left_out": float(pairs.n_left_out)}
+
+    def _pairs(
+        self, estimator: Any, X: Any, y: Any, environments: Any, sample_weight: Any
+    ) -> _ScoredPairs:
+        between = callable(self.pairing)  # two environments
+        if not between and self.pairing not in PAIRINGS:
+            raise ValueError(
+                f"pairing: expected one of {PAIRINGS} or a pairing of two samples, got "
+                f"{self.pairing!r}."
+            )
+        if (self.views is None) == (self.pairing == "views"):
+            raise ValueError(
+                f"views: expected {'some' if self.views is None else 'None'} with "
+                f"pairing={self.pairing!r}, got {type(self.views).__name__}."
+            )
+        if (
+            not between
+            and self.pairing != "environments"
+            and not (environments is None and self.environments is None)
+        ):
+            raise ValueError(
+                f"environments: expected None with pairing={self.pairing!r}; to compare "
+                "environments give pairing='environments'."
+            )
+        n = _num_samples(X)
+        weight = None if sample_weight is None else check_weight(sample_weight, n)
+        if self.pairing == "views":
+            return self._view_pairs(estimator, X, weight)
+        if y is None and not between:
+            raise ValueError(f"y: expected labels with pairing={self.pairing!r}, got None.")
+        labels = np.zeros(n) if y is None else check_column(y, n, "y")
+        used = np.arange(n) if weight is None else np.flatnonzero(weight)
+        seed = 0 if self.random_state is None else self.random_state
+        if self.pairing == "label":
+            pairs = pair_within_label(labels[used], seed)
+            wanted = "a class with at least two rows"
+        else:
+            names = self._environments_of(X, environments, n)[used]
+            if len(np.unique(names)) < 2:
+                raise ValueError(
+                    f"environments: expected at least two among the rows scored, got only "
+                    f"{names[0]!r} in {len(used)} rows. Cross-validation that holds out whole "
+                    "environments leaves none to compare."
+                )
+            pairs = pair_environments(
+                names,
+                None if y is None else labels[used],
+                seed,
+                X=_safe_indexing(X, used) if between else None,
+                pairing=self.pairing if between else None,
+            )
+            wanted = "a class with rows in at least two environments"
+            if between and not len(pairs.a):
+                raise ValueError("pairing: expected pairs of the rows scored, got none.")
+        if not len(pairs.a):
+            raise ValueError(f"y: expected {wanted}, got none in {len(used)} rows.")
+        a, b = used[pairs.a], used[pairs.b]
+        scores, _ = class_scores(estimator, X, clip=self.clip)
+        pair_weight = None if weight is None else np.sqrt(weight[a]) * np.sqrt(weight[b])
+        return _ScoredPairs(scores[a], scores[b], pair_weight, pairs.n_left_out)
+
+    def _view_pairs(
+        self, estimator: Any, X: Any, weight: NDArray[np.float64] | None
+    ) -> _ScoredPairs:
+        views = self.views if isinstance(self.views, (list, tuple)) else [self.views]
+        if not views:
+            raise ValueError("views: expected at least one, got an empty list.")
+        scores, _ = class_scores(estimator, X, clip=self.clip)
+        others = [class_scores(estimator, view_of(view, X), clip=self.clip)[0] for view in views]
+        a, b = _concatenate([scores] * len(views)), _concatenate(others)
+        pair_weight = None if weight is None else np.tile(weight, len(views))
+        return _ScoredPairs(a, b, pair_weight, 0)
+
+    def _environments_of(self, X: Any, environments: Any, n: int) -> NDArray[Any]:
+        if environments is None and self.environments is not None:
+            if not hasattr(self.environments, "loc"):
+                raise TypeError(
+                    "environments: expected a Series to look up by the index of X, got "
+                    f"{type(self.environments).__name__}."
+                )
+            environments = look_up(self.environments, X, "environments")
+        if environments is None:
+            raise ValueError(
+                "environments: expected one for each row with pairing='environments', got "
+                "None; give the scorer a Series, or route them with "
+                "set_score_request(environments=True)."
+            )
+        return check_column(environments, n, "environments")
+
+
+class _ScoredPairs(NamedTuple):
+    a: Any
+    b: Any
+    weight: NDArray[np.float64] | None
+    n_left_out: int
+
+
+def _concatenate(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    import torch
+
+    return torch.cat(parts)
+
+
+#: `PAScorer` as it is: pairs within a class, marginal prior. Shared by all who import it;
+#: make a `PAScorer()` of your own to change a parameter or to ask for metadata.
+pa_scorer = PAScorer()

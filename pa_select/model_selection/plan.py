@@ -1,0 +1,271 @@
+"""From what a user gives to what a search does: splits, pairs, and rows to score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pa_select.model_selection import pairings
+from pa_select.model_selection.fit_arguments import check_text
+from pa_select.model_selection.layout import Layout
+from pa_select.model_selection.pairings import OF_X, Block
+from pa_select.model_selection.splits import halves, make_splits
+from pa_select.model_selection.worker import Extra, SplitTask
+from pa_select.utils.columns import check_column, check_weight
+from pa_select.utils.frames import named_like, reordered
+from pa_select.utils.sklearn_private import _num_samples
+from pa_select.utils.views import look_up, view_of
+from pa_select.utils.warn_caller import warn_caller
+
+if TYPE_CHECKING:
+    from pa_select.agreement.pooled_agreement import PooledPairs
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a search does, but for its candidates."""
+
+    #: Name of the pairing, or the object that made the pairs.
+    pairing: Any
+    splits: list[SplitTask]
+    #: X, then its views or the target rows.
+    sources: list[Any]
+    layout: Layout
+    pairs: PooledPairs
+    #: Pairs of source rows beside those of target rows.
+    source_pairs: PooledPairs | None
+    environments: list[Any]
+
+    @property
+    def n_disjoint(self) -> float:
+        """How many of the test sets would have rows of their own."""
+        sizes = [len(split.test) for split in self.splits]
+        distinct = len(np.unique(np.concatenate([split.test for split in self.splits])))
+        return len(self.splits) * distinct / sum(sizes)
+
+
+class Rows(NamedTuple):
+    """The rows that a search was given, and what is known of each."""
+
+    X: Any
+    y: Any
+    groups: Any = None
+    sample_weight: Any = None
+    environments: Any = None
+    #: X as other environments would show it; or unlabelled rows of the target.
+    views: Any = None
+    target: Any = None
+
+
+def make_plan(
+    rows: Rows, *, pairing: Any, cv: Any, seed: int, split_params: dict[str, Any]
+) -> Plan:
+    """Check what was given and lay out the search.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If something does not fit; the message names the argument, what was expected and
+        what came.
+    """
+    X, n = rows.X, _num_samples(rows.X)
+    labels = check_column(rows.y, n, "y")
+    weight = None if rows.sample_weight is None else check_weight(rows.sample_weight, n)
+    kind = choose_pairing(pairing, rows.environments, rows.views, rows.target)
+    between = None  # a pairing of two environments
+    if callable(kind):
+        kind, between = "environments", kind
+    names = None
+    if rows.environments is not None:
+        names = _check_environments(rows.environments, X, n)
+    others: list[Any] = []
+    if rows.views is not None:
+        others = [_check_view(view, X, n, name) for name, view in _named_views(rows.views, n)]
+    elif rows.target is not None:
+        others = [_check_target(rows.target, X)]
+    rows = rows._replace(y=labels, environments=names)
+
+    stratify = names if kind == "environments" else None
+    splits = make_splits(
+        cv,
+        kind,
+        X,
+        labels,
+        groups=rows.groups,
+        environments=stratify,
+        seed=seed,
+        split_params=split_params,
+    )
+    splits = [(_positions(train), _positions(test)) for train, test in splits]
+    if kind == "repeated" and not pairings.tested_twice(splits):
+        kind = "split-half"
+        warn_caller(
+            "cv tests no row by two models, which pairing='repeated' compares: the two halves "
+            "of each split's training rows are compared instead (pairing='split-half'). To "
+            "train on all of them give a number of folds, a repeated splitter or a list of two "
+            "with different seeds."
+        )
+    if kind == "split-half":
+        splits = halves(splits, labels, rows.groups, seed)
+    blocks = _blocks(kind, splits, rows, others, seed, between)
+    if not blocks:
+        reason = None if between else _NO_PAIRS.get(kind)
+        raise ValueError(reason or "pairing: expected pairs of the test rows, got none.")
+    source_blocks = pairings.tested_twice(splits) if kind == "target" else []
+    layout = Layout(splits, [*blocks, *source_blocks])
+    distinct = [] if names is None else np.unique(names).tolist()
+    return Plan(
+        pairing=kind if between is None else between,
+        splits=[
+            SplitTask(
+                train,
+                test,
+                wanted,
+                _extras(test, len(others) * (kind == "views"), names, distinct),
+            )
+            for (train, test), wanted in zip(splits, layout.wanted, strict=True)
+        ],
+        sources=[X, *others],
+        layout=layout,
+        pairs=layout.pooled(blocks, None if kind == "target" else weight),
+        source_pairs=layout.pooled(source_blocks, weight) if source_blocks else None,
+        environments=distinct,
+    )
+
+
+_NO_PAIRS = {
+    "target": "cv: expected at least two splits with pairing='target', got one.",
+    "environments": (
+        "environments: expected a class with rows in at least two environments among the "
+        "test rows, got none."
+    ),
+}
+
+
+def choose_pairing(pairing: Any, environments: Any, views: Any, target: Any) -> Any:
+    """The pairing: what was given to ``fit`` stands for the pairing of its name."""
+    given = {"environments": environments, "views": views, "target": target}
+    given = {name: value for name, value in given.items() if value is not None}
+    if callable(pairing) and environments is None:
+        raise ValueError(
+            "environments: expected some in fit(X, y, environments=...) with a pairing of two "
+            "samples, got None."
+        )
+    if not isinstance(pairing, str):
+        surplus = [name for name in given if name != "environments"]
+        if surplus:
+            raise ValueError(
+                f"{surplus[0]}: expected None with a pairing object, which gets X, y, groups "
+                f"and environments, got {type(given[surplus[0]]).__name__}."
+            )
+        return pairing
+    if len(given) > 1:
+        first, second, *_ = given
+        raise ValueError(f"{second}: expected None beside {first}, got both.")
+    if pairing == "split-half" and given:
+        raise ValueError(f"{next(iter(given))}: expected None with pairing='split-half'.")
+    if pairing in ("environments", "views", "target") and pairing not in given:
+        raise ValueError(
+            f"{pairing}: expected some in fit(X, y, {pairing}=...) with pairing={pairing!r}, got "
+            f"{next(iter(given), None)}."
+        )
+    return next(iter(given), pairing)
+
+
+def _blocks(
+    kind: Any, splits: list[Any], rows: Rows, others: list[Any], seed: int, between: Any
+) -> list[Block]:
+    """What is compared: blocks of pairs."""
+    X, y, environments = rows.X, rows.y, rows.environments
+    if kind == "repeated":
+        return pairings.tested_twice(splits)
+    if kind == "split-half":
+        return pairings.halves_compared(splits)
+    if kind == "environments":
+        return pairings.across_environments(splits, environments, y, seed, X, between)
+    if kind == "views":
+        return pairings.with_views(splits, len(others))
+    if kind == "target":
+        return pairings.models_on_target(len(splits), _num_samples(others[0]))
+    context = {"environments": environments, "groups": rows.groups}
+    return pairings.from_object(kind, splits, X, y, len(y), **context)
+
+
+def _extras(test: Any, n_views: int, names: Any, distinct: list[Any]) -> list[Extra]:
+    """The rows on which a split's model is scored beside its test rows."""
+    extras = [Extra("views", 1 + view, test) for view in range(n_views)]
+    if names is not None:
+        extras += [Extra(f"environment_{e}", OF_X, test[names[test] == e]) for e in distinct]
+    return extras
+
+
+def _positions(rows: Any) -> NDArray[np.int64]:
+    """Row numbers, also of a mask."""
+    rows = np.asarray(rows)
+    return np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
+
+
+def _check_environments(environments: Any, X: Any, n: int) -> NDArray[Any]:
+    check_text(environments, "environments", X)
+    if reordered(X, environments):
+        environments = look_up(environments, X, "environments")
+    names = check_column(environments, n, "environments")
+    distinct = np.unique(names)
+    if len(distinct) < 2:
+        raise ValueError(f"environments: expected at least two, got only {distinct[0]!r}.")
+    return names
+
+
+def _named_views(views: Any, n: int) -> list[tuple[str, Any]]:
+    """The views, with how messages call them."""
+    several = isinstance(views, (list, tuple)) and all(
+        callable(v) or hasattr(v, "transform") or (hasattr(v, "shape") and _num_samples(v) == n)
+        for v in views
+    )
+    if several and not len(views):
+        raise ValueError("views: expected at least one, got an empty list.")
+    return [(f"views[{i}]", v) for i, v in enumerate(views)] if several else [("views", views)]
+
+
+def _check_view(view: Any, X: Any, n: int, name: str) -> Any:
+    check_text(view, name, X)
+    made = callable(view) or hasattr(view, "transform")
+    indexed = hasattr(view, "loc") and hasattr(X, "loc") and not view.index.equals(X.index)
+    if made and not hasattr(view, "loc") or indexed:
+        view = view_of(view, X, name)
+    if _num_samples(view) != n:
+        raise ValueError(
+            f"{name}: expected a view of each of {n} rows of X, got {_num_samples(view)} rows."
+        )
+    _check_features(view, X, name)
+    return named_like(X, view)
+
+
+def _check_target(target: Any, X: Any) -> Any:
+    check_text(target, "target", X)
+    if isinstance(target, tuple):
+        raise TypeError(
+            f"target: expected unlabelled rows like X, got a tuple of {len(target)}. The target's "
+            "labels are not used: give its rows alone."
+        )
+    if not hasattr(target, "__len__") and not hasattr(target, "shape"):
+        raise TypeError(f"target: expected unlabelled rows like X, got {type(target).__name__}.")
+    if not _num_samples(target):
+        raise ValueError("target: expected at least one row, got none.")
+    _check_features(target, X, "target")
+    return named_like(X, target)
+
+
+def _check_features(rows: Any, X: Any, name: str) -> None:
+    shape, of_X = getattr(rows, "shape", None), getattr(X, "shape", None)
+    if shape is not None and of_X is not None and tuple(shape[1:]) != tuple(of_X[1:]):
+        raise ValueError(
+            f"{name}: expected rows of shape {tuple(of_X[1:])} like those of X, got "
+            f"{tuple(shape[1:])}."
+        )
+    columns, of_X = getattr(rows, "columns", None), getattr(X, "columns", None)
+    if columns is not None and of_X is not None and list(columns) != list(of_X):
+        raise ValueError(f"{name}: expected the columns of X, {list(of_X)}, got {list(columns)}.")

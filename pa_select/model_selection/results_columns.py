@@ -1,0 +1,62 @@
+"""Reading ``cv_results_``: what the selection rules share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pa_select.utils.typing import Floats
+
+
+def column(cv_results: dict[str, Any], name: str, argument: str) -> Floats:
+    """A metric's mean over the splits, or the column of that very name."""
+    for key in (f"mean_test_{name}", name):
+        if key in cv_results:
+            return np.asarray(cv_results[key], dtype=np.float64)
+    known = [key[10:] for key in cv_results if key.startswith("mean_test_")]
+    raise ValueError(f"{argument}: expected one of the metrics {known}, got {name!r}.")
+
+
+def scores_and_errors(cv_results: dict[str, Any], metric: str) -> tuple[Floats, Floats]:
+    """Mean scores, nan where a candidate failed in some split, and their standard errors."""
+    score = column(cv_results, metric, "score").copy()
+    score[np.asarray(cv_results.get("n_failed_splits", np.zeros(len(score)))) > 0] = np.nan
+    return score, recorded_errors(cv_results, metric)
+
+
+def recorded_errors(cv_results: dict[str, Any], metric: str) -> Floats:
+    """Standard error of each mean over the splits; 0 where there is only one."""
+    if f"se_test_{metric}" in cv_results:
+        error: Floats = np.asarray(cv_results[f"se_test_{metric}"], dtype=np.float64)
+        return np.nan_to_num(error)
+    splits = [
+        np.asarray(values, dtype=np.float64)
+        for key, values in cv_results.items()
+        if key.startswith("split")
+        and key.endswith(f"_test_{metric}")
+        and key[5 : -len(f"_test_{metric}")].isdigit()
+    ]
+    if len(splits) < 2:
+        return np.zeros(len(column(cv_results, metric, "score")))
+    return np.nan_to_num(np.std(splits, axis=0, ddof=1) / np.sqrt(len(splits)))
+
+
+def errors_in_words(n: float) -> str:
+    """A number of standard errors."""
+    return f"{n:g} standard error{'' if n == 1 else 's'}"
+
+
+def first_by(candidates: NDArray[np.intp], keys: list[Floats], cv_results: Any) -> int:
+    """The candidate with the highest keys, the first key first."""
+    # What is still tied then is told apart by what it is, not by where it stands.
+    names = [repr(sorted(p.items(), key=str)) for p in cv_results.get("params", [])]
+    ranked = sorted(
+        candidates.tolist(),
+        key=lambda i: (
+            *(-np.nan_to_num(k[i], nan=-np.inf) for k in keys),
+            names[i] if names else "",
+        ),
+    )
+    return int(ranked[0])

@@ -1,0 +1,98 @@
+"""The splits of a search: which rows train and which test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import (
+    RepeatedStratifiedKFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    check_cv,
+)
+
+from pa_select.utils.typing import Ints
+
+Split = tuple[Ints, Ints]
+
+
+def make_splits(
+    cv: Any,
+    pairing: str,
+    X: Any,
+    y: Any,
+    *,
+    groups: Any,
+    environments: Any,
+    seed: int,
+    split_params: dict[str, Any],
+) -> list[Split]:
+    """All splits of a search.
+
+    A splitter given is used as it is, with the parameters meant for it; where rows must be
+    tested twice, folds that can be shuffled are used a second time in another order.  By
+    default and for a number of folds it depends on the pairing: two shuffled repetitions
+    where rows must be tested twice, folds stratified by class and environment where these
+    are compared, else what GridSearchCV would use; with groups, group folds.
+    """
+    if is_sequence_of_splitters(cv):
+        return [split for part in cv for split in part.split(X, y, **split_params)]
+    if cv is not None and not isinstance(cv, (int, np.integer)):
+        given = [check_cv(cv, y, classifier=True)]
+        if pairing == "repeated" and "shuffle" in signature(type(cv)).parameters:
+            # Folds that can be shuffled: once as they are, once in another order.
+            given.append(copy(cv))
+            given[1].shuffle, given[1].random_state = True, seed
+        return [split for part in given for split in part.split(X, y, **split_params)]
+    k = 5 if cv is None else int(cv)
+    labels = y if environments is None else _cells(environments, y)
+    largest = int(np.unique(labels, return_counts=True)[1].max())
+    if largest < k:
+        raise ValueError(
+            f"cv: expected no more folds than there are rows of the largest class"
+            f"{'' if environments is None else ' in one environment'}, {largest}, got {k} with "
+            f"n_samples={len(labels)}."
+        )
+    twice = pairing in ("repeated", "target")
+    splitters: list[Any]
+    if groups is not None:
+        seeds = (seed, seed + 1) if twice else (seed,)
+        splitters = [StratifiedGroupKFold(k, shuffle=True, random_state=s) for s in seeds]
+    elif twice:
+        splitters = [RepeatedStratifiedKFold(n_splits=k, n_repeats=2, random_state=seed)]
+    elif environments is not None:
+        # Unshuffled folds of sorted data would hold one environment each.
+        splitters = [StratifiedKFold(k, shuffle=True, random_state=seed)]
+    else:
+        splitters = [check_cv(cv, y, classifier=True)]
+    return [split for part in splitters for split in part.split(X, labels, groups)]
+
+
+def is_sequence_of_splitters(cv: Any) -> bool:
+    """Whether ``cv`` is a list of splitters, not one, nor a list of splits."""
+    return isinstance(cv, (list, tuple)) and len(cv) > 0 and all(hasattr(x, "split") for x in cv)
+
+
+def _cells(environments: Any, y: Any) -> Ints:
+    """Number of each row's environment and class."""
+    codes = [np.unique(np.asarray(values), return_inverse=True)[1] for values in (environments, y)]
+    return np.unique(np.column_stack(codes), axis=0, return_inverse=True)[1].ravel()
+
+
+def halves(splits: Sequence[Split], y: Any, groups: Any, seed: int) -> list[Split]:
+    """Two splits for each: both halves of the training rows, with the same test rows."""
+    y = np.asarray(y)
+    out = []
+    for train, test in splits:
+        if groups is None:
+            splitter = StratifiedKFold(2, shuffle=True, random_state=seed)
+            parts = splitter.split(train, y[train])
+        else:
+            splitter = StratifiedGroupKFold(2, shuffle=True, random_state=seed)
+            parts = splitter.split(train, y[train], np.asarray(groups)[train])
+        out += [(train[half], test) for half, _ in parts]
+    return out

@@ -1,0 +1,155 @@
+"""One candidate on one split: fit, score, and the score matrices that will be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from sys import getsizeof
+from traceback import format_exc
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pa_select.scores import class_scores
+from pa_select.utils.sklearn_private import (
+    _check_method_params,
+    _fit_and_score,
+    _safe_split,
+    _score,
+)
+
+
+class Extra(NamedTuple):
+    """Other rows on which a split's model is scored as it is on its test rows."""
+
+    suffix: str
+    source: int
+    rows: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SplitTask:
+    """What is done in one split."""
+
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+    #: Rows of each source whose class scores are needed.
+    wanted: dict[int, NDArray[np.int64]]
+    extras: Sequence[Extra]
+
+
+@dataclass(frozen=True)
+class Data:
+    """What all splits of a search share."""
+
+    #: X, then what else is scored: its views, or unlabelled rows.
+    sources: Sequence[Any]
+    y: Any
+    scorer: Any
+    fit_params: dict[str, Any]
+    score_params: dict[str, Any]
+    error_score: Any
+    dtype: Any
+
+    def __sizeof__(self) -> int:
+        # A cluster sends what is large once, not with each job.
+        return sum(getattr(x, "nbytes", None) or getsizeof(x) for x in self.sources)
+
+
+@dataclass
+class Outcome:
+    """What a worker sends back: numbers, never models."""
+
+    fit_time: float
+    score_time: float
+    n_test_samples: int
+    test_scores: Any
+    #: For each of the split's extras, like ``test_scores``.
+    extra_scores: list[Any] = field(default_factory=list)
+    #: Class scores of each source, and the classes of their columns.
+    matrices: dict[int, NDArray[Any]] | None = None
+    classes: NDArray[Any] | None = None
+    fit_error: str | None = None
+    #: Why there are no class scores of a model that was fitted, in a line and in full.
+    score_error: str | None = None
+    score_traceback: str | None = None
+
+
+def fit_and_score_split(
+    estimator: Any,
+    parameters: dict[str, Any] | None,
+    split: SplitTask,
+    data: Data,
+    verbose: int = 0,
+    split_progress: tuple[int, int] | None = None,
+    candidate_progress: tuple[int, int] | None = None,
+    callback: dict[str, Any] | None = None,
+) -> Outcome:
+    """Fit a clone of the estimator to a split and score it."""
+    X = data.sources[0]
+    result = _fit_and_score(
+        estimator,
+        X,
+        data.y,
+        scorer=data.scorer,
+        train=split.train,
+        test=split.test,
+        verbose=verbose,
+        parameters=parameters,
+        fit_params=data.fit_params,
+        score_params=data.score_params,
+        return_n_test_samples=True,
+        return_times=True,
+        return_estimator=True,
+        split_progress=split_progress,
+        candidate_progress=candidate_progress,
+        error_score=data.error_score,
+        **(callback or {}),
+    )
+    outcome = Outcome(
+        fit_time=result["fit_time"],
+        score_time=result["score_time"],
+        n_test_samples=result["n_test_samples"],
+        test_scores=result["test_scores"],
+        fit_error=result["fit_error"],
+    )
+    if outcome.fit_error is None:
+        fitted = result["estimator"]
+        outcome.extra_scores = [
+            _extra_scores(fitted, extra, split, data) for extra in split.extras
+        ]
+        try:
+            outcome.matrices, outcome.classes = _matrices(fitted, split, data)
+        except Exception as error:
+            if data.error_score == "raise":
+                raise
+            outcome.score_error = f"{type(error).__name__}: {error}"
+            outcome.score_traceback = format_exc()
+    return outcome
+
+
+def _extra_scores(fitted: Any, extra: Extra, split: SplitTask, data: Data) -> Any:
+    if not len(extra.rows):
+        return np.nan
+    source = data.sources[extra.source]
+    rows, labels = _safe_split(fitted, source, data.y, extra.rows, split.train)
+    params = _check_method_params(data.sources[0], params=data.score_params, indices=extra.rows)
+    return _score(fitted, rows, labels, data.scorer, params, data.error_score)
+
+
+def _matrices(
+    fitted: Any, split: SplitTask, data: Data
+) -> tuple[dict[int, NDArray[Any]], NDArray[Any] | None]:
+    matrices, classes = {}, None
+    for source, rows in split.wanted.items():
+        X, _ = _safe_split(fitted, data.sources[source], None, rows, split.train)
+        scores, classes = class_scores(fitted, X)
+        if hasattr(scores, "detach"):
+            scores = scores.detach().cpu().numpy()
+        matrices[source] = np.asarray(scores, dtype=data.dtype)
+        wrong = np.isnan(matrices[source]) | (matrices[source] == np.inf)
+        if wrong.any():
+            row = rows[int(wrong.any(axis=1).argmax())]
+            raise ValueError(f"class scores: expected numbers, got nan or inf in row {row}.")
+    return matrices, classes

@@ -1,0 +1,173 @@
+"""Pairs of rows within one sample, and between the environments in one sample."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing, check_random_state
+
+from pa_select.pairing.row_pairs import Index, Pairs, check_rows, in_words
+
+
+def pair_within_label(y: Any, random_state: Any = None) -> Pairs:
+    """Pair each row with a random other row of its label.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Labels.
+    random_state : int, RandomState instance or None, default=None
+        Chooses the partners.
+
+    Returns
+    -------
+    Pairs
+        Each row whose label occurs more than once is first in one pair and second in
+        another. Rows with a label that no other row has are left out.
+
+    Examples
+    --------
+    >>> from pa_select.pairing import pair_within_label
+    >>> pairs = pair_within_label(["u", "v", "u", "w", "v"], random_state=0)
+    >>> sorted(zip(pairs.a.tolist(), pairs.b.tolist())), pairs.n_left_out
+    ([(0, 2), (1, 4), (2, 0), (4, 1)], 1)
+    """
+    rng = check_random_state(random_state)
+    first, second = [], []
+    for rows in _rows_by_value(np.asarray(y)):
+        if len(rows) > 1:
+            cycle = rng.permutation(rows)
+            first.append(cycle)
+            second.append(np.roll(cycle, -1))
+    return _collect(
+        first, second, len(y), "has a label that no other row has", "have labels of their own"
+    )
+
+
+def pair_environments(
+    environments: Any,
+    y: Any = None,
+    random_state: Any = None,
+    *,
+    X: Any = None,
+    pairing: Any = None,
+    reference: Any = None,
+) -> Pairs:
+    """Pair rows of different environments, by default rows of equal label at random.
+
+    Parameters
+    ----------
+    environments : array-like of shape (n,)
+        The environment of each row.
+    y : array-like of shape (n,), default=None
+        Labels; needed without a `pairing`.
+    random_state : int, RandomState instance or None, default=None
+        Chooses the partners.
+    X : array-like of n rows, default=None
+        The rows, for a `pairing` that compares them.
+    pairing : callable, default=None
+        Pairs the rows of two environments, for example a `NearestPairing`. None: rows of
+        equal label at random.
+    reference : object, default=None
+        The environment that each other one is paired with. None: every two are paired.
+
+    Returns
+    -------
+    Pairs
+        The pairs of every two environments, one after the other. Without a `pairing`, each
+        label has as many pairs as the environment with fewer rows of it. Rows that are in no
+        pair at all are left out.
+
+    Raises
+    ------
+    ValueError
+        If `reference` is not an environment, or labels are needed but missing.
+
+    Examples
+    --------
+    >>> from pa_select.pairing import pair_environments
+    >>> pairs = pair_environments([1, 1, 2, 2, 2], [0, 1, 1, 0, 0], random_state=0)
+    >>> sorted(zip(pairs.a.tolist(), pairs.b.tolist())), pairs.n_left_out
+    ([(0, 4), (1, 2)], 1)
+    """
+    environments = np.asarray(environments)
+    if reference is not None and not (environments == reference).any():
+        raise ValueError(
+            f"reference: expected one of the environments {np.unique(environments).tolist()}, "
+            f"got {reference!r}."
+        )
+    if pairing is not None:
+        return _pair_every_two(environments, y, X, pairing, reference)
+    if y is None:
+        raise ValueError("y: expected labels without a pairing, got None.")
+    rng = check_random_state(random_state)
+    y = np.asarray(y)
+    labels = {
+        rows[0]: rng.permutation(rows)
+        for name in _rows_by_value(environments)
+        for rows in (name[block] for block in _rows_by_value(y[name]))
+    }
+    cells = [(environments[start], y[start], rows) for start, rows in labels.items()]
+    first, second = [], []
+    for (env_a, label_a, rows_a), (env_b, label_b, rows_b) in combinations(cells, 2):
+        if env_a != env_b and label_a == label_b:
+            if reference is not None:
+                if reference not in (env_a, env_b):
+                    continue
+                if env_b == reference:
+                    rows_a, rows_b = rows_b, rows_a
+            n = min(len(rows_a), len(rows_b))
+            first.append(rows_a[:n])
+            second.append(rows_b[:n])
+    return _collect(first, second, len(y), *_NO_PARTNER)
+
+
+_NO_PARTNER = (
+    "has no partner in another environment",
+    "have no partners in another environment",
+)
+
+
+def _pair_every_two(
+    environments: NDArray[Any], y: Any, X: Any, pairing: Any, reference: Any
+) -> Pairs:
+    """Pair every two environments, or the reference with each other one."""
+    groups = _rows_by_value(environments)
+    if reference is not None:
+        groups.sort(key=lambda rows: environments[rows[0]] != reference)
+    labels = None if y is None else np.asarray(y)
+    first, second = [], []
+    for number, rows_a in enumerate(groups if reference is None else groups[:1]):
+        for rows_b in groups[number + 1 :]:
+            sides = [
+                (
+                    rows if X is None else _safe_indexing(X, rows),
+                    None if labels is None else labels[rows],
+                )
+                for rows in (rows_a, rows_b)
+            ]
+            found = pairing(sides[0][0], sides[1][0], sides[0][1], sides[1][1])
+            names = [
+                f"environment {environments[rows].tolist()[0]!r}" for rows in (rows_a, rows_b)
+            ]
+            pairs = check_rows(found, (len(rows_a), len(rows_b)), (names[0], names[1]))
+            first.append(rows_a[pairs.a])
+            second.append(rows_b[pairs.b])
+    return _collect(first, second, len(environments), *_NO_PARTNER)
+
+
+def _rows_by_value(values: NDArray[Any]) -> list[Index]:
+    """Return the positions of each distinct value, in the order of the sorted values."""
+    _, codes = np.unique(values, return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+
+
+def _collect(first: list[Index], second: list[Index], n: int, one: str, several: str) -> Pairs:
+    a = np.concatenate(first) if first else np.empty(0, dtype=np.intp)
+    b = np.concatenate(second) if second else np.empty(0, dtype=np.intp)
+    n_left_out = n - len(np.union1d(a, b))
+    return Pairs(a, b, n_left_out, in_words((n_left_out, one, several)))

@@ -1,0 +1,377 @@
+"""Pairings of two samples: each returns row numbers of the first and of the second."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from copy import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+from sklearn.base import BaseEstimator
+from sklearn.cross_decomposition import CCA
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.validation import _num_samples
+
+from pa_select.pairing.one_sample import pair_environments
+from pa_select.pairing.row_pairs import Index, Pairs, in_words
+from pa_select.scores.features import features_of
+from pa_select.utils.columns import check_column
+from pa_select.utils.optional_imports import optional_import
+
+
+class _Pairing(BaseEstimator, ABC):
+    """Base class: counts the rows that are left out and gives the reason."""
+
+    def __call__(self, X_a: Any, X_b: Any, y_a: Any = None, y_b: Any = None) -> Pairs:
+        """Pair the rows of two samples.
+
+        Parameters
+        ----------
+        X_a, X_b : array-likes of n_a and n_b rows
+            The samples.
+        y_a, y_b : array-likes of shape (n_a,) and (n_b,), default=None
+            Their labels, where the pairing needs them.
+
+        Returns
+        -------
+        Pairs
+            Row numbers of the first and of the second sample.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the samples do not fit; the message names the argument.
+        """
+        n = _num_samples(X_a), _num_samples(X_b)
+        a, b, alone = self._pair(X_a, X_b, y_a, y_b)
+        used = len(np.unique(a)), len(np.unique(b))
+        return Pairs(
+            a.astype(np.intp),
+            b.astype(np.intp),
+            sum(n) - sum(used),
+            in_words(
+                (n[0] - used[0], f"of the first sample {alone[0]}", f"of the first {alone[1]}"),
+                (n[1] - used[1], f"of the second sample {alone[0]}", f"of the second {alone[1]}"),
+            ),
+        )
+
+    def __sklearn_clone__(self) -> _Pairing:
+        # A transformer of features has to stay fitted.
+        return copy(self)
+
+    @abstractmethod
+    def _pair(
+        self, X_a: Any, X_b: Any, y_a: Any, y_b: Any
+    ) -> tuple[Index, Index, tuple[str, str]]:
+        """Return row numbers, and why rows are left out: a phrase for one row, for several."""
+
+
+class IdentityPairing(_Pairing):
+    """Pair row i of the first sample with row i of the second: views of the same objects.
+
+    Examples
+    --------
+    >>> from pa_select.pairing import IdentityPairing
+    >>> IdentityPairing()([[1.0], [2.0]], [[1.1], [2.1]]).b
+    array([0, 1])
+    """
+
+    def _pair(
+        self, X_a: Any, X_b: Any, y_a: Any, y_b: Any
+    ) -> tuple[Index, Index, tuple[str, str]]:
+        n = _num_samples(X_a)
+        if _num_samples(X_b) != n:
+            raise ValueError(f"X_b: expected as many rows as X_a, {n}, got {_num_samples(X_b)}.")
+        return np.arange(n), np.arange(n), ("", "")
+
+
+class IdPairing(_Pairing):
+    """Pair rows with the same identifier, such as that of a patient or a photograph.
+
+    Parameters
+    ----------
+    column : str, default=None
+        The column of both DataFrames with the identifiers. None: their index.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pa_select.pairing import IdPairing
+    >>> first = pd.DataFrame({"x": [0.1, 0.2, 0.3]}, index=["p1", "p2", "p3"])
+    >>> second = pd.DataFrame({"x": [0.9, 0.8]}, index=["p3", "p1"])
+    >>> pairs = IdPairing()(first, second)
+    >>> pairs.a, pairs.b, pairs.why
+    (array([0, 2]), array([1, 0]), '1 row of the first sample has an id that the other lacks')
+    """
+
+    def __init__(self, column: str | None = None) -> None:
+        self.column = column
+
+    def _pair(
+        self, X_a: Any, X_b: Any, y_a: Any, y_b: Any
+    ) -> tuple[Index, Index, tuple[str, str]]:
+        ids = [self._ids(X, name) for X, name in ((X_a, "X_a"), (X_b, "X_b"))]
+        _, a, b = np.intersect1d(ids[0], ids[1], assume_unique=True, return_indices=True)
+        order = np.argsort(a)
+        return a[order], b[order], ("has an id that the other lacks", "have ids the other lacks")
+
+    def _ids(self, X: Any, name: str) -> NDArray[Any]:
+        if not hasattr(X, "index" if self.column is None else "columns"):
+            where = "" if self.column is not None else " in an index of pandas"
+            raise TypeError(
+                f"{name}: expected a DataFrame with ids{where}, got {type(X).__name__}."
+            )
+        if self.column is not None and self.column not in X.columns:
+            raise ValueError(f"column: expected a column of {name}, got {self.column!r}.")
+        ids = np.asarray(X.index if self.column is None else X[self.column])
+        values, counts = np.unique(ids, return_counts=True)
+        if counts.max(initial=0) > 1:
+            raise ValueError(
+                f"{name}: expected ids that occur once, got {values[counts.argmax()]!r} "
+                f"{counts.max()} times."
+            )
+        return ids
+
+
+class LabelPairing(_Pairing):
+    """Pair rows of equal label at random, as many as the sample with fewer of them has.
+
+    Parameters
+    ----------
+    random_state : int, RandomState instance or None, default=None
+        Chooses the partners; with None they are the same in each call.
+
+    Examples
+    --------
+    >>> from pa_select.pairing import LabelPairing
+    >>> LabelPairing()([[0.0]] * 3, [[1.0]] * 2, [0, 1, 1], [1, 0]).n_left_out
+    1
+    """
+
+    def __init__(self, random_state: Any = None) -> None:
+        self.random_state = random_state
+
+    def _pair(
+        self, X_a: Any, X_b: Any, y_a: Any, y_b: Any
+    ) -> tuple[Index, Index, tuple[str, str]]:
+        labels = _labels(X_a, X_b, y_a, y_b)
+        sample = np.repeat([0, 1], [len(part) for part in labels])
+        seed = 0 if self.random_state is None else self.random_state
+        pairs = pair_environments(sample, np.concatenate(labels), seed)
+        why = "has a label with fewer rows in the other", "have labels with fewer in the other"
+        return pairs.a, pairs.b - len(labels[0]), why
+
+
+class _ByDistance(_Pairing):
+    """Base class of pairings by the distance between features."""
+
+    features: Any
+    within_label: bool
+
+    def _pair(
+        self, X_a: Any, X_b: Any, y_a: Any, y_b: Any
+    ) -> tuple[Index, Index, tuple[str, str]]:
+        points = [features_of(X, self.features, name) for X, name in ((X_a, "X_a"), (X_b, "X_b"))]
+        if points[0].shape[1] != points[1].shape[1]:
+            raise ValueError(
+                f"X_b: expected {points[0].shape[1]} features as X_a has, got "
+                f"{points[1].shape[1]}."
+            )
+        points = self._prepare(points[0], points[1], X_a, X_b, y_a, y_b)
+        first, second = [], []
+        for rows_a, rows_b in self._groups(X_a, X_b, y_a, y_b):
+            i, j = self._match(points[0][rows_a], points[1][rows_b])
+            first.append(rows_a[i])
+            second.append(rows_b[j])
+        a = np.concatenate(first) if first else np.empty(0, dtype=np.intp)
+        b = np.concatenate(second) if second else np.empty(0, dtype=np.intp)
+        order = np.argsort(a, kind="stable")
+        return a[order], b[order], ("is nobody's partner", "are nobody's partners")
+
+    def _prepare(self, a: Any, b: Any, X_a: Any, X_b: Any, y_a: Any, y_b: Any) -> list[Any]:
+        return [a, b]
+
+    def _groups(self, X_a: Any, X_b: Any, y_a: Any, y_b: Any) -> Iterator[tuple[Index, Index]]:
+        if not self.within_label:
+            yield np.arange(_num_samples(X_a)), np.arange(_num_samples(X_b))
+            return
+        labels = _labels(X_a, X_b, y_a, y_b)
+        for label in np.intersect1d(labels[0], labels[1]):
+            yield np.flatnonzero(labels[0] == label), np.flatnonzero(labels[1] == label)
+
+    @abstractmethod
+    def _match(self, a: Any, b: Any) -> tuple[Index, Index]:
+        """Return which points of a are paired with which points of b."""
+
+
+class NearestPairing(_ByDistance):
+    """Pair each row of the first sample with the nearest row of the second.
+
+    Give `features` that the shift does not change. If features shift with the environment or
+    are spuriously correlated with the label, nearest neighbours share the spurious feature.
+    On such data selection by nearest neighbours was worse than by random pairs of equal
+    label.
+
+    Parameters
+    ----------
+    within_label : bool, default=False
+        Whether to search only among rows of the same label; needs labels.
+    features : callable or fitted transformer, default=None
+        ``features(X)`` or ``features.transform(X)`` returns the points to compare; a
+        `LayerFeatures` takes them from a net. None: the rows themselves.
+    metric : str or callable, default="euclidean"
+        As in `sklearn.neighbors.NearestNeighbors`.
+    backend : {"sklearn", "faiss"}, default="sklearn"
+        "faiss" searches with the package of that name, exactly and by Euclidean distance.
+    n_jobs : int, default=None
+        Number of scikit-learn's parallel searches.
+
+    References
+    ----------
+    .. [1] Master's thesis on posterior agreement, section 5.3 (nearest neighbours of the
+       same class in a net's features).
+
+    Examples
+    --------
+    >>> from pa_select.pairing import NearestPairing
+    >>> pairs = NearestPairing()([[0.0], [5.0]], [[4.0], [1.0], [9.0]])
+    >>> pairs.b, pairs.why
+    (array([1, 0]), "1 row of the second sample is nobody's partner")
+    """
+
+    def __init__(
+        self,
+        within_label: bool = False,
+        *,
+        features: Any = None,
+        metric: Any = "euclidean",
+        backend: str = "sklearn",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.within_label = within_label
+        self.features = features
+        self.metric = metric
+        self.backend = backend
+        self.n_jobs = n_jobs
+
+    def _match(self, a: Any, b: Any) -> tuple[Index, Index]:
+        if self.backend not in ("sklearn", "faiss"):
+            raise ValueError(f"backend: expected 'sklearn' or 'faiss', got {self.backend!r}.")
+        if self.backend == "sklearn":
+            return _nearest(a, b, metric=self.metric, n_jobs=self.n_jobs)
+        if self.metric != "euclidean":
+            raise ValueError(f"metric: expected 'euclidean' with faiss, got {self.metric!r}.")
+        index = optional_import("faiss", "faiss").IndexFlatL2(b.shape[1])
+        index.add(np.ascontiguousarray(b, dtype=np.float32))
+        return np.arange(len(a)), index.search(np.ascontiguousarray(a, np.float32), 1)[1][:, 0]
+
+
+class AssignmentPairing(_ByDistance):
+    """Pair rows one to one with the least total distance, within each label.
+
+    If one sample has more rows, those that fit worst are left out.
+
+    Parameters
+    ----------
+    within_label : bool, default=True
+        Whether to pair only rows of the same label; needs labels.
+    features : callable or fitted transformer, default=None
+        As in `NearestPairing`.
+    metric : str or callable, default="euclidean"
+        As in `scipy.spatial.distance.cdist`. All distances of a label are in memory at once.
+
+    References
+    ----------
+    .. [1] H. W. Kuhn, "The Hungarian method for the assignment problem", 1955, as
+       `scipy.optimize.linear_sum_assignment` solves it.
+
+    Examples
+    --------
+    >>> from pa_select.pairing import AssignmentPairing
+    >>> pairs = AssignmentPairing(within_label=False)([[0.0], [1.0]], [[1.0], [1.5], [9.0]])
+    >>> pairs.b, pairs.n_left_out
+    (array([0, 1]), 1)
+    """
+
+    def __init__(
+        self, within_label: bool = True, *, features: Any = None, metric: Any = "euclidean"
+    ) -> None:
+        self.within_label = within_label
+        self.features = features
+        self.metric = metric
+
+    def _match(self, a: Any, b: Any) -> tuple[Index, Index]:
+        i, j = linear_sum_assignment(cdist(a, b, self.metric))
+        return i, j
+
+
+class CanonicalPairing(_ByDistance):
+    """Pair nearest rows of equal label in coordinates in which both samples correlate best.
+
+    A canonical correlation analysis is fitted to random pairs of equal label. Each row of the
+    first sample is then paired with the nearest row of its label in the common coordinates.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of common coordinates.
+    features : callable or fitted transformer, default=None
+        As in `NearestPairing`.
+    random_state : int, RandomState instance or None, default=None
+        Chooses the pairs for the fit; with None they are the same in each call.
+
+    References
+    ----------
+    .. [1] H. Hotelling, "Relations between two sets of variates", 1936, as
+       `sklearn.cross_decomposition.CCA` computes it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pa_select.pairing import CanonicalPairing
+    >>> X, y = load_iris(return_X_y=True)
+    >>> pairs = CanonicalPairing()(X[::2], X[1::2] + 1, y[::2], y[1::2])
+    >>> bool((y[::2][pairs.a] == y[1::2][pairs.b]).all())
+    True
+    """
+
+    within_label = True
+
+    def __init__(
+        self, n_components: int = 2, *, features: Any = None, random_state: Any = None
+    ) -> None:
+        self.n_components = n_components
+        self.features = features
+        self.random_state = random_state
+
+    def _prepare(self, a: Any, b: Any, X_a: Any, X_b: Any, y_a: Any, y_b: Any) -> list[Any]:
+        matched = LabelPairing(self.random_state)(X_a, X_b, y_a, y_b)
+        if len(matched.a) < 2 or self.n_components > min(a.shape[1], len(matched.a)):
+            raise ValueError(
+                f"n_components: expected at most {min(a.shape[1], len(matched.a))}, the number "
+                f"of features or pairs, got {self.n_components}."
+            )
+        model = CCA(self.n_components, max_iter=2000).fit(a[matched.a], b[matched.b])
+        # CCA returns the second sample's coordinates only together with a first sample's.
+        return [model.transform(a), model.transform(a[:1].repeat(len(b), 0), b)[1]]
+
+    def _match(self, a: Any, b: Any) -> tuple[Index, Index]:
+        return _nearest(a, b)
+
+
+def _nearest(a: Any, b: Any, **how: Any) -> tuple[Index, Index]:
+    search = NearestNeighbors(n_neighbors=1, **how).fit(b)
+    return np.arange(len(a)), search.kneighbors(a, return_distance=False)[:, 0]
+
+
+def _labels(X_a: Any, X_b: Any, y_a: Any, y_b: Any) -> list[NDArray[Any]]:
+    labels = []
+    for X, y, name in ((X_a, y_a, "y_a"), (X_b, y_b, "y_b")):
+        if y is None:
+            raise ValueError(f"{name}: expected labels, got None.")
+        labels.append(check_column(y, _num_samples(X), name))
+    return labels

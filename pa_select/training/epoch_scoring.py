@@ -1,0 +1,253 @@
+"""The skorch callback that scores epochs by agreement."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from skorch.callbacks import Callback
+
+from pa_select.agreement.posterior_agreement import agreements
+from pa_select.training.epoch_selector import TIE_TOL, EpochSelector
+from pa_select.training.paired_environments import (
+    PairedEnvironments,
+    pair_up,
+    scores_from,
+    scores_on,
+)
+from pa_select.utils.modules import first_output
+
+
+class PAScoring(Callback):
+    """Record the posterior agreement of a net on two or more environments, epoch by epoch.
+
+    At the end of each epoch the net's raw outputs on the environments are compared. The net,
+    the random states and the training mode stay unchanged.
+
+    Parameters
+    ----------
+    environments : tuple or list of two or more, or callable
+        Arrays, tensors, (X, y) tuples, torch Datasets or
+        `pa_select.datasets.SharedEnvironment` (which grid searches do not copy); or a
+        function ``dataset_valid -> (A, B, ...)`` that makes them from the net's own
+        validation rows. If one of them is ``dataset_valid`` itself, its outputs are taken
+        from the validation, without another forward pass.
+    pairing : str, callable or tuple of two arrays, default="identity"
+        Which rows are compared: "identity", rows in their order (views of the same
+        objects); "label", rows of equal label, which the environments then must have; a
+        pairing of two samples, such as `pa_select.pairing.NearestPairing`; or, for two
+        environments, the row numbers of the pairs in each. The pairs are made once.
+    prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
+        Class prior of `posterior_agreement`.
+    every : int, default=1
+        Number of epochs from one scored epoch to the next; nan is recorded between them.
+    name : str, default="pa"
+        Name of the agreement's column in the history, and prefix of the other columns.
+    sample_weight : array-like of shape (n_pairs,), default=None
+        Weights of the pairs, the same for every two environments.
+    max_pairs : int, default=None
+        Largest number of pairs compared for every two environments, the same in each epoch.
+    device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
+        Where the agreement is computed; None: on the net's device.
+    tol : float, default=1e-6
+        As in `posterior_agreement`; the marginal prior is not certified.
+    uniform : bool, default=True
+        Whether to record also the agreement with the uniform prior, in the column
+        ``pa_uniform``. It is the papers' metric, and is not used to choose epochs. In
+        collapsed epochs it is high while ``pa`` is near 0. Unless `prior` is "uniform", it
+        takes a second maximisation in each scored epoch.
+
+    Notes
+    -----
+    Columns of ``net.history``: ``pa``, the agreement in nats per pair (the pairs of more
+    than two environments are pooled); ``pa_best``, whether it is the best so far;
+    ``pa_beta``; ``pa_uniform``, unless ``uniform=False``; ``pa_agreement_rate``;
+    ``pa_seconds``; with more than two environments also ``pa_worst``, the lowest mean of the
+    pairs' terms over two environments. The columns work with skorch's
+    ``Checkpoint(monitor="pa_best")`` and ``EarlyStopping("pa", lower_is_better=False,
+    threshold_mode="abs")``.
+
+    ``iterator_valid`` must not shuffle, because the pairs depend on the order of the rows.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn.datasets import load_iris
+    >>> from skorch import NeuralNetClassifier
+    >>> from pa_select import PAScoring
+    >>> X, y = load_iris(return_X_y=True)
+    >>> X = X.astype("float32")
+    >>> net = NeuralNetClassifier(
+    ...     lambda: torch.nn.Linear(4, 3),
+    ...     criterion=torch.nn.CrossEntropyLoss,
+    ...     callbacks=[PAScoring((X, 1.1 * X))],
+    ...     max_epochs=3,
+    ...     verbose=0,
+    ... )
+    >>> history = net.fit(X, y).history
+    >>> len(history[:, ("pa", "pa_beta", "pa_agreement_rate", "pa_best")])
+    3
+    """
+
+    def __init__(
+        self,
+        environments: Any,
+        *,
+        pairing: Any = "identity",
+        prior: Any = "marginal",
+        every: int = 1,
+        name: str = "pa",
+        sample_weight: Any = None,
+        max_pairs: int | None = None,
+        device: Any = None,
+        tol: float = 1e-6,
+        uniform: bool = True,
+    ) -> None:
+        self.environments = environments
+        self.pairing = pairing
+        self.prior = prior
+        self.every = every
+        self.name = name
+        self.sample_weight = sample_weight
+        self.max_pairs = max_pairs
+        self.device = device
+        self.tol = tol
+        self.uniform = uniform
+
+    def initialize(self) -> PAScoring:
+        """Forget all epochs."""
+        self.selector_: EpochSelector | None = None
+        self.paired_: PairedEnvironments | None = None
+        self.captured_: list[Any] | None = None
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        # These can be computed again.
+        return self.__dict__ | {"paired_": None, "captured_": None}
+
+    def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
+        """Check and pair the environments, and continue where the history ends."""
+        if self.every < 1:
+            raise ValueError(f"every: expected a positive number of epochs, got {self.every!r}.")
+        self.paired_ = None
+        if not callable(self.environments):
+            self.paired_ = self._pair_up(net, self.environments)
+        if self.selector_ is None or not len(net.history):
+            self.selector_ = self._selector()
+            self._resume(net)
+
+    def on_epoch_begin(
+        self, net: Any, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any
+    ) -> None:
+        """Make the environments from the validation rows, before the first step."""
+        if self.paired_ is None:
+            if dataset_valid is None:
+                raise ValueError(
+                    "environments: expected validation rows for the given function, got a net "
+                    "with train_split=None."
+                )
+            self.paired_ = self._pair_up(net, self.environments(dataset_valid))
+        due = self._is_due(net)
+        uses_valid = any(dataset is dataset_valid for dataset in self.paired_.datasets)
+        self.captured_ = [] if due and uses_valid and dataset_valid is not None else None
+
+    def on_batch_end(
+        self, net: Any, batch: Any = None, training: bool = False, **kwargs: Any
+    ) -> None:
+        """Keep the outputs that the validation computes."""
+        if self.captured_ is not None and not training and "y_pred" in kwargs:
+            self.captured_.append(first_output(kwargs["y_pred"]).detach())
+
+    def on_epoch_end(
+        self, net: Any, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any
+    ) -> None:
+        """Score the epoch and record it."""
+        if not self._is_due(net):
+            uniform = ["_uniform"] if self.uniform else []
+            for column in ("", "_beta", *uniform, "_agreement_rate"):
+                net.history.record(self.name + column, float("nan"))
+            net.history.record(f"{self.name}_best", False)
+            net.history.record(f"{self.name}_seconds", 0.0)
+            return
+        start = perf_counter()
+        assert self.paired_ is not None
+        assert self.selector_ is not None
+        a, b = self.paired_.gather(self._scores(net, dataset_valid))
+        better = self._update(net, a, b, dataset_valid)
+        result = self.selector_.last
+        assert result is not None
+        record = net.history.record
+        record(self.name, result.score)
+        record(f"{self.name}_best", better)
+        record(f"{self.name}_beta", result.beta)
+        if self.uniform:
+            record(f"{self.name}_uniform", self._uniform_score(a, b))
+        record(f"{self.name}_agreement_rate", result.agreement_rate)
+        if len(self.paired_.pairs) > 1:
+            record(f"{self.name}_worst", self.paired_.worst(result.terms))
+        record(f"{self.name}_seconds", perf_counter() - start)
+
+    def _pair_up(self, net: Any, environments: Any) -> PairedEnvironments:
+        return pair_up(
+            net, environments, self.pairing, self.prior, self.sample_weight, self.max_pairs
+        )
+
+    def _is_due(self, net: Any) -> bool:
+        return bool(net.history[-1, "epoch"] % self.every == 0)
+
+    def _selector(self) -> EpochSelector:
+        return EpochSelector(prior=self.prior, keep_state=False, device=self.device, tol=self.tol)
+
+    def _scores(self, net: Any, dataset_valid: Any) -> list[torch.Tensor]:
+        """Return the scores of each environment; each dataset is scored once."""
+        assert self.paired_ is not None
+        made: dict[int, torch.Tensor] = {}
+        if self.captured_:
+            made[id(dataset_valid)] = scores_from(net, self.captured_)
+        self.captured_ = None
+        for k, dataset in enumerate(self.paired_.datasets):
+            if id(dataset) not in made:
+                made[id(dataset)] = scores_on(net, dataset)
+            wrong = ~torch.isfinite(made[id(dataset)])
+            if wrong.any():
+                row = int(wrong.any(1).nonzero()[0])
+                raise ValueError(
+                    f"epoch {net.history[-1, 'epoch']}, environment {k}: expected finite "
+                    f"outputs of the module, got {made[id(dataset)][row].tolist()} in row {row}."
+                )
+        return [made[id(dataset)] for dataset in self.paired_.datasets]
+
+    def _update(self, net: Any, a: torch.Tensor, b: torch.Tensor, dataset_valid: Any) -> bool:
+        assert self.paired_ is not None
+        assert self.selector_ is not None
+        return self.selector_.update(
+            a, b, sample_weight=self.paired_.weight, epoch=net.history[-1, "epoch"]
+        )
+
+    def _uniform_score(self, a: torch.Tensor, b: torch.Tensor) -> float:
+        """Return the agreement with the uniform prior."""
+        assert self.paired_ is not None
+        assert self.selector_ is not None
+        if isinstance(self.prior, str) and self.prior == "uniform":
+            assert self.selector_.last is not None
+            return self.selector_.last.score
+        # `agreements` does not warn of collapsed epochs, which this column is there to show.
+        result = agreements(
+            a, b, sample_weight=self.paired_.weight, certify=False, device=self.device
+        )
+        return float(result.score)
+
+    def _resume(self, net: Any) -> None:
+        """Take over the epochs that are already in the history."""
+        assert self.selector_ is not None
+        scored = [
+            (row[self.name], row["epoch"])
+            for row in net.history
+            if np.isfinite(row.get(self.name, np.nan))
+        ]
+        if scored:
+            top = max(score for score, _ in scored)
+            score, epoch = next(s for s in scored if s[0] >= top - TIE_TOL)
+            self.selector_.resume(len(net.history), epoch, score, net.module_)

@@ -1,0 +1,339 @@
+"""Choosing the epoch to keep, in any training loop."""
+
+from __future__ import annotations
+
+import math
+from copy import copy, deepcopy
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+
+from pa_select.agreement import PosteriorAgreement
+from pa_select.agreement.inputs.suspicious_scores import warn_of_probabilities
+from pa_select.agreement.inputs.validation import is_marginal
+from pa_select.agreement.posterior_agreement import agreements
+from pa_select.utils.probabilities import look_like_probabilities
+from pa_select.utils.warn_caller import warn_caller
+
+#: Agreements closer than this, in nats, are tied.
+TIE_TOL = 1e-7
+# Share of predictions of one class that is worth a warning.
+_ONE_CLASS = 0.9
+
+
+class _Epoch(NamedTuple):
+    number: int
+    agreement: float
+    score: float
+    state: Any
+    concerns: tuple[str, ...] = ()
+
+
+class EpochSelector:
+    """Keep the state of the epoch with the best agreement, and decide when to stop.
+
+    Use it in your own training loop; for skorch there is `PAEarlyStopping`. In each epoch
+    pass the scores of the two environments and the module to `update`.
+
+    Parameters
+    ----------
+    prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
+        Class prior of `posterior_agreement`. With the marginal prior a module that predicts
+        one class everywhere scores 0; with the uniform prior such an epoch may be kept.
+    patience : int, default=10
+        Number of epochs in a row without improvement after which to stop. An epoch is an
+        improvement if the guard allows it and its agreement is higher than that of the last
+        improvement. The count starts again when the guard excludes the last improvement.
+    min_delta : float, default=0.0
+        Smallest lead, in nats, that counts as an improvement. The epoch kept is the best
+        one, however small its lead.
+    tie : {"first", "last"}, default="first"
+        Which of tied epochs (within 1e-7 nats) is kept.
+    min_epochs : int, default=1
+        Epochs before this one are neither kept nor counted.
+    keep_state : bool, default=True
+        Whether to copy states.
+    device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
+        Where the agreement is computed; None: where the scores are.
+    tol : float, default=1e-6
+        As in `posterior_agreement`; the marginal prior is not certified.
+
+    Attributes
+    ----------
+    epoch : int
+        Number of the last epoch.
+    best_epoch, best_score, best_state : int, float, dict
+        The epoch kept, its agreement in nats per pair, and its state on the CPU. None
+        before the first update.
+    concerns : tuple of str
+        Reasons to doubt the epoch kept: it predicts hardly more than one class, or its
+        agreement is saturated. Empty if there are none.
+    should_stop : bool
+        Whether `patience` is exhausted.
+    last : PosteriorAgreement
+        The result of the last update.
+
+    Warns
+    -----
+    UserWarning
+        If both environments are the same data, or if the scores look like probabilities.
+
+    Notes
+    -----
+    If `update` is given a validation score, the epoch kept has the best agreement among the
+    epochs within one standard error of the best score so far. States are kept only of
+    epochs that can still be chosen, because no other epoch has both a better agreement and
+    a better score.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from pa_select import EpochSelector
+    >>> _ = torch.manual_seed(0)
+    >>> X = torch.randn(200, 4)
+    >>> y = (X[:, 0] > 0).long()
+    >>> module = torch.nn.Linear(4, 2)
+    >>> optimiser = torch.optim.SGD(module.parameters(), lr=0.5)
+    >>> selector = EpochSelector(patience=3)
+    >>> for epoch in range(50):
+    ...     optimiser.zero_grad()
+    ...     torch.nn.functional.cross_entropy(module(X), y).backward()
+    ...     optimiser.step()
+    ...     with torch.no_grad():
+    ...         better = selector.update(module(X), module(X + 0.5), module)
+    ...     if selector.should_stop:
+    ...         break
+    >>> _ = module.load_state_dict(selector.best_state)
+    >>> selector.best_epoch <= selector.epoch <= 50
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        prior: Any = "marginal",
+        patience: int = 10,
+        min_delta: float = 0.0,
+        tie: str = "first",
+        min_epochs: int = 1,
+        keep_state: bool = True,
+        device: Any = None,
+        tol: float = 1e-6,
+    ) -> None:
+        if patience < 1:
+            raise ValueError(f"patience: expected a positive number of epochs, got {patience!r}.")
+        if not min_delta >= 0:
+            raise ValueError(f"min_delta: expected nats >= 0, got {min_delta!r}.")
+        if tie not in ("first", "last"):
+            raise ValueError(f"tie: expected 'first' or 'last', got {tie!r}.")
+        self.prior = prior
+        self.patience = patience
+        self.min_delta = min_delta
+        self.tie = tie
+        self.min_epochs = min_epochs
+        self.keep_state = keep_state
+        self.device = device
+        self.tol = tol
+        self.epoch = 0
+        self.last: PosteriorAgreement | None = None
+        self._kept: list[_Epoch] = []  # not dominated by another, in the order of epochs
+        self._lowest = -math.inf  # score that the guard requires
+        self._best: _Epoch | None = None
+        self._to_beat = (-math.inf, -math.inf)  # agreement and score of the last improvement
+        self._misses = 0
+        self._compared_before = False
+
+    @property
+    def best_epoch(self) -> int | None:
+        """The epoch kept."""
+        return None if self._best is None else self._best.number
+
+    @property
+    def best_score(self) -> float | None:
+        """Agreement of the epoch kept, in nats per pair."""
+        return None if self._best is None else self._best.agreement
+
+    @property
+    def best_state(self) -> Any:
+        """State of the epoch kept, on the CPU."""
+        return None if self._best is None else self._best.state
+
+    @property
+    def concerns(self) -> tuple[str, ...]:
+        """Reasons to doubt the epoch kept."""
+        return () if self._best is None else self._best.concerns
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether the last `patience` epochs brought no improvement."""
+        return self._misses >= self.patience
+
+    def update(
+        self,
+        scores_a: Any,
+        scores_b: Any,
+        state: Any = None,
+        *,
+        score: float | None = None,
+        score_error: float = 0.0,
+        sample_weight: Any = None,
+        epoch: int | None = None,
+    ) -> bool:
+        """Take the scores of one more epoch.
+
+        Parameters
+        ----------
+        scores_a, scores_b : array-like of shape (n_pairs, n_classes)
+            Logits or log-probabilities of the two environments, row by row.
+        state : torch.nn.Module or dict, default=None
+            What to keep if this is the best epoch; copied to the CPU.
+        score : float, default=None
+            A validation score (higher is better) that guards the agreement.
+        score_error : float, default=0.0
+            Standard error of the score.
+        sample_weight : array-like of shape (n_pairs,), default=None
+            Weights of the pairs.
+        epoch : int, default=None
+            Number of the epoch; None: one more than the last.
+
+        Returns
+        -------
+        bool
+            Whether this epoch is the one to keep.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As in `posterior_agreement`; the message names the epoch. What is kept stays.
+        """
+        number = self.epoch + 1 if epoch is None else epoch
+        try:
+            # `agreements` does not warn of one class, which is common in early epochs;
+            # `concerns` reports it for the epoch kept.
+            result = agreements(
+                scores_a,
+                scores_b,
+                prior=self.prior,
+                sample_weight=sample_weight,
+                tol=self.tol,
+                certify=not is_marginal(self.prior),
+                device=self.device,
+            )
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"epoch {number}: {error}") from error
+        # Do not keep the epoch's scores in memory.
+        self.last = result = replace(result, source=None)
+        self.epoch = number
+        if number < self.min_epochs:
+            return False
+        value = -math.inf if score is None else float(score)
+        if score is not None:
+            self._lowest = max(self._lowest, value - score_error)
+        a, b = (torch.as_tensor(x).detach() for x in (scores_a, scores_b))
+        self._warn_at_first(a, b)
+        concerns = _concerns(number, a, b, result.agreement_rate)
+        better = self._take(_Epoch(number, result.score, value, None, concerns), state)
+        assert self._best is not None
+        agreement, its_score = self._to_beat
+        improved = value >= self._lowest and (
+            result.score - agreement > max(self.min_delta, TIE_TOL)
+        )
+        if improved or its_score < self._lowest:
+            self._to_beat = self._best.agreement, self._best.score
+            self._misses = 0
+        else:
+            self._misses += 1
+        return better
+
+    def resume(self, epoch: int, best_epoch: int, best_score: float, state: Any = None) -> None:
+        """Continue after earlier epochs.
+
+        Parameters
+        ----------
+        epoch : int
+            The last epoch.
+        best_epoch, best_score : int, float
+            The epoch kept, and its agreement.
+        state : torch.nn.Module or dict, default=None
+            State of the epoch kept.
+        """
+        self.epoch = epoch
+        self._best = _Epoch(best_epoch, best_score, -math.inf, self._copy(state))
+        self._kept = [self._best]
+        self._to_beat = best_score, -math.inf
+        self._misses = 0
+
+    def go_on(self, state: Any = None) -> None:
+        """Begin another training; `state` becomes the best state if there is none."""
+        self._misses = 0
+        if self._best is not None and self._best.state is None:
+            self._best = self._best._replace(state=self._copy(state))
+            self._kept = [self._best]
+
+    def without_states(self) -> EpochSelector:
+        """Return a copy without states, for pickling."""
+        light = copy(self)
+        light._kept = [epoch._replace(state=None) for epoch in self._kept]
+        light._best = None if self._best is None else self._best._replace(state=None)
+        return light
+
+    def _take(self, new: _Epoch, state: Any) -> bool:
+        """Add an epoch, drop those that cannot be chosen, and return whether it is the best."""
+        old_first = self.tie == "first"
+        if not any(_beats(old, new, old_first) for old in self._kept):
+            still = [old for old in self._kept if not _beats(new, old, not old_first)]
+            self._kept = [*still, new._replace(state=self._copy(state))]
+        # The score that the guard requires never falls, so these cannot be chosen later.
+        self._kept = [epoch for epoch in self._kept if epoch.score >= self._lowest] or self._kept
+        best = max(epoch.agreement for epoch in self._kept)
+        tied = [epoch for epoch in self._kept if epoch.agreement >= best - TIE_TOL]
+        self._best = tied[0 if old_first else -1]
+        return self._best.number == new.number
+
+    def _copy(self, state: Any) -> Any:
+        if not self.keep_state or state is None:
+            return None
+        if isinstance(state, torch.nn.Module):
+            state = state.state_dict()
+        if isinstance(state, dict):
+            return {name: self._copied(value) for name, value in state.items()}
+        return deepcopy(state)
+
+    @staticmethod
+    def _copied(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.detach().to("cpu", copy=True)
+        return deepcopy(value)
+
+    def _warn_at_first(self, a: torch.Tensor, b: torch.Tensor) -> None:
+        if self._compared_before:
+            return
+        self._compared_before = True
+        warn_of_probabilities([look_like_probabilities(a, b)])
+        if a.shape == b.shape and bool((a == b).all()):
+            warn_caller("The two environments are the same data: every module agrees with itself.")
+
+
+def _concerns(number: int, a: torch.Tensor, b: torch.Tensor, rate: float) -> tuple[str, ...]:
+    """Return reasons to doubt an epoch."""
+    found = []
+    if rate > 1 - 1e-9:
+        found.append(
+            f"The agreement of epoch {number} is saturated: the predictions of all pairs agree, "
+            "so other epochs can at best tie. The environments may be too similar."
+        )
+    predicted = torch.cat([x.argmax(1).flatten() for x in (a, b)])
+    share = float(torch.bincount(predicted).max()) / len(predicted)
+    if share >= _ONE_CLASS:
+        found.append(
+            f"The module of epoch {number} predicts one class for {share:.0%} of the rows. Its "
+            "predictions agree because they hardly vary."
+        )
+    return tuple(found)
+
+
+def _beats(one: _Epoch, two: _Epoch, wins_ties: bool) -> bool:
+    """Return whether `one` is at least as good as `two` in score, and better in agreement."""
+    lead = one.agreement - two.agreement
+    return one.score >= two.score and (lead >= -TIE_TOL if wins_ties else lead > TIE_TOL)

@@ -1,0 +1,256 @@
+"""Environments of a skorch net: datasets, the pairs of their rows, the net's outputs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import Dataset, RandomSampler, Subset
+
+from pa_select.agreement.inputs.validation import check_prior
+from pa_select.pairing import pair_environments
+from pa_select.pairing.row_pairs import check_rows
+from pa_select.scores.class_scores import DEFAULT_CLIP
+from pa_select.scores.modules import net_scores, scores_of_net
+from pa_select.utils.columns import check_weight
+from pa_select.utils.modules import first_output
+
+Ints = NDArray[np.intp]
+
+
+@dataclass
+class PairedEnvironments:
+    """Environments and the pairs of their rows that are compared."""
+
+    #: A dataset for each environment, of the rows that are in some pair.
+    datasets: list[Any]
+    #: The rows compared, for every two environments (i, j).
+    pairs: dict[tuple[int, int], tuple[Ints, Ints]]
+    #: Weights of all pairs, in the order of `pairs`.
+    weight: NDArray[np.float64] | None
+
+    def gather(self, scores: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the scores of the first and of the second row of all pairs."""
+        sides = []
+        for side in (0, 1):
+            parts = []
+            for which, rows in self.pairs.items():
+                index = torch.from_numpy(rows[side]).to(scores[0].device)
+                parts.append(scores[which[side]][index])
+            sides.append(torch.cat(parts))
+        return sides[0], sides[1]
+
+    def worst(self, terms: NDArray[np.float64]) -> float:
+        """Return the lowest mean of the pairs' terms over two environments."""
+        lengths = [len(rows[0]) for rows in self.pairs.values()]
+        weight = np.ones(len(terms)) if self.weight is None else self.weight
+        ends = np.cumsum(lengths)[:-1]
+        parts = zip(np.split(terms, ends), np.split(weight, ends), strict=True)
+        return float(min(np.average(t, weights=w) for t, w in parts))
+
+
+def pair_up(
+    net: Any,
+    environments: Any,
+    pairing: Any,
+    prior: Any,
+    sample_weight: Any,
+    max_pairs: int | None,
+) -> PairedEnvironments:
+    """Check the environments of a net and pair their rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they do not fit together; the message names the argument.
+    """
+    if not isinstance(environments, (list, tuple)) or len(environments) < 2:
+        raise ValueError(
+            "environments: expected two or more, in a tuple or list, got "
+            f"{type(environments).__name__}"
+            + (f" of {len(environments)}." if isinstance(environments, (list, tuple)) else ".")
+        )
+    # The result of a shift has its rows in X.
+    environments = [getattr(e, "X", e) if hasattr(e, "norm") else e for e in environments]
+    for i, environment in enumerate(environments):
+        if callable(environment) and not hasattr(environment, "__len__"):
+            raise TypeError(
+                f"environments[{i}]: expected rows, got the function or shift {environment!r}; "
+                "call it first."
+            )
+    datasets = [_dataset(net, e) for e in environments]
+    for i, dataset in enumerate(datasets):
+        if not len(dataset):
+            raise ValueError(f"environments[{i}]: expected at least one row, got none.")
+    _refuse_shuffling(net, datasets[0])
+    for i, dataset in enumerate(datasets):
+        _try_out(net, dataset, f"environments[{i}]", prior)
+    pairs = {}
+    for i, j in combinations(range(len(datasets)), 2):
+        a, b = _rows(pairing, environments, datasets, i, j)
+        if not len(a):
+            raise ValueError(f"pairing: expected pairs of environments {i} and {j}, got none.")
+        pairs[i, j] = a, b
+    weight = _weights(sample_weight, [len(a) for a, _ in pairs.values()])
+    if max_pairs is not None:
+        pairs, weight = _sample(pairs, weight, max_pairs)
+    return _with_used_rows(datasets, pairs, weight)
+
+
+def _dataset(net: Any, environment: Any) -> Any:
+    if isinstance(environment, Dataset):
+        return environment
+    if isinstance(environment, tuple) and len(environment) == 2:
+        return net.get_dataset(*environment)
+    return net.get_dataset(environment)
+
+
+def _rows(
+    pairing: Any, environments: Sequence[Any], datasets: list[Any], i: int, j: int
+) -> tuple[Ints, Ints]:
+    lengths = len(datasets[i]), len(datasets[j])
+    if isinstance(pairing, str) and pairing == "identity":
+        if lengths[0] != lengths[1]:
+            raise ValueError(
+                f"environments: expected as many rows in each with pairing='identity', got "
+                f"{lengths[0]} in environment {i} and {lengths[1]} in environment {j}."
+            )
+        return np.arange(lengths[0]), np.arange(lengths[0])
+    if isinstance(pairing, str) and pairing == "label":
+        labels = [_labels(environments[k], datasets[k], k) for k in (i, j)]
+        names = np.repeat([0, 1], lengths)
+        found = pair_environments(names, np.concatenate(labels), 0)
+        return found.a, found.b - lengths[0]
+    given = isinstance(pairing, (list, tuple)) and len(datasets) == 2
+    if not given and not callable(pairing):
+        raise ValueError(
+            "pairing: expected 'identity', 'label', a pairing of two samples, or for two "
+            f"environments two arrays of row numbers of equal length, got {pairing!r}."
+        )
+    if not given:
+        samples = [_features(environments[k], datasets[k]) for k in (i, j)]
+        known = [_known_labels(environments[k], datasets[k]) for k in (i, j)]
+        pairing = pairing(*samples, *known)
+    rows = check_rows(pairing, lengths, (f"environment {i}", f"environment {j}"))
+    return rows.a, rows.b
+
+
+def _labels(environment: Any, dataset: Any, k: int) -> NDArray[Any]:
+    """Return the labels of an environment."""
+    known = _known_labels(environment, dataset)
+    if known is None:
+        raise ValueError(
+            f"environments[{k}]: expected (X, y) or a Dataset of rows and labels with "
+            f"pairing='label', got {type(environment).__name__}."
+        )
+    return np.array([int(label) if isinstance(label, torch.Tensor) else label for label in known])
+
+
+def _known_labels(environment: Any, dataset: Any) -> Any:
+    known = environment[1] if isinstance(environment, tuple) else getattr(environment, "y", None)
+    if known is None and isinstance(environment, Dataset) and not hasattr(environment, "X"):
+        known = [item[1] for item in dataset]
+    return known
+
+
+def _features(environment: Any, dataset: Any) -> Any:
+    """Return the rows of an environment, for a pairing that compares them."""
+    rows = environment[0] if isinstance(environment, tuple) else environment
+    if isinstance(rows, Dataset):
+        rows = getattr(rows, "X", None)
+        if rows is None or isinstance(rows, Dataset):
+            return np.stack([np.asarray(item[0]) for item in dataset])
+    return rows
+
+
+def _try_out(net: Any, dataset: Any, name: str, prior: Any) -> None:
+    """Score one or two rows, so that errors appear before the first epoch."""
+    try:
+        scores = scores_on(net, Subset(dataset, range(min(len(dataset), 2))))
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"{name}: the net cannot score its rows: {error}") from error
+    check_prior(prior, scores.shape[1])
+
+
+def _refuse_shuffling(net: Any, dataset: Any) -> None:
+    with untouched_random_states():
+        iterator = net.get_iterator(dataset, training=False)
+    if isinstance(getattr(iterator, "sampler", None), RandomSampler):
+        raise ValueError(
+            "iterator_valid__shuffle: expected False, since the rows of environments are "
+            "paired by their order, got True."
+        )
+
+
+def _weights(sample_weight: Any, lengths: list[int]) -> NDArray[np.float64] | None:
+    if sample_weight is None:
+        return None
+    return np.concatenate([check_weight(sample_weight, n) for n in lengths])
+
+
+def _sample(
+    pairs: dict[tuple[int, int], tuple[Ints, Ints]],
+    weight: NDArray[np.float64] | None,
+    max_pairs: int,
+) -> tuple[dict[tuple[int, int], tuple[Ints, Ints]], NDArray[np.float64] | None]:
+    """Draw at most `max_pairs` pairs of every two environments, the same in each call."""
+    if max_pairs < 1:
+        raise ValueError(f"max_pairs: expected a positive number, got {max_pairs!r}.")
+    rng = np.random.default_rng(0)
+    sampled, weights, start = {}, [], 0
+    for which, (a, b) in pairs.items():
+        rows = np.sort(rng.permutation(len(a))[:max_pairs])
+        sampled[which] = a[rows], b[rows]
+        if weight is not None:
+            weights.append(weight[start + rows])
+        start += len(a)
+    return sampled, np.concatenate(weights) if weights else None
+
+
+def _with_used_rows(
+    datasets: list[Any],
+    pairs: dict[tuple[int, int], tuple[Ints, Ints]],
+    weight: NDArray[np.float64] | None,
+) -> PairedEnvironments:
+    """Leave out rows that are in no pair, to save their forward passes."""
+    used: list[Ints] = []
+    for k, dataset in enumerate(datasets):
+        mine = [rows[side] for which, rows in pairs.items() for side in (0, 1) if which[side] == k]
+        used.append(np.unique(np.concatenate(mine)))
+        if len(used[k]) < len(dataset):
+            datasets[k] = Subset(dataset, used[k].tolist())
+    compact = {
+        (i, j): (np.searchsorted(used[i], a), np.searchsorted(used[j], b))
+        for (i, j), (a, b) in pairs.items()
+    }
+    return PairedEnvironments(datasets, compact, weight)
+
+
+def scores_on(net: Any, dataset: Any) -> torch.Tensor:
+    """Return the net's scores of a dataset, on the net's device; random states are restored."""
+    with untouched_random_states():
+        return net_scores(net, dataset, DEFAULT_CLIP)[0]
+
+
+def scores_from(net: Any, batches: list[Any]) -> torch.Tensor:
+    """Return the scores for batches of outputs that the net has computed."""
+    return scores_of_net(net, torch.cat([first_output(b) for b in batches]), DEFAULT_CLIP)[0]
+
+
+@contextmanager
+def untouched_random_states() -> Iterator[None]:
+    """Restore the global random states afterwards, since loaders and datasets draw from them."""
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002
+    with torch.random.fork_rng():
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])  # noqa: NPY002

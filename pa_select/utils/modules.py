@@ -1,0 +1,29 @@
+"""Torch modules, and what they return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def module_of(net: Any) -> Any:
+    """Return the module of a fitted skorch net; anything else is returned as it is."""
+    return getattr(net, "module_", net)
+
+
+def first_output(outputs: Any, name: str = "estimator") -> torch.Tensor:
+    """Return the scores: the only tensor that a module returned, or the first of several.
+
+    Raises
+    ------
+    TypeError
+        If it is not a tensor; the message begins with `name`.
+    """
+    result = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
+    if not isinstance(result, torch.Tensor):
+        raise TypeError(
+            f"{name}: expected a module that returns a tensor, or several tensors with the "
+            f"scores first, got {type(result).__name__}."
+        )
+    return result

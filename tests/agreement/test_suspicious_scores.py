@@ -1,0 +1,233 @@
+"""Warnings of scores that look like probabilities, and of constant predictions."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from pa_select import (
+    agreement_matrix,
+    agreement_of_chunks,
+    log_probabilities,
+    pa_kernel,
+    posterior_agreement,
+)
+from pa_select.agreement.posterior_agreement import agreements
+from pa_select.utils.probabilities import look_like_probabilities
+
+RNG = np.random.default_rng(0)
+A = RNG.normal(size=(60, 3))
+B = A + RNG.normal(size=(60, 3))
+P, Q = (np.exp(x) / np.exp(x).sum(axis=1, keepdims=True) for x in (A, B))
+DECISIONS = np.eye(3)[A.argmax(axis=1)]
+
+
+def said(call, *arguments, **keywords):
+    """The texts of the warnings of a call."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(*arguments, **keywords)
+    assert all(w.category is UserWarning and w.filename == __file__ for w in caught)
+    return [str(w.message) for w in caught]
+
+
+def test_probabilities_are_noticed():
+    (text,) = said(posterior_agreement, P, Q)
+    assert text == (
+        "scores_a and scores_b: expected logits or log-probabilities, got rows of non-negative "
+        "numbers that sum to 1. They look like probabilities, but are read as logits. Convert "
+        "probabilities with pa_select.log_probabilities."
+    )
+    assert said(posterior_agreement, log_probabilities(P), log_probabilities(Q)) == []
+    assert said(posterior_agreement, A, B) == []
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda p: p.astype(np.float16),
+        lambda p: np.round(p, 4),
+        lambda p: p.tolist(),
+        lambda p: torch.tensor(p),
+        lambda p: torch.tensor(p, dtype=torch.float32),
+        lambda p: torch.tensor(p, dtype=torch.float16),
+    ],
+)
+def test_probabilities_of_every_type_are_noticed(convert):
+    (text,) = said(posterior_agreement, convert(P), convert(Q), prior="marginal")
+    assert text.startswith("scores_a and scores_b: expected logits")
+
+
+def test_probabilities_are_noticed_whatever_reads_them():
+    for call, arguments in ((pa_kernel, (P, Q, 1.0)), (agreement_of_chunks, ([(P, Q)] * 2,))):
+        (text,) = said(call, *arguments)
+        assert text.startswith("scores_a and scores_b: expected logits or log-probabilities")
+    assert said(pa_kernel, A, B, 1.0) == []
+    assert said(agreement_of_chunks, [(A, B), (A, B)]) == []
+    assert said(agreement_of_chunks, [(P, Q), (A, B)]) == []
+
+
+def test_decisions_are_no_probabilities():
+    assert said(posterior_agreement, DECISIONS, DECISIONS) == []
+    assert said(posterior_agreement, DECISIONS, B) == []
+    (text,) = said(posterior_agreement, DECISIONS, Q)
+    assert text.startswith("scores_b: expected logits")
+    (text,) = said(posterior_agreement, P, DECISIONS)
+    assert text.startswith("scores_a: expected logits")
+
+
+def test_one_row_that_is_not_of_probabilities_tells_logits():
+    for wrong in ([0.5, 0.6, 0.0], [1.5, -0.5, 0.0]):
+        p = P.copy()
+        p[40] = wrong
+        assert said(posterior_agreement, p, Q) == []
+        assert said(posterior_agreement, Q, p) == []
+
+
+def test_many_problems_are_told_of_once():
+    (text,) = said(posterior_agreement, [A, P, Q, A], [B, Q, P, DECISIONS])
+    assert "sum to 1 in 2 of 4 problems." in text
+    (text,) = said(posterior_agreement, np.stack([P, Q]), np.stack([P, P]))
+    assert "sum to 1 in 2 of 2 problems." in text
+
+
+class Counted:
+    """An array that knows how many of its rows were read."""
+
+    def __init__(self, values):
+        self.values, self.read = values, 0
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, rows):
+        found = self.values[rows]
+        self.read += len(found) if found.ndim == 2 else 1
+        return found
+
+
+def test_logits_are_told_apart_by_the_first_block():
+    n = 300_000
+    logits = Counted(RNG.normal(size=(n, 3)))
+    assert look_like_probabilities(logits, logits) == [False, False]
+    assert logits.read <= 10
+    # Probabilities at first: no more is read than what tells them apart, block by block.
+    late = np.tile(P, (n // len(P), 1))
+    late[500] = 3
+    counted = Counted(late)
+    assert look_like_probabilities(counted) == [False]
+    assert counted.read < 5000
+    late[500] = P[0]
+    assert look_like_probabilities(late, late) == [True, True]
+    late[-1] = 3
+    assert look_like_probabilities(late, late) == [False, False]
+
+
+def constant(n, share, n_classes=3, rng=RNG):
+    """Scores of which a share, in each of two samples, predict class 1."""
+    scores = rng.normal(size=(n, n_classes))
+    scores[:, 1] = -5
+    scores[: round(n * share), 1] = 5
+    rng.shuffle(scores)
+    return scores
+
+
+def test_a_constant_classifier_is_noticed_with_the_uniform_prior():
+    scores = constant(100, 0.97)
+    (text,) = said(posterior_agreement, scores, scores)
+    assert text.startswith("scores_a and scores_b: 97 % of the predictions are of one class.")
+    assert "Use prior='marginal'." in text
+    for prior in ("marginal", [0.2, 0.5, 0.3]):
+        assert said(posterior_agreement, scores, scores, prior=prior) == []
+    assert said(agreements, scores, scores) == []
+    assert agreements(scores, scores).score == pytest.approx(np.log(3))
+
+
+@pytest.mark.parametrize(
+    ("share_a", "share_b", "noticed"),
+    [(0.95, 0.95, True), (0.94, 0.94, False), (1.0, 0.91, True), (1.0, 0.88, False)],
+)
+def test_the_share_is_that_of_both_samples(share_a, share_b, noticed):
+    a, b = constant(200, share_a), constant(200, share_b)
+    assert len(said(posterior_agreement, a, b)) == noticed
+
+
+def test_few_pairs_are_no_sample():
+    assert said(posterior_agreement, *[constant(19, 1)] * 2) == []
+    assert len(said(posterior_agreement, *[constant(20, 1)] * 2)) == 1
+    # Pairs of weight 0 do not count.
+    weight = np.arange(30) < 19
+    assert said(posterior_agreement, *[constant(30, 1)] * 2, sample_weight=weight) == []
+
+
+def test_predictions_weigh_what_their_pairs_do():
+    scores = np.repeat([[0.0, 5, 0], [5, 0, 0]], [30, 30], axis=0)
+    half = said(posterior_agreement, scores, scores)
+    weighted = said(posterior_agreement, scores, scores, sample_weight=[99] * 30 + [1] * 30)
+    assert (len(half), len(weighted)) == (0, 1)
+    assert "99 %" in weighted[0]
+
+
+def test_classes_that_tie_are_not_one_class():
+    flat = np.zeros((50, 3))
+    assert said(posterior_agreement, flat, flat) == []
+    two = np.tile([2.0, 2.0, 0.0], (50, 1))
+    assert said(posterior_agreement, two, two) == []
+
+
+def test_many_constant_classifiers_are_told_of_once():
+    a = [constant(50, share) for share in (0.3, 1.0, 0.97, 0.5)]
+    (text,) = said(posterior_agreement, a, a)
+    assert "at least 95 % of the predictions are of one class in 2 of 4 problems." in text
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.int16])
+def test_constant_classifiers_of_every_type_are_noticed(dtype):
+    scores = torch.tensor(constant(50, 0.98)).to(dtype)
+    assert len(said(posterior_agreement, scores, scores)) == 1
+
+
+@pytest.mark.parametrize(("share", "noticed"), [(0.955, True), (0.945, False), (0.5, False)])
+def test_large_samples_are_counted_only_where_a_few_rows_do_not_tell(share, noticed, monkeypatch):
+    from pa_select.agreement.inputs import suspicious_scores as notices
+
+    counted = []
+
+    def counting(a, b, weight, count=notices._largest_share):
+        counted.append(len(a))
+        return count(a, b, weight)
+
+    monkeypatch.setattr(notices, "_largest_share", counting)
+    scores = constant(100_000, share, rng=np.random.default_rng(1))
+    assert len(said(posterior_agreement, scores, scores)) == noticed
+    assert counted == ([] if share == 0.5 else [100_000])
+
+
+def test_the_warning_is_at_the_callers_line():
+    with pytest.warns(UserWarning, match="look like probabilities") as caught:
+        posterior_agreement(P, Q)
+    assert [w.filename for w in caught] == [__file__]
+    assert not re.search(r"\s\s", str(caught[0].message))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_tensors_on_a_gpu_are_noticed():
+    p, q = (torch.tensor(x, device="cuda") for x in (P, Q))
+    assert len(said(posterior_agreement, p, q)) == 1
+    scores = torch.tensor(constant(50, 0.98), device="cuda")
+    assert len(said(posterior_agreement, scores, scores)) == 1
+    assert log_probabilities(p).device == p.device
+
+
+def test_a_matrix_names_the_samples():
+    (text,) = said(agreement_matrix, [P, DECISIONS, Q], prior="marginal")
+    assert text.startswith("list_of_scores[0] and list_of_scores[2]: expected logits or log-prob")
+    varied, certain = constant(60, 0.5), constant(60, 1)
+    (text,) = said(agreement_matrix, [varied, certain, varied])
+    assert text.startswith("list_of_scores[1]: at least 95 % of the predictions are of one class.")
+    assert "Use prior='marginal'." in text
+    assert said(agreement_matrix, [varied, certain], prior="marginal") == []
+    assert said(agreement_matrix, [certain[:19]] * 2) == []

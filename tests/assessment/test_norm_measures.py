@@ -1,0 +1,156 @@
+"""Norms of weights: against numpy, and what folding a batch normalisation leaves the same."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from torch import nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
+
+from pa_select.assessment import norm_measures
+from pa_select.assessment.batch_norm_folding import folded
+
+
+def network(seed=0, fold=False):
+    """Convolutions and linear layers, some with a batch normalisation that has seen rows."""
+    generator = torch.Generator().manual_seed(seed)
+    conv, deep, hidden = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 6, 3, groups=2), nn.Linear(6, 8)
+    norms = nn.BatchNorm2d(4), nn.BatchNorm1d(8, affine=False)
+    last = nn.Linear(8, 5, bias=False)
+    for part in (conv, *norms, deep, hidden, last):
+        for tensor in (*part.parameters(), *part.buffers()):
+            if tensor.is_floating_point():
+                tensor.data.copy_(torch.rand(tensor.shape, generator=generator) + 0.1)
+    if fold:
+        conv, hidden = fuse_conv_bn_eval(conv.eval(), norms[0].eval()), hidden.eval()
+        first = [conv, nn.ReLU(), deep]
+        weight, bias = nn.utils.fusion.fuse_linear_bn_weights(
+            hidden.weight,
+            hidden.bias,
+            norms[1].running_mean,
+            norms[1].running_var,
+            norms[1].eps,
+            torch.ones(8),
+            torch.zeros(8),
+        )
+        hidden.weight, hidden.bias = weight, bias
+        middle = [hidden]
+    else:
+        first, middle = [conv, norms[0], nn.ReLU(), deep], [hidden, norms[1]]
+    pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LayerNorm(6))
+    return nn.Sequential(nn.Sequential(*first), pool, *middle, nn.ReLU(), last).eval()
+
+
+def matrices(module):
+    layers = [p for p in module.modules() if isinstance(p, nn.Conv2d | nn.Linear)]
+    return [p.weight.detach().double().flatten(1).numpy() for p in layers]
+
+
+def test_against_numpy():
+    module, start, margin = network(0, fold=True), network(1, fold=True), -0.7
+    found = norm_measures(module, margin, initial=start)
+    weights, first = matrices(module), matrices(start)
+    assert [w.shape for w in weights] == [(4, 27), (6, 18), (8, 6), (5, 8)]
+    spectral = [np.linalg.norm(w, 2) for w in weights]
+    frobenius = [np.linalg.norm(w) for w in weights]
+    of_layers = {
+        "spectral": spectral,
+        "frobenius": frobenius,
+        "trace": [np.linalg.norm(w, "nuc") for w in weights],
+        "l1_inf": [np.linalg.norm(w, np.inf) for w in weights],
+    }
+    moved = [np.linalg.norm(w - w0) for w, w0 in zip(weights, first, strict=True)]
+    expected = {
+        "fro_over_spec": np.divide(frobenius, spectral).sum(),
+        "sum_of_fro": 4 * np.prod(frobenius) ** (1 / 4),
+        "sum_of_fro_over_margin": 4 * (np.prod(frobenius) / margin**2) ** (1 / 4),
+        "frobenius_distance": np.sum(moved),
+    }
+    main = np.log(np.prod(spectral) / margin**2)
+    expected["log_spec_orig_main"] = main + np.log(expected["fro_over_spec"])
+    expected["log_spec_init_main"] = main + np.log(np.divide(moved, spectral).sum())
+    for name, values in of_layers.items():
+        product = np.prod(values)
+        expected[f"log_{name}"] = np.log(product)
+        expected[f"{name}_over_margin"] = product / margin
+        expected[f"log_{name}_over_squared_margin"] = np.log(product / margin**2)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        assert_allclose(found[name], value, rtol=1e-10, err_msg=name)
+
+
+def test_batch_normalisation_is_folded():
+    plain, fused = network(), network(fold=True)
+    rows = torch.rand(7, 3, 9, 9)
+    # The one to compare with is the same function.
+    torch.testing.assert_close(plain(rows), fused(rows))
+    copied = folded(plain, "module")
+    assert not any("BatchNorm" in type(part).__name__ for part in copied.modules())
+    torch.testing.assert_close(copied(rows.double()), plain(rows).double(), rtol=1e-5, atol=1e-6)
+    before = copy.deepcopy(plain.state_dict())
+    plain.train()
+    found, expected = norm_measures(plain, 0.3), norm_measures(fused, 0.3)
+    for name, value in expected.items():
+        assert_allclose(found[name], value, rtol=1e-5, err_msg=name)
+    assert plain.training
+    for name, value in plain.state_dict().items():
+        torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+    linear = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)).eval()
+    linear[1].running_var.copy_(torch.tensor([4.0, 9.0]))
+    fused = nn.Sequential(fuse_linear_bn_eval(*linear))
+    assert_allclose(norm_measures(linear)["log_trace"], norm_measures(fused)["log_trace"], 1e-5)
+
+
+def test_what_is_asked_for():
+    names = set(norm_measures(network()))
+    assert not any("margin" in name or "main" in name for name in names)
+    assert set(norm_measures(network(), initial=network(1))) - names == {"frobenius_distance"}
+    assert norm_measures(network(), initial=network())["frobenius_distance"] == 0
+
+
+def test_products_overflow_only_where_said():
+    deep = nn.Sequential(*[nn.Linear(4, 4) for _ in range(400)])
+    for layer in deep:
+        nn.init.constant_(layer.weight, 10.0)
+    found = norm_measures(deep, -2.0)
+    assert_allclose(found["log_spectral"], 400 * math.log(40))
+    assert found["spectral_over_margin"] == -math.inf
+    assert_allclose(found["sum_of_fro"], 400 * 40)
+    nn.init.zeros_(deep[0].weight)
+    assert norm_measures(deep)["log_spectral"] == -math.inf
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "error", "message"),
+    [
+        (3, {}, TypeError, "module: expected a torch module, got int"),
+        (nn.ReLU(), {}, ValueError, "module: expected a linear or convolutional layer, got none"),
+        (nn.LSTM(2, 2), {}, TypeError, "module: expected matrices .* got one in LSTM"),
+        (
+            nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.BatchNorm1d(2)),
+            {},
+            ValueError,
+            "module: expected each batch normalisation directly after .* one after ReLU",
+        ),
+        (
+            nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, track_running_stats=False)),
+            {},
+            ValueError,
+            "module: expected batch normalisation with running statistics",
+        ),
+        (nn.Linear(2, 2), {"margin": 0.0}, ValueError, "margin: expected a finite number other"),
+        (nn.Linear(2, 2), {"margin": np.nan}, ValueError, "margin: expected a finite number"),
+        (
+            nn.Linear(2, 2),
+            {"initial": nn.Linear(2, 3)},
+            ValueError,
+            r"initial: expected layers of shapes \[\(2, 2\)\], got \[\(3, 2\)\]",
+        ),
+    ],
+)
+def test_errors(module, options, error, message):
+    with pytest.raises(error, match=message):
+        norm_measures(module, **options)

@@ -1,0 +1,331 @@
+"""Robustness curves: every column against its definition, and what is refused."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import entropy
+from sklearn.datasets import load_digits
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, log_loss
+from sklearn.svm import SVC
+
+from pa_select import class_scores, posterior_agreement, robustness_curve
+from pa_select.assessment import feature_discrepancy
+from pa_select.environments import FGSM, FMN, GaussianNoise, mix, shifted_rows
+
+X, Y = load_digits(return_X_y=True)
+X, Y = X / 16, np.array([f"digit {label}" for label in Y])
+TRAIN, TEST = slice(0, 600), slice(600, 900)
+LINEAR = LogisticRegression(max_iter=200).fit(X[TRAIN], Y[TRAIN])
+FOREST = RandomForestClassifier(20, random_state=0).fit(X[TRAIN], Y[TRAIN])
+MODELS = {"linear": LINEAR, "forest": FOREST}
+CONSTANT = DummyClassifier(strategy="constant", constant="digit 3").fit(X[TRAIN], Y[TRAIN])
+WITH_CONSTANT = {"linear": LINEAR, "constant": CONSTANT}
+NOISE = GaussianNoise(random_state=3)
+POWERS, RATIOS = [0.1, 0.4], [0.0, 0.5, 1.0]
+
+
+def rows_of(curve):
+    return [
+        dict(zip(curve.table, values, strict=True))
+        for values in zip(*curve.table.values(), strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def curve():
+    return robustness_curve(
+        MODELS,
+        X[TEST],
+        Y[TEST],
+        shift=NOISE,
+        powers=POWERS,
+        ratios=RATIOS,
+        features=lambda rows: rows[:, 10:30],
+        random_state=7,
+    )
+
+
+def test_every_column_is_what_it_says(curve):
+    x, y = X[TEST], Y[TEST]
+    rows = rows_of(curve)
+    assert [(r["estimator"], r["power"], r["ratio"]) for r in rows] == [
+        (name, power, ratio) for name in MODELS for power in POWERS for ratio in RATIOS
+    ]
+    owns = {
+        name: posterior_agreement(scores, scores, prior="marginal")
+        for name, (scores, _) in ((name, class_scores(model, x)) for name, model in MODELS.items())
+    }
+    for row in rows:
+        model = MODELS[row["estimator"]]
+        shifted = NOISE(x, power=row["power"])
+        x2 = mix(x, shifted.X, row["ratio"], random_state=7)
+        (a, _), (b, _) = class_scores(model, x), class_scores(model, x2)
+        result, own = posterior_agreement(a, b, prior="marginal"), owns[row["estimator"]]
+        assert row["n_pairs"] == len(x)
+        assert row["pa"] == pytest.approx(result.score, abs=1e-5)
+        assert row["beta"] == pytest.approx(result.beta, rel=0.05)
+        assert row["standard_error"] == pytest.approx(result.standard_error, rel=0.05)
+        assert 0 <= row["gap"] <= 1e-5
+        assert row["pa_change"] == pytest.approx(result.score - own.score, abs=1e-5)
+        papers = posterior_agreement(a, b)
+        assert row["pa_uniform"] == pytest.approx(papers.score, abs=1e-6)
+        assert row["standard_error_uniform"] == pytest.approx(papers.standard_error, rel=0.05)
+        assert row["afr_pred"] == np.mean(model.predict(x) == model.predict(x2))
+        assert row["afr_pred_change"] == row["afr_pred"] - 1
+        clean, after = (accuracy_score(y, model.predict(rows)) for rows in (x, x2))
+        assert row["clean_accuracy"] == pytest.approx(clean)
+        assert row["shifted_accuracy"] == row["afr_true"] == pytest.approx(after)
+        assert row["accuracy_drop"] == pytest.approx(clean - after)
+        assert row["afr_true_change"] == -row["accuracy_drop"]
+        assert row["relative_accuracy_drop"] == pytest.approx((clean - after) / clean)
+        p, q = (np.exp(s) / np.exp(s).sum(1, keepdims=True) for s in (a, b))
+        clean, after = (log_loss(y, values, labels=model.classes_) for values in (p, q))
+        assert row["log_loss"] == pytest.approx(after)
+        assert row["log_loss_gap"] == pytest.approx(after - clean)
+        assert row["relative_log_loss_gap"] == pytest.approx((after - clean) / clean)
+        assert row["kl"] == pytest.approx(entropy(p, q, axis=1).mean(), abs=1e-12)
+        assert row["wasserstein"] == pytest.approx(np.abs(p - q).sum(1).mean() / 2)
+        found = feature_discrepancy(x[:, 10:30], x2[:, 10:30])
+        for name, value in found._asdict().items():
+            assert row[name] == pytest.approx(value, abs=1e-12)
+        reached = shifted_rows(len(x), row["ratio"], random_state=7)
+        expected = shifted.norm[reached].mean() if reached.any() else np.nan
+        assert row["mean_norm"] == pytest.approx(expected, nan_ok=True)
+        assert np.isnan(row["success_rate"])
+
+
+def test_accuracies_come_first(curve):
+    first = ["estimator", "power", "ratio", "clean_accuracy", "shifted_accuracy", "n_pairs"]
+    assert list(curve.table)[:6] == first
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_constant_model_is_last_and_the_papers_figure_shows_why():
+    curve = robustness_curve(
+        WITH_CONSTANT, X[TEST], shift=NOISE, powers=POWERS, metrics="agreement"
+    )
+    linear, flat = np.split(curve.table["pa"], 2)
+    assert flat == pytest.approx(0, abs=1e-9)
+    assert (linear > 1).all()
+    linear, flat = np.split(curve.table["pa_uniform"], 2)
+    assert flat == pytest.approx(np.log(10))
+    assert (linear < np.log(10)).all()
+
+
+def test_the_uniform_prior_warns_of_a_constant_model():
+    with pytest.warns(UserWarning, match="estimators: constant: nearly all .*one class") as found:
+        curve = robustness_curve(
+            WITH_CONSTANT, X[TEST], shift=NOISE, powers=POWERS, prior="uniform"
+        )
+    assert len(found) == 1
+    assert found[0].filename == __file__
+    assert curve.table["pa"][2:] == pytest.approx(np.log(10))
+
+
+def priors_solved(monkeypatch, prior):
+    """A curve, and the priors for which its agreements were solved."""
+    import pa_select.assessment.shifted_outputs as module
+
+    seen = []
+
+    def counted(*args, **options):
+        seen.append(options["prior"])
+        return solve(*args, **options)
+
+    solve = module.agreements
+    monkeypatch.setattr(module, "agreements", counted)
+    arguments = {"shift": NOISE, "powers": POWERS, "metrics": "agreement"}
+    return robustness_curve(MODELS, X[TEST], prior=prior, **arguments), seen
+
+
+def test_the_uniform_prior_is_solved_once(monkeypatch):
+    curve, seen = priors_solved(monkeypatch, "uniform")
+    assert seen == ["uniform"]
+    assert curve.prior == "uniform"
+    assert curve.table["pa"].tolist() == curve.table["pa_uniform"].tolist()
+    uniform = [curve.agreement("linear", power).score for power in POWERS]
+    assert curve.table["pa"][:2] == pytest.approx(uniform, abs=1e-9)
+
+
+@pytest.mark.parametrize("prior", ["marginal", np.linspace(0.05, 0.15, 10)], ids=["marginal", ""])
+def test_other_priors_are_solved_beside_it(prior, monkeypatch):
+    curve, (first, second) = priors_solved(monkeypatch, prior)
+    assert first is prior
+    assert second == "uniform"
+    result = curve.agreement("forest", 0.4)
+    a, b = (class_scores(FOREST, x)[0] for x in (X[TEST], NOISE(X[TEST], power=0.4).X))
+    assert result.score == pytest.approx(posterior_agreement(a, b, prior=prior).score, abs=1e-5)
+    assert curve.table["pa"][3] == pytest.approx(result.score, abs=1e-9)
+    assert curve.table["pa_uniform"][3] == pytest.approx(posterior_agreement(a, b).score, abs=1e-6)
+
+
+def test_number_of_classes(curve):
+    assert curve.n_classes == 10
+    two = LogisticRegression().fit(X[TRAIN], Y[TRAIN] > "digit 4")
+    models = {"ten": LINEAR, "two": two}
+    assert robustness_curve(models, X[TEST], shift=NOISE, metrics="posterior").n_classes is None
+
+
+def test_agreement_of_one_row(curve):
+    row = rows_of(curve)[4]  # linear, 0.4, 0.5
+    result = curve.agreement("linear", 0.4, 0.5)
+    assert result.score == pytest.approx(row["pa"], abs=1e-12)
+    parts = result.decompose(np.searchsorted(LINEAR.classes_, Y[TEST]))
+    assert sum(part.total for part in parts.values()) == pytest.approx(result.terms.sum())
+    with pytest.raises(ValueError, match=r"estimator: expected one of \['linear', 'forest'\]"):
+        curve.agreement(power=0.4)
+    with pytest.raises(ValueError, match=r"power: expected one of \[0.1, 0.4\], got 0.2"):
+        curve.agreement("linear", 0.2)
+
+
+def test_table_and_copies(curve):
+    frame = curve.to_frame()
+    assert list(frame) == list(curve.table)
+    assert len(frame) == 12
+    assert repr(curve).startswith("RobustnessCurve(2 estimators x 2 powers x 3 ratios: estimator")
+    again = pickle.loads(pickle.dumps(curve))
+    pd.testing.assert_frame_equal(again.to_frame(), frame)
+
+
+def test_each_output_is_computed_once(monkeypatch, capsys):
+    import pa_select.assessment.shifted_outputs as module
+
+    seen = []
+
+    def counted(estimator, rows):
+        seen.append(type(estimator).__name__)
+        return class_scores(estimator, rows)
+
+    monkeypatch.setattr(module, "class_scores", counted)
+    shifts = []
+
+    class Counted(GaussianNoise):
+        def _shift(self, *args):
+            shifts.append(args[-1])
+            return super()._shift(*args)
+
+    robustness_curve(MODELS, X[TEST], shift=Counted(), powers=POWERS, ratios=RATIOS, verbose=1)
+    assert len(seen) == 4
+    assert shifts == POWERS  # the same rows for every estimator
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) == 4
+    assert told[0].startswith("[1/4] linear, power 0.1: ")
+
+
+def test_without_labels_and_with_one_estimator():
+    curve = robustness_curve(SVC().fit(X[TRAIN], Y[TRAIN]), X[TEST], shift=NOISE)
+    assert curve.estimators == ["SVC"]
+    assert curve.powers == [NOISE.scale]
+    assert set(curve.table) == {
+        *("estimator", "power", "ratio", "n_pairs", "mean_norm", "success_rate"),
+        *("pa", "beta", "standard_error", "gap", "pa_change", "afr_pred", "afr_pred_change"),
+        *("pa_uniform", "standard_error_uniform"),
+        *("kl", "wasserstein"),
+    }
+    assert curve.agreement().score == pytest.approx(curve.table["pa"][0], abs=1e-12)
+    two = robustness_curve([LINEAR, LINEAR, FOREST], X[TEST], shift=NOISE, metrics="posterior")
+    assert two.estimators == [
+        "LogisticRegression 1",
+        "LogisticRegression 2",
+        "RandomForestClassifier",
+    ]
+    assert "pa" not in two.table
+
+
+def test_batches_do_not_change_the_results(curve, monkeypatch):
+    import pa_select.assessment.shifted_outputs as module
+
+    monkeypatch.setattr(module, "_SCORES_AT_ONCE", 1)
+    arguments = {"shift": NOISE, "powers": POWERS, "ratios": RATIOS, "random_state": 7}
+    again = robustness_curve(MODELS, X[TEST], Y[TEST], **arguments)
+    np.testing.assert_allclose(again.table["pa"], curve.table["pa"], atol=1e-9)
+
+
+def test_attacks_are_aimed_at_each_estimator_and_come_by_norm():
+    other = LogisticRegression(C=1e-3).fit(X[TRAIN], Y[TRAIN])
+    models = {"linear": LINEAR, "plain": other}
+    ratios = np.linspace(0, 1, 6)
+    curve = robustness_curve(
+        models, X[TEST], Y[TEST], shift=FMN(2, steps=40), ratios=ratios, order="norm"
+    )
+    assert curve.powers == [np.inf]
+    for name, model in models.items():
+        rows = [row for row in rows_of(curve) if row["estimator"] == name]
+        norms = [row["mean_norm"] for row in rows[1:]]
+        assert (np.diff(norms) > 0).all()
+        assert rows[0]["afr_true"] == pytest.approx(model.score(X[TEST], Y[TEST]))
+        assert rows[-1]["afr_true"] == pytest.approx(1 - rows[-1]["success_rate"])
+        assert rows[-1]["success_rate"] > 0.95
+        pas = [row["pa"] for row in rows]
+        assert pas[0] > pas[-1]
+    # Rows for which nothing was found come last, not first with their norm of 0.
+    limited = robustness_curve(
+        LINEAR, X[TEST], Y[TEST], shift=FMN(2, steps=40), powers=0.3, ratios=ratios, order="norm"
+    )
+    rates = limited.table["success_rate"][1:]
+    assert rates[0] == 1
+    assert (np.diff(rates) <= 0).all()
+    assert rates[-1] < 0.9
+
+
+def test_an_attack_without_labels():
+    curve = robustness_curve(LINEAR, X[TEST], shift=FGSM(), powers=[0.0, 0.1])
+    assert curve.table["afr_pred"][0] == 1
+    assert curve.table["afr_pred"][1] == pytest.approx(1 - curve.table["success_rate"][1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"estimators": {}}, ValueError, "estimators: expected at least one, got none"),
+        ({"shift": 3}, TypeError, "shift: expected a shift, a callable"),
+        ({"powers": "much"}, TypeError, "powers: expected a number or several, got 'much'"),
+        ({"powers": []}, ValueError, r"powers: expected a number or several, got \[\]"),
+        ({"powers": [-1]}, ValueError, "power: expected a finite number of at least 0, got -1"),
+        ({"ratios": [0, 1.5]}, ValueError, r"ratios: expected numbers in \[0, 1\]"),
+        ({"ratios": [1, 1]}, ValueError, "ratios: expected different numbers"),
+        ({"order": "size"}, ValueError, "order: expected 'random' or 'norm', got 'size'"),
+        ({"metrics": "pa"}, ValueError, "metrics: expected 'all' or some of"),
+        ({"metrics": ["accuracy"], "y": None}, ValueError, "y: expected a value for the metric"),
+        ({"metrics": "features"}, ValueError, "features: expected a value for the metric"),
+        (
+            {"features": {"svc": None}},
+            ValueError,
+            r"features: expected one for each of \['linear'",
+        ),
+        ({"y": Y[:5]}, ValueError, r"y: expected shape \(300,\), got \(5,\)"),
+        ({"y": np.full(300, "ten")}, ValueError, "y: expected classes of linear, .* got .*'ten'"),
+        ({"tol": 0}, ValueError, "tol: expected at least 1e-12"),
+        ({"prior": [0.5, 0.5]}, ValueError, "prior: expected"),
+        ({"shift": FGSM()}, TypeError, "estimator: expected a torch module"),
+    ],
+)
+def test_what_does_not_fit_is_told_before_the_work(arguments, error, message, monkeypatch):
+    import pa_select.assessment.shifted_outputs as module
+
+    def too_late(*args):
+        pytest.fail("began to work")
+
+    if "power" not in message.split(":")[0] or "powers" in message:
+        monkeypatch.setattr(module, "class_scores", too_late)
+    given = {"estimators": MODELS, "X": X[TEST], "y": Y[TEST], "shift": NOISE} | arguments
+    with pytest.raises(error, match=message):
+        robustness_curve(given.pop("estimators"), given.pop("X"), given.pop("y"), **given)
+
+
+def test_columns_are_what_the_decomposition_takes(curve):
+    result = curve.agreement("forest", 0.1 + 1e-17)
+    parts = result.decompose(curve.columns["forest"])
+    predictions = [FOREST.predict(rows) for rows in (X[TEST], NOISE(X[TEST], power=0.1).X)]
+    assert parts["agree_right"].n_pairs == (np.array(predictions) == Y[TEST]).all(0).sum()
+
+
+def test_labels_in_another_order_are_refused():
+    frame, labels = pd.DataFrame(X[TEST]), pd.Series(Y[TEST])
+    with pytest.raises(ValueError, match="y: expected the rows of X in their order"):
+        robustness_curve(FOREST, frame, labels.iloc[::-1], shift=NOISE)

@@ -1,0 +1,170 @@
+"""What a search says of itself: fits, choices within their error, environments left out."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_breast_cancer, make_classification
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import recall_score
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from pa_select import PASearchCV
+from pa_select.model_selection import fit_arguments as arguments
+from pa_select.model_selection.agreement_difference import not_told_apart
+
+X, Y = load_breast_cancer(return_X_y=True)
+X, Y = X[:300], Y[:300]
+MODEL = make_pipeline(StandardScaler(), LogisticRegression())
+GRID = {"logisticregression__C": [1e-6, 0.1, 0.11]}
+
+
+def test_fits_are_counted():
+    twice = PASearchCV(MODEL, GRID).fit(X, Y)
+    assert (twice.n_splits_, twice.n_fits_) == (10, 31)
+    once = PASearchCV(MODEL, GRID, refit=False).fit(X, Y, views=1.1 * X)
+    assert (once.n_splits_, once.n_fits_) == (5, 15)
+
+
+def test_a_choice_within_its_error_is_said_to_be_one():
+    search = PASearchCV(MODEL, GRID).fit(X, Y, views=1.1 * X)
+    table, best = search.cv_results_, search.best_index_
+    other = 3 - best
+    found = search.compare(best, other)
+    assert abs(found.difference) < 2 * found.standard_error
+    np.testing.assert_array_equal(table["not_told_apart"], np.arange(3) == other)
+    assert table["reason"][best].endswith(
+        "; chosen, but its agreement cannot be told from that of another eligible candidate (the "
+        "difference is less than 2 of its standard errors)"
+    )
+    assert "chosen" not in table["reason"][other]
+    # Whoever chooses by the score has not looked at it.
+    by_score = PASearchCV(MODEL, GRID, selection="score").fit(X, Y, views=1.1 * X)
+    assert not any("chosen" in reason for reason in by_score.cv_results_["reason"])
+
+
+def test_clear_differences_are_no_draw():
+    search = PASearchCV(MODEL, GRID).fit(X, Y, views=1.1 * X)
+    terms = search.agreement_terms_.copy()
+    eligible = np.ones(3, dtype=bool)
+    terms[1] += np.linspace(0.5, 1.5, terms.shape[1])
+    assert not not_told_apart(terms, search._pairs, 1, eligible).any()
+    terms[2] = terms[1]
+    assert not_told_apart(terms, search._pairs, 1, eligible).tolist() == [False, False, True]
+    assert not not_told_apart(terms, search._pairs, 1, eligible & False).any()
+    terms[2] = np.nan
+    assert not not_told_apart(terms, search._pairs, 1, eligible).any()
+
+
+def test_accuracy_on_the_views_and_the_worst_environment_can_choose():
+    views = X + np.random.default_rng(0).normal(size=X.shape) * X.std(0)
+    search = PASearchCV(MODEL, GRID, selection="score_views", scoring="neg_log_loss")
+    search.fit(X, Y, views=views)
+    assert search.best_index_ == np.argmax(search.cv_results_["mean_test_score_views"])
+    sites = np.array(["a", "b", "c"])[np.arange(len(Y)) % 3]
+    scoring = {"acc": "accuracy", "loss": "neg_log_loss"}
+    search = PASearchCV(MODEL, GRID, selection="worst_environment", scoring=scoring, refit="loss")
+    search.fit(X, Y, environments=sites)
+    assert search.best_index_ == np.argmax(search.cv_results_["mean_test_loss_worst_environment"])
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_environments_that_cannot_be_judged_are_left_out_of_the_worst(several):
+    sites = np.array(["a", "b"])[np.arange(len(Y)) % 2].astype(object)
+    sites[7] = "one row"
+    healthy = np.flatnonzero(Y == 1)[:40]
+    sites[healthy] = "all healthy"
+    y = 1 - Y  # the recall of the sick
+    scoring = {"r": "recall", "a": "accuracy"} if several else "recall"
+    name = "r" if several else "score"
+    search = PASearchCV(MODEL, GRID, scoring=scoring, refit=name if several else True)
+    with pytest.warns(UserWarning, match="leaves out 2 of them") as caught:
+        search.fit(X, y, environments=sites)
+    said = next(str(w.message) for w in caught if "leaves out" in str(w.message))
+    assert "'one row' (1 test row)" in said
+    assert f"'all healthy' ({name} is not defined there, which lacks class 1)" in said
+    table = search.cv_results_
+    assert set(table[f"worst_environment_{name}"]) <= {"a", "b"}
+    assert np.isnan(table[f"mean_test_{name}_environment_all healthy"]).all()
+    assert table[f"mean_test_{name}_worst_environment"][1:].min() > 0.5
+    means = [table[f"mean_test_{name}_environment_{site}"] for site in "ab"]
+    np.testing.assert_allclose(table[f"mean_test_{name}_worst_environment"], np.min(means, axis=0))
+    if several:  # where it is defined it counts
+        assert np.isfinite(table["mean_test_a_environment_all healthy"]).all()
+        everywhere = [table[f"mean_test_a_environment_{s}"] for s in ("a", "b", "all healthy")]
+        worst = table["mean_test_a_worst_environment"]
+        np.testing.assert_allclose(worst, np.min(everywhere, axis=0))
+
+
+def test_environments_of_other_metrics_are_left_alone():
+    sites = np.array(["a", "b"])[np.arange(len(Y)) % 2]
+
+    def of_rows(estimator, X, y):  # needs the features
+        return recall_score(y, estimator.predict(X)) + 0 * X[0, 3]
+
+    for scoring in ("neg_log_loss", "matthews_corrcoef", of_rows):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            search = PASearchCV(MODEL, GRID, scoring=scoring).fit(X, Y, environments=sites)
+        assert np.isfinite(search.cv_results_["mean_test_score_worst_environment"]).all()
+    sites[:] = "a"
+    sites[:4] = "b"
+    with pytest.warns(UserWarning, match="leaves out 1 of them.*'b' .4 test rows"):
+        PASearchCV(MODEL, GRID).fit(X, Y, environments=sites)
+
+
+class Unscorable(ClassifierMixin, BaseEstimator):
+    def __init__(self, when="never"):
+        self.when = when
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[0])
+
+    def predict_proba(self, X):
+        if self.when == "always":
+            raise RuntimeError(f"no probabilities for {X[0, 0]}")
+        return np.tile([0.7, 0.3], (len(X), 1))
+
+
+def test_one_traceback_for_all_splits():
+    with pytest.warns(UserWarning, match="Class scores could not") as caught:
+        PASearchCV(Unscorable(), {"when": ["always", "never"]}, selection="score").fit(X, Y)
+    said = [str(w.message) for w in caught if "Class scores" in str(w.message)]
+    assert len(said) == 1
+    assert said[0].startswith("Class scores could not be computed in 10 of 20 fits")
+    assert said[0].count("RuntimeError: no probabilities for") == 1
+
+
+def test_nothing_eligible_on_imbalanced_data_says_which_scoring_sees_more():
+    data, labels = make_classification(
+        400, weights=[0.97], flip_y=0, class_sep=0.3, random_state=0, n_informative=2
+    )
+    grid = {"logisticregression__C": [1e-4, 1e-3]}
+    with pytest.warns(UserWarning, match=r"gives 0.97: scoring='balanced_accuracy', 'roc_auc'"):
+        PASearchCV(MODEL, grid, cv=StratifiedKFold(3)).fit(data, labels, views=data)
+    # Where chance is low another score would say no more.
+    with pytest.warns(UserWarning, match="alone decides[.]$"):
+        PASearchCV(DummyClassifier(), {"strategy": ["prior"]}).fit(X, Y % 2 == np.arange(300) % 2)
+
+
+def test_what_can_be_expected_is_said_once(monkeypatch):
+    monkeypatch.setattr(arguments, "_suggested", False)
+    with pytest.warns(UserWarning, match="10 fits of each candidate.*This is said once") as caught:
+        PASearchCV(MODEL, GRID).fit(X, Y)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PASearchCV(MODEL, GRID).fit(X, Y)
+    for params, fit in (({}, {"views": X}), ({"selection": "score"}, {})):
+        monkeypatch.setattr(arguments, "_suggested", False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            PASearchCV(MODEL, GRID, **params).fit(X, Y, **fit)

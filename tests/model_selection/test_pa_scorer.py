@@ -1,0 +1,375 @@
+"""The scorer wherever scikit-learn takes one."""
+
+import copy
+import pickle
+import warnings
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_iris
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    HalvingGridSearchCV,
+    LearningCurveDisplay,
+    RandomizedSearchCV,
+    ValidationCurveDisplay,
+    cross_val_score,
+    cross_validate,
+    learning_curve,
+    validation_curve,
+)
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from pa_select import PAScorer, PASearchCV, class_scores, pa_scorer, posterior_agreement
+from pa_select.environments import GaussianNoise
+from pa_select.model_selection import majority_rate
+
+matplotlib.use("Agg")
+
+X, Y = load_iris(return_X_y=True)
+FRAME = pd.DataFrame(X, columns=list("abcd"), index=[f"flower {i}" for i in range(150)])
+ENVIRONMENTS = pd.Series(np.arange(150) % 3, index=FRAME.index)
+MODEL = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
+GRID = {"logisticregression__C": [0.01, 1.0]}
+
+
+def shrunk(X):
+    return 0.9 * X + 0.1
+
+
+SCORERS = {
+    "label": PAScorer(),
+    "label, uniform": PAScorer(prior="uniform"),
+    "a view": PAScorer("views", views=shrunk),
+    "a transformer": PAScorer("views", views=FunctionTransformer(shrunk)),
+    "two views": PAScorer("views", views=[shrunk, FunctionTransformer(shrunk)]),
+    "views by index": PAScorer("views", views=shrunk(FRAME.iloc[::-1])),
+    "environments": PAScorer("environments", environments=ENVIRONMENTS),
+    "in a dict": {"pa": PAScorer("views", views=shrunk), "accuracy": "accuracy"},
+    "with details": PAScorer(return_details=True),
+}
+
+
+@pytest.fixture(params=[False, True], ids=["", "routing"])
+def routing(request):
+    with sklearn.config_context(enable_metadata_routing=request.param):
+        yield request.param
+
+
+def single(scorer):
+    return not isinstance(scorer, dict) and not scorer.return_details
+
+
+@pytest.mark.parametrize("name", SCORERS)
+@pytest.mark.parametrize("prepare", [lambda s: s, clone, copy.deepcopy], ids=["", "clone", "copy"])
+def test_every_scorer_is_finite_in_cross_validation(name, prepare, routing):
+    scorer = SCORERS[name]
+    scorer = scorer if isinstance(scorer, dict) else prepare(scorer)
+    found = cross_validate(MODEL, FRAME, Y, scoring=scorer, cv=3, error_score="raise")
+    scores = [v for k, v in found.items() if k.startswith("test_")]
+    assert np.isfinite(scores).all()
+    if single(scorer):
+        again = cross_val_score(MODEL, FRAME, Y, scoring=scorer, cv=3, n_jobs=2)
+        np.testing.assert_array_equal(again, found["test_score"])
+        assert (again >= 0).all()
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_every_scorer_in_searches(name, routing):
+    scorer = SCORERS[name]
+    refit = True if single(scorer) else ("pa" if isinstance(scorer, dict) else "score")
+    for search in (
+        GridSearchCV(MODEL, GRID, scoring=scorer, refit=refit, cv=3, error_score="raise"),
+        RandomizedSearchCV(
+            MODEL, GRID, n_iter=1, scoring=scorer, refit=refit, cv=3, random_state=0, n_jobs=2
+        ),
+    ):
+        search = pickle.loads(pickle.dumps(clone(search).fit(FRAME, Y)))
+        assert np.isfinite(search.best_score_)
+        assert search.predict(FRAME).shape == (150,)
+    if single(scorer):
+        halving = HalvingGridSearchCV(MODEL, GRID, scoring=scorer, cv=3, random_state=0)
+        assert np.isfinite(halving.fit(FRAME, Y).best_score_)
+        nested = cross_val_score(search, FRAME, Y, cv=3, error_score="raise")
+        assert np.isfinite(nested).all()
+
+
+@pytest.mark.parametrize("name", [n for n, s in SCORERS.items() if single(s)])
+def test_every_scorer_in_curves_and_displays(name):
+    scorer = SCORERS[name]
+    _, train, test = learning_curve(
+        MODEL, FRAME, Y, scoring=scorer, cv=3, train_sizes=[0.5, 1.0], shuffle=True, random_state=0
+    )
+    assert np.isfinite(train).all()
+    assert np.isfinite(test).all()
+    sweep = {"param_name": "logisticregression__C", "param_range": [0.1, 1]}
+    for scores in validation_curve(MODEL, FRAME, Y, **sweep, scoring=scorer, cv=3):
+        assert np.isfinite(scores).all()
+    curve = LearningCurveDisplay.from_estimator(
+        MODEL, FRAME, Y, scoring=scorer, cv=3, train_sizes=[0.6, 1.0], shuffle=True
+    )
+    assert "osterior" in curve.ax_.get_ylabel()
+    ValidationCurveDisplay.from_estimator(MODEL, FRAME, Y, **sweep, scoring=scorer, cv=3)
+    matplotlib.pyplot.close("all")
+
+
+def test_the_score_is_the_agreement_of_the_pairs():
+    model = MODEL.fit(X, Y)
+    scores, _ = class_scores(model, X)
+    others, _ = class_scores(model, shrunk(X))
+    expected = posterior_agreement(scores, others, prior="marginal")
+    assert PAScorer("views", views=shrunk)(model, X) == pytest.approx(expected.score)
+    details = PAScorer("views", views=shrunk, return_details=True)(model, X)
+    assert details["beta"] == pytest.approx(expected.beta)
+    assert details["agreement_rate"] == pytest.approx(expected.agreement_rate)
+    assert details["n_pairs"] == 150
+    pooled = PAScorer("views", views=[shrunk, lambda X: X], prior="uniform")(model, X)
+    both = posterior_agreement(np.concatenate([scores, scores]), np.concatenate([others, scores]))
+    assert pooled == pytest.approx(both.score, abs=1e-9)
+    # Labels are not needed, nor looked at.
+    assert PAScorer("views", views=shrunk)(model, X, None) == pytest.approx(expected.score)
+    unlabelled = cross_val_score(
+        Unsupervised(FrozenEstimator(model)), X, scoring=PAScorer("views", views=shrunk), cv=3
+    )
+    assert np.isfinite(unlabelled).all()
+
+
+class Unsupervised(ClassifierMixin, BaseEstimator):
+    """Fits without labels: it has been fitted before."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def fit(self, X, y=None):
+        self.classes_ = self.model.classes_
+        return self
+
+    def predict_proba(self, X):
+        return self.model.predict_proba(X)
+
+
+def test_label_pairs_are_fixed_seeded_and_counted():
+    model = MODEL.fit(X, Y)
+    assert pa_scorer(model, X, Y) == pa_scorer(model, X, Y)
+    assert PAScorer(random_state=0)(model, X, Y) == pa_scorer(model, X, Y)
+    assert PAScorer(random_state=1)(model, X, Y) != pa_scorer(model, X, Y)
+    few = np.r_[0:10, 60, 120:130]
+    details = PAScorer(return_details=True)(model, X[few], Y[few])
+    assert (details["n_pairs"], details["n_left_out"]) == (20, 1)
+
+
+def test_weights():
+    model = MODEL.fit(X, Y)
+    weight = np.where(np.arange(150) % 5 == 0, 0.0, 1.0)
+    kept = weight > 0
+    for scorer, arguments in (
+        (PAScorer(), {}),
+        (PAScorer("views", views=shrunk), {}),
+        (PAScorer("environments"), {"environments": ENVIRONMENTS.to_numpy()}),
+    ):
+        part = {k: v[kept] for k, v in arguments.items()}
+        expected = scorer(model, X[kept], Y[kept], **part)
+        found = scorer(model, X, Y, sample_weight=weight, **arguments)
+        assert found == pytest.approx(expected, abs=1e-9)
+        uneven = scorer(model, X, Y, sample_weight=1 + np.arange(150), **arguments)
+        assert uneven != pytest.approx(expected, abs=1e-9)
+
+
+def test_metadata_is_routed_where_asked_for():
+    weight = np.where(np.arange(150) % 5 == 0, 0.0, 1.0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        scorer = PAScorer("environments").set_score_request(environments=True, sample_weight=True)
+        search = GridSearchCV(
+            GaussianNB().set_fit_request(sample_weight=False), {}, scoring=scorer
+        )
+        search.fit(X, Y, environments=ENVIRONMENTS.to_numpy(), sample_weight=weight)
+        by_index = GridSearchCV(
+            GaussianNB().set_fit_request(sample_weight=False),
+            {},
+            scoring=PAScorer("environments", environments=ENVIRONMENTS).set_score_request(
+                sample_weight=True
+            ),
+        ).fit(FRAME, Y, sample_weight=weight)
+        assert search.best_score_ == pytest.approx(by_index.best_score_)
+        assert clone(scorer).get_metadata_routing().score.requests == {
+            "environments": True,
+            "sample_weight": True,
+        }
+        with pytest.raises(
+            Exception, match=r"\[sample_weight\] are passed but are not explicitly"
+        ):
+            GridSearchCV(GaussianNB(), {}, scoring=PAScorer()).fit(X, Y, sample_weight=weight)
+    with pytest.raises(RuntimeError, match="set_score_request needs metadata routing"):
+        PAScorer().set_score_request(sample_weight=True)
+
+
+def test_without_routing_weights_reach_the_scorer():
+    weight = np.where(np.arange(150) % 5 == 0, 0.0, 1.0)
+    plain = GridSearchCV(GaussianNB(), {}, scoring=pa_scorer).fit(X, Y)
+    weighted = GridSearchCV(GaussianNB(), {}, scoring=pa_scorer).fit(X, Y, sample_weight=weight)
+    assert plain.best_score_ != weighted.best_score_
+
+
+def test_constant_classifiers_score_zero():
+    for strategy in ("most_frequent", "prior"):
+        model = DummyClassifier(strategy=strategy).fit(X, Y)
+        assert pa_scorer(model, X, Y) == pytest.approx(0, abs=1e-12)
+    one_class = DummyClassifier().fit(X[:50], Y[:50])
+    assert pa_scorer(one_class, X, Y) == 0
+    details = PAScorer(return_details=True)(one_class, X, Y)
+    assert details["agreement_rate"] == 1
+
+
+def test_sparse_data_and_string_labels():
+    names = np.array(["u", "v", "w"])[Y]
+    model = RandomForestClassifier(10, random_state=0).fit(sparse.csr_matrix(X), names)
+    assert 0 < pa_scorer(model, sparse.csr_matrix(X), names) < np.log(3)
+    views = PAScorer("views", views=lambda X: X * 1.1)
+    assert 0 < views(model, sparse.csr_matrix(X)) <= np.log(3)
+
+
+MODELS = {"model": GaussianNB().fit(X, Y)}
+
+
+@pytest.mark.parametrize(
+    ("scorer", "data", "error", "message"),
+    [
+        (PAScorer("nearest"), (X, Y), ValueError, r"pairing: expected one of .*got 'nearest'"),
+        (PAScorer("views"), (X, Y), ValueError, "views: expected some with pairing='views'"),
+        (PAScorer(views=shrunk), (X, Y), ValueError, "views: expected None with pairing='label'"),
+        (PAScorer("views", views=[]), (X, Y), ValueError, "views: expected at least one"),
+        (PAScorer("views", views=3), (X, Y), TypeError, "views: expected a callable .*got int"),
+        (PAScorer("views", views=lambda X: X[1:]), (X, Y), ValueError,
+         "views: expected a view of each of 150 rows of X, got 149 rows"),
+        (PAScorer("views", views=FRAME), (X, Y), TypeError,
+         "X must be a pandas DataFrame, got ndarray"),
+        (PAScorer("views", views=FRAME[1:]), (FRAME, Y), ValueError,
+         r"views: expected a row for each index of X, got none for 'flower 0' \(1 of 150"),
+        (PAScorer("views", views=pd.concat([FRAME, FRAME])), (FRAME, Y), ValueError,
+         "views: expected a unique index, got 'flower 0' several times"),
+        (PAScorer(), (X, None), ValueError, "y: expected labels with pairing='label', got None"),
+        (PAScorer(), (X[:1], Y[:1]), ValueError, "y: expected a class with at least two rows"),
+        (PAScorer("environments"), (X, Y), ValueError, "environments: expected one for each row"),
+        (PAScorer("environments", environments=[1, 2]), (X, Y), TypeError,
+         "environments: expected a Series to look up by the index of X, got list"),
+        (PAScorer("environments", environments=ENVIRONMENTS * 0), (FRAME, Y), ValueError,
+         "environments: expected at least two among the rows scored, got only .*0.* in 150 rows"),
+        (PAScorer(environments=ENVIRONMENTS), (FRAME, Y), ValueError,
+         "environments: expected None with pairing='label'"),
+        (PAScorer("environments", environments=ENVIRONMENTS.where(ENVIRONMENTS > 0)), (FRAME, Y),
+         ValueError, "environments: expected a value for each row, got nan in row 0"),
+        (PAScorer("environments", environments=ENVIRONMENTS.astype(str).astype(object).where(
+            ENVIRONMENTS > 0, None)), (FRAME, Y), ValueError, "got (None|nan) in row 0"),
+        (PAScorer(), (X, Y[:10]), ValueError, r"y: expected shape \(150,\), got \(10,\)"),
+        (PAScorer(), (X, np.eye(3)[Y]), ValueError, r"y: expected shape \(150,\), got \(150, 3\)"),
+        (PAScorer("views", views=lambda X: None), (X, Y), TypeError, "a view of X, got None"),
+        (PAScorer("views", views=FunctionTransformer), (X, Y), TypeError,
+         "got FunctionTransformer, a class"),
+        (PAScorer("views", views=lambda X: X[::-1]), (FRAME, Y), ValueError,
+         "views: expected the rows of X in their order"),
+        (PAScorer(clip=2), (X, Y), ValueError, "clip: expected"),
+        (PAScorer(prior="flat"), (X, Y), ValueError, "prior: expected"),
+        (PAScorer(tol=0), (X, Y), ValueError, "tol: expected"),
+    ],
+)  # fmt: skip
+def test_wrong_parameters_and_data_are_named(scorer, data, error, message):
+    model = GaussianNB().fit(data[0], Y[: len(data[0])]) if len(data[0]) > 1 else MODELS["model"]
+    with pytest.raises(error, match=message):
+        scorer(model, *data)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.ones(10), r"sample_weight: expected shape \(150,\), got \(10,\)"),
+        (-np.ones(150), "sample_weight: expected finite non-negative weights, got -1.0 in row 0"),
+        (np.zeros(150), "sample_weight: expected a positive sum"),
+        (np.full(150, np.nan), "sample_weight: expected a value for each row, got nan in row 0"),
+    ],
+)
+@pytest.mark.parametrize("name", ["label", "a view"])
+def test_wrong_weights_are_named(name, weight, message):
+    with pytest.raises(ValueError, match=message):
+        SCORERS[name](MODELS["model"], X, Y, sample_weight=weight)
+
+
+def test_labels_in_a_column_are_labels():
+    expected = pa_scorer(MODELS["model"], X, Y)
+    for column in (Y[:, None], pd.DataFrame(Y), Y.tolist()):
+        assert pa_scorer(MODELS["model"], X, column) == expected
+
+
+@pytest.mark.parametrize("kind", [np.array, pd.DataFrame, sparse.csr_matrix])
+def test_a_view_in_place_changes_nothing_else(kind):
+    def in_place(X):
+        X *= 3.0
+        return X
+
+    data = kind(X.copy())
+    model = RandomForestClassifier(5, random_state=0).fit(data, Y)
+    twice = PAScorer("views", views=[in_place, in_place])(model, data)
+    assert twice == pytest.approx(PAScorer("views", views=lambda X: 3.0 * X)(model, data))
+    back = data.toarray() if sparse.issparse(data) else np.asarray(data)
+    np.testing.assert_array_equal(back, X)
+
+
+def test_a_shift_is_a_view():
+    shift = GaussianNoise(0.5, random_state=1)
+    rows = shift(X).X
+    expected = PAScorer("views", views=lambda _: rows)(MODELS["model"], X)
+    assert PAScorer("views", views=shift)(MODELS["model"], X) == expected
+    search = PASearchCV(GaussianNB(), {"var_smoothing": [1e-9, 0.1]}, cv=3)
+    by_shift = search.fit(X, Y, views=shift).cv_results_["agreement"].copy()
+    np.testing.assert_array_equal(search.fit(X, Y, views=rows).cv_results_["agreement"], by_shift)
+
+
+def test_wrong_estimators_and_environments_are_named():
+    with pytest.raises(TypeError, match="expected a classifier, got LinearRegression"):
+        pa_scorer(LinearRegression().fit(X, Y), X, Y)
+    with pytest.raises(ValueError, match=r"environments: expected shape \(150,\), got \(3,\)"):
+        PAScorer("environments")(MODELS["model"], X, Y, environments=[1, 2, 3])
+
+
+def test_it_is_an_estimator_in_form():
+    scorer = PAScorer("views", views=shrunk, tol=1e-5)
+    assert clone(scorer).get_params() == scorer.get_params()
+    assert scorer.__name__ == "posterior_agreement"
+    assert "views" in repr(scorer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert pickle.loads(pickle.dumps(scorer)).views is shrunk
+    assert majority_rate(None, None, Y) == pytest.approx(1 / 3)
+
+
+def test_torch_modules_and_skorch_nets_are_scored():
+    torch = pytest.importorskip("torch")
+    from skorch import NeuralNetClassifier
+    from skorch.callbacks import EpochScoring
+
+    torch.manual_seed(0)
+    X32 = X.astype(np.float32)
+    by_views = PAScorer("views", views=[lambda X: X + np.float32(0.1), lambda X: X * 1])
+    module = torch.nn.Linear(4, 3)
+    assert 0 <= by_views(module, X32) <= np.log(3)
+    net = NeuralNetClassifier(
+        module,
+        criterion=torch.nn.CrossEntropyLoss,
+        max_epochs=3,
+        verbose=0,
+        callbacks=[EpochScoring(by_views, lower_is_better=False, use_caching=False)],
+    ).fit(X32, Y)
+    assert np.isfinite(net.history[:, "posterior_agreement"]).all()
+    scores = cross_val_score(net, X32, Y, scoring=pa_scorer, cv=3, error_score="raise")
+    assert np.isfinite(scores).all()

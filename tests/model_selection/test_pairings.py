@@ -1,0 +1,427 @@
+"""What PASearchCV compares, against loops that do the same by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from helpers.oracle import pooled_kernel, pooled_maximum
+from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.datasets import load_iris, load_wine
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    LeaveOneGroupOut,
+    PredefinedSplit,
+    RepeatedStratifiedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    TimeSeriesSplit,
+    cross_val_score,
+)
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from pa_select import GuardedSelection, PASearchCV
+
+X, Y = load_wine(return_X_y=True)
+X = X[:, :4]
+MODEL = make_pipeline(StandardScaler(), LogisticRegression())
+GRID = {"logisticregression__C": [0.001, 0.1, 10]}
+REPEATED = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
+
+
+def fitted(splits, C=0.1, weight=None):
+    model = clone(MODEL).set_params(logisticregression__C=C)
+    params = {} if weight is None else {"logisticregression__sample_weight": weight}
+    return [
+        clone(model).fit(X[train], Y[train], **{k: v[train] for k, v in params.items()})
+        for train, _ in splits
+    ]
+
+
+def check(search, sides, candidate=1):
+    """Compare with pairs (model_a, scores_a, model_b, scores_b) pooled by hand."""
+    model_a, a, model_b, b = (np.concatenate(parts) for parts in zip(*sides, strict=True))
+    results = search.cv_results_
+    score, beta = results["agreement"][candidate], results["beta"][candidate]
+    assert pooled_kernel(a, b, model_a, model_b, beta) == pytest.approx(score, abs=1e-9)
+    assert pooled_maximum(a, b, model_a, model_b) <= score + 1e-6
+    assert results["n_pairs"][candidate] == len(a)
+    agree = np.mean(a.argmax(1) == b.argmax(1))
+    assert results["agreement_rate"][candidate] == pytest.approx(agree)
+
+
+def side(number, model, rows):
+    return np.full(len(rows), number), model.decision_function(rows)
+
+
+def test_repeated_compares_rows_tested_by_two_models():
+    search = PASearchCV(MODEL, GRID, cv=REPEATED).fit(X, Y)
+    splits = list(REPEATED.split(X, Y))
+    models = fitted(splits)
+    sides = []
+    for s in range(3):
+        for t in range(3, 6):
+            rows = np.intersect1d(splits[s][1], splits[t][1])
+            sides.append(side(s, models[s], X[rows]) + side(t, models[t], X[rows]))
+    check(search, sides)
+    # The fits double as the estimate of the score.
+    scores = cross_val_score(clone(MODEL).set_params(logisticregression__C=0.1), X, Y, cv=REPEATED)
+    table = search.cv_results_
+    np.testing.assert_allclose([table[f"split{i}_test_score"][1] for i in range(6)], scores)
+    assert search.n_splits_ == 6
+    assert search.best_score_ == table["mean_test_score"][search.best_index_]
+    # Six scores, but only three of rows of their own.
+    assert table["se_test_score"][1] == pytest.approx(scores.std(ddof=1) / np.sqrt(3))
+
+
+def test_the_default_is_two_repetitions_of_five_folds():
+    search = PASearchCV(MODEL, GRID).fit(X, Y)
+    assert search.n_splits_ == 10
+    assert search.pairing_ == "repeated"
+    assert set(search.cv_results_["n_pairs"]) == {len(Y)}
+    again = PASearchCV(MODEL, GRID).fit(X, Y)
+    np.testing.assert_array_equal(again.agreement_terms_, search.agreement_terms_)
+    other = PASearchCV(MODEL, GRID, random_state=1).fit(X, Y)
+    assert not np.array_equal(other.agreement_terms_, search.agreement_terms_)
+    three = PASearchCV(MODEL, GRID, cv=3).fit(X, Y)
+    assert three.n_splits_ == 6
+
+
+@pytest.mark.parametrize(
+    ("cv", "n_splits", "n_pairs"),
+    [
+        ([StratifiedKFold(3), StratifiedKFold(4, shuffle=True, random_state=0)], 7, 178),
+        (KFold(3), 6, 178),  # shuffled the second time
+        (RepeatedStratifiedKFold(n_splits=2, n_repeats=3, random_state=0), 6, 3 * 178),
+        (list(RepeatedStratifiedKFold(n_splits=2, n_repeats=2).split(X, Y)), 4, 178),
+    ],
+)
+def test_splitters_that_test_rows_twice(cv, n_splits, n_pairs):
+    search = PASearchCV(MODEL, GRID, cv=cv, selection="score").fit(X, Y)
+    assert search.n_splits_ == n_splits
+    assert set(search.cv_results_["n_pairs"]) == {n_pairs}
+    assert np.isfinite(search.cv_results_["agreement"]).all()
+
+
+def test_random_splits_compare_the_rows_they_share():
+    cv = ShuffleSplit(4, test_size=0.3, random_state=0)
+    tests = [test for _, test in cv.split(X)]
+    shared = sum(
+        len(np.intersect1d(tests[s], tests[t])) for s in range(4) for t in range(s + 1, 4)
+    )
+    assert set(PASearchCV(MODEL, GRID, cv=cv).fit(X, Y).cv_results_["n_pairs"]) == {shared}
+
+
+def test_groups_stay_together():
+    groups = np.arange(len(Y)) // 4
+    search = PASearchCV(MODEL, GRID, return_fold_scores=True).fit(X, Y, groups=groups)
+    assert search.n_splits_ == 10
+    for rows in search.fold_rows_:
+        held_out = np.unique(groups[rows[0]])
+        assert len(rows[0]) == np.isin(groups, held_out).sum()
+    cv = [GroupKFold(3), GroupKFold(3, shuffle=True, random_state=0)]
+    assert PASearchCV(MODEL, GRID, cv=cv).fit(X, Y, groups=groups).n_splits_ == 6
+
+
+def test_split_half_compares_the_halves_of_the_training_rows():
+    search = PASearchCV(MODEL, GRID, pairing="split-half", cv=3).fit(X, Y)
+    assert search.n_splits_ == 6
+    assert set(search.cv_results_["n_pairs"]) == {len(Y)}
+    groups = np.arange(len(Y)) // 4
+    grouped = PASearchCV(MODEL, GRID, pairing="split-half", cv=3).fit(X, Y, groups=groups)
+    assert grouped.n_splits_ == 6
+
+
+def test_splits_that_test_no_row_twice_are_halved_with_a_warning():
+    folds = PredefinedSplit(np.arange(len(Y)) % 3)
+    # The same splits twice, or in time, give no second model either.
+    same = [StratifiedKFold(3), StratifiedKFold(3)]
+    for cv, n_splits in ((folds, 6), (same, 12), (TimeSeriesSplit(3), 6)):
+        order = np.argsort(np.arange(len(Y)) % 59, kind="stable")  # all classes everywhere
+        with pytest.warns(UserWarning, match="cv tests no row by two models") as caught:
+            search = PASearchCV(MODEL, GRID, cv=cv).fit(X[order], Y[order])
+        assert caught[0].filename == __file__
+        assert search.pairing_ == "split-half"
+        assert search.n_splits_ == n_splits
+
+
+def test_a_constant_with_a_fixed_seed_fools_split_half_only():
+    grid = {"strategy": ["stratified"]}
+    dummy = DummyClassifier(random_state=0)
+    halves = PASearchCV(dummy, grid, pairing="split-half", selection="score").fit(X, Y)
+    repeated = PASearchCV(dummy, grid, selection="score").fit(X, Y)
+    assert halves.cv_results_["agreement"][0] > 0.5
+    assert repeated.cv_results_["agreement"][0] < 0.1
+
+
+# -- views ---------------------------------------------------------------------------------
+
+
+def drift(X):
+    return X * np.linspace(0.9, 1.2, X.shape[1])
+
+
+def test_views_compare_a_row_with_itself_elsewhere():
+    search = PASearchCV(MODEL, GRID, cv=3).fit(X, Y, views=drift)
+    reference = GridSearchCV(MODEL, GRID, cv=3).fit(X, Y)
+    table = search.cv_results_
+    np.testing.assert_allclose(table["mean_test_score"], reference.cv_results_["mean_test_score"])
+    splits = list(StratifiedKFold(3).split(X, Y))
+    models = fitted(splits)
+    check(
+        search,
+        [
+            side(s, model, X[test]) + side(s, model, drift(X)[test])
+            for s, (model, (_, test)) in enumerate(zip(models, splits, strict=True))
+        ],
+    )
+    # The control that uses the labels.
+    on_views = [
+        m.score(drift(X)[test], Y[test]) for m, (_, test) in zip(models, splits, strict=True)
+    ]
+    assert table["mean_test_score_views"][1] == pytest.approx(np.mean(on_views))
+    assert table["rank_test_score_views"].min() == 1
+
+
+def test_views_may_be_arrays_frames_transformers_or_several():
+    expected = PASearchCV(MODEL, GRID, cv=3).fit(X, Y, views=drift).cv_results_["agreement"]
+    frame = pd.DataFrame(X).add_prefix("x")
+    shuffled = frame.sample(frac=1, random_state=0)
+    for data, views in [
+        (X, drift(X)),
+        (X, [drift]),
+        (X, FunctionTransformer(drift)),
+        (frame, drift(frame)),
+        (frame, drift(X)),  # takes the frame's column names
+        (X, drift(frame)),
+        (frame, drift(shuffled)),  # aligned by the index
+    ]:
+        found = PASearchCV(MODEL, GRID, cv=3).fit(data, Y, views=views).cv_results_
+        np.testing.assert_allclose(found["agreement"], expected)
+    two = PASearchCV(MODEL, GRID, cv=3).fit(X, Y, views=[drift, lambda X: 0.9 * X])
+    assert set(two.cv_results_["n_pairs"]) == {2 * len(Y)}
+
+
+def test_the_guard_looks_at_the_score_on_the_views():
+    search = PASearchCV(MODEL, GRID).fit(X, Y, views=drift)
+    table = search.cv_results_
+    score, error = table["mean_test_score_views"], table["se_test_score_views"]
+    near = score >= score.max() - 2 * error[score.argmax()]
+    above_chance = score > table["chance_test_score"] + 2 * error
+    np.testing.assert_array_equal(table["eligible"], near & above_chance)
+    assert search.best_index_ == np.where(table["eligible"], table["agreement"], -1).argmax()
+    assert any("score_views" in r and "2 standard errors" in r for r in table["reason"])
+    # A rule of the user's guards by the score on the rows.
+    own = PASearchCV(MODEL, GRID, selection=GuardedSelection(n_se=4)).fit(X, Y, views=drift)
+    assert any("within 4 standard errors" in reason for reason in own.cv_results_["reason"])
+    reasons = PASearchCV(MODEL, GRID).fit(X, Y).cv_results_["reason"]
+    assert any("within 1 standard error" in reason for reason in reasons)
+
+
+# -- environments ---------------------------------------------------------------------------
+
+
+def test_environments_compare_rows_of_one_class():
+    environments = np.array(["x", "y", "z"])[np.arange(len(Y)) % 3]
+    search = PASearchCV(MODEL, GRID, cv=4, return_fold_scores=True).fit(
+        X, Y, environments=environments
+    )
+    table = search.cv_results_
+    pairs = search._pairs
+    assert (environments[pairs.object_a] != environments[pairs.object_b]).all()
+    np.testing.assert_array_equal(Y[pairs.object_a], Y[pairs.object_b])
+    np.testing.assert_array_equal(pairs.model_a, pairs.model_b)
+    # A Series is aligned by its index, as views are.
+    named = pd.Series(environments, name="site")
+    aligned = PASearchCV(MODEL, GRID, cv=4).fit(
+        pd.DataFrame(X).add_prefix("x"), Y, environments=named.sample(frac=1, random_state=0)
+    )
+    np.testing.assert_allclose(aligned.cv_results_["agreement"], table["agreement"])
+    # Per environment and worst, from the splits.
+    means = np.array([table[f"mean_test_score_environment_{e}"] for e in "xyz"])
+    np.testing.assert_allclose(table["mean_test_score_worst_environment"], means.min(0))
+    np.testing.assert_array_equal(
+        table["worst_environment_score"], np.array(list("xyz"))[means.argmin(0)]
+    )
+    rows = search.fold_rows_[0][0]
+    assert set(environments[rows]) == {"x", "y", "z"}
+    model = clone(MODEL).set_params(logisticregression__C=0.1)
+    train = np.setdiff1d(np.arange(len(Y)), rows)
+    mine = rows[environments[rows] == "x"]
+    score = model.fit(X[train], Y[train]).score(X[mine], Y[mine])
+    assert table["split0_test_score_environment_x"][1] == pytest.approx(score)
+
+
+def test_sorted_environments_are_spread_over_the_default_folds():
+    environments = np.sort(np.arange(len(Y)) % 2)
+    order = np.argsort(Y, kind="stable")
+    search = PASearchCV(MODEL, GRID, return_fold_scores=True).fit(
+        X[order], Y[order], environments=environments
+    )
+    for rows in search.fold_rows_:
+        assert set(environments[rows[0]]) == {0, 1}
+
+
+def test_held_out_environments_are_compared_across_models():
+    environments = np.arange(len(Y)) % 3
+    search = PASearchCV(MODEL, GRID, cv=LeaveOneGroupOut()).fit(
+        X, Y, environments=environments, groups=environments
+    )
+    pairs = search._pairs
+    # The model of split s has not seen environment s.
+    np.testing.assert_array_equal(environments[pairs.object_a], pairs.model_a)
+    np.testing.assert_array_equal(environments[pairs.object_b], pairs.model_b)
+    assert (pairs.model_a != pairs.model_b).all()
+    table = search.cv_results_
+    np.testing.assert_allclose(table["mean_test_score_environment_1"], table["split1_test_score"])
+    assert np.isnan(table["split0_test_score_environment_1"]).all()
+    assert np.isfinite(table["mean_test_score_worst_environment"]).all()
+
+
+# -- target ---------------------------------------------------------------------------------
+
+
+def test_target_rows_are_scored_by_all_models():
+    target = 1.01 * X[::3]
+    search = PASearchCV(MODEL, GRID, cv=StratifiedKFold(3)).fit(X, Y, target=target)
+    models = fitted(list(StratifiedKFold(3).split(X, Y)))
+    check(
+        search,
+        [
+            side(s, models[s], target) + side(t, models[t], target)
+            for s, t in ((0, 1), (0, 2), (1, 2))
+        ],
+    )
+    # Without repetitions there is nothing to compare on the source.
+    assert np.isnan(search.cv_results_["source_agreement"]).all()
+    ranks = search.cv_results_["rank_test_score"] + search.cv_results_["rank_agreement"]
+    assert ranks[search.best_index_] == ranks.min()
+
+
+def test_target_results_beside_the_source():
+    search = PASearchCV(MODEL, GRID, cv=3).fit(X, Y, target=X[::2])
+    table = search.cv_results_
+    source = PASearchCV(MODEL, GRID, cv=3).fit(X, Y).cv_results_
+    np.testing.assert_allclose(table["source_agreement"], source["agreement"])
+    np.testing.assert_allclose(
+        table["agreement_drop"], table["source_agreement"] - table["agreement"]
+    )
+    assert (table["class_balance_shift"] < 0.1).all()
+    np.testing.assert_allclose(search.target_class_balance_.sum(1), 1)
+
+
+def test_a_target_of_other_classes_is_warned_of():
+    with pytest.warns(UserWarning, match="predicts other classes on the target") as caught:
+        PASearchCV(MODEL, GRID).fit(X, Y, target=X[Y == 2])
+    assert caught[-1].filename == __file__
+
+
+# -- objects -----------------------------------------------------------------------------
+
+
+class Neighbours:
+    """Each test row with the next one of its fold."""
+
+    def pairs(self, splits, X, y, *, environments=None, groups=None):
+        assert environments is None
+        assert groups is None
+        for s, (_, test) in enumerate(splits):
+            yield s, test[:-1], s, test[1:]
+
+
+def test_a_pairing_of_ones_own():
+    search = PASearchCV(MODEL, GRID, pairing=Neighbours(), cv=3).fit(X, Y)
+    splits = list(StratifiedKFold(3).split(X, Y))
+    models = fitted(splits)
+    check(
+        search,
+        [
+            side(s, models[s], X[test[:-1]]) + side(s, models[s], X[test[1:]])
+            for s, (_, test) in enumerate(splits)
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([(0, [0])], "item 0 of pairs.*: expected .split_a, rows_a, split_b, rows_b."),
+        ([(9, [0], 0, [0])], "expected the number of a split, 0 to 2, got 9"),
+        ([(0, [0.5], 0, [0])], "expected row numbers from 0 to 177"),
+        ([(0, [0], 0, [999])], "expected row numbers from 0 to 177"),
+        ([(0, [0], 1, [0])], "that the model of split 1 was not fitted to, got row 0"),
+        ([(0, [0, 1], 0, [0])], "expected as many rows on both sides, got 2 and 1"),
+        ([], "pairing: expected pairs of the test rows, got none"),
+    ],
+)
+def test_wrong_pairs_are_refused(items, message):
+    class Wrong:
+        def pairs(self, splits, X, y, **context):
+            return items
+
+    with pytest.raises((TypeError, ValueError), match=message):
+        PASearchCV(MODEL, GRID, pairing=Wrong(), cv=3).fit(X, Y)
+
+
+# -- the table --------------------------------------------------------------------------
+
+
+def test_weights_weight_fits_scores_and_pairs():
+    weight = np.random.default_rng(0).integers(0, 3, len(Y)).astype(float)
+    model = LinearDiscriminantAnalysis()  # takes no weights: only score and pairs have them
+    with pytest.raises(TypeError, match="sample_weight"):
+        PASearchCV(model, {"tol": [1e-4]}, error_score="raise").fit(X, Y, sample_weight=weight)
+    search = PASearchCV(GaussianNB(), {"var_smoothing": [1e-9, 1e-2]}).fit(
+        X, Y, sample_weight=weight
+    )
+    terms, pairs = search.agreement_terms_, search._pairs
+    np.testing.assert_allclose(pairs.weight, weight[pairs.object_a])
+    used = pairs.weight > 0
+    expected = np.average(terms[:, used], axis=1, weights=pairs.weight[used])
+    np.testing.assert_allclose(search.cv_results_["agreement"], expected, atol=1e-8)
+    assert search.cv_results_["n_pairs"][0] == used.sum()
+
+
+def test_two_candidates_are_compared_on_their_pairs():
+    search = PASearchCV(MODEL, GRID, cv=RepeatedStratifiedKFold(n_splits=3, n_repeats=3)).fit(X, Y)
+    found = search.compare(1, 2)
+    table = search.cv_results_
+    assert found.difference == pytest.approx(table["agreement"][1] - table["agreement"][2])
+    # The mean of each row's three pairs: rows are independent, pairs of a row are not.
+    terms = search.agreement_terms_[1] - search.agreement_terms_[2]
+    by_row = np.bincount(search._pairs.object_a, terms) / 3
+    error = by_row.std(ddof=1) / np.sqrt(len(Y))
+    assert found.standard_error == pytest.approx(error, rel=1e-6)
+    assert found.p_value == pytest.approx(2 * norm.sf(abs(found.difference) / error), rel=1e-6)
+    assert search.compare(2, 2) == (0, 0, 1)
+    with pytest.raises(IndexError, match="j: expected a candidate from 0 to 2, got 3"):
+        search.compare(0, 3)
+
+
+def test_the_uniform_prior_is_reported_beside_the_marginal_one():
+    marginal = PASearchCV(MODEL, GRID).fit(X, Y).cv_results_
+    uniform = PASearchCV(MODEL, GRID, prior="uniform").fit(X, Y).cv_results_
+    np.testing.assert_allclose(uniform["agreement"], marginal["agreement_uniform"])
+    assert (uniform["gap"] <= 1e-6).all()
+    balanced = PASearchCV(MODEL, GRID, prior=[1 / 3] * 3).fit(X, Y).cv_results_
+    np.testing.assert_allclose(balanced["agreement"], uniform["agreement"], atol=1e-6)
+
+
+def test_scores_in_single_precision_change_nothing_of_importance():
+    double = PASearchCV(MODEL, GRID).fit(X, Y).cv_results_
+    search = PASearchCV(MODEL, GRID, dtype=np.float32, return_fold_scores=True).fit(X, Y)
+    assert search.fold_scores_[0][0][0].dtype == np.float32
+    np.testing.assert_allclose(search.cv_results_["agreement"], double["agreement"], atol=1e-5)
+
+
+def test_iris_sorted_by_class_is_no_trouble():
+    data, labels = load_iris(return_X_y=True)
+    for kind in ("repeated", "split-half"):
+        search = PASearchCV(GaussianNB(), {"var_smoothing": [1e-9, 1]}, pairing=kind)
+        assert search.fit(data, labels).best_score_ > 0.9

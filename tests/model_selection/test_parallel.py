@@ -1,0 +1,164 @@
+"""Several processes, a cluster, progress: the same numbers."""
+
+import gc
+import sys
+import tracemalloc
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_digits, load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from pa_select import PASearchCV
+from pa_select.model_selection.worker import Data
+from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS
+
+X, Y = load_iris(return_X_y=True)
+MODEL = make_pipeline(StandardScaler(), LogisticRegression())
+GRID = {"logisticregression__C": [0.01, 1, 100]}
+
+
+def numbers(search):
+    return {
+        name: column
+        for name, column in search.cv_results_.items()
+        if name.startswith(("split", "agreement", "beta", "mean_test"))
+    }
+
+
+def same(one, two):
+    assert set(one) == set(two)
+    for name in one:
+        np.testing.assert_array_equal(one[name], two[name])
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return numbers(PASearchCV(MODEL, GRID).fit(X, Y))
+
+
+def test_two_processes(alone):
+    same(numbers(PASearchCV(MODEL, GRID, n_jobs=2).fit(X, Y)), alone)
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        same(numbers(PASearchCV(MODEL, GRID).fit(X, Y)), alone)
+    with joblib.parallel_config(backend="multiprocessing", n_jobs=2):
+        # A backend that returns all results at once.
+        same(numbers(PASearchCV(MODEL, GRID).fit(X, Y)), alone)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_dask_cluster(alone):
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        same(numbers(PASearchCV(MODEL, GRID).fit(X, Y)), alone)
+
+
+def test_data_weigh_what_they_hold():
+    data = Data([X, X], Y, None, {}, {}, np.nan, None)
+    assert sys.getsizeof(data) >= 2 * X.nbytes
+
+
+class Recorder:
+    """A callback that counts the tasks that begin and end."""
+
+    def __init__(self):
+        self.begun, self.ended = [], []
+
+    def setup(self, estimator, context):
+        self.begun.append("setup")
+
+    def on_fit_task_begin(self, estimator, context, **kwargs):
+        self.begun.append(context.task_name)
+
+    def on_fit_task_end(self, estimator, context, **kwargs):
+        self.ended.append(context.task_name)
+
+    def teardown(self, estimator, context):
+        self.ended.append("teardown")
+
+
+@pytest.mark.skipif(not SUPPORTS_CALLBACKS, reason="this scikit-learn has no callbacks")
+def test_callbacks_hear_of_every_candidate_and_split(tmp_path):
+    for memory in (None, str(tmp_path), str(tmp_path)):  # the last time from the memory
+        recorder = Recorder()
+        search = PASearchCV(GaussianNB(), {"var_smoothing": [1e-9, 1e-3]}, cv=3, memory=memory)
+        search.set_callbacks(recorder).fit(X, Y)
+        assert recorder.begun.count("candidate-split-evaluation") == 12
+        assert recorder.ended.count("candidate-split-evaluation") == 12
+        for name in ("fit", "search", "refit-with-best-params"):
+            assert recorder.begun.count(name) == recorder.ended.count(name) == 1
+        assert recorder.ended[-1] == "teardown"
+
+
+@pytest.mark.skipif(not SUPPORTS_CALLBACKS, reason="this scikit-learn has no callbacks")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_progress_bar(capsys, n_jobs):
+    pytest.importorskip("rich")
+    from sklearn.callback import ProgressBar
+
+    search = PASearchCV(GaussianNB(), {"var_smoothing": [1e-9, 1e-3]}, cv=3, n_jobs=n_jobs)
+    search.set_callbacks(ProgressBar()).fit(X, Y)
+    assert search.best_score_ > 0.9
+    shown = capsys.readouterr().out
+    assert "PASearchCV" in shown
+    assert "100%" in shown
+
+
+def test_verbose_says_how_many_fits(capsys):
+    PASearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, verbose=2).fit(X, Y)
+    shown = capsys.readouterr().out
+    assert "Fitting 10 folds for each of 1 candidates, totalling 10 fits" in shown
+    assert shown.count("[CV] END") == 10
+
+
+class Heavy(ClassifierMixin, BaseEstimator):
+    """A model of 8 MB that does nothing."""
+
+    def __init__(self, number=0):
+        self.number = number
+
+    def fit(self, X, y):
+        self.weight_ = np.zeros(1 << 20)
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.zeros(X.shape[0], dtype=int)
+
+    def predict_proba(self, X):
+        return np.tile([0.7] + [0.3 / 9] * 9, (X.shape[0], 1))
+
+
+def test_memory_grows_by_score_matrices_only():
+    data, labels = load_digits(return_X_y=True)
+
+    def peak(n_candidates, dtype):
+        search = PASearchCV(
+            Heavy(), {"number": list(range(n_candidates))}, dtype=dtype, selection="score"
+        )
+        gc.collect()
+        tracemalloc.start()
+        try:
+            search.fit(data, labels)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    few = peak(2, np.float32)
+    for dtype in (np.float32, np.float64):
+        matrices = 2 * len(labels) * 10 * np.dtype(dtype).itemsize
+        terms = len(labels) * 8
+        # The models would be 80 MB for each candidate.
+        assert (peak(12, dtype) - few) / 10 < 1.5 * (matrices + 3 * terms) + 50_000

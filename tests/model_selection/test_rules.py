@@ -1,0 +1,100 @@
+"""The selection rules beside the guard, on tables made by hand."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from pa_select import GuardedSelection, within_one_standard_error
+from pa_select.model_selection.selection_rules import BestAgreement, BestScore, RankSum, make_rule
+
+
+def table(score, agreement, **more):
+    score = np.asarray(score, dtype=float)
+    found = {
+        "params": [{"size": i} for i in range(len(score))],
+        "param_size": np.arange(len(score)),
+        "mean_test_score": score,
+        "se_test_score": np.full(len(score), 0.01),
+        "chance_test_score": np.full(len(score), 0.5),
+        "n_failed_splits": np.zeros(len(score), dtype=int),
+        "agreement": np.asarray(agreement, dtype=float),
+    }
+    return found | {name: np.asarray(values) for name, values in more.items()}
+
+
+def test_rank_sum_takes_the_best_of_both_ranks():
+    # Ranks of the score 1, 2, 3, 4 and of the agreement 4, 1, 3, 2.
+    assert RankSum()(table([0.9, 0.8, 0.7, 0.6], [0.1, 0.4, 0.2, 0.3])) == 1
+    assert RankSum().explain(table([0.9, 0.8], [0.1, 0.4])).reason == [
+        "eligible: rank 1 by score, 2 by agreement",
+        "eligible: rank 2 by score, 1 by agreement",
+    ]
+    # A tie of the sums goes to the score.
+    assert RankSum()(table([0.8, 0.9], [0.4, 0.1])) == 1
+    # Who failed or has no agreement takes no rank.
+    failed = {"n_failed_splits": [0, 1, 0, 0]}
+    assert RankSum()(table([0.7, 0.9, 0.8, 0.6], [0.2, 0.4, np.nan, 0.3], **failed)) == 0
+
+
+def test_best_score_and_best_agreement():
+    found = table([0.9, 0.9, 0.7], [0.1, 0.2, 0.4])
+    assert BestScore()(found) == 0  # the first, as scikit-learn does
+    assert BestAgreement()(found) == 2
+    assert BestAgreement()(table([0.8, 0.9], [0.4, 0.4 + 1e-8])) == 1
+    with pytest.warns(UserWarning, match="near-constant: its score 0.51 is no better than"):
+        assert BestAgreement()(table([0.9, 0.51], [0.1, 0.4])) == 1
+    with pytest.raises(ValueError, match="a finite 'score' and an agreement, got none"):
+        BestAgreement()(table([0.9], [np.nan]))
+
+
+def test_simplest_within_one_standard_error():
+    found = table([0.88, 0.895, 0.9, 0.7], [0, 0, 0, 0], mean_fit_time=[4, 3, 2, 1])
+    assert within_one_standard_error("size")(found) == 1
+    assert within_one_standard_error("param_size", n_se=3)(found) == 0
+    assert within_one_standard_error("mean_fit_time")(found) == 2
+    assert within_one_standard_error(lambda params: -params["size"])(found) == 2
+    reasons = within_one_standard_error("size").explain(found).reason
+    assert reasons[0].startswith("not eligible: score 0.88 is not within 1 standard error")
+    assert reasons[1].startswith("eligible: score 0.895 is within")
+    rule = within_one_standard_error("size", n_se=2)
+    assert clone(rule).get_params() == rule.get_params()
+    assert pickle.loads(pickle.dumps(rule))(found) == 0
+    with pytest.raises(ValueError, match="complexity: expected a function .* got 'depth'"):
+        within_one_standard_error("depth")(found)
+    with pytest.raises(ValueError, match="complexity: expected a number for each candidate"):
+        within_one_standard_error(lambda params: "x")(found)
+
+
+def test_the_guard_of_a_search_uses_its_errors_and_chance():
+    found = table([0.9, 0.895, 0.88], [0.1, 0.2, 0.3])
+    assert GuardedSelection()(found) == 1
+    assert GuardedSelection(n_se=2)(found) == 2
+    low = table([0.515, 0.51, 0.5], [0.1, 0.2, 0.3])
+    with pytest.warns(UserWarning, match="the 'score' alone decides"):
+        assert GuardedSelection()(low) == 0
+    assert GuardedSelection(floor=None)(low) == 1
+    reasons = GuardedSelection().explain(low).reason
+    assert reasons[1] == "not eligible: score 0.51 is not 2 standard errors above chance, 0.5"
+
+
+@pytest.mark.parametrize(
+    ("selection", "pairing", "expected"),
+    [
+        ("guarded", "repeated", GuardedSelection),
+        ("guarded", "target", RankSum),
+        ("rank_sum", "views", RankSum),
+        ("agreement", "views", BestAgreement),
+        ("score", "target", BestScore),
+        ("score", "views", BestScore),
+    ],
+)
+def test_names_of_rules(selection, pairing, expected):
+    rule = make_rule(selection, "accuracy", pairing)
+    assert type(rule) is expected
+    assert rule.score == "accuracy"
+    own = GuardedSelection(n_se=3)
+    assert make_rule(own, "accuracy", pairing) is own
+    with_views = make_rule("guarded", "accuracy", "views")
+    assert (with_views.score, with_views.n_se) == ("accuracy_views", 2)

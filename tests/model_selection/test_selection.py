@@ -1,0 +1,122 @@
+"""The guarded selection rule on results made by hand and by searches."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from pa_select import GuardedSelection, PAScorer, pa_scorer
+from pa_select.model_selection import majority_rate
+
+
+def results(agreement, score, spread=0.01, **more):
+    """cv_results_ of three splits whose scores have a standard deviation of `spread`."""
+    score = np.asarray(score, dtype=float)
+    found = {
+        "params": [{"c": i} for i in range(len(score))],
+        "mean_test_pa": np.asarray(agreement, dtype=float),
+        "mean_test_acc": score,
+    }
+    for i, step in enumerate((-1, 0, 1)):
+        found[f"split{i}_test_acc"] = score + step * np.broadcast_to(spread, score.shape)
+    return found | {key: np.asarray(value, dtype=float) for key, value in more.items()}
+
+
+def choose(*args, rule=None, **kwargs):
+    return (rule or GuardedSelection("pa", "acc"))(results(*args, **kwargs))
+
+
+def test_best_agreement_within_one_standard_error():
+    # The standard error is 0.01 / sqrt(3) = 0.0058.
+    assert choose([0.1, 0.9, 2.0], [0.95, 0.945, 0.94]) == 1
+    wide = GuardedSelection("pa", "acc", n_se=2)
+    assert choose([0.1, 0.9, 2.0], [0.95, 0.945, 0.94], rule=wide) == 2
+    strict = GuardedSelection("pa", "acc", n_se=0)
+    assert choose([0.1, 0.9, 2.0], [0.95, 0.945, 0.94], rule=strict) == 0
+
+
+def test_ties_go_to_the_score_then_log_loss_then_steadiness_never_to_order():
+    assert choose([1, 1 + 1e-7, 1 - 1e-7], [0.948, 0.947, 0.95]) == 2
+    log_loss = {"mean_test_neg_log_loss": [-0.5, -0.3, -0.4]}
+    assert choose([1, 1, 1], [0.95] * 3, **log_loss) == 1
+    assert choose([1, 1, 1], [0.95] * 3, spread=[0.01, 0.01, 0.004]) == 2
+    # Entirely equal candidates: the same one in whatever order they come.
+    there = results([1, 1], [0.95, 0.95])
+    back = results([1, 1], [0.95, 0.95])
+    back["params"] = back["params"][::-1]
+    rule = GuardedSelection("pa", "acc")
+    assert there["params"][rule(there)] == back["params"][rule(back)]
+
+
+def test_failed_candidates_are_never_chosen():
+    nan = np.nan
+    assert choose([5, nan, 1], [nan, 0.95, 0.95]) == 2
+    with pytest.raises(ValueError, match="expected a finite 'acc', got none"):
+        choose([1, 1], [nan, nan])
+
+
+def test_floor_and_the_warning_when_nothing_is_eligible():
+    floor = {"mean_test_majority_rate": [0.93] * 3}
+    assert choose([1, 3, 2], [0.95, 0.93, 0.945], **floor) == 2
+    with pytest.warns(UserWarning, match="No candidate is within 1 standard error"):
+        # All at the majority rate: the score decides, not the agreement.
+        assert choose([1, 3, 2], [0.935, 0.93, 0.93], **floor) == 0
+    number = GuardedSelection("pa", "acc", n_se=100, floor=0.94)
+    assert choose([1, 3, 2], [0.97, 0.93, 0.96], rule=number) == 2
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (GuardedSelection("agreement", "acc"), r"agreement: .*\['pa', 'acc'\], got 'agreement'"),
+        (GuardedSelection("pa", "accuracy"), r"score: .*\['pa', 'acc'\], got 'accuracy'"),
+        (GuardedSelection("pa", "pa"), "score: expected another metric than agreement='pa'"),
+        (GuardedSelection("pa", "acc", floor="dummy"), r"floor: .*\['pa', 'acc'\], got 'dummy'"),
+        (GuardedSelection("pa", "acc", n_se=-1), "n_se: expected a number >= 0, got -1"),
+        (GuardedSelection("pa", "acc", tie_tol="x"), "tie_tol: expected a number >= 0, got 'x'"),
+    ],
+)
+def test_wrong_parameters_are_named(rule, message):
+    with pytest.raises(ValueError, match=message):
+        choose([1, 2], [0.9, 0.9], rule=rule)
+
+
+X, Y = load_breast_cancer(return_X_y=True)
+MODEL = Pipeline([("scale", StandardScaler()), ("model", DummyClassifier())])
+GRID = [
+    {"model": [DummyClassifier(strategy=s) for s in ("most_frequent", "prior", "uniform")]},
+    {"model": [LogisticRegression()], "model__C": [1e-5, 0.1, 10]},
+    {"model": [KNeighborsClassifier()], "model__n_neighbors": [1, 10, 200]},
+]
+SCORING = {"pa": pa_scorer, "accuracy": "accuracy", "majority_rate": majority_rate}
+
+
+def test_guarded_search_is_as_accurate_and_never_degenerate():
+    guarded = GridSearchCV(
+        MODEL, GRID, scoring=SCORING, refit=GuardedSelection("pa", "accuracy"), n_jobs=2
+    ).fit(X, Y)
+    accuracy = guarded.cv_results_["mean_test_accuracy"]
+    assert accuracy[guarded.best_index_] >= accuracy.max() - 0.01
+    assert not isinstance(guarded.best_estimator_["model"], DummyClassifier)
+    # The papers' metric would have taken a constant classifier.
+    uniform = {"pa": PAScorer(prior="uniform"), "accuracy": "accuracy"}
+    unguarded = GridSearchCV(MODEL, GRID, scoring=uniform, refit="pa").fit(X, Y)
+    assert isinstance(unguarded.best_estimator_["model"], DummyClassifier)
+
+
+def test_rule_is_cloned_pickled_and_tuned_like_a_parameter():
+    rule = GuardedSelection("pa", "accuracy", n_se=2)
+    assert pickle.loads(pickle.dumps(rule)).get_params() == rule.get_params()
+    search = clone(RandomizedSearchCV(MODEL, GRID[1], n_iter=2, scoring=SCORING, refit=rule))
+    search.set_params(refit__n_se=3, random_state=0)
+    assert search.refit.n_se == 3
+    assert rule.n_se == 2
+    assert search.fit(X, Y).best_index_ in (0, 1)

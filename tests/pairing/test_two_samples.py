@@ -1,0 +1,255 @@
+"""Pairings of two samples, and what takes them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from skorch import NeuralNetClassifier
+
+from pa_select import PAScorer, PAScoring, PASearchCV, posterior_agreement
+from pa_select.datasets import SharedEnvironment
+from pa_select.pairing import (
+    AssignmentPairing,
+    CanonicalPairing,
+    IdentityPairing,
+    IdPairing,
+    LabelPairing,
+    NearestPairing,
+    Pairs,
+    pair_environments,
+)
+from pa_select.scores import LayerFeatures
+
+DIGITS, LABELS = load_digits(return_X_y=True)
+DIGITS = DIGITS / 16
+A, Y_A = DIGITS[:200], LABELS[:200]
+# Darker, and in another order.
+ORDER = np.random.default_rng(0).permutation(200)
+B, Y_B = 0.8 * A[ORDER], Y_A[ORDER]
+ALL = [
+    IdentityPairing(),
+    LabelPairing(),
+    NearestPairing(),
+    NearestPairing(within_label=True),
+    AssignmentPairing(),
+    AssignmentPairing(within_label=False, features=PCA(5).fit(A)),
+    CanonicalPairing(random_state=1),
+]
+
+
+@pytest.mark.parametrize("pairing", ALL, ids=repr)
+def test_every_pairing(pairing, tmp_path):
+    pairs = clone(pairing)(A, B, Y_A, Y_B)
+    assert pairs.a.shape == pairs.b.shape
+    assert pairs.a.dtype.kind == pairs.b.dtype.kind == "i"
+    assert pairs.n_left_out == 400 - len(np.unique(pairs.a)) - len(np.unique(pairs.b))
+    assert bool(pairs.why) == bool(pairs.n_left_out)
+    again = pairing(A, B, Y_A, Y_B)
+    assert_array_equal(again.b, pairs.b)
+    pairs.save(tmp_path / "pairs.npz")
+    stored = Pairs.load(tmp_path / "pairs.npz")
+    assert_array_equal(stored.a, pairs.a)
+    assert_array_equal(stored.b, pairs.b)
+    assert stored[2:] == pairs[2:]
+    if getattr(pairing, "within_label", False) or isinstance(pairing, LabelPairing):
+        assert_array_equal(Y_A[pairs.a], Y_B[pairs.b])
+
+
+def test_nearest_rows_by_brute_force():
+    distances = cdist(A, B)
+    assert_array_equal(NearestPairing()(A, B).b, distances.argmin(1))
+    distances[Y_A[:, None] != Y_B] = np.inf
+    assert_array_equal(NearestPairing(True)(A, B, Y_A, Y_B).b, distances.argmin(1))
+    city = NearestPairing(metric="cityblock")(torch.tensor(A), torch.tensor(B))
+    assert_array_equal(city.b, cdist(A, B, "cityblock").argmin(1))
+
+
+def test_rows_of_a_label_that_the_other_lacks_are_left_out():
+    pairs = NearestPairing(True)(A, B[Y_B != 3], Y_A, Y_B[Y_B != 3])
+    assert 3 not in Y_A[pairs.a]
+    assert "of the first" in pairs.why
+
+
+def test_the_assignment_is_one_to_one_and_the_cheapest():
+    few = AssignmentPairing(within_label=False)(A[:30], B[:50])
+    assert len(np.unique(few.b)) == 30
+    i, j = linear_sum_assignment(cdist(A[:30], B[:50]))
+    assert cdist(A[:30], B[:50])[few.a, few.b].sum() == pytest.approx(
+        cdist(A[:30], B[:50])[i, j].sum()
+    )
+    assert few.why == "20 rows of the second are nobody's partners"
+
+
+def test_canonical_coordinates_find_what_distances_do_not():
+    # The second sample shows the same things in other units, columns and signs.
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=(300, 2))
+    y = (truth[:, 0] > 0).astype(int)
+    first = np.column_stack([truth, rng.normal(size=300)])
+    second = np.column_stack([5 * rng.normal(size=300), -truth[:, 0], truth[:, 1]])
+    found = CanonicalPairing(n_components=1)(first, second, y, y)
+    nearest = NearestPairing(within_label=True)(first, second, y, y)
+    far = [np.abs(truth[p.a, 0] - truth[p.b, 0]).mean() for p in (found, nearest)]
+    assert far[0] < 0.5 * far[1]
+
+
+def test_ids():
+    first = pd.DataFrame({"id": ["u", "v", "w"], "x": [1, 2, 3]})
+    second = pd.DataFrame({"id": ["w", "u"], "x": [4, 5]})
+    pairs = IdPairing("id")(first, second)
+    assert pairs.a.tolist() == [0, 2]
+    assert pairs.b.tolist() == [1, 0]
+    assert pairs.n_left_out == 1
+
+
+def test_features_of_a_layer():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.Dropout(), torch.nn.Linear(8, 3))
+    net.train()
+    features = LayerFeatures(net, "0", batch_size=64)
+    expected = net[0](torch.tensor(A, dtype=torch.float32)).detach().numpy()
+    np.testing.assert_allclose(features(A), expected, rtol=1e-5)
+    assert all(part.training for part in net.modules())
+    assert not net[0]._forward_hooks
+    pairs = NearestPairing(features=features)(A, B)
+    second = net[0](torch.tensor(B, dtype=torch.float32)).detach().numpy()
+    assert_array_equal(pairs.b, cdist(expected, second).argmin(1))
+    with pytest.raises(ValueError, match=r"layer: expected one of \['0', '1', '2'\], got 'x'"):
+        LayerFeatures(net, "x")(A)
+
+
+def test_environments_against_a_reference():
+    names = np.repeat(["u", "v", "w"], 40)
+    pairs = pair_environments(names, LABELS[:120], 0, reference="v")
+    assert set(names[pairs.a]) == {"v"}
+    assert set(names[pairs.b]) == {"u", "w"}
+    assert_array_equal(LABELS[pairs.a], LABELS[pairs.b])
+    nearest = pair_environments(names, X=DIGITS[:120], pairing=NearestPairing(), reference="v")
+    distances = cdist(DIGITS[40:80], DIGITS[:40]).argmin(1)
+    assert_array_equal(nearest.b[names[nearest.b] == "u"], distances)
+    with pytest.raises(ValueError, match="reference: expected one of the environments"):
+        pair_environments(names, LABELS[:120], reference="x")
+
+
+@pytest.mark.parametrize(
+    ("pairing", "args", "message"),
+    [
+        (IdentityPairing(), (A, B[:3]), "X_b: expected as many rows as X_a, 200, got 3"),
+        (LabelPairing(), (A, B), "y_a: expected labels, got None"),
+        (NearestPairing(), (A, B[:, :3]), "X_b: expected 64 features as X_a has, got 3"),
+        (NearestPairing(backend="annoy"), (A, B), "backend: expected 'sklearn' or 'faiss'"),
+        (NearestPairing(), (A, np.full_like(B, np.nan)), "X_b: expected finite features"),
+        (NearestPairing(), ([["a"]], [["b"]]), "X_a: expected numbers"),
+        (NearestPairing(features=3), (A, B), "features: expected None, a fitted transformer"),
+        (
+            IdPairing(),
+            (A, B),
+            "X_a: expected a DataFrame with ids in an index of pandas, got ndarray",
+        ),
+        (
+            IdPairing(),
+            (pd.DataFrame(A, index=np.zeros(200)), pd.DataFrame(B)),
+            "X_a: expected ids that occur once, got .* 200 times",
+        ),
+        (CanonicalPairing(99), (A, B, Y_A, Y_B), "n_components: expected at most 64"),
+    ],
+)
+def test_bad_input(pairing, args, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        pairing(*args)
+
+
+def test_scorer_search_and_callback_take_any_pairing():
+    model = LogisticRegression(max_iter=300).fit(DIGITS, LABELS)
+    X, y = np.concatenate([A, B]), np.concatenate([Y_A, Y_B])
+    names = np.repeat(["today", "dark"], 200)
+    pairing = NearestPairing(within_label=True)
+    scorer = PAScorer(pairing=pairing, return_details=True)
+    details = scorer(model, X, y, environments=names)
+    pairs = pairing(B, A, Y_B, Y_A)  # "dark" comes first
+    by_hand = posterior_agreement(
+        model.decision_function(B[pairs.a]), model.decision_function(A[pairs.b]), prior="marginal"
+    )
+    assert details["score"] == pytest.approx(by_hand.score, abs=1e-6)
+    assert details["n_left_out"] == pairs.n_left_out
+
+    frame = pd.DataFrame(X)
+    series = pd.Series(names)
+    scores = cross_val_score(
+        model,
+        frame,
+        y,
+        scoring=PAScorer(pairing=NearestPairing(), environments=series),
+        cv=StratifiedKFold(3, shuffle=True, random_state=0),
+    )
+    assert np.isfinite(scores).all()
+
+    search = PASearchCV(LogisticRegression(max_iter=300), {"C": [0.01, 1]}, pairing=pairing, cv=3)
+    search.fit(X, y, environments=names)
+    assert search.pairing_ is pairing
+    assert search.best_params_["C"] in (0.01, 1)
+    at_random = clone(search).set_params(pairing="repeated").fit(X, y, environments=names)
+    different = search.cv_results_["agreement"] != at_random.cv_results_["agreement"]
+    assert different.all()
+    with pytest.raises(ValueError, match="environments: expected some in fit"):
+        search.fit(X, y)
+
+    torch.manual_seed(0)
+    net = NeuralNetClassifier(
+        torch.nn.Sequential(torch.nn.Linear(64, 10)),
+        criterion=torch.nn.CrossEntropyLoss,
+        max_epochs=1,
+        verbose=0,
+        callbacks=[
+            (
+                "pa",
+                PAScoring(
+                    (
+                        (A.astype("f"), Y_A),
+                        SharedEnvironment(B.astype("f"), Y_B),
+                    ),
+                    pairing=pairing,
+                ),
+            )
+        ],
+    ).fit(DIGITS.astype("f"), LABELS)
+    outputs = [torch.tensor(net.forward(x.astype("f"))) for x in (A, B)]
+    pairs = pairing(A.astype("f"), B.astype("f"), Y_A, Y_B)
+    by_hand = posterior_agreement(outputs[0][pairs.a], outputs[1][pairs.b], prior="marginal")
+    assert net.history[-1, "pa"] == pytest.approx(by_hand.score, abs=1e-5)
+
+
+def test_a_function_of_the_user_may_pair():
+    model = LogisticRegression(max_iter=300).fit(DIGITS, LABELS)
+    X, y = np.concatenate([A, B]), np.concatenate([Y_A, Y_B])
+    names = np.repeat([0, 1], 200)
+
+    def in_reverse(X_a, X_b, y_a, y_b):
+        return list(range(200)), np.arange(200)[::-1]
+
+    score = PAScorer(pairing=in_reverse)(model, X, environments=names)
+    scores = model.decision_function(A), model.decision_function(B)[::-1]
+    by_hand = posterior_agreement(*scores, prior="marginal", certify=False)
+    assert score == pytest.approx(by_hand.score, abs=1e-9)
+
+    none, floats = np.empty(0, dtype=int), np.zeros(3)
+    for returned, message in [
+        ((none, none), "pairing: expected pairs of the rows scored, got none"),
+        (floats, r"pairing: expected two arrays of row numbers of equal length, got array\(\["),
+        (([0], [1, 2]), "pairing: expected two arrays of row numbers of equal length"),
+        ((floats, floats), "pairing: expected row numbers of environment 0, 0 to 199"),
+        (([0], [200]), "pairing: expected row numbers of environment 1, 0 to 199"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            PAScorer(pairing=lambda *_, r=returned: r)(model, X, environments=names)
+    search = PASearchCV(model, {"C": [1]}, pairing=lambda *_: (none, none), cv=3)
+    with pytest.raises(ValueError, match="pairing: expected pairs of the test rows, got none"):
+        search.fit(X, y, environments=names)
