@@ -113,7 +113,9 @@ def maximize(
             # it differ from the kernel at 0, and the smallest number attains it.
             at = np.maximum(at, _SMALLEST_BETA)
             beta[problems] = np.where(better, at, outer_beta[problems])
-            upper[problems] = np.minimum(upper[problems], np.maximum(search.top(), value[problems]))
+            upper[problems] = np.minimum(
+                upper[problems], np.maximum(search.top(), value[problems])
+            )
             count[problems] = search.n_points
             if report is not None:
                 report(value, upper)
