@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -20,9 +20,6 @@ from pa_select.model_selection.worker import Data, Outcome
 from pa_select.utils.columns import check_column
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples
 from pa_select.utils.typing import Floats
-
-if TYPE_CHECKING:
-    from pa_select.model_selection.base import BasePASearch
 
 
 class ClassBalance(NamedTuple):
@@ -43,7 +40,7 @@ class SearchProblem:
 
     Parameters
     ----------
-    search : BasePASearch
+    search : PASearchCV or PARandomizedSearchCV
         Holds the settings; it need not be fitted.
     X, y, groups
         As in ``fit`` of the search.
@@ -60,7 +57,7 @@ class SearchProblem:
 
     def __init__(
         self,
-        search: BasePASearch,
+        search: Any,
         X: Any,
         y: Any,
         groups: Any,
@@ -136,7 +133,7 @@ class SearchProblem:
         return ClassBalance(*results.class_balances(stacks, self.plan.layout, y, 1))
 
 
-def _check_data(search: BasePASearch, X: Any, y: Any) -> tuple[Any, Any]:
+def _check_data(search: Any, X: Any, y: Any) -> tuple[Any, Any]:
     """Check that a classifier is to be fitted to rows with labels."""
     if not is_classifier(search.estimator):
         name = type(search.estimator).__name__

@@ -1,4 +1,4 @@
-"""Numbers and labels of any container as arrays and tensors, or why not."""
+"""Conversion of numbers and labels in any container to arrays and tensors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pa_select.utils.arrays import as_array, as_numbers
 from pa_select.utils.frames import reordered
 from pa_select.utils.typing import Floats
 
-# What float64 holds exactly and torch can compare; other types become float64 themselves, so
-# that all that reads the scores ties the same of them.
+# Types that float64 holds exactly and torch can compare. Other types are converted to float64
+# at once, so that the same scores tie in every later step.
 _KEPT = {
     *(torch.uint8, torch.int8, torch.int16, torch.int32),
     *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
@@ -22,7 +22,7 @@ _KEPT = {
 
 
 def as_scores(values: Any, name: str) -> torch.Tensor:
-    """Real numbers in a type that all of torch takes."""
+    """Return real numbers as a tensor of a type that all functions of torch take."""
     tensor = as_tensor(values, name)
     if tensor.is_complex():
         raise TypeError(f"{name}: expected real numbers, got {tensor.dtype}.")
@@ -30,7 +30,7 @@ def as_scores(values: Any, name: str) -> torch.Tensor:
         return tensor.to(torch.uint8)
     try:
         return tensor if tensor.dtype in _KEPT else tensor.double()
-    except NotImplementedError as error:  # of torch's types that are bits, not numbers
+    except NotImplementedError as error:  # torch has types of bits that are not numbers
         raise TypeError(f"{name}: expected real numbers, got {tensor.dtype}.") from error
 
 
@@ -40,7 +40,7 @@ def as_floats(values: Any, name: str) -> Floats:
 
 
 def as_tensor(values: Any, name: str) -> torch.Tensor:
-    """Numbers of any container and type, where possible without a copy."""
+    """Return numbers of any container and type as a tensor, without a copy if possible."""
     if isinstance(values, torch.Tensor):
         if values.layout != torch.strided or values.is_meta:
             raise TypeError(
@@ -49,7 +49,7 @@ def as_tensor(values: Any, name: str) -> torch.Tensor:
             )
         return values.detach().resolve_neg()
     array = as_numbers(values, name)
-    # torch has no numbers longer than these, and takes the machine's byte order.
+    # torch has no longer types than double and complex double, and no foreign byte order.
     dtype = {"g": "d", "G": "D"}.get(array.dtype.char, array.dtype.newbyteorder("="))
     with np.errstate(over="ignore"):
         array = array.astype(dtype, copy=False)
@@ -62,22 +62,22 @@ def as_tensor(values: Any, name: str) -> torch.Tensor:
 
 
 def as_labels(values: Any, name: str, rows: Any = None) -> NDArray[Any]:
-    """Labels or groups of any type, in the order of ``rows``."""
+    """Return labels or groups of any type; check that they are in the order of ``rows``."""
     check_order(values, rows, name)
     if isinstance(values, torch.Tensor):
         tensor = as_tensor(values, name).cpu()
-        # numpy has fewer floating types.
+        # numpy lacks some floating types, such as bfloat16.
         return (tensor.double() if tensor.is_floating_point() else tensor).numpy()
     return as_array(values, name)
 
 
 def indexed(*samples: Any) -> Any:
-    """The first sample whose pandas index tells the order of the rows, or None."""
+    """Return the first sample with a pandas index, or None."""
     return next((x for x in samples if hasattr(x, "iloc")), None)
 
 
 def check_order(values: Any, rows: Any, name: str, of: str = "the scores") -> None:
-    """Refuse values with the index of ``rows`` in another order."""
+    """Refuse values that have the index of ``rows``, but in another order."""
     if reordered(rows, values):
         raise ValueError(
             f"{name}: expected the rows of {of} in the same order, got the same index in "
@@ -86,7 +86,7 @@ def check_order(values: Any, rows: Any, name: str, of: str = "the scores") -> No
 
 
 def check_frames(scores: Any, other: Any, name: str, of: str) -> None:
-    """Refuse a DataFrame whose rows or columns are in another order than those of another."""
+    """Refuse a DataFrame whose rows or columns are in another order than those of `other`."""
     check_order(scores, other, name, of)
     columns = [getattr(x, "columns", None) for x in (other, scores)]
     if all(c is not None for c in columns):

@@ -1,4 +1,4 @@
-"""One problem, or many, as the rest of the package takes them: checked."""
+"""Checked problems: one set of pairs, or many."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pa_select.utils.typing import Floats
 
 
 class Problem(NamedTuple):
-    """The scores of one set of pairs, their weights and the prior, all of them checked.
+    """The checked scores, weights and prior of one set of pairs.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ def is_batch(scores: Any) -> bool:
 def check_problem(
     scores_a: Any, scores_b: Any, sample_weight: Any, prior: Any, *, shard: bool = False
 ) -> Problem:
-    """Check one problem; a shard of it may have no rows."""
+    """Check one problem; with `shard` it may have no rows."""
     a, b = check_pair(scores_a, scores_b, shard=shard)
     rows = indexed(scores_a, scores_b)
     weight = check_weight(sample_weight, len(a), rows=rows, shard=shard)
@@ -71,10 +71,10 @@ def check_problem(
 def check_problems(
     scores_a: Any, scores_b: Any, sample_weight: Any, prior: Any, *, shard: bool = False
 ) -> list[Problem]:
-    """Check many problems; a shard of each may have no rows."""
+    """Check many problems; with `shard` they may have no rows."""
     pairs = _check_pairs(scores_a, scores_b, shard=shard)
     rows: list[Any] = [None] * len(pairs)
-    # A stack has no index.
+    # One array of many problems has no index.
     if isinstance(scores_a, (list, tuple)) or isinstance(scores_b, (list, tuple)):
         rows = list(map(indexed, scores_a, scores_b))
     weights = _check_weights(sample_weight, [len(a) for a, _ in pairs], rows, shard)
@@ -128,7 +128,7 @@ def _check_pairs(scores_a: Any, scores_b: Any, *, shard: bool) -> list[tuple[tor
 
 
 def _check_stack(tensor: torch.Tensor, name: str) -> torch.Tensor:
-    """Score matrices of many problems in one tensor (p, n, K)."""
+    """Check the score matrices of many problems in one tensor (p, n, K)."""
     if tensor.ndim != 3 or 0 in tensor.shape or tensor.shape[2] < 2:
         raise ValueError(
             f"{name}: expected scores of shape (n_problems, n_pairs, n_classes) with at least "
@@ -141,7 +141,7 @@ def _check_stack(tensor: torch.Tensor, name: str) -> torch.Tensor:
 def _check_weights(
     sample_weight: Any, counts: list[int], rows: list[Any], shard: bool
 ) -> list[Floats]:
-    """Check the weights of many problems: none, the same for all, or an array for each."""
+    """Check the weights of many problems: None, one array for all, or one for each."""
     if sample_weight is None:
         return [check_weight(None, n) for n in counts]
     if isinstance(sample_weight, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Warnings of scores that are valid and yet give a number that says nothing."""
+"""Warnings about scores that are valid, but whose agreement is misleading."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from pa_select.utils.probabilities import look_like_probabilities
 from pa_select.utils.typing import Floats
 from pa_select.utils.warn_caller import warn_caller
 
-#: A larger share of the predictions of one class, of so many pairs, is worth a warning.
+#: A warning is given if at least this share of the predictions is of one class, for at least
+#: this many pairs.
 LARGEST_SHARE = 0.95
 FEWEST_PAIRS = 20
 
@@ -25,12 +26,12 @@ _CONSTANT_IS_BEST = (
     "a constant one. Use prior='marginal'."
 )
 
-# So many rows are read first, and all of them only where the first predictions of these,
-# whatever ties with them, come near to that share.
+# About this many rows are read first. All rows are read only if one class has at least this
+# share of their predictions (the first of tied classes).
 _SAMPLED_ROWS = 1 << 11
 _NEAR = 0.85
 
-# Rows are compared so many scores at a time.
+# This many scores are compared at once: it bounds the memory.
 _SCORES_AT_ONCE = 1 << 20
 
 
@@ -44,13 +45,13 @@ def warn_of_probabilities(found: Sequence[Sequence[bool]]) -> None:
     where = ""
     if len(found) > 1:
         where = f" in {sum(map(any, found))} of {len(found)} problems"
-    _tell_of_probabilities(names, where)
+    _warn_of_probabilities_in(names, where)
 
 
 def warn_of_samples(samples: Sequence[torch.Tensor], weight: Floats, *, uniform: bool) -> None:
-    """Warn of samples that look like probabilities or, if `uniform`, predict one class."""
+    """Warn if samples look like probabilities or, with `uniform`, predict one class."""
     names = [f"list_of_scores[{i}]" for i in range(len(samples))]
-    _tell_of_probabilities(list(compress(names, look_like_probabilities(*samples))), "")
+    _warn_of_probabilities_in(list(compress(names, look_like_probabilities(*samples))), "")
     if not uniform or np.count_nonzero(weight) < FEWEST_PAIRS:
         return
     constant = [_largest_share(x, x, weight) >= LARGEST_SHARE for x in samples]
@@ -61,7 +62,7 @@ def warn_of_samples(samples: Sequence[torch.Tensor], weight: Floats, *, uniform:
         )
 
 
-def _tell_of_probabilities(names: Sequence[str], where: str) -> None:
+def _warn_of_probabilities_in(names: Sequence[str], where: str) -> None:
     if names:
         warn_caller(
             f"{' and '.join(names)}: expected logits or log-probabilities, got rows of "
@@ -87,9 +88,10 @@ def warn_of_one_class(problems: Sequence[Problem]) -> None:
 
 
 def share_of_one_class(problem: Problem) -> float | None:
-    """Share of the most frequent prediction in both samples, or None if it is no reason to warn.
+    """Return the share of the most frequent prediction, or None if there is no need to warn.
 
-    Predictions are weighted like their pairs, and classes that tie at the top share one.
+    The predictions of both samples count, with the weights of their pairs. Classes that tie
+    at the top share a prediction.
     """
     a, b, weight = problem.a, problem.b, problem.weight
     if np.count_nonzero(weight) < FEWEST_PAIRS:
@@ -102,7 +104,7 @@ def share_of_one_class(problem: Problem) -> float | None:
 
 
 def _share_of_first_predictions(a: torch.Tensor, b: torch.Tensor, weight: Floats) -> float:
-    """Weighted share of the most frequent of both samples' first largest scores."""
+    """Return the weighted share of the most frequent prediction; the first of ties counts."""
     predicted = np.concatenate([_first_predictions(x) for x in (a, b)])
     if weight.strides == (0,):
         return float(np.bincount(predicted).max()) / len(predicted)
@@ -112,7 +114,7 @@ def _share_of_first_predictions(a: torch.Tensor, b: torch.Tensor, weight: Floats
 
 
 def _first_predictions(scores: torch.Tensor) -> NDArray[np.int64]:
-    # Of a few rows numpy finds them in a third of torch's time; it has no bfloat16.
+    # For few rows numpy takes a third of torch's time, but it has no bfloat16.
     if scores.device.type == "cpu" and scores.dtype != torch.bfloat16:
         return scores.numpy().argmax(1)
     predicted: NDArray[np.int64] = scores.argmax(1).cpu().numpy()
@@ -120,7 +122,7 @@ def _first_predictions(scores: torch.Tensor) -> NDArray[np.int64]:
 
 
 def _largest_share(a: torch.Tensor, b: torch.Tensor, weight: Floats) -> float:
-    """Weighted share of the most frequent prediction."""
+    """Return the weighted share of the most frequent prediction; tied classes share it."""
     n, n_classes = a.shape
     at_once = max(_SCORES_AT_ONCE // n_classes, 1)
     sums = torch.zeros(n_classes, dtype=torch.float64, device=a.device)

@@ -1,4 +1,4 @@
-"""Checks of what users pass as scores, weights, priors, tolerances and temperatures."""
+"""Checks of the scores, weights, priors, tolerances and inverse temperatures of users."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pa_select.utils.score_checks import check_size, check_values
 from pa_select.utils.score_checks import check_tol as _check_tol
 from pa_select.utils.typing import Floats
 
-#: Smaller class probabilities have inverses that overflow.
+#: The inverse of a smaller class probability could overflow.
 SMALLEST_PRIOR = 1e-100
 
 
 def check_class_scores(scores: Any, name: str) -> None:
-    """A pair (scores, classes) reads like a batch, but is what `class_scores` returns."""
+    """Refuse the pair (scores, classes) that `class_scores` returns: it looks like a batch."""
     if isinstance(scores, tuple) and [n_axes(x) for x in scores] == [2, 1]:
         raise ValueError(
             f"{name}: expected scores, got a tuple of scores and classes; take the first of "
@@ -31,14 +31,14 @@ def check_class_scores(scores: Any, name: str) -> None:
 
 
 def check_tol(tol: Any, prior: Any = "uniform") -> float:
-    """The largest gap to certify; None is the default for this prior."""
+    """Check the largest gap to certify; None is the default for this prior."""
     return _check_tol(tol, 1e-5 if is_marginal(prior) else 1e-6)
 
 
 def check_scores(scores: Any, name: str, *, shard: bool = False) -> torch.Tensor:
-    """One score matrix as a tensor (n, K): finite or -inf, K >= 2, no row all -inf.
+    """Return one score matrix as a tensor (n, K): finite or -inf, K >= 2, no row all -inf.
 
-    A shard may have no rows, and then also no columns.
+    With `shard` it may have no rows, and then also no columns.
     """
     check_class_scores(scores, name)
     tensor = as_scores(scores, name)
@@ -62,7 +62,7 @@ def check_scores(scores: Any, name: str, *, shard: bool = False) -> torch.Tensor
 
 
 def check_score_values(tensor: torch.Tensor, name: str, n_rows: int | None = None) -> None:
-    """Check a matrix, or the matrices of ``n_rows`` rows that it stacks."""
+    """Check a matrix, or stacked matrices of ``n_rows`` rows each."""
     if tensor.is_floating_point():
         check_values(tensor, name, torch, n_rows)
 
@@ -75,9 +75,9 @@ def check_weight(
     rows: Any = None,
     shard: bool = False,
 ) -> Floats:
-    """Weights of n pairs in float64; None weighs all alike, without memory for each.
+    """Return the weights of n pairs in float64; None is one weight of 1, broadcast to all.
 
-    They are in the order of ``rows``. Those of a shard may all be 0.
+    They must be in the order of ``rows``. With `shard` all may be 0.
     """
     if sample_weight is None:
         return np.broadcast_to(np.ones(1), n)
@@ -90,7 +90,7 @@ def check_weight(
 
 
 def check_weight_values(sample_weight: Any, n: int, name: str, rows: Any = None) -> Floats:
-    """Weights of n pairs in float64, whatever their sum."""
+    """Return the weights of n pairs in float64, without a check of their sum."""
     check_order(sample_weight, rows, name)
     weight = as_floats(sample_weight, name)
     if weight.shape != (n,):
@@ -105,7 +105,7 @@ def check_weight_values(sample_weight: Any, n: int, name: str, rows: Any = None)
 
 
 def check_prior(prior: Any, n_classes: int) -> Floats | None | str:
-    """None for the uniform prior, "marginal", or a normalised vector (K,)."""
+    """Return None for the uniform prior, "marginal", or a normalised vector (K,)."""
     if isinstance(prior, str):
         if prior == "uniform":
             return None
@@ -140,12 +140,12 @@ def check_prior(prior: Any, n_classes: int) -> Floats | None | str:
 
 
 def is_marginal(prior: Any) -> bool:
-    """Whether the prior is the marginal one, which moves with the inverse temperature."""
+    """Whether the prior is "marginal": it then changes with the inverse temperature."""
     return isinstance(prior, str) and prior == "marginal"
 
 
 def check_beta(beta: Any) -> Floats:
-    """Inverse temperatures in [0, inf], of any shape."""
+    """Return inverse temperatures in [0, inf], of any shape."""
     betas = as_floats(beta, "beta")
     if not (betas >= 0).all():
         wrong = betas[~(betas >= 0)].ravel()[0]

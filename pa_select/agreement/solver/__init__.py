@@ -1,1 +1,1 @@
-"""The maximum of the agreement over the inverse temperature, with its certificate."""
+"""The solver: it finds and certifies the maximum of the kernel; see docs/certificate.rst."""

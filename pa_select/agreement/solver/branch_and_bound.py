@@ -1,12 +1,13 @@
-r"""Certified maximisation of an agreement kernel over the inverse temperature.
+"""Certified maximisation of an agreement kernel over the inverse temperature.
 
 The kernel is not concave and can have several maxima, so its maximum is found by branch
-and bound.  The kernel bounds itself on every interval between two evaluated points and
-beyond the last one; the interval with the largest bound is split where the kernel says,
-and Newton steps polish the best point.
+and bound; docs/certificate.rst derives the bounds.  A `Kernel` is evaluated at points
+(inverse temperatures) and bounded on every interval between two points and beyond the last
+point.  Each round splits the interval with the largest bound.  Newton steps polish the best
+point.
 
-All problems of a batch advance together, one evaluation of each unfinished problem a
-round.  What depends on the number of pairs or on the prior is hidden behind a `Kernel`.
+All problems of a batch advance together: a round evaluates each unfinished problem once.
+The `Kernel` alone depends on the pairs and on the prior.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from pa_select.agreement.solver.kernel_sums import Limits
 from pa_select.utils.typing import Floats, Ints
 from pa_select.utils.warn_caller import warn_caller
 
-#: Give up after so many evaluations of one problem.
+#: The search ends after this many evaluations of one problem.
 MAX_EVALUATIONS = 1500
-#: Without a certificate no local maximum that is higher by more than this, in nats, is
-#: overlooked; the one that is found is exact all the same.
+#: Without a certificate, the search may miss a maximum that is higher than the one it
+#: finds by at most this, in nats. The one it finds is polished as usual.
 SEARCHED = 1e-3
 
 _SMALLEST_BETA = float(np.finfo(float).tiny)
-# Values of the kernel closer than this are equal but for rounding.
+# A smaller difference of two values of the kernel is a rounding error.
 _ROUNDING = 1e-13
 
 Report = Callable[[Floats, Floats], None]
@@ -65,17 +66,18 @@ def maximize(
     limits : Limits
         The kernel's limits.
     tol : float
-        Largest difference of upper bound and value, in the kernel's unit.
+        Largest difference of upper bound and value, in nats.
     names : sequence, default=None
-        What to call the problems in messages; their indices if None.
+        What messages call the problems. None: their indices.
     certify : bool, default=True
-        False: bounds of `SEARCHED` will do, if they can be had, and upper bounds are nan.
+        False: `tol` is at least `SEARCHED`, and the upper bounds returned are nan.
     first : ndarray
-        Where to evaluate first, in units of the inverse of the scores' typical range.
+        The first points, in units of the inverse of the scores' typical range.
     coarse : ndarray of shape (n_problems,), default=None
-        Which problems may be evaluated coarsely, far from their maximum; none if None.
+        Which problems may be evaluated coarsely, in single precision, far from their
+        maximum. None: no problem.
     report : callable, default=None
-        Is told the best values and the upper bounds of all problems after each round.
+        Called after each round with the best values and the upper bounds of all problems.
 
     Returns
     -------
@@ -84,19 +86,20 @@ def maximize(
     Raises
     ------
     RuntimeError
-        If a problem's bounds do not meet within `MAX_EVALUATIONS` evaluations.
+        If the bound and the value of a problem differ by more than `tol` after
+        `MAX_EVALUATIONS` evaluations.
 
     Warns
     -----
     ConvergenceWarning
-        Likewise, without a certificate.
+        In the same case, with ``certify=False``.
     """
     tol = tol if certify else max(tol, SEARCHED)
     n = len(limits.at_zero)
     # With disjoint posteriors the kernel is -inf at every beta > 0.
     at_infinity = np.where(limits.disjoint, -np.inf, limits.at_infinity)
     outer = np.maximum(limits.at_zero, at_infinity)
-    # An infinite optimum is reported as such also where it ties with a finite one.
+    # Where 0 and infinity tie, infinity is reported.
     outer_beta = np.where(at_infinity >= outer - _ROUNDING, np.inf, 0.0)
     value, beta = outer.copy(), outer_beta.copy()
     upper = np.where(limits.disjoint, limits.at_zero, limits.ceiling)
@@ -106,13 +109,13 @@ def maximize(
         search = Search(kernel, limits, active, first, coarse)
         while True:
             problems = search.active
-            here, at = search.best()
-            better = here > outer[problems] + _ROUNDING
-            value[problems] = np.where(better, here, outer[problems])
-            # The first point is the limit from above; only where a posterior is zero does
-            # it differ from the kernel at 0, and the smallest number attains it.
-            at = np.maximum(at, _SMALLEST_BETA)
-            beta[problems] = np.where(better, at, outer_beta[problems])
+            best_value, best_beta = search.best()
+            better = best_value > outer[problems] + _ROUNDING
+            value[problems] = np.where(better, best_value, outer[problems])
+            # The first point is the limit from above. It differs from the kernel at 0 if a
+            # posterior is zero, and the smallest positive number attains it.
+            best_beta = np.maximum(best_beta, _SMALLEST_BETA)
+            beta[problems] = np.where(better, best_beta, outer_beta[problems])
             upper[problems] = np.minimum(
                 upper[problems], np.maximum(search.top(), value[problems])
             )
@@ -120,18 +123,18 @@ def maximize(
             if report is not None:
                 report(value, upper)
             open_ = upper[problems] - value[problems] > tol
-            newton, unpolished, place = search.polish()
-            here = beta[problems] == at
-            keep = open_ | (unpolished & here)
-            beta[problems] = np.where(here, np.maximum(place, _SMALLEST_BETA), beta[problems])
-            if not keep.any():
+            newton, unpolished, argmax = search.polish()
+            inner = beta[problems] == best_beta
+            unfinished = open_ | (unpolished & inner)
+            beta[problems] = np.where(inner, np.maximum(argmax, _SMALLEST_BETA), beta[problems])
+            if not unfinished.any():
                 break
             if open_.any() and search.n_points >= MAX_EVALUATIONS:
                 worst = problems[(upper - value)[problems].argmax()]
                 which = f"problem {worst if names is None else names[worst]}"
                 known = f"its maximum is known to {upper[worst] - value[worst]:.2g} nats"
                 if not certify:
-                    # The command line would wait a second for scikit-learn.
+                    # Imported here: scikit-learn would slow the command line by a second.
                     from sklearn.exceptions import ConvergenceWarning
 
                     warn_caller(
@@ -145,6 +148,6 @@ def maximize(
                     f"{MAX_EVALUATIONS} evaluations: {known}. Ask for a larger tol, or for "
                     "certify=False."
                 )
-            search.keep(keep)
-            search.advance(newton[keep], open_[keep], value, tol)
+            search.keep(unfinished)
+            search.advance(newton[unfinished], open_[unfinished], value, tol)
     return Maxima(value, beta, upper if certify else np.full(n, np.nan), count)

@@ -1,4 +1,4 @@
-"""Certified maxima of a batch of checked problems, for either kind of prior."""
+"""Certified maxima of a batch of checked problems, for a fixed or the marginal prior."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ from pa_select.utils.typing import Floats, Ints
 
 @dataclass(frozen=True)
 class FoundMaxima:
-    """Maxima of a batch of problems, with the constant of the kernel; (n_problems,)."""
+    """Maxima of a batch of problems; arrays have the shape (n_problems,).
+
+    The scores and upper bounds include the constant of the kernel, the limits do not.
+    """
 
     score: Floats
     beta: Floats
     upper_bound: Floats
     n_evaluations: Ints
     limits: Limits
-    #: Log weights of a fixed prior and the constant that goes with them.
+    #: What `log_prior_weights` returns; the constant is 0 for the marginal prior.
     log_weights: Floats
     constant: float
 

@@ -1,17 +1,17 @@
 r"""The kernel with a fixed prior: its sums over pairs and their bounds on intervals.
 
 The kernel :math:`k = L_1 - L_2` is a difference of two convex functions of the inverse
-temperature.  On an interval :math:`[a, c]` between two evaluated points two upper bounds
-hold, and the smaller one counts:
+temperature.  On an interval :math:`[a, c]` between two points the smaller of two upper
+bounds is used:
 
 - *chord minus tangents*: :math:`L_1` lies below its chord and :math:`L_2` above its
-  tangents.  Good everywhere, exact to second order.
-- *two cubics*: Taylor's theorem from both ends with a bound of the third derivative.
-  Exact to third order and insensitive to how large :math:`L_1''` and :math:`L_2''` are
-  themselves, so that a flat maximum is certified by a few points around it.
+  tangents.  The error is of second order in the width of the interval.
+- *two cubics*: Taylor's theorem from both ends, with bounds of the third derivative.  The
+  error is of third order and does not depend on the size of :math:`L_1''` and
+  :math:`L_2''`, so that a few points around a flat maximum certify it.
 
 Beyond the last point :math:`L_1` lies below a line of its asymptotic slope, which is at
-most 0, and :math:`L_2` above its infimum.
+most 0, and :math:`L_2` above its infimum.  docs/certificate.rst derives these bounds.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ from pa_select.utils.typing import Floats, Ints
 
 
 class Sums(NamedTuple):
-    """Means over pairs at inverse temperatures, each of shape (n,).
+    """Weighted means over pairs at n inverse temperatures, each of shape (n,).
 
-    The kernel without its constant is ``l1 - l2``; ``l1`` and ``l2`` are convex. Derivatives
-    are in a given unit of the inverse temperature, so that they are of order one for
-    scores of any size: n-th derivatives are multiplied by the n-th power of the unit.
+    The kernel without its constant is ``l1 - l2``, a difference of two convex functions.
+    Derivatives are in the unit given to `Kernel.evaluate`.
     """
 
     l1: Floats
@@ -44,10 +43,11 @@ class Sums(NamedTuple):
     dl2: Floats
     #: Second derivative of ``l1 - l2``.
     curvature: Floats
-    #: Bounds of the third derivative of ``l1 - l2`` and of its negative, from beta on.
+    #: Upper bounds M of the third derivative of ``l1 - l2`` and m of its negative, which
+    #: hold at beta and at all larger inverse temperatures.
     rise: Floats
     fall: Floats
-    #: What rounding may have changed in ``value``, and in its derivatives.
+    #: Bound of the rounding errors of ``value`` and of its derivatives.
     error: Floats
 
     @property
@@ -79,7 +79,7 @@ class FixedPrior:
     def evaluate(
         self, beta: Floats, unit: Floats, problems: Ints, *, coarse: bool = False
     ) -> Sums:
-        """Evaluate the two convex sums in one pass; no disjoint posteriors allowed."""
+        """Evaluate `Sums` in one pass; the problems must have no disjoint posteriors."""
         return evaluate(self.pairs, beta, unit, problems, self.log_weights, coarse=coarse)
 
     def bound(
@@ -87,9 +87,9 @@ class FixedPrior:
     ) -> tuple[Floats, Floats]:
         """Bound the kernel on intervals; see `Kernel`."""
         a, c = ends
-        # Derivatives by the position in the interval, from 0 at its left end to 1.
-        left = _over(left, (c - a) / units[0], 1)
-        right = _over(right, (c - a) / units[1], -1)
+        # The unit of derivatives becomes the length of the interval.
+        left = _widened(left, (c - a) / units[0], 1)
+        right = _widened(right, (c - a) / units[1], -1)
         bound, at = _chord_minus_tangents(left, right)
         cubic_bound, cubic_at = _two_cubics(left, right)
         cubic = (cubic_bound < bound) | np.isnan(bound)
@@ -100,8 +100,11 @@ class FixedPrior:
         return last.l1 + last.error - self.limits.l2_floor[problems]
 
 
-def _over(sums: Sums, unit: Floats, direction: int) -> Sums:
-    """Derivatives in another unit, and everything as high in that direction as errors allow."""
+def _widened(sums: Sums, unit: Floats, direction: int) -> Sums:
+    """Return the sums that make the bound as high as the errors allow, in another unit.
+
+    `direction` is 1 at the left end of an interval and -1 at the right end.
+    """
     error = sums.error
     return sums._replace(
         l1=sums.l1 + error,
@@ -123,9 +126,9 @@ def evaluate(
     *,
     coarse: bool = False,
 ) -> Sums:
-    """Evaluate the two convex sums of problems at inverse temperatures in one pass.
+    """Evaluate `Sums` of problems at inverse temperatures in one pass.
 
-    Coarse sums come from exponentials in single precision.
+    The exponentials of coarse sums are in single precision.
     """
     dtype = torch.float32 if coarse else torch.float64
     betas, units = (pairs.tensor(values).to(dtype) for values in (beta, unit))
@@ -141,7 +144,7 @@ def evaluate(
         at = distances.moments(beta_i, unit_i)
         variance = (at.second - at.mean * at.mean).clamp_min_(0)
         peak = torch.stack([beta_i * distances.peak, unit_i * distances.peak])
-        # Below this the pair decides against such a beta on its own.
+        # A pair with a smaller term rules out this beta on its own; the sums stay finite.
         log_peak, peak = peak.clamp_min_(lowest)
         rows = [
             at.log_z[2] + log_peak,
@@ -165,9 +168,8 @@ def evaluate(
 
 
 def _chord_minus_tangents(left: Sums, right: Sums) -> tuple[Floats, Floats]:
-    """Bound on an interval of length 1, and where in it the bound is attained."""
-    # The bound is concave and has its maximum where the tangents of L2 meet; with room for
-    # errors it may have it at an end.
+    """Bound the kernel on an interval of length 1; return where the bound is attained, too."""
+    # The bound is largest where the tangents of L2 meet, or, in widened sums, at an end.
     meeting = (right.l2 - right.dl2 - left.l2) / (left.dl2 - right.dl2)
     meeting = np.where(np.isfinite(meeting), np.clip(meeting, 0, 1), 0.5)
     t = np.array([meeting, np.zeros_like(meeting), np.ones_like(meeting)])
@@ -177,8 +179,8 @@ def _chord_minus_tangents(left: Sums, right: Sums) -> tuple[Floats, Floats]:
 
 def _two_cubics(left: Sums, right: Sums) -> tuple[Floats, Floats]:
     """Bound the kernel on an interval of length 1; return where the bound is attained, too."""
-    # The left end's bounds of the third derivative hold from there on.
-    # Any meeting point is valid; at this one both remainders are alike.
+    # The bounds of the third derivative at the left end hold on the whole interval.
+    # The cubics may meet anywhere; here their remainders are equal.
     rise, fall = np.cbrt(left.rise), np.cbrt(left.fall)
     meeting = np.where(rise + fall > 0, fall / (rise + fall), 0.5)
     (from_left, from_right), (t_left, t_right) = _cubic_maximum(
@@ -197,7 +199,10 @@ def _two_cubics(left: Sums, right: Sums) -> tuple[Floats, Floats]:
 def _cubic_maximum(
     c0: Floats, c1: Floats, c2: Floats, c3: Floats, end: Floats
 ) -> tuple[Floats, Floats]:
-    """Maximum on [0, end] of c0 + c1 t + c2 t^2 / 2 + c3 t^3 / 6 for c3 >= 0, and where."""
+    """Return the maximum of c0 + c1 t + c2 t^2 / 2 + c3 t^3 / 6 on [0, end], and its place.
+
+    c3 must not be negative.
+    """
     discriminant = c2 * c2 - 2 * c1 * c3
     t = 2 * c1 / (np.sqrt(np.maximum(discriminant, 0)) - c2)
     inside = (discriminant >= 0) & (t > 0) & (t < end)

@@ -1,4 +1,8 @@
-"""The points at which kernels were evaluated, and bounds on the intervals between them."""
+"""The points at which kernels were evaluated, and bounds on the intervals between them.
+
+A point is an evaluated inverse temperature.  It is coarse if it was evaluated in single
+precision, and exact if in double precision.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +16,30 @@ from pa_select.agreement.solver.single_precision import coarse_betas
 from pa_select.agreement.solver.splitting import split_between, split_beyond
 from pa_select.utils.typing import Floats, Ints
 
-# Inverse temperatures of the first round, beside 0, in units of the inverse of the scores'
-# typical range; and where many points at once cost hardly more than one, up to so many that
-# so many scores are evaluated, between these.
+# Points of the first round, beside 0, in units of the inverse of the scores' typical range.
 _FIRST_BETAS = np.array([10.0, 30.0])
+# For few scores many points at once cost hardly more than one. Then the first round has at
+# most this many points, in this range, while it evaluates at most this many scores.
 _MOST_FIRST, _SCORES_AT_ONCE = 10, 1 << 14
 _FIRST_RANGE = 1.0, 60.0
 
-# Newton steps go on, beyond what tol asks, while they promise more than this.
+# Newton steps go on, even if tol is reached, while they promise a gain above this, in nats.
 _POLISH = 1e-12
-# A last step may still go so far, and one from a coarse point to an exact one, in units of
+# Longest last Newton step, and longest one from a coarse point to an exact one, as shares of
 # beta.
 _NEAR, _NEARBY = 1e-3, 0.05
-# Where an interval may hide less than this, in nats, or a maximum in it is expected to add
-# less to its ends, it is split by an exact evaluation; and a coarse end of it is evaluated
-# again where so many times its error would explain it.
-_EXACT_BELOW, _ROOM = 1e-3, 4.0
+# An interval is split by an exact evaluation if its bound exceeds the best value by less than
+# this, in nats, or a maximum in it is expected to gain less.
+_EXACT_BELOW = 1e-3
+# A coarse end is evaluated again if this many times its error, added to tol, would close the
+# interval.
+_ROOM = 4.0
 
 P = TypeVar("P", bound=tuple[Any, ...])
 
 
 def first_betas(n_scores: int) -> Floats:
-    """Where to evaluate problems of so many scores first, in units of 1 / typical range."""
+    """Return the first points for problems of so many scores, in units of 1 / typical range."""
     n = min(_SCORES_AT_ONCE // n_scores, _MOST_FIRST)
     return _FIRST_BETAS if n < 4 else np.geomspace(*_FIRST_RANGE, n)
 
@@ -42,14 +48,14 @@ class Kernel(Protocol[P]):
     """A batch of kernels that can be evaluated and bounded."""
 
     def evaluate(self, beta: Floats, unit: Floats, problems: Ints, *, coarse: bool = False) -> P:
-        """Evaluate problems at inverse temperatures, all three of shape (n,).
+        """Evaluate problems at inverse temperatures; the three arrays have shape (n,).
 
-        0 stands for the limit from above; a problem may be asked for several times.
-        Returns a named tuple of arrays of shape (n, ...), with the kernel as ``value`` and
-        its derivatives ``slope`` and ``curvature``. Derivatives are in the given unit of
-        the inverse temperature, so that they are of order one for scores of any size:
-        n-th derivatives are multiplied by the n-th power of the unit. Coarse evaluations
-        are cheaper; the value is then within ``error`` of the kernel, else 0.
+        A beta of 0 stands for the limit from above. `problems` may repeat a problem.
+        Returns a named tuple of arrays of shape (n, ...) with the fields ``value`` (the
+        kernel), ``slope``, ``curvature`` and ``error`` among others. The n-th derivative is
+        multiplied by the n-th power of ``unit``, so that it is of order one for scores of
+        any size. A coarse evaluation is in single precision: it is cheaper, and wrong by at
+        most ``error``. The ``error`` of an exact evaluation is 0.
         """
 
     def bound(
@@ -57,20 +63,23 @@ class Kernel(Protocol[P]):
     ) -> tuple[Floats, Floats]:
         """Bound the kernel on n intervals between two points.
 
-        Returns the upper bounds and where they are attained, from 0 at the left end to 1.
+        Returns the upper bounds, and where in the intervals they are attained, from 0 at
+        the left end to 1 at the right end.
         """
 
     def beyond(self, last: P, beta: Floats, problems: Ints) -> Floats:
-        """Bound the kernel beyond the last points of n problems."""
+        """Bound the kernel at all beta beyond the last points of n problems."""
 
 
 class Search(Generic[P]):
     """Points of the unfinished problems, and the intervals that they leave.
 
-    Arrays have the shape (n_problems, capacity, ...). The problems in `active` use
-    `n_points` columns of them: so many points, and as many intervals, each from its
-    `left` point to its `right` one, or from the last point (-1) to infinity, with its
-    `bound`, where to `split` it, and what a maximum in it is expected to `gain`.
+    Arrays have the shape (n_problems, capacity, ...). The problems in `active` use their
+    first `n_points` columns, which hold as many points as intervals. A point has its
+    ``beta``, the ``lowest`` and ``highest`` value that its ``error`` allows, and the fields
+    of the kernel. An interval has the columns of its ``left`` and ``right`` points (-1 for
+    infinity), its ``bound``, the point at which to ``split`` it, and what a maximum in it
+    is expected to ``gain``.
     """
 
     def __init__(
@@ -98,20 +107,20 @@ class Search(Generic[P]):
         self._set_intervals(problems, left, left, right, limits.at_zero)
 
     def best(self) -> tuple[Floats, Floats]:
-        """The best of each problem's points: its value and inverse temperature."""
+        """Return the value and the inverse temperature of each problem's best point."""
         best = self._used("lowest").argmax(1)
         return self._at("lowest", best), self._at("beta", best)
 
     def top(self) -> Floats:
-        """The largest bound of each problem's intervals."""
+        """Return the largest bound of each problem's intervals."""
         top: Floats = self._used("bound").max(1)
         return top
 
     def polish(self) -> tuple[Floats, NDArray[np.bool_], Floats]:
-        """Where to go uphill from the best point, whether that promises a gain.
+        """Return the next point uphill, whether to evaluate it, and the argmax to report.
 
-        And where the maximum is, if it does not: its value is known then, but the place
-        of a maximum is known to only half as many digits.
+        The argmax is one Newton step from the best point if no step is worth an evaluation:
+        the value is then known, but the argmax is known to only half as many digits.
         """
         best = self._used("lowest").argmax(1)
         gradient, curvature = self._at("slope", best), self._at("curvature", best)
@@ -122,61 +131,62 @@ class Search(Generic[P]):
         high = np.where(above, points, np.inf).min(1)
         low, high = np.where(below.any(1), low, beta), np.where(above.any(1), high, beta)
         with np.errstate(all="ignore"):
-            target = beta - gradient / curvature * unit
+            newton = beta - gradient / curvature * unit
             gain = -(gradient**2) / (2 * curvature)
-            inside = (curvature < 0) & (target > low) & (target < high)
-            # Where Newton's step leaves the neighbours, halve the distance to the upper one.
+            inside = (curvature < 0) & (newton > low) & (newton < high)
+            # If Newton's step passes a neighbouring point, go halfway to the one uphill.
             uphill = np.where(gradient > 0, high, low)
-            target = np.where(inside, target, (beta + uphill) / 2)
+            newton = np.where(inside, newton, (beta + uphill) / 2)
             gain = np.where(inside, gain, np.abs(gradient * (uphill - beta) / unit))
-        # A step that is not taken to a new point would be repeated for ever.
-        new = (target > low * (1 + 1e-12)) & (target < high * (1 - 1e-12))
-        new &= np.abs(target - beta) > 1e-12 * beta
-        # The result has to come from an exact evaluation.
+        # A step that ends at an old point would be repeated for ever.
+        new = (newton > low * (1 + 1e-12)) & (newton < high * (1 - 1e-12))
+        new &= np.abs(newton - beta) > 1e-12 * beta
+        # The value that is reported must come from an exact evaluation.
         inexact = self._at("error", best) > 0
         unpolished = inexact | ((gain > _POLISH) & new)
-        near = inside & (np.abs(target - beta) < _NEAR * beta)
-        place = np.where(near & ~unpolished, target, beta)
-        return np.where(inexact & ~new, beta, target), unpolished, place
+        near = inside & (np.abs(newton - beta) < _NEAR * beta)
+        argmax = np.where(near & ~unpolished, newton, beta)
+        return np.where(inexact & ~new, beta, newton), unpolished, argmax
 
     def keep(self, which: NDArray[np.bool_]) -> None:
-        """Go on with these of the active problems."""
+        """Keep these of the active problems, and drop the others."""
         self.active = self.active[which]
 
-    def advance(self, at: Floats, bounded: NDArray[np.bool_], value: Floats, tol: float) -> None:
-        """Split each problem's interval of the largest bound, or the one that holds `at`.
+    def advance(self, newton: Floats, open_: NDArray[np.bool_], value: Floats, tol: float) -> None:
+        """Evaluate one more point of each active problem, and bound its intervals anew.
 
-        The bound counts where `bounded`; `at` is where `polish` goes, and `value` are the
-        best known values. Where coarse evaluations of its ends are all that keeps an
-        interval open, an end is evaluated again: the best point, which then moves
-        uphill, or the coarser one.
+        A problem that is `open_` splits its interval of the largest bound. The other
+        problems split the interval that holds `newton`, the next point uphill of `polish`.
+        `value` are the best values. If only the errors of its coarse ends keep an interval
+        open, an end is evaluated exactly instead: the best point if it is an end, or else
+        the end of the larger error. The best point then moves to `newton` if that is near.
         """
         left, right = self._used("left"), self._used("right")
         interval = self._used("bound").argmax(1)
-        if not bounded.all():
+        if not open_.all():
             points = self._used("beta")
             begin = np.take_along_axis(points, left, 1)
             end = np.where(right < 0, np.inf, np.take_along_axis(points, right, 1))
-            holds = (begin <= at[:, None]) & (at[:, None] < end)
-            interval = np.where(bounded, interval, holds.argmax(1))
+            holds = (begin <= newton[:, None]) & (newton[:, None] < end)
+            interval = np.where(open_, interval, holds.argmax(1))
         first, last = self._at("left", interval), self._at("right", interval)
         excess = self._at("bound", interval) - value[self.active]
         errors = np.stack(
             [self._at("error", first), np.where(last < 0, 0.0, self._at("error", last))]
         )
-        again = bounded & (errors.sum(0) > 0) & (excess < tol + _ROOM * errors.sum(0))
+        again = open_ & (errors.sum(0) > 0) & (excess < tol + _ROOM * errors.sum(0))
         best = self._used("lowest").argmax(1)
         moves = (self._at("error", best) > 0) & ((best == first) | (best == last))
         end = np.where(moves, best, np.where(errors[0] >= errors[1], first, last))
-        new = np.where(bounded, self._at("split", interval), at)
-        same = self._at("beta", end)
-        moves &= np.abs(at - same) < _NEARBY * same
-        new = np.where(again, np.where(moves, at, same), new)
-        again |= ~bounded & (new == self._at("beta", first))
+        new = np.where(open_, self._at("split", interval), newton)
+        end_beta = self._at("beta", end)
+        moves &= np.abs(newton - end_beta) < _NEARBY * end_beta
+        new = np.where(again, np.where(moves, newton, end_beta), new)
+        again |= ~open_ & (new == self._at("beta", first))
         column = np.full_like(first, self.n_points)
         far = np.minimum(excess, self._at("gain", interval)) > _EXACT_BELOW
-        self._add_points(new[:, None], (bounded & ~again & far)[:, None])
-        # An exact point takes the place of a coarse one; no interval is new then.
+        self._add_points(new[:, None], (open_ & ~again & far)[:, None])
+        # The exact point replaces the coarse end of the intervals `below` and `above` it.
         below = np.where(again, (right == end[:, None]).argmax(1), interval)
         above = np.where(again, (left == end[:, None]).argmax(1), column)
         self._forget(self.active[again], end[again])
@@ -189,14 +199,17 @@ class Search(Generic[P]):
         )
 
     def _forget(self, problems: Ints, points: Ints) -> None:
-        """Leave the last column without an interval, and a point without a value."""
+        """Leave the last column without an interval, and these points without a value."""
         last = self.n_points - 1
         self._columns["lowest"][problems, points] = -np.inf
         for name, nothing in (("left", last), ("right", last), ("bound", -np.inf), ("split", 0)):
             self._column(name, self._columns[name].dtype)[problems, last] = nothing
 
     def _add_points(self, beta: Floats, coarse: NDArray[np.bool_]) -> None:
-        """Evaluate m more points of each active problem, (n, m), coarsely where that will do."""
+        """Evaluate m more points of each active problem; both arrays have shape (n, m).
+
+        A point is coarse if `coarse` asks for it and single precision can hold it.
+        """
         n, m = beta.shape
         scale = self._scale[self.active, None]
         coarse = coarse & self._may_be_coarse[self.active, None] & coarse_betas(beta, scale)
@@ -230,7 +243,7 @@ class Search(Generic[P]):
         return both
 
     def _column(self, name: str, dtype: Any, shape: tuple[int, ...] = ()) -> NDArray[Any]:
-        """The array of this name, with room for all points."""
+        """Return the array of this name, with room for all points."""
         old = self._columns.get(name)
         if old is None or old.shape[1] < self.n_points:
             room = np.empty((len(self._scale), max(2 * self.n_points, 16), *shape), dtype)
@@ -242,21 +255,23 @@ class Search(Generic[P]):
     def _set_intervals(
         self, problems: Ints, left: Ints, column: Ints, right: Ints, value: Floats
     ) -> None:
-        """Put the intervals between these points of these problems into columns."""
+        """Bound the intervals between `left` and `right` points, and store them in `column`."""
         bound, split, gain = np.full((3, len(problems)), np.inf)
         tail = right < 0
         if tail.any():
-            bound[tail], split[tail] = self._beyond(problems[tail], left[tail], value)
+            bound[tail], split[tail] = self._bound_beyond(problems[tail], left[tail], value)
         if not tail.all():
             inner = ~tail
-            bound[inner], split[inner], gain[inner] = self._between(
+            bound[inner], split[inner], gain[inner] = self._bound_between(
                 problems[inner], left[inner], right[inner]
             )
         new = {"left": left, "right": right, "bound": bound, "split": split, "gain": gain}
         for name, values in new.items():
             self._column(name, values.dtype)[problems, column] = values
 
-    def _between(self, problems: Ints, left: Ints, right: Ints) -> tuple[Floats, Floats, Floats]:
+    def _bound_between(
+        self, problems: Ints, left: Ints, right: Ints
+    ) -> tuple[Floats, Floats, Floats]:
         a, c = self._columns["beta"][problems, left], self._columns["beta"][problems, right]
         first, second = self._point(problems, left), self._point(problems, right)
         scale = self._scale[problems]
@@ -267,12 +282,12 @@ class Search(Generic[P]):
             split, gain = split_between(first, second, a, c, attained)
         highest = self._columns["highest"]
         ends = np.maximum(highest[problems, left], highest[problems, right])
-        # Nothing lies between neighbouring numbers.
+        # Two neighbouring floating-point numbers have none between them.
         bound = np.where((split <= a) | (split >= c), ends, np.maximum(bound, ends))
-        # Where the arithmetic overflows nothing is known.
+        # If the arithmetic overflows, there is no bound.
         return np.where(np.isnan(bound), np.inf, bound), split, gain
 
-    def _beyond(self, problems: Ints, last: Ints, value: Floats) -> tuple[Floats, Floats]:
+    def _bound_beyond(self, problems: Ints, last: Ints, value: Floats) -> tuple[Floats, Floats]:
         beta, slope = self._columns["beta"][problems, last], self._asymptote[problems]
         bound = self._kernel.beyond(self._point(problems, last), beta, problems)
         bound = np.where(np.isnan(bound), np.inf, bound)
@@ -291,5 +306,5 @@ class Search(Generic[P]):
 
 
 def _units(points: Floats, scale: Floats) -> Floats:
-    """Units of the derivatives at the points: the point itself, at 0 that of the scores."""
+    """Return the unit of derivatives at each point: the point itself, or 1 / scale at 0."""
     return np.where(points > 0, points, 1 / scale)

@@ -1,17 +1,19 @@
-r"""The posterior agreement kernel as sums over pairs.
+r"""The kernel at given inverse temperatures and in its limits, as sums over pairs.
 
-With scores :math:`A_i, B_i` whose row maxima are zero, :math:`S_i = A_i + B_i`, a
-prior :math:`\pi` and :math:`\ell_j = \log(\max_k \pi_k / \pi_j) \ge 0`, the kernel of
-one pair is
+With scores :math:`A_i, B_i` whose row maxima are zero, a prior :math:`\pi` and
+:math:`\ell_j = \log(\max_k \pi_k / \pi_j) \ge 0`, the kernel of one pair is
 
 .. math:: \log\sum_j \frac{p'_i(j)\, p''_i(j)}{\pi_j} = -\log \max_k \pi_k
-          + \operatorname{LSE}_j(\beta S_{ij} + \ell_j)
+          + \operatorname{LSE}_j(\beta (A + B)_{ij} + \ell_j)
           - \operatorname{LSE}_j(\beta A_{ij}) - \operatorname{LSE}_j(\beta B_{ij})
 
-The functions here return weighted means over pairs: of these terms, of the two convex
-parts :math:`L_1` (first LSE) and :math:`L_2` (the other two) with what a certificate
-needs, and of the limits at inverse temperature 0 and infinity.  Maximisation sees
-nothing but these numbers.
+The weighted mean over pairs of the first LSE is :math:`L_1`, that of the other two is
+:math:`L_2`, and the constant :math:`-\log \max_k \pi_k` is added after the search.
+
+This module has the limits at inverse temperatures 0 and infinity (`limits`), the terms of
+the pairs and their means (`pair_terms`, `mean_terms`), and the summed posteriors of each
+class, from which marginal priors are made (`log_masses`, `log_masses_of_top`).  The sums
+that bound the kernel on intervals are in fixed_prior.py and marginal_passes.py.
 """
 
 from __future__ import annotations
@@ -29,28 +31,33 @@ from pa_select.utils.typing import Floats, Ints
 
 
 class Limits(NamedTuple):
-    """What one pass without an exponential tells, each of shape (n_problems,)."""
+    """Limits of the kernel and ranges of the scores, each of shape (n_problems,).
+
+    One pass without exponentials computes them.
+    """
 
     #: The kernel without its constant at beta = 0 and for beta -> inf (-inf if unbounded).
     at_zero: Floats
     at_infinity: Floats
-    #: No beta gives more: a pair's overlap is at most the top posterior of either side,
-    #: one over its number of ties, as if it were all on the rarest class.
+    #: An upper bound at every beta. The overlap of a pair is at most the top posterior of
+    #: either side, which is at most one over its number of ties; all of it may be on the
+    #: class of the smallest prior.
     ceiling: Floats
-    #: For beta -> inf: slope of ``l1`` (at most 0) and infimum of ``l2``.
+    #: For beta -> inf: the slope of L1 (at most 0) and the infimum of L2.
     slope: Floats
     l2_floor: Floats
-    #: Typical and largest distance between two scores of a pair (0 if all tie).
+    #: Geometric mean over pairs, and maximum, of the range of a pair's scores (0 if all tie).
     typical_range: Floats
     largest_range: Floats
-    #: Share of pairs whose predicted classes agree; ties count by their overlap.
+    #: Share of pairs whose predicted classes agree. A tie counts by the share of its
+    #: combinations of classes that agree.
     agreement_rate: Floats
     #: Whether some pair's posteriors are disjoint at every beta > 0.
     disjoint: NDArray[np.bool_]
 
 
 def log_prior_weights(prior: Floats | None, n_classes: int) -> tuple[Floats, float]:
-    r"""Return :math:`\ell` and :math:`-\log\max\pi`; ``None`` is the uniform prior."""
+    r"""Return :math:`\ell` and the constant :math:`-\log\max\pi`; None is the uniform prior."""
     if prior is None:
         return np.zeros(n_classes), math.log(n_classes)
     log_prior = np.log(prior)
@@ -67,7 +74,7 @@ def limits(pairs: PairedScores, log_weights: Floats) -> Limits:
         counts = block.weight > 0
         joint = block.a + block.b
         peak = joint.amax(0)
-        # In numbers, not booleans, which would be slower.
+        # Sums of booleans would be slower.
         top = torch.empty_like(joint)
         ties_a, ties_b = (torch.eq(x, 0, out=top).sum(0) for x in (block.a, block.b))
         shared = torch.eq(joint, 0, out=top).sum(0)
@@ -113,7 +120,7 @@ def limits(pairs: PairedScores, log_weights: Floats) -> Limits:
 
 
 def _range(block: Block, may_be_infinite: bool) -> torch.Tensor:
-    """Largest distance of a pair's finite scores to their top."""
+    """Return the largest distance of each pair's finite scores from their top."""
     both = block.a, block.b
     if may_be_infinite:
         both = tuple(torch.where(torch.isneginf(x), 0.0, x) for x in both)  # type: ignore[assignment]
@@ -123,7 +130,7 @@ def _range(block: Block, may_be_infinite: bool) -> torch.Tensor:
 def pair_terms(
     pairs: PairedScores, beta: Floats, problems: Ints, log_prior: Floats
 ) -> list[Floats]:
-    r"""Kernel of every pair, :math:`\log\sum_j p'_i(j) p''_i(j) / \pi_j`, by problem.
+    r"""Return the kernel of every pair, :math:`\log\sum_j p'_i(j) p''_i(j) / \pi_j`, by problem.
 
     Parameters
     ----------
@@ -132,7 +139,7 @@ def pair_terms(
         Inverse temperatures in [0, inf]; at 0 every posterior is uniform.
     problems : ndarray of int
     log_prior : ndarray of shape (len(problems), n_classes)
-        Log prior; -inf where no posterior gives the class any mass.
+        Log prior; -inf for a class that has probability 0 in all posteriors.
     """
     overlap = _overlap_terms(pairs, beta, log_prior)
     ends = np.cumsum(pairs.counts[problems])
@@ -144,7 +151,7 @@ def pair_terms(
 
 
 def mean_terms(pairs: PairedScores, beta: Floats, problems: Ints, log_prior: Floats) -> Floats:
-    """Weighted means of `pair_terms`, without keeping the terms."""
+    """Return the weighted means of `pair_terms`, without keeping the terms."""
     overlap = _overlap_terms(pairs, beta, log_prior)
 
     def part(block: Block) -> list[torch.Tensor]:
@@ -155,14 +162,17 @@ def mean_terms(pairs: PairedScores, beta: Floats, problems: Ints, log_prior: Flo
 
 
 def log_masses(pairs: PairedScores, beta: Floats, problems: Ints) -> tuple[Floats, Floats]:
-    """Logs of both sides' summed weighted posteriors, each (len(problems), n_classes)."""
+    """Return the logs of both sides' summed weighted posteriors.
+
+    Each of the two arrays has the shape (len(problems), n_classes).
+    """
     betas = pairs.tensor(beta)
 
     def part(block: Block) -> list[torch.Tensor]:
         sides = _tempered(block, block.spread(betas))
         log_p = torch.cat([x - torch.logsumexp(x, 0) for x in sides])
         rows = log_p + block.weight.log()
-        # Log-sum-exp over the pairs of each problem, so that no mass underflows to 0.
+        # A log-sum-exp over the pairs of each problem keeps masses from underflowing to 0.
         top = block.reduce(rows, "max").clamp_min(-1e300)
         centred = rows - block.spread_own(top)
         return [top + block.reduce(centred.exp()).log()]
@@ -173,11 +183,11 @@ def log_masses(pairs: PairedScores, beta: Floats, problems: Ints) -> tuple[Float
 
 
 def log_masses_of_top(pairs: PairedScores, beta: Floats, problems: Ints) -> tuple[Floats, Floats]:
-    """`log_masses` of what each pair gives to the classes that it ranks first."""
+    """Return `log_masses`, counting only the classes that each row ranks first."""
     betas = pairs.tensor(beta)
 
     def part(block: Block) -> list[torch.Tensor]:
-        # The largest score is 0, and so is its distance: a posterior of 1 / Z.
+        # The top score is 0, so that the top posterior is 1 / Z.
         z = [x.exp().sum(0) for x in _tempered(block, block.spread(betas))]
         sides = zip((block.a, block.b), z, strict=True)
         sums = [block.class_sums((x == 0).double(), (block.weight / z)[None])[0] for x, z in sides]
@@ -191,7 +201,7 @@ def log_masses_of_top(pairs: PairedScores, beta: Floats, problems: Ints) -> tupl
 def _overlap_terms(
     pairs: PairedScores, beta: Floats, log_prior: Floats
 ) -> Callable[[Block], torch.Tensor]:
-    """The kernel of every pair of a block."""
+    """Return a function that computes the kernel of every pair of a block."""
     betas = pairs.tensor(beta)
     log_priors = pairs.tensor(np.where(np.isneginf(log_prior), 0.0, log_prior).T)
     usual = bool(((beta > 0) & (beta < np.inf)).all())
@@ -200,7 +210,7 @@ def _overlap_terms(
         beta_i = block.spread(betas)
         a, b = (beta_i * block.a, beta_i * block.b) if usual else _tempered(block, beta_i)
         joint = torch.logsumexp((a + b).sub_(block.spread(log_priors)), 0)
-        # The largest score is 0.
+        # The top score is 0, so that the exponentials do not overflow.
         z = a.exp_().sum(0) * b.exp_().sum(0)
         return joint - z.log()
 
@@ -208,7 +218,7 @@ def _overlap_terms(
 
 
 def _tempered(block: Block, beta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scores times beta, also where beta is 0 or inf or a score is -inf (0 * inf = 0)."""
+    """Return scores times beta, with 0 * inf = 0 if beta is 0 or inf or a score is -inf."""
     return tuple(  # type: ignore[return-value]
         torch.nan_to_num(beta * x, nan=0.0, neginf=-torch.inf) for x in (block.a, block.b)
     )

@@ -1,4 +1,8 @@
-"""The two passes over the pairs that give the sums of the kernel with the marginal prior."""
+"""The two passes over the pairs that compute `MarginalSums`.
+
+The first pass sums over the rows of each side, which gives the priors.  The second one sums
+over the overlaps of the pairs, for which the priors must be known.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +15,40 @@ from pa_select.agreement.pairs.paired_scores import Block, PairedScores
 from pa_select.agreement.solver.single_precision import LARGEST_CUBED, LOWEST_EXPONENT
 from pa_select.utils.typing import Floats, Ints
 
-# Below this the overlap of a pair is computed again, from logarithms: far above what is
-# lost where the log prior is below its own limit, at most 4 exp(limit) / weight^2.
+# A smaller overlap of a pair is computed again from logarithms. The threshold is far above
+# what clamping the log prior at its limit may lose, at most 4 exp(limit) / weight^2.
 _UNDERFLOW = {torch.float64: 1e-80, torch.float32: 1e-15}
 _LOWEST_LOG_PRIOR = {torch.float64: -300.0, torch.float32: -80.0}
-# Posteriors kept between the two passes: bounds the memory.
+# Up to this many scores of a side, posteriors are kept between the passes.
 _KEPT_ELEMENTS = 1 << 20
 
 
 class _Side(NamedTuple):
     """One side of a block at one inverse temperature."""
 
-    #: (n_classes, n_rows) unnormalised posteriors, and distances X.
+    #: (n_classes, n_rows) unnormalised posteriors, and distances X in the unit of beta.
     e: torch.Tensor
     x: torch.Tensor
-    #: (n_rows,) log normaliser.
+    #: (n_rows,) log normalisers, Lambda.
     log_z: torch.Tensor
 
 
 class MarginalPasses:
-    """The two passes over the pairs of some runs, each at one inverse temperature."""
+    """The two passes over the pairs of some runs, each run at one inverse temperature.
+
+    Parameters
+    ----------
+    pairs : PairedScores
+        Each problem of it is a run.
+    nearest : torch.Tensor of shape (2, n_classes, n_runs) or None
+        The smallest distance X of each class; None if all are 0.
+    beta, unit : ndarray of shape (n,)
+        Inverse temperatures and units of derivatives, as in `Kernel.evaluate`.
+    index : ndarray of shape (n,)
+        The runs.
+    dtype : torch.dtype
+        The precision of exponentials.
+    """
 
     def __init__(
         self,
@@ -49,18 +67,19 @@ class MarginalPasses:
         self._keep = elements <= _KEPT_ELEMENTS
 
     def sides(self) -> tuple[Floats, Floats, Floats]:
-        """First pass: log masses, means of the classes and weighted sums of both sides.
+        """Run the first pass: sums over the rows of each side.
 
         Returns
         -------
         log_mass : ndarray of shape (2, n, n_classes)
+            Logs of the summed weighted posteriors.
         classes : ndarray of shape (2, n, n_classes, 7)
-            Means with posteriors as weights: of the derivative D of the log posterior,
-            of D^2, of the variance, of its largest growth and decline, of the entropy,
-            and of X.
+            Means over rows, weighted by the posteriors of each class: the derivative of the
+            log posterior, its square, the variance V, bounds of how fast V grows and
+            declines, the entropy, and X.
         totals : ndarray of shape (2, n, 5)
-            Weighted sums of the log normaliser, of its first and second derivatives, and
-            of the second one's largest growth and decline.
+            Weighted sums over rows of the log normaliser, of its first and second
+            derivative, and of the bounds of how fast the second one grows and declines.
         """
         pairs, n = self._pairs, len(self._index)
         n_classes = pairs.n_classes
@@ -97,7 +116,7 @@ class MarginalPasses:
         x = x * -unit
         ratio = beta / unit  # 1, or 0 at beta = 0
         if float(x.max()) > LARGEST_CUBED[x.dtype]:
-            # Where exp(-x) is zero, x^3 need only be finite.
+            # These distances have exp(-x) = 0, so that x^3 need only be finite.
             x = torch.where(ratio > 0, x.clamp_max(LARGEST_CUBED[x.dtype]), x)
         root = torch.mul(x, ratio / -2)
         if x.dtype == torch.float32:
@@ -112,7 +131,7 @@ class MarginalPasses:
         mean, second, third = ex.sum(0) / z, exx.sum(0) / z, (exx * x).sum(0) / z
         variance = (second - mean * mean).clamp_min(0)
         growth = third / 8
-        # Down to half of beta the unnormalised posteriors are at most their roots.
+        # On [beta / 2, beta] unnormalised posteriors are at most their roots at beta.
         decline = root.mul_(x).mul_(x).mul_(x).sum(0) / z
         log_z = z.log()
         entropy = log_z + ratio * mean
@@ -121,7 +140,7 @@ class MarginalPasses:
             [torch.ones_like(mean), mean, mean * mean, variance, growth, decline, entropy]
         )
         if self._nearest is not None:
-            # In units of each class's largest posterior, so that no mass underflows.
+            # In units of the largest posterior of each class no mass underflows.
             nearest = block.spread(self._nearest[side]) * unit
             scale = torch.exp((nearest - x).clamp_max(0) * ratio)
             if allowed is not None:
@@ -140,13 +159,19 @@ class MarginalPasses:
         return _Side(e, x, log_z), torch.cat([sums.flatten(0, 1), totals])
 
     def overlaps(self, log_prior: Floats, d_log_prior: Floats) -> tuple[Floats, Floats]:
-        """Second pass, with the prior (n, n_classes) of each run and its derivative.
+        """Run the second pass: sums over the overlaps of the pairs.
+
+        Parameters
+        ----------
+        log_prior, d_log_prior : ndarray of shape (n, n_classes)
+            The log prior of each run, and its derivative.
 
         Returns
         -------
         sums : ndarray of shape (n, 3)
-            The kernel, and the mean and variance under the overlap's shares of the
-            derivative of its log, but for what does not depend on the class.
+            Weighted sums over pairs of the kernel, and of the mean and the variance, under
+            the classes' shares of the overlap, of the derivative of log(p' p'' / pi) without
+            the normalisers.
         overlap : ndarray of shape (n, n_classes)
             Weighted sums of the classes' shares of the overlaps.
         """

@@ -1,22 +1,23 @@
 r"""The kernel with the marginal prior: its sums over pairs and their bounds on intervals.
 
-With :math:`\pi_j(\beta)` the mean posterior the kernel is no longer a difference of
-convex functions, but any lower bounds of :math:`y_j = \log \pi_j` that are affine in
-:math:`\beta` on an interval give an upper bound of it that is one.  With
-:math:`\Lambda_i` the log normaliser of a posterior and :math:`P(i \mid j)` the shares of
-the pairs in :math:`\pi_j(a)`, Jensen's inequality says
+If the prior :math:`\pi_j(\beta)` is the mean posterior, the kernel is not a difference of
+convex functions of :math:`\beta`.  But any lower bounds of :math:`y_j = \log \pi_j` on an
+interval that are affine in :math:`\beta` give an upper bound of the kernel that is such a
+difference.  They come from Jensen's inequality: with the log normaliser :math:`\Lambda_i`
+of a posterior and the shares :math:`P(i \mid j)` of the posteriors in :math:`\pi_j(a)`,
 
 .. math:: y_j(b) \ge y_j(a) + (b - a)\, y_j'(a) - \sum_i P(i \mid j)\, D_i(b),\quad
-          D_i(b) = \Lambda_i(b) - \Lambda_i(a) - (b - a) \Lambda_i'(a).
+          D_i(b) = \Lambda_i(b) - \Lambda_i(a) - (b - a) \Lambda_i'(a) \ge 0.
 
-The mean of all :math:`D_i` is subtracted from half of :math:`L_2` exactly; by how much a
-class's mean may exceed it follows from the variances :math:`\Lambda_i'' = V_i`, at the
-evaluated point and how fast they change at most.  The same from the right end; the lower
-of the two bounds counts at each point of the interval, and docs/theory derives all of it.
+The mean :math:`\bar D` of all :math:`D_i` is taken from half of :math:`L_2`.  How much
+:math:`\sum_i P(i \mid j)\, D_i` may exceed :math:`\bar D` follows from the variances
+:math:`V_i = \Lambda_i''` at the point, and from bounds of how fast they change.  Both ends of
+the interval give such a bound, and the smaller one holds.  docs/certificate.rst has the
+derivation.
 
-Beyond the last point a pair's term is bounded class by class: the posterior of a class
-that a pair ranks first only grows, so the prior keeps what such pairs give it, and no
-term exceeds four times the smaller posterior over the pair's weight.
+Beyond the last point the term of a pair is bounded class by class.  The posterior of a class
+that a row ranks first only grows, so the prior of this class cannot fall below what such
+rows give it.
 """
 
 from __future__ import annotations
@@ -42,40 +43,39 @@ from pa_select.agreement.solver.mean_posteriors import (
 from pa_select.agreement.solver.single_precision import MARGIN, coarse_error
 from pa_select.utils.typing import Floats, Ints
 
-# Means of runs' classes held at once: bounds the memory.
+# This many means (runs times classes) are held at once: it bounds the memory.
 _MEANS_AT_ONCE = 1 << 21
 
 
 class MarginalSums(NamedTuple):
-    """The kernel at n points, and what bounds it; (n,) or (n, n_runs, n_classes).
+    """The kernel at n points and its bounds' ingredients: (n,) or (n, n_runs, n_classes).
 
-    Derivatives are in units of the inverse temperature, see `maximize`. Means of a class
-    are over pairs and sides, with their posteriors of this class as weights; X is the
-    distance of a score from its pair's top.
+    Derivatives are in the unit given to `Kernel.evaluate`. The mean of a class is over all
+    rows of both sides, weighted by their posteriors of this class: the shares P(i | j). X
+    is the distance of a score from the top of its row.
     """
 
     value: Floats
     slope: Floats
     curvature: Floats
-    #: Convex parts: the joint one with the prior at this point, and the normalisers'.
+    #: The two convex parts of the kernel, L1 with the prior at this point.
     l1: Floats
     l2: Floats
     dl2: Floats
-    #: Log prior of each run, and its derivative.
+    #: The log prior y of each run, and its derivative.
     log_prior: Floats
     d_log_prior: Floats
-    #: Weighted sums of each run's normalised overlaps, which are its classes' shares.
+    #: Weighted sums of the classes' shares Q of the overlaps of a run's pairs.
     overlap: Floats
-    #: Class means of the posteriors' variances, less their mean over all.
+    #: Class means of the variances V, less the mean of V over all rows.
     excess: Floats
-    #: How fast the excess can grow from beta on, and towards smaller beta on
-    #: [beta / 2, beta].
+    #: How fast the excess can grow, at most, above beta, and below it on [beta / 2, beta].
     growth: Floats
     decline: Floats
-    #: Class means of X, and of log(n_classes) less the posterior's entropy.
+    #: Class means of X, and of log(n_classes) minus the entropy of the posterior.
     distance: Floats
     certainty: Floats
-    #: What rounding may have changed in ``value``, and in its derivatives.
+    #: Bound of the rounding errors of ``value`` and of its derivatives.
     error: Floats
 
 
@@ -88,11 +88,11 @@ class MarginalPrior:
     def evaluate(
         self, beta: Floats, unit: Floats, problems: Ints, *, coarse: bool = False
     ) -> MarginalSums:
-        """Evaluate the kernel and its bounds' ingredients, in two passes."""
+        """Evaluate `MarginalSums` in two passes."""
         n_runs = int(self.runs.n_runs.max())
         at_once = max(_MEANS_AT_ONCE // (n_runs * self.runs.pairs.n_classes), 1)
         slices = [slice(i, i + at_once) for i in range(0, len(problems), at_once)]
-        # Means of a class that hardly any weight is on may overflow; its bounds say nothing.
+        # The means of a class of tiny mass may overflow; it then gives no bound.
         with np.errstate(invalid="ignore", over="ignore"):
             parts = [self._evaluate(beta[s], unit[s], problems[s], coarse) for s in slices]
         return MarginalSums(*(np.concatenate(x) for x in zip(*parts, strict=True)))
@@ -141,7 +141,7 @@ class MarginalPrior:
             d_log_prior=by_run(d),
             overlap=by_run(overlap),
             excess=by_run(variance - mean_variance),
-            # The mean of all variances shrinks at most eight times as fast as it grows.
+            # The mean of V falls at most eight times as fast as it can grow.
             growth=margin * by_run(third + 8 * mean_third),
             decline=margin * by_run(reverse + mean_reverse),
             distance=by_run(x),
@@ -158,26 +158,26 @@ class MarginalPrior:
     ) -> tuple[Floats, Floats]:
         """Bound the kernel on intervals; see `Kernel`."""
         a, c = ends
-        # Lengths in the units of either end.
+        # The length of the interval in the unit of each end.
         from_a, from_c = ((c - a) / unit for unit in units)
-        left, right = _with_room(left, from_a, 1), _with_room(right, from_c, -1)
+        left, right = _widened(left, from_a, 1), _widened(right, from_c, -1)
         error = left.error + right.error
         s, t = from_a[:, None, None], from_c[:, None, None]
         ahead = left.log_prior + s * left.d_log_prior
         back = right.log_prior - t * right.d_log_prior
 
         def joint(sums: MarginalSums, lower: Floats) -> Floats:
-            # The prior and the lower line come from different ends.
+            # L1 at one end, with the lower bound of y from the other end as its log prior.
             return sums.l1 + _log_mean_exp(sums.overlap, sums.log_prior - lower) + error
 
-        # First order: X and the entropy bound the posteriors' change at any distance.
+        # First order: X and the entropy bound the change of y on any interval.
         lines = [
             (left.l1, joint(right, left.log_prior - s * left.distance)),
             (joint(left, back - ((c - a) / c)[:, None, None] * right.certainty), right.l1),
         ]
         l2 = left.l2, right.l2, from_a * left.dl2, from_c * right.dl2
         bound, at = _lines_minus_tangents(lines, *l2)
-        # Second order, as far as the bounds of third moments hold.
+        # Second order, from the right end only if the bounds of third moments hold.
         rise = np.maximum(s * s * (left.excess / 2 + s * left.growth / 6), 0)
         fall = np.maximum(t * t * (right.excess / 2 + t * right.decline / 6), 0)
         near = c <= 2 * a
@@ -193,7 +193,12 @@ class MarginalPrior:
         return np.where(use, second, bound), np.where(use, second_at, at)
 
     def beyond(self, last: MarginalSums, beta: Floats, problems: Ints) -> Floats:
-        """Bound the kernel beyond the last points, in two passes; see `Kernel`."""
+        """Bound the kernel beyond the last points, in two passes; see `Kernel`.
+
+        The prior includes the pair's own posteriors. So the overlap of a class is at most
+        2 max(W', W'') / w times the smaller posterior, with the weights w of the pair and
+        W', W'' of its two models.
+        """
         runs, pairs = self.runs, self.runs.pairs
         log_floor, index, owner = log_marginal_priors(runs, beta, problems, log_masses_of_top)
         floors, betas = pairs.tensor(log_floor.T), pairs.tensor(beta[owner])
@@ -209,7 +214,7 @@ class MarginalPrior:
             log_ties = top_a.sum(0).double().log() + top_b.sum(0).double().log()
             larger = beta_i * torch.minimum(block.a, block.b)
             cap = block.spread(log_share) - block.weight.log() + larger
-            # nan where a class that no pair ranks first has posterior 0.
+            # fmin ignores the nan of a class that no row ranks first and has posterior 0.
             others = torch.fmin(beta_i * (block.a + block.b) - floor, cap)
             terms = torch.logsumexp(torch.where(top_a & top_b, -log_ties - floor, others), 0)
             return [block.weighted_sum(torch.where(block.weight > 0, terms, 0.0)[None])[0]]
@@ -220,16 +225,17 @@ class MarginalPrior:
         return bound
 
     def limits(self, limits: Limits) -> Limits:
-        """The limits of these kernels, from those of the same pairs with a fixed prior."""
+        """Return the limits of these kernels, from those of the same pairs with a fixed prior."""
         runs = self.runs
         at_infinity = limits.at_infinity.copy()
         bounded = np.flatnonzero(np.isfinite(at_infinity) & ~limits.disjoint)
         if len(bounded):
             infinite = np.full(len(bounded), np.inf)
             at_infinity[bounded] = marginal_kernel(runs, infinite, bounded)
-        # Where every model gives the same scores to all pairs, or there is one pair, no
-        # kernel is positive: p' p'' / pi <= (p' + p'') / 2 with pi that very mean. Any
-        # kernel is at most log K by Jensen's inequality, since that mean's mean is the prior.
+        # If each model gives all rows the same scores, or there is one pair, the prior of a
+        # pair is pi = (p' + p'') / 2, so that p' p'' / pi <= pi and no kernel is positive.
+        # Any kernel is at most log K by Jensen's inequality, since the mean over pairs of
+        # (p' + p'') / 2 is the prior.
         ceiling = np.where(self._constant, 0.0, np.log(runs.pairs.n_classes))
         return limits._replace(
             at_zero=np.zeros_like(limits.at_zero), at_infinity=at_infinity, ceiling=ceiling
@@ -237,7 +243,7 @@ class MarginalPrior:
 
     @cached_property
     def _extremes(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Smallest and largest distance of each class from the top, (2, K, n_runs)."""
+        """Smallest and largest distance X of each class, each (2 sides, K, n_runs)."""
         pairs = self.runs.pairs
 
         def part(block: Block) -> list[torch.Tensor]:
@@ -254,14 +260,14 @@ class MarginalPrior:
 
     @cached_property
     def _nearest(self) -> torch.Tensor | None:
-        """Smallest distances; None where each class is first in some pair of every run."""
+        """Smallest distances; None if every class is the top of some row in every run."""
         nearest = self._extremes[0]
         nearest = torch.where(torch.isfinite(nearest), nearest, 0.0)
         return nearest if bool(nearest.any()) else None
 
     @cached_property
     def _constant(self) -> NDArray[np.bool_]:
-        """Problems of constant models, or of a single pair, (n_problems,)."""
+        """Whether all models of a problem are constant, or it has one pair, (n_problems,)."""
         runs = self.runs
         problem = np.repeat(np.arange(len(runs.n_runs)), runs.n_runs)
         model = np.stack([runs.model_a, runs.model_b]) + problem * runs.n_models
@@ -274,8 +280,12 @@ class MarginalPrior:
         return np.asarray(same.all(1) | (np.bincount(problem, runs.pairs.n_used) == 1))
 
 
-def _with_room(sums: MarginalSums, length: Floats, direction: int) -> MarginalSums:
-    """Everything as high as errors allow, with the error of a parabola of that length."""
+def _widened(sums: MarginalSums, length: Floats, direction: int) -> MarginalSums:
+    """Return the sums that make the bound as high as the errors allow.
+
+    Their error is that of a parabola of this length. `direction` is 1 at the left end of an
+    interval and -1 at the right end.
+    """
     return sums._replace(
         l1=sums.l1 + sums.error,
         l2=sums.l2 - sums.error,
@@ -285,9 +295,9 @@ def _with_room(sums: MarginalSums, length: Floats, direction: int) -> MarginalSu
 
 
 def _log_mean_exp(overlap: Floats, exponent: Floats) -> Floats:
-    """Sum over runs of W log(sum_j Q_j exp(e_j) / W), W the sum of a run's shares Q."""
+    """Return the sum over runs of W log(sum_j Q_j exp(e_j) / W), with W the sum of all Q_j."""
     weight = overlap.sum(2)
-    # A share that underflows must not hide what its exponent makes of it.
+    # A share that underflows may still count, times the exponential.
     share = np.maximum(overlap, 1e-300)
     top = exponent.max(2)
     mean = (share * np.exp(exponent - top[..., None])).sum(2) / weight
@@ -298,7 +308,11 @@ def _log_mean_exp(overlap: Floats, exponent: Floats) -> Floats:
 def _lines_minus_tangents(
     lines: Sequence[Sequence[Floats]], l2_a: Floats, l2_c: Floats, step_a: Floats, step_c: Floats
 ) -> tuple[Floats, Floats]:
-    """Maximum over [0, 1] of the lower line less the higher tangent, and where it is."""
+    """Return the maximum on [0, 1] of the lower line minus the higher tangent, and its place.
+
+    Each line is given by its values at 0 and 1, and the tangents of L2 at the two ends by the
+    values ``l2_a`` and ``l2_c`` there and their change over the interval.
+    """
     meeting = (l2_c - step_c - l2_a) / (step_a - step_c)
     (first, second) = (line[0] - line[1] for line in zip(*lines, strict=True))
     crossing = first / (first - second)
@@ -309,5 +323,5 @@ def _lines_minus_tangents(
         here = line - np.maximum(l2_a + step_a * t, l2_c - step_c * (1 - t))
         higher = here > best
         best, at = np.where(higher, here, best), np.where(higher, t, at)
-    # Nothing is known where the arithmetic overflows.
+    # If the arithmetic overflows, there is no bound.
     return np.where(np.isneginf(best), np.nan, best), at

@@ -1,9 +1,8 @@
-r"""The marginal prior: the classes' mean posterior, which depends on the temperature.
+r"""The marginal prior: the mean posterior of each class, which changes with beta.
 
-Where the pairs of one problem were scored by several fitted models, each model has a
-mean posterior :math:`\pi_m` of its own, over all that it scored, and the prior of a pair
-is the mean of its two models': models that are constant, each in its own way, then
-score at most 0.
+If several fitted models scored the pairs of one problem, each model has its own mean
+posterior :math:`\pi_m` over all rows that it scored. The prior of a pair is the mean of the
+:math:`\pi_m` of its two models. Constant models that differ then still score at most 0.
 """
 
 from __future__ import annotations
@@ -20,23 +19,26 @@ from pa_select.utils.typing import Floats, Ints
 
 Masses = Callable[[PairedScores, Floats, Ints], tuple[Floats, Floats]]
 
-# Mean posteriors held at once: bounds the memory, not the result.
+# This many mean posteriors are held at once: it bounds the memory, not the result.
 _PRIORS_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
 class ModelRuns:
-    """The runs of each problem's pairs whose two sides have one fitted model each.
+    """The pairs of each problem, cut into runs.
+
+    A run is a sequence of pairs whose first sides were scored by one fitted model, and
+    whose second sides by one fitted model.
 
     Parameters
     ----------
     pairs : PairedScores
-        All problems' pairs in their order, each run a problem of its own with the
-        weights that its pairs have in their problem.
+        The pairs of all problems in their order. Each run is a problem of it, and pairs
+        keep the weights that they have in their problem.
     n_runs : ndarray of shape (n_problems,)
         Number of runs of each problem.
     model_a, model_b : ndarray of shape (n_runs.sum(),)
-        The models of each run's sides, numbered from 0 within its problem.
+        The models of the two sides of each run, numbered from 0 within its problem.
     """
 
     pairs: PairedScores
@@ -46,7 +48,7 @@ class ModelRuns:
 
     @classmethod
     def one_model_each(cls, pairs: PairedScores) -> ModelRuns:
-        """Every problem scored by a model of its own."""
+        """Make each problem one run, scored by one model."""
         zeros = np.zeros(pairs.n_problems, dtype=np.int64)
         return cls(pairs, zeros + 1, zeros, zeros)
 
@@ -56,7 +58,7 @@ class ModelRuns:
         return int(max(self.model_a.max(), self.model_b.max())) + 1
 
     def of(self, problems: Ints) -> tuple[Ints, Ints]:
-        """The runs of the given problems, and to which entry each belongs."""
+        """Return the runs of the given problems, and the index in `problems` of each run."""
         counts = self.n_runs[problems]
         ends = np.cumsum(counts)
         owner = np.repeat(np.arange(len(problems)), counts)
@@ -65,9 +67,9 @@ class ModelRuns:
 
     @cached_property
     def log_weights(self) -> Floats:
-        """Logs of the weights that each model has in its problem, (n_problems, n_models).
+        """Logs of the total weight of each model's rows, (n_problems, n_models).
 
-        Both sides of a pair count.
+        Both sides of a pair have its weight.
         """
         problem = np.repeat(np.arange(len(self.n_runs)), self.n_runs)
         totals = self.pairs.total_weights
@@ -79,22 +81,22 @@ class ModelRuns:
 
 
 class ModelMeans:
-    """Means over what each fitted model scored, and over the two models of each run.
+    """Means over the rows that each fitted model scored, and over the two models of a run.
 
     Parameters
     ----------
     runs : ModelRuns
     problems : ndarray of int
-        Which problems; one may be named several times.
+        Problems, with repetitions.
     index, owner : ndarray of shape (n,)
-        Their runs, from ``runs.of``.
+        Their runs, from ``runs.of(problems)``.
     log_mass : ndarray of shape (2, n, n_classes)
-        Logs of the summed weighted posteriors of both sides of each run.
+        Logs of the summed weighted posteriors of the two sides of each run.
 
     Attributes
     ----------
     log_prior : ndarray of shape (n, n_classes)
-        Logs of the mean posteriors of each run's models.
+        Logs of the mean of the two models' mean posteriors, for each run.
     """
 
     def __init__(
@@ -114,21 +116,21 @@ class ModelMeans:
             share = flat - total[self._model]
         mean = np.where(np.isneginf(total), -np.inf, mean)[self._model].reshape(2, n, -1)
         self.log_prior = np.logaddexp(*mean) - np.log(2)
-        # Classes without any mass have no shares, instead of nan.
+        # A class without mass has shares of 0, not nan.
         self._share = np.exp(np.where(np.isneginf(flat), -np.inf, share))
         with np.errstate(invalid="ignore"):
             log_share = mean - np.log(2) - self.log_prior
         self._model_share = np.exp(np.where(np.isneginf(mean), -np.inf, log_share))
 
     def by_posterior(self, values: Floats) -> Floats:
-        """Average (2, n, n_classes, q) means of sides with the posteriors as weights."""
+        """Average means of sides, (2, n, n_classes, q), weighted by the posteriors."""
         flat = values.reshape(-1, *values.shape[2:]) * self._share[..., None]
         of_models = np.add.reduceat(flat[self._order], self._starts, axis=0)
         both = of_models[self._model].reshape(values.shape) * self._model_share[..., None]
         return both.sum(0)
 
     def by_weight(self, sums: Floats) -> Floats:
-        """Average (2, n, q) weighted sums of sides over what the models scored."""
+        """Average weighted sums of sides, (2, n, q), over the rows that each model scored."""
         of_models = np.add.reduceat(
             sums.reshape(-1, sums.shape[2])[self._order], self._starts, axis=0
         )
@@ -140,16 +142,16 @@ class ModelMeans:
 def log_marginal_priors(
     runs: ModelRuns, beta: Floats, problems: Ints, masses: Masses = log_masses
 ) -> tuple[Floats, Ints, Ints]:
-    """Log prior of each run of the given problems, with the runs and their owners."""
+    """Return the log prior of each run of the problems, and `index` and `owner` of the runs."""
     index, owner = runs.of(problems)
     log_mass = np.stack(masses(runs.pairs, beta[owner], index))
     return ModelMeans(runs, problems, index, owner, log_mass).log_prior, index, owner
 
 
 def marginal_kernel(runs: ModelRuns, beta: Floats, problems: Ints) -> Floats:
-    """Mean kernel with the marginal prior, one inverse temperature for each problem.
+    """Return the mean kernel with the marginal prior, one beta for each problem.
 
-    ``problems`` may name a problem several times, each with another beta.
+    ``problems`` may repeat a problem, for several betas.
     """
     values = np.empty(len(problems))
     at_once = max(_PRIORS_AT_ONCE // (runs.pairs.n_classes * int(runs.n_runs.max())), 1)
@@ -162,7 +164,7 @@ def marginal_kernel(runs: ModelRuns, beta: Floats, problems: Ints) -> Floats:
 
 
 def marginal_terms(runs: ModelRuns, beta: Floats) -> list[Floats]:
-    """Kernel of every pair with the marginal prior, by problem."""
+    """Return the kernel of every pair with the marginal prior, by problem."""
     log_prior, index, owner = log_marginal_priors(runs, beta, np.arange(len(beta)))
     terms = pair_terms(runs.pairs, beta[owner], index, log_prior)
     ends = np.cumsum(runs.n_runs)

@@ -1,11 +1,12 @@
-r"""Moments of pairs' scores under their tempered posteriors, for both sides and their sum.
+r"""Moments of the distances X of scores, and the bounds of the third derivative from them.
 
-:math:`X \ge 0` are the distances of a pair's scores from the largest one; the sum of both
-sides' scores has such distances, too. :math:`Z = \sum_j e^{-\beta X_j}`, where each class of the
-sum has the inverse of its prior as a factor. The third derivative of :math:`\log Z` is minus the
-third central moment :math:`\mu_3` of :math:`X`, and :math:`-E X^3 / 8 \le \mu_3 \le E X^3`. The
-mean of :math:`X^3` only falls as :math:`\beta` grows, since its derivative is
-:math:`-\operatorname{Cov}(X^3, X) \le 0`. So a bound at one temperature holds at all larger ones.
+:math:`X \ge 0` are the distances of a row's scores from their top, for the first side A, the
+second side B and their sum A + B. :math:`Z = \sum_j e^{-\beta X_j}`; for the sum each class has
+a factor, the largest prior divided by its own. The third derivative of :math:`\log Z` is minus
+the third central moment :math:`\mu_3` of :math:`X`, and
+:math:`-E X^3 / 8 \le \mu_3 \le E X^3`. The mean :math:`E X^3` falls as :math:`\beta` grows,
+since its derivative is :math:`-\operatorname{Cov}(X^3, X) \le 0`. So a bound at one inverse
+temperature holds at all larger ones. docs/certificate.rst has the proofs.
 """
 
 from __future__ import annotations
@@ -17,15 +18,14 @@ import torch
 from pa_select.agreement.pairs.paired_scores import Block
 from pa_select.agreement.solver.single_precision import LARGEST_CUBED, LOWEST_EXPONENT
 
-# The cubes of units of the inverse temperature between these are finite and positive.
+# The cube of a unit of the inverse temperature in this range is finite and positive.
 _UNITS = 1e-90, 1e90
 
 
 class Moments(NamedTuple):
-    """Moments of X for both sides and their sum, each of shape (3, n_rows).
+    """log Z and the moments of X for A, B and A + B, each of shape (3, n_rows).
 
-    They are in a unit of the inverse temperature: the n-th moment is multiplied by the n-th
-    power of the unit.
+    The n-th moment is multiplied by the n-th power of the unit of the inverse temperature.
     """
 
     log_z: torch.Tensor
@@ -35,7 +35,7 @@ class Moments(NamedTuple):
 
 
 class Distances:
-    """The distances X of a block's pairs, stored with the sign of the scores: -X.
+    """The distances X of a block's rows, stored with the sign of the scores: -X.
 
     Parameters
     ----------
@@ -43,34 +43,34 @@ class Distances:
     may_be_infinite : bool
         Whether scores may be -inf.
     factor : torch.Tensor of shape (n_classes, 1), default=None
-        Factors of the classes for the sum of scores, at least 1.
+        Factors of the classes in A + B, at least 1.
     """
 
     def __init__(
         self, block: Block, may_be_infinite: bool, factor: torch.Tensor | None = None
     ) -> None:
         joint = block.a + block.b
-        #: (n_rows,) the largest sum of scores of each pair.
+        #: (n_rows,) the top of A + B.
         self.peak = joint.amax(0)
         if may_be_infinite:
-            # Only pairs of weight 0 have disjoint posteriors here.
+            # A pair with disjoint posteriors has weight 0 here.
             self.peak = torch.where(torch.isneginf(self.peak), 0.0, self.peak)
         self._x = [block.a, block.b, joint.sub_(self.peak)]
         self._factors = [None, None, factor]
         if may_be_infinite:
             finite = [torch.isfinite(x) for x in self._x]
-            # A disjoint pair keeps a harmless distance of 0.
+            # A disjoint pair gets distances of 0, which keep log Z finite.
             allowed = [(x | ~x.any(0)).to(joint.dtype) for x in finite]
             self._x = [torch.where(f, x, 0.0) for f, x in zip(finite, self._x, strict=True)]
             self._factors = [*allowed[:2], allowed[2] if factor is None else allowed[2] * factor]
         self._largest = -float(torch.stack([x.amin() for x in self._x]).amin())
 
     def moments(self, beta: torch.Tensor, unit: torch.Tensor) -> Moments:
-        """Compute the moments at an inverse temperature, in a unit of it; (n_rows,) or (1,)."""
+        """Compute the moments at inverse temperatures; both arguments are (n_rows,) or (1,)."""
         scores, dtype = self._x, self.peak.dtype
         low, high = float(unit.min()), float(unit.max())
         if high * self._largest > LARGEST_CUBED[dtype]:
-            # Where exp(-x) is zero, x^3 need only be finite.
+            # These distances have exp(-x) = 0, so that x^3 need only be finite.
             most = LARGEST_CUBED[dtype] / unit
             scores = [torch.where(beta > 0, torch.maximum(x, -most), x) for x in scores]
         if low < _UNITS[0] or high > _UNITS[1]:
@@ -92,6 +92,6 @@ class Distances:
 
 
 def third_derivatives(at: Moments) -> tuple[torch.Tensor, torch.Tensor]:
-    """Bound the third derivative of each pair's kernel, and its negative, from beta on."""
+    """Return the bounds M and m of the third derivative of each pair's kernel; see `Sums`."""
     sides, joint = at.third[0] + at.third[1], at.third[2]
     return sides + joint / 8, joint + sides / 8

@@ -1,9 +1,8 @@
-"""Where single precision is enough on the way to a maximum, and what it may get wrong.
+"""When an evaluation may be coarse, that is in single precision, and its largest error.
 
-Far from the maximum a kernel need not be known to the last digit: its sums may come from
-exponentials in single precision, which cost less than half, as long as the bounds
-make room for their errors. Sums over pairs are in double precision, and so is all that is
-evaluated where the result depends on it.
+Far from the maximum the exponentials may be in single precision, which costs less than half,
+because the bounds allow for the errors. Sums over pairs are always in double precision, and
+so is every evaluation that is reported. docs/certificate.rst derives the error.
 """
 
 from __future__ import annotations
@@ -15,38 +14,38 @@ from numpy.typing import NDArray
 from pa_select.agreement.solver.kernel_sums import Limits
 from pa_select.utils.typing import Floats
 
-#: Powers of numbers up to these are far from overflow; exp(-x) is zero long before.
+#: The cubes of numbers up to these do not overflow; exp(-x) is 0 long before x reaches them.
 LARGEST_CUBED = {torch.float64: 1e100, torch.float32: 1e6}
-#: Of single precision: exp of less is so small that it is slow, and counts for nothing even
-#: if it is multiplied by the cube of `LARGEST_CUBED`.
+#: In single precision exponentials of less are slow (subnormal numbers), and negligible even
+#: if they are multiplied by the cube of `LARGEST_CUBED`.
 LOWEST_EXPONENT = -80.0
-#: By which a bound of a derivative is larger where it is coarse.
+#: Factor of the bounds of derivatives in coarse evaluations.
 MARGIN = 1.0001
 
-# Of a log posterior's mean in single precision, in units of its squared largest size.
+# Error of the mean of a log posterior, in units of its squared largest size.
 _ERROR = 4e-7
-# Less work than this is not worth another copy of the scores.
+# For fewer scores another copy of them, in single precision, does not pay.
 _FEWEST_SCORES = 1 << 15
 _LARGEST_PRIOR_RANGE = 30.0
-# Numbers whose cubes float32 can still multiply.
+# Typical ranges whose cubes float32 can multiply.
 _RANGES = 1e-3, 1e3
 _LARGEST_IN_TYPICAL = 1e6
 _BETAS_IN_TYPICAL = 1e-3, 1e3
 
 
 def coarse_error(log_size: Floats, n_classes: int, prior_range: float = 0.0) -> Floats:
-    """Bound what rounding may change in a kernel with sums over pairs of about this size.
+    """Bound the rounding errors of a kernel whose sums over pairs are about `log_size`.
 
-    It holds for the first two derivatives, too, in units of the inverse temperature: under
-    a tempered posterior no scaled distance X has a mean above log(n_classes), and the
-    rounding of X, beta and exp is relative.
+    The bound also holds for the first two derivatives in units of beta: under a tempered
+    posterior the mean of beta X is at most log(n_classes), and X, beta and the exponentials
+    have relative rounding errors.
     """
     error: Floats = _ERROR * ((1 + np.log(n_classes) + prior_range) ** 2 + np.abs(log_size))
     return error
 
 
 def may_be_coarse(limits: Limits, n_scores: int, prior_range: float = 0.0) -> NDArray[np.bool_]:
-    """Which problems single precision can represent, where that pays, (n_problems,)."""
+    """Return which problems single precision can hold, if it pays, (n_problems,)."""
     typical, largest = limits.typical_range, limits.largest_range
     fits: NDArray[np.bool_] = (typical > _RANGES[0]) & (typical < _RANGES[1])
     fits &= largest < _LARGEST_IN_TYPICAL * typical
@@ -54,6 +53,6 @@ def may_be_coarse(limits: Limits, n_scores: int, prior_range: float = 0.0) -> ND
 
 
 def coarse_betas(beta: Floats, typical_range: Floats) -> NDArray[np.bool_]:
-    """Which inverse temperatures single precision can be multiplied by."""
+    """Return which inverse temperatures are in the range of single precision."""
     scaled = beta * typical_range
     return np.asarray((scaled > _BETAS_IN_TYPICAL[0]) & (scaled < _BETAS_IN_TYPICAL[1]))

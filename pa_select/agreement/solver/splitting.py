@@ -1,8 +1,9 @@
-"""Where an interval of inverse temperatures is split: the only place that decides it.
+"""The rules for where to split an interval of inverse temperatures.
 
-An interval between two points at which the kernel rises and falls is split where a maximum is
-expected. Any other interval is split where its bound is attained, away from its ends. Beyond the
-last point the next one is so far that the bound beyond it falls below the best value.
+If the kernel rises at the left end of an interval and falls at the right end, the interval is
+split where a maximum is expected. Any other interval is split where its bound is attained, but
+away from its ends. The next point beyond the last one is where a line of the asymptotic slope
+falls below the best value.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from pa_select.utils.typing import Floats
 LARGEST_BETA = 1e307
 # Intervals over more than this factor are split on the logarithmic scale.
 _WIDE = 16.0
-# An expected maximum decides if it adds more than this to the ends of the interval, in nats.
+# An expected maximum counts if it exceeds the values at the ends by more than this, in nats.
 _WORTH_A_STEP = 1e-7
 
 
 def split_between(
     left: Any, right: Any, a: Floats, c: Floats, attained: Floats
 ) -> tuple[Floats, Floats]:
-    """Return where to split intervals, and what a maximum there is expected to add.
+    """Return where to split intervals, and the expected gain of a maximum there.
 
     Parameters
     ----------
@@ -32,14 +33,15 @@ def split_between(
     a, c : ndarray of shape (n,)
         The ends.
     attained : ndarray of shape (n,)
-        Where the bound of the interval is attained, from 0 at the left end to 1; nan if it
+        Where in the interval its bound is attained, from 0 at the left end to 1; nan if that
         is not known.
 
     Returns
     -------
     split : ndarray of shape (n,)
     gain : ndarray of shape (n,)
-        In nats; inf where no maximum is expected.
+        By how much the maximum is expected to exceed the values at the ends, in nats; inf
+        where no maximum is expected.
     """
     split = _away_from_the_ends(a + (c - a) * np.where(np.isnan(attained), 0.5, attained), a, c)
     maximum, gain = _expected_maximum(left, right, a, c)
@@ -58,21 +60,21 @@ def split_beyond(last: Floats, slope: Floats, excess: Floats) -> Floats:
     excess : ndarray of shape (n,)
         By how much the bound beyond the last point exceeds the best value.
     """
-    # From here on the bound is below the value, where the slope is negative.
+    # If the slope is negative, the bound is below the best value from here on.
     enough = last + excess / -slope
     step = np.clip(np.where(slope < 0, enough, np.inf), 1.5 * last, 30 * last)
     return np.minimum(np.where(slope < 0, step, 4 * last), LARGEST_BETA)
 
 
 def _expected_maximum(left: Any, right: Any, a: Floats, c: Floats) -> tuple[Floats, Floats]:
-    """Return where a maximum between two points is expected, and what it adds to their values.
+    """Return where a maximum between two points is expected, and its expected gain.
 
-    The slope as a function of log(beta) is interpolated by the cubic that has its values and
-    derivatives at both ends. The maximum is expected where this cubic is zero; nan if the kernel
-    does not rise at the left end and fall at the right one.
+    The cubic that has the slopes and the curvatures of both ends interpolates the slope as a
+    function of log(beta). The maximum is expected where the cubic is zero; nan if the kernel
+    does not rise at the left end and fall at the right end.
     """
     h = np.log(c / a)
-    # Derivatives by log(beta) are those in units of beta.
+    # In units of beta, derivatives with respect to beta are those with respect to log(beta).
     g, k = left.slope, right.slope
     dg, dk = h * (left.curvature + g), h * (right.curvature + k)
     gain = np.full_like(h, np.inf)
@@ -87,7 +89,7 @@ def _expected_maximum(left: Any, right: Any, a: Floats, c: Floats) -> tuple[Floa
 
 
 def _zero_of_cubic(g: Floats, k: Floats, dg: Floats, dk: Floats) -> Floats:
-    """Find the zero in [0, 1] of cubics with values g > 0 and k < 0 and slopes at the ends."""
+    """Find the zero in [0, 1] of cubics with values g > 0 and k < 0 and slopes dg and dk."""
     low, high = np.zeros_like(g), np.ones_like(g)
     t = g / (g - k)
     for _ in range(8):

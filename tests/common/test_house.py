@@ -1,0 +1,108 @@
+"""The rooms of the package: imports run one way, and the map names every file."""
+
+import ast
+import re
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import pa_select
+
+PACKAGE = Path(pa_select.__file__).parent
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
+
+# From the ground up. A room imports no room above it, nor another one of its own floor.
+FLOORS = [
+    ["_version"],
+    ["utils"],
+    ["agreement"],
+    ["scores"],
+    ["pairing", "command_line"],
+    ["environments", "__main__"],
+    ["datasets", "training", "model_selection", "assessment"],
+    ["interop", "plotting"],
+]
+AGREEMENT = [
+    ["inputs"],
+    ["pairs", "standard_errors", "decomposition"],
+    ["solver", "confidence"],
+    ["result"],
+    ["solved_problems", "bootstrap"],
+    ["posterior_agreement", "agreement_matrix", "agreement_of_chunks", "pooled_agreement"],
+]
+
+
+def imported(path):
+    """Modules of the package that a file imports anywhere, also inside functions."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return {name for name in names if name.split(".")[0] == "pa_select"}
+
+
+def room(name, inside):
+    """The room of a dotted name: its first part below `inside`; None for names elsewhere."""
+    parts = name.split(".")
+    is_inside = parts[: len(inside)] == inside and len(parts) > len(inside)
+    return parts[len(inside)] if is_inside else None
+
+
+def dotted(path):
+    return ".".join(("pa_select", *path.relative_to(PACKAGE).with_suffix("").parts))
+
+
+@pytest.mark.parametrize(
+    ("inside", "floors"),
+    [(["pa_select"], FLOORS), (["pa_select", "agreement"], AGREEMENT)],
+    ids=["the package", "agreement"],
+)
+def test_rooms_import_only_from_lower_floors(inside, floors):
+    floor_of = {name: height for height, names in enumerate(floors) for name in names}
+    upward = []
+    for path in FILES:
+        own = room(dotted(path), inside)
+        if own is None:
+            continue
+        others = {room(name, inside) for name in imported(path)} - {own, None}
+        # Names that are no room are those that `pa_select` or a room's face hand on.
+        upward += [
+            f"{path.relative_to(PACKAGE)} imports {other}"
+            for other in others & set(floor_of)
+            if floor_of[other] >= floor_of[own]
+        ]
+    assert not upward
+    assert {room(dotted(path), inside) for path in FILES} - {None} == set(floor_of)
+
+
+def test_no_file_imports_itself_on_a_way_round():
+    names = {dotted(path): path for path in FILES}
+    graph = {name: imported(path) & set(names) for name, path in names.items()}
+    # Raises CycleError, which names the files.
+    assert len(list(TopologicalSorter(graph).static_order())) == len(FILES)
+
+
+def test_the_map_names_every_file_and_no_other():
+    page = (PACKAGE.parent / "docs" / "contributing.rst").read_text()
+    if "Every file" not in page:
+        pytest.fail("docs/contributing.rst has no map")
+    tree = page.split("Every file\n")[1].split("Words of the code\n")[0]
+    by_room = re.split(r"^``([a-z_/]+)``\n", tree, flags=re.M)[1:]
+    named = {
+        (place, name)
+        for place, text in zip(by_room[::2], by_room[1::2], strict=True)
+        for name in re.findall(r"``(\w+\.py)``", text)
+    }
+    # Small rooms inside a room are told of with it; the files beside the rooms stand apart.
+    for place, name in [("command_line", "__main__.py"), ("utils", "_version.py")]:
+        named.remove((place, name))
+        named.add((".", name))
+    inner = {"diagvib": "datasets", "learners": "training"}
+    there = set()
+    for path in FILES:
+        folder = path.parent.relative_to(PACKAGE)
+        there.add((inner.get(folder.name, str(folder)), path.name))
+    assert named == there
