@@ -25,7 +25,7 @@ NEED_SOURCES = --ignore tests/common/test_documents.py \
 	--deselect tests/common/test_package.py::test_every_public_name_is_in_the_api_reference \
 	--deselect tests/command_line/test_command_line.py::test_the_documentation_shows_what_is_printed
 
-.PHONY: help demo test test-fast test-portable test-oldest coverage bench figures lint types docs release-check clean
+.PHONY: help demo test test-fast test-portable test-oldest coverage mutations bench figures lint types docs release-check clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ test-oldest: $(VENV)-oldest/.installed ## the fast ones, with the oldest version
 
 coverage: $(VENV)/.test ## the whole suite, and which lines it does not reach
 	$(PYTEST) --cov --cov-report=term-missing:skip-covered
+
+mutations: $(VENV)/.test ## each bound and guard of the solver broken on purpose; a test must fail
+	OMP_NUM_THREADS=1 $(BIN)/python tests/mutations.py
 
 bench: $(VENV)/.test ## time ratios of the solver, measured in one run
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only -s

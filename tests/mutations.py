@@ -1,9 +1,7 @@
 """Break each bound and guard of the solver on purpose, and see that a test notices.
 
-`TABLE` lists the mutations: small changes of the code that make it wrong. Each of them is made in
-a copy of the package, where the test that is named with it must then fail.
-
-    python tests/mutations.py [-k PART] [--jobs N]
+`TABLE` lists mutations: small changes of the code that make it wrong. Each of them is made in a
+copy of the package, where one of the tests that are named with it must then fail.
 """
 
 from __future__ import annotations
@@ -25,246 +23,231 @@ PACKAGE, TESTS = "pa_select/agreement", "tests/agreement"
 # The longest that the tests of one mutation may take, in seconds.
 PATIENCE = 900
 
-
-class Change(NamedTuple):
-    """What is wrong afterwards, and the code that is replaced, which must be there so often."""
-
-    what: str
-    old: str
-    new: str
-    times: int = 1
+# By the file of the package, the file of the tests and an expression for -k: what is wrong after
+# a mutation, the code that it replaces, which must be in the file once, and the new code. No
+# replaced code has comments, so that these can be rewritten freely.
+TABLE = {
+    ("solver/fixed_prior.py", "test_mutations.py", "holds_by_itself"): [
+        ("chord of L1 too low between the ends", "* t - tangents", "* np.sqrt(t) - tangents"),
+        ("tangents only where they meet", ", np.zeros_like(meeting), np.ones_like(meeting)", ""),
+        ("cubics without remainder", "[left.rise, left.fall]", "[0 * left.rise, 0 * left.fall]"),
+        ("no bound beyond the last point", "- self.limits.l2_floor[problems]", "- last.l2"),
+    ],
+    ("solver/fixed_prior.py", "test_certificate.py", "cost_in_evaluations"): [
+        ("no chord and tangents", "= _chord_minus_tangents(left, right)", "= a * np.nan, 0 * a"),
+        ("no two cubics", "= _two_cubics(left, right)", "= a * np.nan, 0 * a"),
+    ],
+    ("solver/fixed_prior.py", "test_precision.py", "bounds_with_coarse_ends"): [
+        ("no room for errors beyond the last point", "last.l1 + last.error", "last.l1"),
+    ],
+    ("solver/fixed_prior.py", "test_mutations.py", "room_for_the_errors"): [
+        ("no room for errors in L1", "l1=sums.l1 + error", "l1=sums.l1"),
+        ("no room for errors in L2", "l2=sums.l2 - error", "l2=sums.l2"),
+        ("no room for errors in the slope of L1", "sums.dl1 + direction * error", "sums.dl1"),
+        ("no room for errors in the slope of L2", "sums.dl2 - direction * error", "sums.dl2"),
+        ("no room for errors in the curvature", "sums.curvature + error", "sums.curvature"),
+    ],
+    ("solver/moments.py", "test_mutations.py", "third_derivatives"): [
+        ("rise from the smaller term alone", "sides + joint / 8", "joint / 8"),
+        ("fall from the smaller term alone", "joint + sides / 8", "sides / 8"),
+        ("half the rise", "sides + joint / 8", "(sides + joint / 8) / 2"),
+        ("half the fall", "joint + sides / 8", "(joint + sides / 8) / 2"),
+    ],
+    ("solver/moments.py", "test_mutations.py", "holds_by_itself"): [
+        ("a tenth of the bounds", "-unit * unit * unit", "-unit * unit * unit / 10"),
+    ],
+    ("solver/marginal_prior.py", "test_certificate.py", "bounds_of_the_marginal"): [
+        ("first order without the distances", " - s * left.distance", ""),
+        ("first order without the certainty", "* right.certainty", "* 0"),
+        ("second order without the excess of variance", "right.excess / 2 + ", ""),
+        ("half the largest term of the tail", "+ larger", "+ larger - np.log(2)"),
+    ],
+    ("solver/marginal_prior.py", "test_mutations.py", "marginal_prior_leave_room"): [
+        ("no room for errors in the prior", "error=sums.error * (1 + ", "error=0 * (1 + "),
+    ],
+    ("solver/marginal_prior.py", "test_certificate.py", "marginal-120"): [
+        ("every model taken for constant", "lowest >= highest", "lowest >= -np.inf"),
+    ],
+    ("solver/marginal_prior.py", "test_certificate.py", "one_pair"): [
+        ("single pairs not recognised", "n_used) == 1", "n_used) == 0"),
+    ],
+    ("solver/intervals.py", "test_precision.py", "far_off"): [
+        ("no coarse end evaluated again", "(errors.sum(0) > 0)", "(errors.sum(0) < 0)"),
+    ],
+    ("solver/intervals.py", "test_precision.py", "few_steps"): [
+        ("the best coarse point never moves", "< _NEARBY * end_beta", "< 0 * end_beta"),
+    ],
+    ("solver/intervals.py", "test_known_values.py", "capacity"): [
+        ("no Newton steps at the end", "inexact | ((gain > _POLISH) & new)", "inexact"),
+    ],
+    ("solver/intervals.py", "test_known_values.py", "both_modes"): [
+        ("the maximum's place without the last step", "near & ~unpolished", "False & near"),
+    ],
+    ("solver/branch_and_bound.py", "test_known_values.py", "capacity"): [
+        ("the upper bound is the value", "np.maximum(search.top(), ", "np.maximum(-np.inf, "),
+        ("values better by rounding alone", "outer[problems] + _ROUNDING", "outer[problems]"),
+        ("the search stops unpolished", "open_ | (unpolished & ", "open_ | (False & "),
+    ],
+    ("solver/branch_and_bound.py", "test_mutations.py", "cannot_meet"): [
+        ("the ceiling for disjoint posteriors", "limits.disjoint, limits.at_zero", "False, 0.0"),
+    ],
+    ("solver/branch_and_bound.py", "test_mutations.py", "infinity_wins_ties"): [
+        ("0 wins ties", "at_infinity >= outer - _ROUNDING", "at_infinity > limits.at_zero"),
+    ],
+    ("solver/branch_and_bound.py", "test_certificate.py", "cannot_be_certified"): [
+        ("no limit on evaluations", "search.n_points >= MAX_EVALUATIONS", "False"),
+    ],
+    ("solver/single_precision.py", "test_precision.py", "within_their_error"): [
+        ("a hundredth of the error of coarse sums", "_ERROR = 4e-7", "_ERROR = 4e-9"),
+        ("third derivatives without their margin", "MARGIN = 1.0001", "MARGIN = 1.0"),
+        ("exponents cut at -8", "LOWEST_EXPONENT = -80.0", "LOWEST_EXPONENT = -8.0"),
+    ],
+    ("solver/single_precision.py", "test_mutations.py", "error_bound_of_coarse"): [
+        ("an error without the size of sums", "np.abs(log_size)", "0 * log_size"),
+        ("an error without the classes", "1 + np.log(n_classes)", "1"),
+        ("an error without the prior", "np.log(n_classes) + prior_range", "np.log(n_classes)"),
+    ],
+    ("solver/single_precision.py", "test_mutations.py", "single_precision_cannot_hold"): [
+        ("a small range coarse", "typical > _RANGES[0]", "typical > 0"),
+        ("a large range coarse", "typical < _RANGES[1]", "typical > 0"),
+        ("one large range coarse", "largest < _LARGEST_IN_TYPICAL * typical", "largest > 0"),
+        ("few scores coarse", "n_scores >= _FEWEST_SCORES", "n_scores > 0"),
+        ("a small temperature coarse", "scaled > _BETAS_IN_TYPICAL[0]", "scaled > 0"),
+        ("a large temperature coarse", "scaled < _BETAS_IN_TYPICAL[1]", "scaled > 0"),
+    ],
+    ("solver/kernel_sums.py", "test_mutations.py", "limits_of_ties"): [
+        ("no ties in the limit", "ties_a.log() + ties_b.log()", "0 * ties_a.log()"),
+        ("no ties in the ceiling", "torch.maximum(ties_a, ties_b).log()", "0 * ties_a.log()"),
+        ("no ties in the agreement rate", "shared / (ties_a * ties_b)", "(shared > 0).double()"),
+        ("disjoint by a pair of weight 0", "disjoint & counts", "disjoint"),
+        ("a limit of -inf by a pair of weight 0", "(peak < 0) & counts", "peak < 0"),
+        ("the ceiling without the prior", "log_weights.max() - log_ties", "-log_ties"),
+        ("the kernel at 0 without the prior", "np.exp(log_weights).sum()", "pairs.n_classes"),
+    ],
+    ("solver/kernel_sums.py", "test_mutations.py", "holds_by_itself"): [
+        ("the infimum of L2 too high", "l2_floor=l2_floor", "l2_floor=l2_floor + 0.1"),
+    ],
+    ("solver/kernel_sums.py", "test_known_values.py", "capacity"): [
+        ("a finite limit where pairs disagree", "n_apart > 0, -np.inf", "n_apart < 0, -np.inf"),
+    ],
+    ("solver/kernel_sums.py", "test_known_values.py", "scores_zero"): [
+        ("zero times infinity is nan", "nan=0.0", "nan=torch.nan"),
+    ],
+    ("standard_errors.py", "test_mutations.py", "standard_error_by_its_formula"): [
+        ("n instead of n - 1", "n / (n - 1) * squares", "squares"),
+        ("spread of pairs about 0", "w * (t - mean)", "w * t"),
+        ("spread of objects about 0", "(terms - weight @ terms)", "terms"),
+        ("weights not squared", "np.square(w * (t - mean))", "w * np.square(t - mean)"),
+        ("pairs miscounted", "np.count_nonzero(weight)", "len(weight) + 1"),
+        ("objects miscounted", "len(np.union1d(a, b))", "len(a)"),
+        ("pairs of one object counted twice", "b[differ], deviations[differ]", "b, deviations"),
+        ("pairs of two objects counted twice", "sums @ sums - of_pairs", "sums @ sums"),
+    ],
+    ("standard_errors.py", "test_mutations.py", "smaller_than_nothing"): [
+        ("no floor of independent pairs", "variance = max(variance, of_pairs)", "pass"),
+    ],
+}
 
 
 class Mutation(NamedTuple):
-    """A change of a file of the package, and the tests of which one must then fail."""
+    """A row of the table."""
 
     file: str
     test: str
     expression: str
-    change: Change
+    what: str
+    old: str
+    new: str
 
     def __str__(self) -> str:
-        return f"{self.file}: {self.change.what} ({self.test} -k '{self.expression}')"
+        return f"{self.file}: {self.what} ({self.test} -k {self.expression!r})"
 
 
-# For each file of the package, and each test file with an expression for -k, the changes that
-# these tests notice. No code that is replaced has comments, so that they can be rewritten freely.
-TABLE = {
-    "solver/fixed_prior.py": {
-        ("test_mutations.py", "holds_by_itself"): [
-            Change("chord of L1 too low inside", "* t - tangents", "* np.sqrt(t) - tangents"),
-            Change(
-                "tangents only where they meet",
-                "np.array([meeting, np.zeros_like(meeting), np.ones_like(meeting)])",
-                "np.array([meeting])",
-            ),
-            Change(
-                "two cubics without their remainder",
-                "np.array([left.rise, left.fall])",
-                "np.array([0 * left.rise, 0 * left.fall])",
-            ),
-            Change(
-                "the last value instead of the bound beyond it",
-                "return last.l1 + last.error - self.limits.l2_floor[problems]",
-                "return last.value",
-            ),
-        ],
-        ("test_certificate.py", "cost_in_evaluations"): [
-            Change(
-                "no chord and tangents",
-                "bound, at = _chord_minus_tangents(left, right)",
-                "bound, at = np.full_like(a, np.nan), np.full_like(a, 0.5)",
-            ),
-            Change(
-                "no two cubics",
-                "cubic_bound, cubic_at = _two_cubics(left, right)",
-                "cubic_bound, cubic_at = np.full_like(a, np.nan), np.full_like(a, 0.5)",
-            ),
-        ],
-        ("test_precision.py", "bounds_with_coarse_ends"): [
-            Change("no room for errors beyond the last point", "last.l1 + last.error", "last.l1"),
-        ],
-        ("test_mutations.py", "room_for_the_errors"): [
-            Change("no room for errors in L1", "l1=sums.l1 + error", "l1=sums.l1"),
-            Change("no room for errors in L2", "l2=sums.l2 - error", "l2=sums.l2"),
-            Change("no room in the slope of L1", "sums.dl1 + direction * error", "sums.dl1"),
-            Change("no room in the slope of L2", "sums.dl2 - direction * error", "sums.dl2"),
-            Change("no room in the curvature", "sums.curvature + error", "sums.curvature"),
-        ],
-    },
-    "solver/moments.py": {
-        ("test_mutations.py", "third_derivatives"): [
-            Change("rise from the smaller term", "sides + joint / 8", "joint / 8"),
-            Change("fall from the smaller term", "joint + sides / 8", "sides / 8"),
-            Change("half the rise", "sides + joint / 8", "(sides + joint / 8) / 2"),
-            Change("half the fall", "joint + sides / 8", "(joint + sides / 8) / 2"),
-        ],
-        ("test_mutations.py", "holds_by_itself"): [
-            Change(
-                "a tenth of the third moments",
-                "at.third[0] + at.third[1], at.third[2]",
-                "(at.third[0] + at.third[1]) / 10, at.third[2] / 10",
-            ),
-        ],
-    },
-    "solver/marginal_prior.py": {
-        ("test_certificate.py", "bounds_of_the_marginal"): [
-            Change("first order without distances", " - s * left.distance", ""),
-            Change(
-                "first order without certainty",
-                "back - ((c - a) / c)[:, None, None] * right.certainty",
-                "back",
-            ),
-            Change("second order without excess of variance", "right.excess / 2 + ", ""),
-            Change(
-                "half the largest term of the tail",
-                "block.weight.log() + larger",
-                "block.weight.log() + larger - np.log(2)",
-            ),
-        ],
-        ("test_mutations.py", "marginal_prior_leave_room"): [
-            Change(
-                "no room for errors in the prior",
-                "error=sums.error * (1 + length + length**2 / 2)",
-                "error=0 * sums.error",
-            ),
-        ],
-        ("test_certificate.py", "brute_force and marginal and not hundreds"): [
-            Change("every model constant", "np.where(self._constant, 0.0, ", "np.minimum(0.0, "),
-        ],
-        ("test_certificate.py", "one_pair"): [
-            Change(
-                "single pairs not recognised",
-                "same.all(1) | (np.bincount(problem, runs.pairs.n_used) == 1)",
-                "same.all(1)",
-            ),
-        ],
-    },
-    "solver/intervals.py": {
-        ("test_precision.py", "far_off"): [
-            Change(
-                "no coarse end evaluated again",
-                "again = open_ & (errors.sum(0) > 0) & ",
-                "again = (errors.sum(0) < 0) & ",
-            ),
-        ],
-        ("test_precision.py", "few_steps"): [
-            Change(
-                "the best coarse point evaluated again before it moves",
-                "moves &= np.abs(newton - end_beta) < _NEARBY * end_beta",
-                "moves &= False",
-            ),
-        ],
-        ("test_known_values.py", "capacity"): [
-            Change("no Newton steps at the end", "inexact | ((gain > _POLISH) & new)", "inexact"),
-        ],
-        ("test_known_values.py", "both_modes"): [
-            Change(
-                "the maximum's place without the last step",
-                "argmax = np.where(near & ~unpolished, newton, beta)",
-                "argmax = beta",
-            ),
-        ],
-    },
-    "solver/branch_and_bound.py": {
-        ("test_known_values.py", "capacity"): [
-            Change(
-                "the upper bound is the value",
-                "np.maximum(search.top(), value[problems])",
-                "value[problems]",
-            ),
-            Change("better by rounding alone", "here > outer[problems] + _ROUNDING", "here > outer[problems]"),
-            Change("unpolished", "keep = open_ | (unpolished & here)", "keep = open_"),
-        ],
-        ("test_mutations.py", "cannot_meet"): [
-            Change(
-                "the ceiling of disjoint posteriors",
-                "np.where(limits.disjoint, limits.at_zero, limits.ceiling)",
-                "limits.ceiling.copy()",
-            ),
-        ],
-        ("test_mutations.py", "infinity_wins_ties"): [
-            Change(
-                "temperature 0 wins ties",
-                "np.where(at_infinity >= outer - _ROUNDING, np.inf, 0.0)",
-                "np.where(at_infinity > limits.at_zero, np.inf, 0.0)",
-            ),
-        ],
-        ("test_certificate.py", "cannot_be_certified"): [
-            Change("no limit", "open_.any() and search.n_points >= MAX_EVALUATIONS", "False"),
-        ],
-    },
-    "solver/single_precision.py": {
-        ("test_precision.py", "within_their_error"): [
-            Change("a hundredth of the error", "_ERROR = 4e-7", "_ERROR = 4e-9"),
-            Change("no margin of third derivatives", "MARGIN = 1.0001", "MARGIN = 1.0"),
-            Change("exponents cut", "LOWEST_EXPONENT = -80.0", "LOWEST_EXPONENT = -8.0"),
-        ],
-        ("test_mutations.py", "error_bound_of_coarse"): [
-            Change("an error for sums of any size", " + np.abs(log_size)", " + 0 * log_size"),
-            Change("an error for any number of classes", "1 + np.log(n_classes)", "1"),
-            Change("an error for any prior", "np.log(n_classes) + prior_range", "np.log(n_classes)"),
-        ],
-        ("test_mutations.py", "single_precision_cannot_hold"): [
-            Change(
-                "any range of scores coarse",
-                "(typical > _RANGES[0]) & (typical < _RANGES[1])",
-                "typical > 0",
-            ),
-            Change("one large range coarse", "largest < _LARGEST_IN_TYPICAL * typical", "largest > 0"),
-            Change("few scores coarse", "(n_scores >= _FEWEST_SCORES)", "(n_scores > 0)"),
-            Change(
-                "any temperature coarse",
-                "(scaled > _BETAS_IN_TYPICAL[0]) & (scaled < _BETAS_IN_TYPICAL[1])",
-                "scaled > 0",
-            ),
-        ],
-    },
-    "solver/kernel_sums.py": {
-        ("test_mutations.py", "limits_of_ties"): [
-            Change("no ties in the limit", "ties_a.log() + ties_b.log()", "0 * ties_a.log()"),
-            Change("no ties in the ceiling", "torch.maximum(ties_a, ties_b).log()", "0 * ties_a.log()"),
-            Change("no ties in the rate", "shared / (ties_a * ties_b)", "(shared > 0).double()"),
-            Change("disjoint by a pair of weight 0", "disjoint & counts", "disjoint"),
-            Change("apart by a pair of weight 0", "(peak < 0) & counts", "peak < 0"),
-            Change("the ceiling without the prior", "ceiling=log_weights.max() - ", "ceiling=-"),
-            Change(
-                "the kernel at 0 without the prior",
-                "math.log(np.exp(log_weights).sum())",
-                "math.log(pairs.n_classes)",
-            ),
-        ],
-        ("test_mutations.py", "holds_by_itself"): [
-            Change("infimum of L2 too high", "l2_floor=l2_floor", "l2_floor=l2_floor + 0.1"),
-        ],
-        ("test_known_values.py", "capacity"): [
-            Change(
-                "a finite limit of disagreement",
-                "np.where(n_apart > 0, -np.inf, l1_floor - l2_floor)",
-                "l1_floor - l2_floor",
-            ),
-        ],
-        ("test_known_values.py", "scores_zero"): [
-            Change(
-                "zero times infinity is nan",
-                "torch.nan_to_num(beta * x, nan=0.0, neginf=-torch.inf)",
-                "beta * x",
-            ),
-        ],
-    },
-    "standard_errors.py": {
-        ("test_mutations.py", "standard_error_by_its_formula"): [
-            Change("n instead of n - 1", "math.sqrt(n / (n - 1) * squares)", "math.sqrt(squares)"),
-            Change("spread of pairs about 0", "w * (t - mean)", "w * t"),
-            Change("spread of objects about 0", "weight * (terms - weight @ terms)", "weight * terms"),
-            Change("weights not squared", "np.square(w * (t - mean))", "w * np.square(t - mean)"),
-            Change("pairs miscounted", "int(np.count_nonzero(weight))", "len(weight) + 1"),
-            Change("objects miscounted", "len(np.union1d(a, b))", "len(a)"),
-            Change("pairs of one object twice", "b[differ], deviations[differ]", "b, deviations"),
-            Change("pairs of two objects twice", "sums @ sums - of_pairs", "sums @ sums"),
-        ],
-        ("test_mutations.py", "smaller_than_nothing"): [
-            Change("no floor", "variance = max(variance, of_pairs)", "pass"),
-        ],
-    },
-}
+def mutations(part: str) -> list[Mutation]:
+    """Return the mutations whose line in the output contains `part`."""
+    every = [Mutation(*where, *row) for where, rows in TABLE.items() for row in rows]
+    return [mutation for mutation in every if part in str(mutation)]
+
+
+def copy_sources(folder: Path) -> Path:
+    """Copy the package and its tests to a folder, and check that they are imported from there."""
+    for name in ("pa_select", "tests"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    found = run_python(folder, "-c", "import pa_select; print(pa_select.__file__)").stdout.strip()
+    assert Path(found) == folder / "pa_select/__init__.py", f"pa_select is imported from {found!r}"
+    return folder
+
+
+def run_python(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with the package of a copy."""
+    # Bytecode is not cached: the cache does not see a second change of a file within a second.
+    environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    command, settings = [sys.executable, *arguments], {"capture_output": True, "text": True}
+    return subprocess.run(command, cwd=copy, env=environment, timeout=PATIENCE, **settings)
+
+
+def run_tests(copy: Path, test: str, expression: str) -> subprocess.CompletedProcess[str]:
+    """Run the tests of a file that match an expression, until the first failure."""
+    options = "-q", "-x", "-p", "no:cacheprovider"
+    return run_python(copy, "-m", "pytest", *options, f"{TESTS}/{test}", "-k", expression)
+
+
+def check_unmutated(copy: Path, chosen: list[Mutation]) -> None:
+    """Exit with a message if a test that should notice a mutation fails without any."""
+    for test in sorted({mutation.test for mutation in chosen}):
+        expressions = sorted({m.expression for m in chosen if m.test == test})
+        found = run_tests(copy, test, " or ".join(expressions))
+        if found.returncode:
+            sys.exit(f"{found.stdout}{found.stderr}\nUnmutated, tests of {test} fail.")
+
+
+def result_of(copy: Path, mutation: Mutation) -> str:
+    """Mutate a copy, run the tests, restore the copy, and return "caught" or what is wrong."""
+    path = copy / PACKAGE / mutation.file
+    code = path.read_text() if path.is_file() else ""
+    if code.count(mutation.old) != 1:
+        return f"stale: the old code occurs {code.count(mutation.old)} times:"
+    path.write_text(code.replace(mutation.old, mutation.new))
+    try:
+        status = run_tests(copy, mutation.test, mutation.expression).returncode
+    except subprocess.TimeoutExpired:
+        return f"NOT CAUGHT within {PATIENCE} seconds:"
+    finally:
+        path.write_text(code)
+    # 1 means that a test failed, 0 that all passed, and any other status that pytest did not run.
+    return {0: "NOT CAUGHT", 1: "caught"}.get(status, f"NOT CAUGHT, pytest exits with {status}:")
+
+
+def main() -> int:
+    """Try the chosen mutations; return 0 if all of them are caught, else 1."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-k", metavar="PART", default="", help="only lines that contain PART")
+    parser.add_argument("--jobs", type=int, default=1, help="how many at once (default: 1)")
+    options = parser.parse_args()
+    chosen, results, begin = mutations(options.k), [], time.monotonic()
+    copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
+
+    def try_one(mutation: Mutation) -> str:
+        copy = copies.get()
+        try:
+            return result_of(copy, mutation)
+        finally:
+            copies.put(copy)
+
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+        folders = [Path(folder).resolve() / str(job) for job in range(options.jobs)]
+        for path in folders:
+            copies.put(copy_sources(path))
+        check_unmutated(folders[0], chosen)
+        for mutation, result in zip(chosen, pool.map(try_one, chosen), strict=True):
+            results.append(result)
+            print(f"{result:10} {mutation}", flush=True)
+    n_caught, minutes = results.count("caught"), (time.monotonic() - begin) / 60
+    print(f"{n_caught} of {len(chosen)} mutations were caught, in {minutes:.1f} minutes.")
+    return 0 if 0 < n_caught == len(chosen) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -21,7 +21,7 @@ from pa_select.agreement.solved_problems import solve_pairs
 from pa_select.utils.devices import resolve_device
 from pa_select.utils.typing import Floats
 
-# Pairs solved at once: bounds the memory of their terms, not the result.
+# This many pairs are solved at once: it bounds the memory of their terms, not the result.
 _ROWS_AT_ONCE = 1 << 22
 
 
@@ -32,8 +32,8 @@ class AgreementMatrix:
     Attributes
     ----------
     scores : ndarray of shape (M, M)
-        Agreement of samples i and j in nats per pair; symmetric. On the diagonal that of
-        a sample with itself.
+        Agreement of samples i and j in nats per pair; symmetric. The diagonal has the
+        agreement of each sample with itself.
     betas : ndarray of shape (M, M)
         Inverse temperatures of the maxima.
     agreement_rates : ndarray of shape (M, M)
@@ -104,13 +104,8 @@ def agreement_matrix(
     Warns
     -----
     UserWarning
-        If samples look like probabilities or, with the uniform prior, are predictions of
-        one class, as `posterior_agreement`; the message names the samples.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 3 (the agreement of one pair of samples).
+        If samples look like probabilities or, with the uniform prior, nearly all their
+        predictions are of one class. The message names the samples.
 
     Examples
     --------
@@ -151,7 +146,7 @@ def agreement_matrix(
     target = resolve_device(device, *samples)
     dtypes = {sample.dtype for sample in samples}
     dtype = dtypes.pop() if len(dtypes) == 1 else torch.float64
-    # Every pair of samples reads the one copy of them.
+    # All pairs of samples read the same copy.
     store = torch.cat([sample.to(target, dtype) for sample in samples])
     normalised = torch.from_numpy(weight / weight.sum()).to(target)
 

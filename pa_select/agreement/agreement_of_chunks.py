@@ -1,4 +1,4 @@
-"""Agreement of pairs that are read in chunks: data larger than memory."""
+"""Agreement of pairs that are read in chunks, for data larger than memory."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def agreement_of_chunks(
     device: Any = None,
     verbose: int = 0,
 ) -> PosteriorAgreement:
-    """Maximise the agreement of pairs whose scores are read in chunks, many times.
+    """Maximise the agreement of pairs whose scores are read in chunks, in many passes.
 
-    The result is that of `posterior_agreement` on all chunks one below the other, with one
-    chunk and a few rows of room in memory at a time. How the pairs are cut into chunks
-    changes nothing.
+    The result is that of `posterior_agreement` on all chunks one below the other, but only
+    one chunk and a buffer of rows are in memory. How the pairs are cut into chunks does not
+    change the result.
 
     Parameters
     ----------
     chunks : iterable, or callable that returns one
-        Of tuples ``(scores_a, scores_b)`` or ``(scores_a, scores_b, sample_weight)``, each
+        Yields tuples ``(scores_a, scores_b)`` or ``(scores_a, scores_b, sample_weight)``,
         as in `posterior_agreement`, of shapes (n, n_classes), (n, n_classes) and (n,) with
-        any n: a list, a DataLoader, a torch Dataset of chunks, an object with ``__iter__``,
-        or a function that makes a generator. It is read once for each pass, some 10 to 15
-        times for a fixed prior and 40 to 60 times for the marginal one, and must give the
-        same pairs in the same order; a generator, which can be read only once, will not do.
+        any n. It may be a list, a DataLoader, a torch Dataset of chunks, an object with
+        ``__iter__``, or a function that makes a generator. It is read once in each pass, 10
+        to 15 times for a fixed prior and 40 to 60 times for the marginal one, and must give
+        the same pairs in the same order. A generator can be read only once and is refused.
     prior : {"uniform", "marginal"} or array-like of shape (n_classes,), default="uniform"
         The class prior, as in `posterior_agreement`.
     tol : float, default=None
@@ -49,19 +49,19 @@ def agreement_of_chunks(
         read. None: where the scores of the first chunk are.
     verbose : int, default=0
         1: a progress bar with the pass, the pairs read in all passes, the best agreement so
-        far and how much more the bounds allow (both in nats per pair).
+        far and its gap (both in nats per pair).
 
     Returns
     -------
     PosteriorAgreement
-        Its `terms` are an array of all pairs, 8 bytes each, computed in a pass at the end; its
-        `source` is None, so that it can be neither resampled nor decomposed.
+        Its `terms` are an array of all pairs, 8 bytes each, computed in a pass at the end.
+        Its `source` is None, so that it can be neither resampled nor decomposed.
 
     Raises
     ------
     TypeError, ValueError
-        As `posterior_agreement`, with the chunk and the row in it; if the chunks can be read
-        only once, or a later pass gives others than the first.
+        As `posterior_agreement`; the message names the chunk and the row. Also if the chunks
+        can be read only once, or a later pass gives other pairs than the first.
     RuntimeError
         As `posterior_agreement`.
 
@@ -72,12 +72,7 @@ def agreement_of_chunks(
 
     See Also
     --------
-    posterior_agreement : The same for arrays, also such that are mapped from a file.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 3 (the metric).
+    posterior_agreement : The same for arrays, which may be memory-mapped files.
 
     Examples
     --------
@@ -92,7 +87,7 @@ def agreement_of_chunks(
     >>> print(f"{result.score:.3f} nats over {result.n_pairs} pairs")
     1.028 nats over 5000 pairs
     """
-    # What tqdm decides by the environment, terminal or notebook, costs an import.
+    # Imported here, since this import takes long.
     from tqdm.auto import tqdm
 
     tol = check_tol(tol, prior)

@@ -1,4 +1,4 @@
-"""The bootstrap of an agreement, and comparisons of two."""
+"""The bootstrap of an agreement, and comparisons of two agreements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pa_select.agreement.standard_errors import check_groups, standard_error
 from pa_select.utils.p_values import adjust_by_holm, p_value
 from pa_select.utils.typing import Floats, Ints
 
-# Weights of replicates held at once: bounds the memory, not the result.
+# This many weights of replicates are held at once: it bounds the memory, not the result.
 _WEIGHTS_AT_ONCE = 1 << 22
 
 
@@ -30,9 +30,9 @@ class AgreementBootstrap(NamedTuple):
     scores : ndarray of shape (n,)
         Agreement of each replicate, maximised anew, in nats per pair.
     standard_error : float
-        Their standard deviation.
+        Standard deviation of `scores`.
     interval : tuple of float
-        Percentile interval of the confidence level asked for.
+        Percentile interval of `scores` at the confidence level.
     """
 
     scores: Floats
@@ -41,18 +41,19 @@ class AgreementBootstrap(NamedTuple):
 
 
 class AgreementComparison(NamedTuple):
-    """How much more one result agrees than another, as `compare_agreement` returns it.
+    """Difference of two agreements, as `compare_agreement` returns it.
 
     Attributes
     ----------
     difference : float
-        In nats per pair.
+        Agreement of the first result minus that of the other, in nats per pair.
     standard_error : float
-        Its standard error, of first order.
+        Standard error of `difference`, to first order.
     p_value : float
-        Two-sided, of no difference, by the normal distribution; 1.0 where both are equal.
+        Two-sided p-value of no difference, from the normal distribution; 1.0 if both results
+        are equal.
     p_adjusted : float
-        The same adjusted by Holm's method for all that were compared at once.
+        `p_value` adjusted by Holm's method for all comparisons of the call.
     interval : tuple of float
         Bootstrap percentile interval of the difference; nan without replicates.
     """
@@ -77,13 +78,13 @@ def bootstrap(
     Parameters
     ----------
     result : PosteriorAgreement
-        From `posterior_agreement`.
+        A result of `posterior_agreement`.
     n : int, default=1000
         Number of replicates, solved together.
     groups : array-like of shape (n_pairs,), default=None
-        Which pairs share an object; whole groups are resampled. None: pairs.
+        The group of each pair; whole groups are resampled. None: pairs are resampled.
     confidence_level : float, default=0.95
-        Of the interval, in (0, 1).
+        Level of the interval, in (0, 1).
     random_state : int, RandomState instance or None, default=None
         Chooses the replicates.
 
@@ -129,34 +130,34 @@ def compare_agreement(
 ) -> Any:
     """Compare the agreement of two classifiers on the same pairs.
 
-    To first order an agreement is the mean of its terms, so the difference of two has the
-    standard error of the mean of the differences of the terms.
+    To first order an agreement is the mean of its terms. So the standard error of the
+    difference of two agreements is that of the mean difference of their terms.
 
     Parameters
     ----------
     result_a : PosteriorAgreement
         The first result.
     result_b : PosteriorAgreement or sequence of them
-        What it is compared with, on the same pairs in the same order.
+        Results on the same pairs in the same order, which `result_a` is compared with.
     n_bootstrap : int, default=0
-        Number of replicates for the interval, in which both are maximised anew.
+        Number of replicates for the interval; all agreements are maximised anew.
     groups : array-like of shape (n_pairs,), default=None
-        Which pairs share an object and are not independent.
+        The group of each pair; pairs of one group are not independent.
     confidence_level : float, default=0.95
-        Of the interval, in (0, 1).
+        Level of the interval, in (0, 1).
     random_state : int, RandomState instance or None, default=None
         Chooses the replicates.
 
     Returns
     -------
     AgreementComparison or list of them
-        A list where a sequence is given; its p-values are adjusted by Holm's method.
+        A list if `result_b` is a sequence; its p-values are adjusted by Holm's method.
 
     Raises
     ------
     ValueError
-        If the results are not of equally many pairs with equal weights, or an argument does
-        not fit.
+        If the results differ in the number or the weights of their pairs, or an argument
+        does not fit.
 
     References
     ----------
@@ -194,7 +195,8 @@ def compare_agreement(
         intervals = [_interval(first - scores, confidence_level) for scores in rest]
     differences = [result_a.score - other.score for other in others]
     errors = [
-        standard_error(_less(result_a.terms, o.terms, weight), normalised, objects) for o in others
+        standard_error(_differences(result_a.terms, other.terms, weight), normalised, objects)
+        for other in others
     ]
     p_values = [p_value(d, e) for d, e in zip(differences, errors, strict=True)]
     adjusted = adjust_by_holm(np.array(p_values)).tolist()
@@ -205,8 +207,8 @@ def compare_agreement(
     return compared[0] if isinstance(result_b, PosteriorAgreement) else compared
 
 
-def _less(terms: Floats, others: Floats, weight: Floats) -> Floats:
-    """Differences of terms; those of pairs of weight 0, which may be infinite, are 0."""
+def _differences(terms: Floats, others: Floats, weight: Floats) -> Floats:
+    """Subtract terms; the difference is 0 for pairs of weight 0, whose terms may be infinite."""
     used = weight > 0
     return np.where(used, np.where(used, terms, 0.0) - np.where(used, others, 0.0), 0.0)
 
@@ -214,8 +216,8 @@ def _less(terms: Floats, others: Floats, weight: Floats) -> Floats:
 def _replicates(
     results: Sequence[PosteriorAgreement], n: int, groups: Any, random_state: Any
 ) -> list[Floats]:
-    """Scores of the same n replicates of all results."""
-    # The command line would wait a second for scikit-learn.
+    """Return the scores of all results on the same n replicates."""
+    # Imported here: scikit-learn would slow the command line by a second.
     from sklearn.utils import check_random_state
 
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 2:
@@ -226,7 +228,9 @@ def _replicates(
     codes = np.arange(n_pairs) if groups is None else _codes(groups, sources[0])
     drawn = np.unique(codes[weight > 0])
     if len(drawn) < 2:
-        raise ValueError(f"groups: expected at least two of positive weight, got {len(drawn)}.")
+        raise ValueError(
+            f"groups: expected at least two groups of positive weight, got {len(drawn)}."
+        )
     rng = check_random_state(random_state)
     scores = [np.empty(n) for _ in sources]
     at_once = max(_WEIGHTS_AT_ONCE // n_pairs, 1)

@@ -1,4 +1,4 @@
-"""How confident a classifier is where its predictions agree, and where they do not."""
+"""Confidence of a classifier on pairs that agree and on pairs that disagree."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from pa_select.utils.typing import Floats
 
 
 class Confidence(NamedTuple):
-    """How confident one group of pairs is at an inverse temperature, on average.
+    """Mean confidence in one group of pairs at an inverse temperature.
 
     Attributes
     ----------
     n_pairs : int
         Number of pairs of positive weight.
     first, second : float
-        Posterior of the class that each sample's scores rank first; nan without pairs, as
-        are all below.
+        Mean posterior of the predicted class, in the first and in the second sample. Without
+        pairs these and all values below are nan.
     kept : float
-        The second sample's posterior of the class that the first ranks first.
+        Mean posterior, in the second sample, of the class predicted in the first.
     entropy : float
-        Of the first sample's posteriors, in nats.
+        Mean entropy of the posteriors of the first sample, in nats.
     standard_errors : tuple of float
-        Of `first`, `second` and `kept`; nan for fewer than two pairs.
+        Standard errors of `first`, `second` and `kept`; nan for fewer than two pairs.
     """
 
     n_pairs: int
@@ -70,11 +70,11 @@ def _mean_and_error(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
 
 
 def _posteriors(scores: torch.Tensor, beta: float) -> torch.Tensor:
-    """Posteriors at an inverse temperature; at inf the limit, ties share it."""
+    """Return posteriors at an inverse temperature; at inf the top classes share 1."""
     below = scores.double() - scores.double().amax(1, keepdim=True)
     if beta == np.inf:
         tied = (below == 0).double()
         return tied / tied.sum(1, keepdim=True)
-    # A probability 0 stays one at every positive inverse temperature.
+    # A score of -inf has probability 0 at every positive inverse temperature.
     tempered = torch.zeros_like(below) if beta == 0 else beta * below
     return torch.softmax(tempered, 1)

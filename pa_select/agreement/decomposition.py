@@ -1,4 +1,4 @@
-"""What agreeing and disagreeing pairs contribute to an agreement."""
+"""Contributions of agreeing and of disagreeing pairs to an agreement."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from pa_select.utils.typing import Floats
 
 
 class Part(NamedTuple):
-    """What one group of pairs contributes to an agreement.
+    """Contribution of one group of pairs to an agreement.
 
     Attributes
     ----------
     n_pairs : int
         Number of pairs of positive weight.
     total : float
-        Weighted sum of their terms, in nats.
+        Weighted sum of the terms of these pairs, in nats.
     share : float
-        ``total`` as a share of that of all pairs; nan if that is 0.
+        ``total`` divided by the total of all pairs; nan if that is 0.
     approximate : float
-        The thesis's approximation of ``total``, which replaces posteriors by their means in
-        the group and the number of pairs by a product of rates; with ``log(n_classes)`` for
-        each pair, as in ``total``. nan without labels, for another than the uniform prior,
-        and where the formula has no value.
+        The thesis's approximation of ``total``. It replaces posteriors by their means in the
+        group, and the number of pairs by a product of rates; ``log(n_classes)`` is added for
+        each pair, as in ``total``. nan without labels, with a prior that is not uniform, or
+        if the formula has no value.
     """
 
     n_pairs: int
@@ -39,14 +39,14 @@ class Part(NamedTuple):
 
 
 def decompose(source: Problem, terms: Floats, beta: float, y: Any = None) -> dict[str, Part]:
-    """Split the sum of the terms by whether pairs agree, and are right."""
+    """Split the sum of the terms by whether pairs agree and, with labels, are right."""
     used = source.weight > 0
     weight = source.weight[used]
     weighted = weight * terms[used]
     groups = groups_of(source, y)
     approximate = dict.fromkeys(groups, math.nan)
     if y is not None and source.prior is None:
-        # Probability of the other classes than the predicted one, in either sample.
+        # Probability that is not on the predicted class, in each sample.
         doubt = [1 - _top_posteriors(x, beta)[used] for x in (source.a, source.b)]
         n_classes = source.a.shape[1]
         accuracy = float(np.average(_right(source, y), weights=weight))
@@ -78,7 +78,10 @@ def decompose(source: Problem, terms: Floats, beta: float, y: Any = None) -> dic
 
 
 def groups_of(source: Problem, y: Any = None) -> dict[str, NDArray[np.bool_]]:
-    """Which pairs of positive weight agree and, with labels, are right in the first sample."""
+    """Return masks of the pairs of positive weight that agree, disagree, and are right.
+
+    With labels, agreeing pairs are split by whether the first sample is right.
+    """
     used = source.weight > 0
     tops = [x.argmax(1).cpu().numpy()[used] for x in (source.a, source.b)]
     agree = tops[0] == tops[1]
@@ -107,7 +110,7 @@ def _columns_of(y: Any, source: Problem) -> NDArray[np.intp]:
 
 
 def _top_posteriors(scores: torch.Tensor, beta: float) -> Floats:
-    """The posterior of each row's predicted class; of ties, of one of them."""
+    """Return the posterior of each row's predicted class; of one of them if several tie."""
     below = scores.double() - scores.double().amax(1, keepdim=True)
     tempered = torch.nan_to_num(beta * below, nan=0.0, neginf=-torch.inf)
     top: Floats = (1 / tempered.exp().sum(1)).cpu().numpy()

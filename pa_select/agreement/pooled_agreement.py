@@ -1,4 +1,4 @@
-"""Agreement of pairs that several fitted models scored, pooled into one problem."""
+"""Agreement of pairs from several fitted models, pooled into one problem."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pa_select.agreement.standard_errors import standard_error
 from pa_select.utils.devices import resolve_device
 from pa_select.utils.typing import Floats, Ints
 
-# Scores of one side gathered at once, and sums of classes kept for each pair of models:
-# bound the memory, not the result.
+# This many scores of one side are gathered at once, and this many sums of classes are kept
+# for the runs of two models: it bounds the memory, not the result.
 _ELEMENTS_AT_ONCE = 1 << 24
 _SUMS_AT_ONCE, _SUMS_PER_CLASS = 1 << 19, 400
 
@@ -27,13 +27,13 @@ _SUMS_AT_ONCE, _SUMS_PER_CLASS = 1 << 19, 400
 class PooledPairs(NamedTuple):
     """Pairs of rows of stacked score matrices, each of shape (n_pairs,)."""
 
-    #: Rows of the stack that are compared.
+    #: The rows of the stack that are compared.
     row_a: Ints
     row_b: Ints
-    #: Which fitted model scored each, from 0.
+    #: The fitted model that scored each row, from 0.
     model_a: Ints
     model_b: Ints
-    #: Which object each is, for standard errors.
+    #: The object of each row, for standard errors.
     object_a: Ints
     object_b: Ints
     weight: Floats
@@ -47,19 +47,19 @@ def pooled_agreement(
     tol: float = 1e-6,
     device: Any = None,
 ) -> Iterator[PosteriorAgreement]:
-    """Solve the same pooled pairs for many stacks of scores, in batches.
+    """Yield the agreement of the same pairs for each of many stacks of scores.
 
     Parameters
     ----------
     stacks : sequence of array-likes of shape (n_rows, n_classes)
-        For each candidate, the scores of all its fitted models one below the other.
+        One stack for each candidate: the scores of its fitted models one below the other.
     pairs : PooledPairs
-        What is compared, in every stack. All pairs share one inverse temperature.
+        The pairs of rows of every stack. All pairs share one inverse temperature.
     prior : {"uniform", "marginal"} or array-like of shape (n_classes,), default="marginal"
         The class prior, as in `posterior_agreement`; the marginal one is the mean of the
         mean posteriors of the two fitted models of a pair.
     tol, device
-        As in `posterior_agreement`; the marginal prior is not certified.
+        As in `posterior_agreement`; maxima with the marginal prior are not certified.
 
     Yields
     ------
@@ -67,7 +67,7 @@ def pooled_agreement(
         One for each stack; its terms are in the order of the pairs, and its standard
         error allows for pairs that share an object.
     """
-    # Runs of the same two models lie together.
+    # After sorting, the pairs of the same two models are one run.
     order = np.lexsort((pairs.model_b, pairs.model_a))
     back = np.argsort(order)
     models = np.column_stack([pairs.model_a, pairs.model_b])[order]

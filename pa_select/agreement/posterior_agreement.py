@@ -1,4 +1,4 @@
-"""Posterior agreement of paired scores: the public functions."""
+"""Posterior agreement of paired scores, and its kernel."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def posterior_agreement(
     :math:`\beta \in [0, \infty]`.
 
     The kernel is not concave and may have several maxima. The maximum is global and
-    certified: `upper_bound` bounds the kernel at every inverse temperature and lies at
-    most `tol` above `score`.
+    certified: `upper_bound` bounds the kernel at every inverse temperature and is at most
+    `tol` above `score`.
 
     Parameters
     ----------
@@ -49,36 +49,36 @@ def posterior_agreement(
         Logits or log-probabilities (not probabilities) of the first and the second
         sample, row by row; numpy arrays, tensors, DataFrames or lists of any real type.
         An array of shape (n_problems, n_pairs, n_classes), or a list of matrices of
-        different lengths, holds many problems, solved together. A score of -inf means
-        probability 0 at every positive inverse temperature: one pair of disjoint
-        posteriors then leaves only beta = 0.
+        different lengths, holds many problems, which are solved together. A score of -inf
+        means probability 0 at every positive inverse temperature. If the posteriors of one
+        pair are then disjoint, the maximum is at beta = 0.
     prior : {"uniform", "marginal"} or array-like of shape (n_classes,), default="uniform"
-        The class prior :math:`\pi`. "uniform" is the papers' metric; a vector must be
-        positive and sum to 1; "marginal" is the classes' mean posterior over both
-        samples at each inverse temperature: constant posteriors then score 0.
+        The class prior :math:`\pi`. "uniform" is the papers' metric. A vector must be
+        positive and sum to 1. "marginal" is the mean posterior of each class over both
+        samples, at each inverse temperature: constant posteriors then score 0.
     sample_weight : array-like of shape (n_pairs,), default=None
         Non-negative weights of the pairs; for many problems one such array for all, or a
-        list of one for each.
+        list with one array for each.
     groups : array-like of shape (n_pairs,), default=None
-        Which pairs share an object, a patient or a site for example; for many problems one
-        such array for all. The standard error then allows for their dependence; nothing
-        else changes.
+        The group of each pair, for example its patient or its site; for many problems one
+        such array for all. Pairs of one group are not taken as independent in the standard
+        error; nothing else changes.
     tol : float, default=None
-        Largest certified gap, in nats per pair; at least 1e-12. None: 1e-6, with the
-        marginal prior, whose bounds are of lower order, 1e-5.
+        Largest certified gap, in nats per pair; at least 1e-12. None: 1e-6, but 1e-5 with
+        the marginal prior, whose bounds are less tight.
     certify : bool, default=True
-        False where only the value matters: a maximum is polished as usual, but bounds
-        need only exclude that another one is higher by more than 0.001 nats. It saves
-        a third of the work, and much more of a flat kernel's; `gap` is then nan.
+        False: the maximum is polished as usual, but the bounds only exclude another
+        maximum that is higher by more than 0.001 nats, and `gap` is nan. This saves a third
+        of the work, and much more if the kernel is flat.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where to compute. None: where the scores are; "auto": on a GPU if there is one.
     process_group : torch.distributed.ProcessGroup or "world", default=None
-        Processes that hold a shard of the rows of each problem each, and all call this
-        function; "world" are all of them. A shard may be empty, of shape (0, n_classes).
-        They exchange a few numbers for each evaluation and never the scores, and all get
-        the same result, that of all rows; but `terms` and `source`, and with them
-        `decompose`, `bootstrap` and `compare_agreement`, are of the rank's own rows.
-        None: no communication.
+        Processes that all call this function, each with a shard of the rows of each
+        problem; "world" stands for all processes. A shard may be empty, of shape
+        (0, n_classes). The processes exchange a few numbers for each evaluation and never
+        the scores. All get the same result for all rows, except that `terms` and `source`
+        have the rank's own rows only, which `decompose`, `bootstrap` and
+        `compare_agreement` then use. None: no communication.
 
     Returns
     -------
@@ -88,35 +88,35 @@ def posterior_agreement(
     Raises
     ------
     TypeError
-        If scores, weights or a prior are no real numbers.
+        If scores, weights or a prior are not real numbers.
     ValueError
         If they have a wrong shape or value; the message names the argument, what was
-        expected, what came and the first offending row. Where one rank of a process group
-        fails, in whatever way, all raise an error that names it.
+        expected, what was found and the first wrong row. If one rank of a process group
+        fails for any reason, all ranks raise an error that names it.
     RuntimeError
-        If the bounds do not meet within `tol` after 1500 evaluations: a kernel that is flat
-        over many decades, and a small `tol`. The message tells what was reached. Not with
-        ``certify=False``.
+        If the gap is larger than `tol` after 1500 evaluations, which may happen with a
+        kernel that is flat over many decades and a small `tol`. The message has the gap
+        reached. Not raised with ``certify=False``.
 
     Warns
     -----
     UserWarning
-        Once for all problems, if both samples of one have only rows of non-negative numbers
-        that sum to 1, and not only zeros and ones: these look like probabilities, but are
-        read as logits. And with the uniform prior if at least 95 % of the predictions of at
-        least 20 pairs are of one class, since a constant classifier then has the highest
-        possible score (not with a process group, whose ranks have a part of the pairs each).
+        Once for all problems, if the scores of a problem look like probabilities (rows of
+        non-negative numbers that sum to 1, not all of them zeros and ones): they are read as
+        logits. With the uniform prior, also if at least 95 % of the predictions for at least
+        20 pairs are of one class, since a constant classifier has the highest possible
+        score. The second warning is not given with a process group.
 
     See Also
     --------
-    log_probabilities : Scores of probabilities.
+    log_probabilities : Converts probabilities to scores.
     pa_kernel : The kernel at given inverse temperatures.
-    agreement_matrix : All pairs of several samples.
+    agreement_matrix : The agreement of all pairs of several samples.
 
     Notes
     -----
-    The sums are in float64 whatever the type of the scores. The standard error is that of
-    a mean (for weights :math:`\sqrt{\sum w_i^2 (l_i - \bar l)^2} / \sum w_i` with the
+    Sums over pairs are in float64 for scores of any type. The standard error is that of a
+    mean (for weights :math:`\sqrt{\sum w_i^2 (l_i - \bar l)^2} / \sum w_i` with the
     factor :math:`\sqrt{n / (n-1)}`), since the derivative in the inverse temperature
     vanishes at the maximum.
 
@@ -214,8 +214,8 @@ def pa_kernel(
     scores_a, scores_b : array-like of shape (n_pairs, n_classes)
         Logits or log-probabilities of the two samples, as in `posterior_agreement`.
     beta : float or array-like
-        Inverse temperatures in [0, inf]. At 0 all posteriors are uniform; inf stands for
-        the limit.
+        Inverse temperatures in [0, inf]. At 0 all posteriors are uniform; inf means the
+        limit.
     prior : {"uniform", "marginal"} or array-like of shape (n_classes,), default="uniform"
         The class prior, as in `posterior_agreement`.
     sample_weight : array-like of shape (n_pairs,), default=None
@@ -225,12 +225,12 @@ def pa_kernel(
     -------
     float or ndarray of the shape of `beta`
         Weighted mean over pairs of :math:`\log \sum_j p'(j)\, p''(j) / \pi_j`, in nats per
-        pair; -inf where some pair's posteriors do not overlap.
+        pair; -inf if the posteriors of some pair do not overlap.
 
     Raises
     ------
     TypeError, ValueError
-        As `posterior_agreement`, and for a beta that is negative or nan.
+        As `posterior_agreement`; also if a beta is negative or nan.
 
     Warns
     -----

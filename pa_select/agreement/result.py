@@ -1,4 +1,4 @@
-"""What `posterior_agreement` returns."""
+"""The result of `posterior_agreement`."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ class PosteriorAgreement:
         The normalised kernel at its maximum over the inverse temperature, in nats per
         pair; with the uniform prior in [0, log(n_classes)].
     beta : float
-        The inverse temperature of the maximum, in [0, inf]. 0: no temperature makes the
-        posteriors agree better than uniform ones do. inf: the score is the limit of
-        certain posteriors.
+        The inverse temperature of the maximum, in [0, inf]. 0: the posteriors agree best if
+        all are uniform. inf: the score is the limit of certain posteriors.
     log_kernel : float
-        Weighted sum over pairs of the log of the posteriors' overlap at `beta`, the
-        kernel as the thesis reports it; in nats, at most 0 and with the uniform prior at
-        least ``-sum(weights) * log(n_classes)``.
+        Weighted sum over pairs of the log of the posteriors' overlap at `beta`, the kernel
+        as the thesis reports it. In nats, at most 0, and with the uniform prior at least
+        ``-sum(weights) * log(n_classes)``.
     upper_bound : float
-        No inverse temperature gives more than this; nan where not certified.
+        Upper bound of the kernel at every inverse temperature; nan if not certified.
     gap : float
-        ``upper_bound - score``, at most the ``tol`` asked for; nan where not certified.
+        ``upper_bound - score``, at most `tol`; nan if not certified.
     n_pairs : int
         Number of pairs of positive weight.
     n_classes : int
@@ -42,16 +41,16 @@ class PosteriorAgreement:
         Weighted share of pairs whose predicted classes agree. A tie counts as a random
         choice among its classes.
     standard_error : float
-        Standard error of `score` in nats, first order at the maximum; nan for one pair.
-        One-sided where `beta` is 0 or inf.
+        Standard error of `score` in nats, to first order at the maximum; nan for one pair.
+        One-sided if `beta` is 0 or inf.
     terms : ndarray of shape (n_pairs,)
         The normalised kernel of every pair at `beta`, in nats, in the order of the rows
-        given (those of weight 0 included). `score` is their weighted mean.
+        (pairs of weight 0 included). `score` is the weighted mean of the terms.
     n_evaluations : int
         Number of inverse temperatures at which all pairs were evaluated.
     source : Problem or None
-        The scores, weights and prior that were given (not copied): what the bootstrap and
-        the decomposition go back to.
+        The scores, weights and prior that were given (not copied), for the bootstrap and
+        the decomposition.
     """
 
     score: float
@@ -77,28 +76,28 @@ class PosteriorAgreement:
         )
 
     def decompose(self, y: Any = None) -> dict[str, Part]:
-        """Split the agreement into what agreeing and disagreeing pairs contribute.
+        """Split the agreement into the contributions of agreeing and of disagreeing pairs.
 
         Parameters
         ----------
         y : array-like of shape (n_pairs,), default=None
-            The columns of the true classes. With them agreeing pairs are split into those
+            The columns of the true classes. With `y`, agreeing pairs are split into those
             that are right and those that are wrong.
 
         Returns
         -------
         dict of str to Part
             "agree_right", "agree_wrong" and "disagree"; without `y` "agree" and
-            "disagree". Exact: the totals add up to the weighted sum of `terms`.
+            "disagree". The totals add up exactly to the weighted sum of `terms`.
 
         Raises
         ------
         TypeError, ValueError
-            If `y` does not fit, or the result does not know its scores.
+            If `y` does not fit, or `source` is None.
 
         References
         ----------
-        .. [1] Master's thesis on posterior agreement, section 4.3 and appendix B (the
+        .. [1] Master's thesis on posterior agreement, section 4.2 and appendix B (the
            approximated contributions, there zeta).
 
         Examples
@@ -125,9 +124,9 @@ class PosteriorAgreement:
         y : array-like of shape (n_pairs,), default=None
             The columns of the true classes, as in `decompose`.
         beta : float, default=None
-            The inverse temperature, in [0, inf]. None: that of the maximum; 1 is how the
-            classifier was trained, and the difference of the entropies of both is what the
-            thesis reports.
+            The inverse temperature, in [0, inf]. None: that of the maximum. At 1 the
+            posteriors are those of training; the thesis reports the difference of the
+            entropies at the maximum and at 1.
 
         Returns
         -------
@@ -137,7 +136,7 @@ class PosteriorAgreement:
         Raises
         ------
         TypeError, ValueError
-            If an argument does not fit, or the result does not know its scores.
+            If an argument does not fit, or `source` is None.
 
         References
         ----------
@@ -158,10 +157,10 @@ class PosteriorAgreement:
         return confidence(self.known_source(), at, y)
 
     def known_source(self) -> Problem:
-        """The source, or an error where the result has none."""
+        """Return the source, or raise a ValueError if it is None."""
         if self.source is None:
             raise ValueError(
-                "result: expected one of posterior_agreement, which knows its scores; this "
-                "one comes from chunks, a search, a matrix or a callback."
+                "result: expected a result of posterior_agreement, which keeps its scores, got "
+                "one without scores (from chunks, a search, a matrix or a callback)."
             )
         return self.source

@@ -1,4 +1,4 @@
-"""Results of checked problems: the maximum of each with its terms and standard error."""
+"""Solution of checked problems: the maximum of each, its terms and standard error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def solve_problems(
     groups: Sequence[Ints | None],
     shard: Shard | None = None,
 ) -> list[PosteriorAgreement]:
-    """Solve many problems, those with the same number of classes together.
+    """Solve many problems; problems with the same number of classes are solved together.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ def solve_problems(
     tol, certify, device
         As in `posterior_agreement`.
     groups : sequence of ndarray of int or None
-        The groups of the pairs of each problem, or None where all pairs are independent.
+        The groups of the pairs of each problem, or None if all pairs are independent.
     shard : Shard, default=None
-        What this process holds of the problems, if several processes share them.
+        The pairs of this process, if several processes share the problems.
     """
     held = problems if shard is None else shard.problems
     totals = np.array([p.weight.sum() for p in problems]) if shard is None else shard.totals
@@ -59,7 +59,7 @@ def solve_problems(
         solved = solve_pairs(pairs, prior, totals[batch], tol, certify=certify, names=batch)
         for i, result in zip(batch, solved, strict=True):
             problem, objects = problems[i], groups[i]
-            # A shard without pairs was solved with one of weight 0.
+            # An empty shard was solved with one pair of weight 0.
             terms = result.terms[: len(problem.weight)]
             error = result.standard_error
             if objects is not None:
@@ -91,12 +91,12 @@ def solve_pairs(
     tol, certify
         As in `posterior_agreement`.
     names : sequence, default=None
-        What messages call the problems; None: their numbers.
+        What messages call the problems. None: their indices.
     runs : ModelRuns, default=None
-        Which fitted models scored which pairs, for the marginal prior; None: one model
+        The fitted models that scored the pairs, for the marginal prior. None: one model
         scored all pairs of a problem.
     report : callable, default=None
-        Is called with the best values and the upper bounds after each round.
+        Called after each round with the best values and the upper bounds.
     """
     every = np.arange(pairs.n_problems)
     shape = (len(every), pairs.n_classes)
@@ -134,10 +134,10 @@ def solve_pairs(
 
 
 def _batches(problems: Sequence[Problem], largest: int | None) -> Iterator[list[int]]:
-    """Cut problems into batches of one number of classes and at most so many scores.
+    """Cut problems into batches of one number of classes and at most `largest` scores.
 
-    A larger problem is a batch of its own. None sets no limit: then all processes that
-    share the problems have the same batches.
+    A larger problem is a batch of its own. None: no limit, so that all processes that share
+    the problems have the same batches.
     """
     same: dict[int, list[int]] = {}
     for i, problem in enumerate(problems):
@@ -156,7 +156,7 @@ def _batches(problems: Sequence[Problem], largest: int | None) -> Iterator[list[
 
 
 def _with_all_errors(results: list[PosteriorAgreement], shard: Shard) -> list[PosteriorAgreement]:
-    """Replace the standard errors of one process's terms by those of all terms."""
+    """Replace the standard errors over one process's pairs by those over all pairs."""
     squares = [
         sum_of_squared_deviations(r.terms, problem.weight[: len(r.terms)] / total, r.score)
         for r, problem, total in zip(results, shard.problems, shard.totals.tolist(), strict=True)

@@ -10,14 +10,14 @@ import numpy as np
 
 from pa_select.utils.typing import Floats, Ints
 
-# Pairs whose deviations are held at once: bounds the memory, not the result.
+# The deviations of this many pairs are held at once: it bounds the memory, not the result.
 _PAIRS_AT_ONCE = 1 << 20
 
 
 def standard_error(
     terms: Floats, weight: Floats, objects: tuple[Ints, Ints] | None = None
 ) -> float:
-    """Standard error of the weighted mean of the terms of pairs.
+    """Return the standard error of the weighted mean of the terms of pairs.
 
     Parameters
     ----------
@@ -26,14 +26,14 @@ def standard_error(
     weight : ndarray of shape (n,)
         Non-negative weights that sum to one.
     objects : tuple of two ndarrays of shape (n,), default=None
-        Non-negative integers that name the two objects of each pair, equal where both
-        are the same one. Pairs that share an object are then not taken as independent
-        (dyadic cluster-robust variance). None: every pair has objects of its own.
+        Non-negative integers that name the two objects of each pair, which may be the same
+        object. Pairs that share an object are not taken as independent (dyadic
+        cluster-robust variance). None: no two pairs share an object.
 
     Returns
     -------
     float
-        nan where fewer than two pairs, or objects, have weight.
+        nan if fewer than two pairs, or objects, have positive weight.
     """
     if objects is None:
         return _of_independent_pairs(terms, weight)
@@ -44,28 +44,28 @@ def standard_error(
     deviations = weight * (terms - weight @ terms)
     a, b = objects[0][used], objects[1][used]
     differ = a != b
-    # The covariance of all pairs that share an object: a pair of two objects is counted
-    # with itself at both.
+    # The sum of the covariances of all pairs that share an object. It counts a pair of two
+    # different objects with itself twice, once for each object.
     sums = np.bincount(a, deviations, minlength=int(b.max()) + 1)
     np.add.at(sums, b[differ], deviations[differ])
     of_pairs = deviations[differ] @ deviations[differ]
     variance = sums @ sums - of_pairs
-    # Small samples can give less than independent pairs would, even less than nothing.
+    # In small samples the sum may be below that of independent pairs, or even negative.
     variance = max(variance, of_pairs)
     return error_of_mean(float(variance), len(np.union1d(a, b)))
 
 
 def error_of_mean(squares: float, n: int) -> float:
-    """Standard error of a weighted mean from its summed squared deviations; nan for n < 2.
+    """Return the standard error of a weighted mean, from the sum of squared deviations.
 
-    A deviation is a term's distance from the mean times its normalised weight, and `n` is
-    the number of independent terms.
+    A deviation is a term's distance from the mean times its normalised weight; `n` is the
+    number of independent terms. The error is nan for n < 2.
     """
     return math.sqrt(n / (n - 1) * squares) if n > 1 else math.nan
 
 
 def sum_of_squared_deviations(terms: Floats, weight: Floats, mean: float) -> float:
-    """Add up the squares of weight times distance from the mean, over all terms."""
+    """Return the sum of the squared deviations of the terms; see `error_of_mean`."""
     return sum(float(np.square(w * (t - mean)).sum()) for t, w in _used_parts(terms, weight))
 
 
@@ -76,7 +76,7 @@ def _of_independent_pairs(terms: Floats, weight: Floats) -> float:
 
 
 def _used_parts(terms: Floats, weight: Floats) -> Iterator[tuple[Floats, Floats]]:
-    """Yield the terms of positive weight and their weights, some at a time."""
+    """Yield the terms of positive weight and their weights, in parts."""
     for begin in range(0, len(terms), _PAIRS_AT_ONCE):
         here = slice(begin, begin + _PAIRS_AT_ONCE)
         used = weight[here] > 0
@@ -84,17 +84,17 @@ def _used_parts(terms: Floats, weight: Floats) -> Iterator[tuple[Floats, Floats]
 
 
 def check_groups(groups: Any, n: int) -> Ints:
-    """Numbers that name the groups of n pairs.
+    """Return the groups of n pairs as integers.
 
     Raises
     ------
-    ValueError
-        If there is not one for each pair, or one is missing.
+    TypeError, ValueError
+        If there is not one group for each pair, one is missing, or their types differ.
     """
     values = np.asarray(groups)
     if values.shape != (n,):
         raise ValueError(f"groups: expected one for each of {n} pairs, got shape {values.shape}.")
-    # pandas' NA is neither equal to itself nor not.
+    # A comparison with pandas' NA is neither True nor False.
     missing = np.array([v is None or (v != v) is not False for v in values.tolist()])
     if missing.any():
         row = int(missing.argmax())

@@ -1,4 +1,4 @@
-"""Studies of Optuna whose trials are ranked by agreement."""
+"""An objective for studies of Optuna that ranks trials by agreement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pa_select.utils.optional_imports import optional_import
 
 _optuna: Any = optional_import("optuna", "optuna")
 
-#: What a study remembers of the problem that its trials solve.
+#: The user attribute of a study that describes the problem of its trials.
 _PROBLEM = "pa_select_problem"
 
 
@@ -45,42 +45,40 @@ def agreement_objective(
 ) -> AgreementObjective:
     """Make an objective for Optuna: the agreement of a trial's cross-validated models.
 
-    What `pa_select.PASearchCV` does to a candidate, done to a trial: the same splits, pairs
-    and scores, and the same rule that chooses in the end.
+    A trial is evaluated like a candidate of `pa_select.PASearchCV`: with the same splits,
+    pairs and scores. The same rule chooses the best trial.
 
     Parameters
     ----------
     estimator : estimator object
         A classifier.
     space : dict of str to distribution, or callable trial -> dict
-        The distribution of each parameter of the estimator, or a function that suggests
-        them and returns the parameters.
+        The distribution of each parameter of the estimator, or a function that asks the
+        trial for parameters and returns them.
     X, y, environments, views, target, groups
         As in ``fit`` of `pa_select.PASearchCV`.
     pairing, scoring, cv, selection, prior, random_state, device, tol, dtype
-        As in `pa_select.PASearchCV`. Of several metrics the first one guards.
+        As in `pa_select.PASearchCV`. With several metrics, the first one is the score.
     fit_params : dict, default=None
-        Passed on as ``**params`` of ``PASearchCV.fit``, ``sample_weight`` for example.
+        The ``**params`` of ``PASearchCV.fit``, for example ``sample_weight``.
     error_score : "raise" or float, default=nan
         The value of a trial in which a fit failed. With nan the trial fails and the study
-        goes on; a number also tells the sampler to keep away. "raise" raises.
+        continues. A low number makes the sampler avoid such parameters. "raise" raises.
 
     Returns
     -------
     AgreementObjective
-        For ``study.optimize``, or to be called with a trial of ``study.ask``.
+        Pass it to ``study.optimize``, or call it with a trial of ``study.ask``.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument does not fit; the message names it.
+        If an argument is wrong; the message names it.
 
     References
     ----------
     .. [1] T. Akiba et al., "Optuna: A Next-generation Hyperparameter Optimization
        Framework", KDD 2019.
-    .. [2] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       sections 3 (the metric) and 5.2 (model selection).
 
     Examples
     --------
@@ -131,25 +129,20 @@ def agreement_objective(
 class AgreementObjective:
     """The objective that `agreement_objective` makes.
 
-    In a study of one direction its value is the agreement, in nats per pair, and the
-    agreement of the pairs compared so far is reported after each split, for pruners; trials
-    are compared on the same pairs at the same step. In a study of two directions its values
-    are the agreement and the score. Both directions must be "maximize".
+    In a study of one direction the value is the agreement, in nats per pair. After each
+    split the agreement of the pairs compared so far is reported to the pruner; at one step,
+    all trials have the same pairs. In a study of two directions the values are the agreement
+    and the score. All directions must be "maximize".
 
-    Each finished trial has the user attributes "agreement", "score" and "cv_results", the
-    trial's row of the table of `pa_select.PASearchCV`; a failed one has "failure".
+    Each finished trial has the user attributes "agreement", "score" and "cv_results" (the
+    trial's row of ``cv_results_`` of `pa_select.PASearchCV`). A failed trial has "failure".
 
     Parameters
     ----------
     problem : StudyProblem
-        Data, splits, pairs and settings.
+        Data, splits, pairs and parameters.
     space : dict or callable
         As in `agreement_objective`.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 5.2 (model selection).
 
     Examples
     --------
@@ -175,20 +168,20 @@ class AgreementObjective:
         Parameters
         ----------
         trial : optuna.trial.Trial
-            Asks for parameters, is told intermediate values and user attributes.
+            It suggests the parameters, and gets intermediate values and user attributes.
 
         Returns
         -------
         float or tuple of two float
-            The agreement, in nats per pair; in a study of two directions also the score.
+            The agreement, in nats per pair; with two directions, also the score.
 
         Raises
         ------
         optuna.TrialPruned
             If the study's pruner stops the trial.
         ValueError
-            If the study has other directions, or was begun on another problem: other
-            data, splits, pairs, prior or scoring.
+            If the study has other directions, or its trials are of another problem, with
+            other data, splits, pairs, prior or scoring.
         """
         n_values = self._check_study(getattr(trial, "study", None))
         parameters = self.parameters(trial)
@@ -199,7 +192,7 @@ class AgreementObjective:
             failure = self.problem.failure(outcomes[split])
             if failure is not None:
                 return self._failed(trial, failure, n_values)
-            # Optuna prunes no trial of several values, and the last step is the value.
+            # Optuna prunes only trials of one value. The last step gives the value itself.
             if n_values == 1 and step < len(order) - 1:
                 agreement = self.problem.agreement_so_far(outcomes, split)
                 if agreement is not None:
@@ -213,7 +206,7 @@ class AgreementObjective:
         return values[0] if n_values == 1 else values
 
     def parameters(self, trial: Any) -> dict[str, Any]:
-        """Ask a trial, running or finished, for the estimator's parameters.
+        """Return the estimator's parameters in a running or finished trial.
 
         Parameters
         ----------
@@ -234,7 +227,7 @@ class AgreementObjective:
         return parameters
 
     def cv_results(self, study: Any) -> dict[str, Any]:
-        """Make the table of a study's finished trials, as ``cv_results_`` of PASearchCV.
+        """Make a table of a study's finished trials, like ``cv_results_`` of PASearchCV.
 
         Parameters
         ----------
@@ -243,8 +236,8 @@ class AgreementObjective:
         Returns
         -------
         dict of ndarray
-            The columns of ``cv_results_`` but for those of single splits; "trial" has the
-            trials' numbers, "eligible" and "reason" tell what the rule may choose from.
+            The columns of ``cv_results_``, except those of single splits, and "trial", the
+            numbers of the trials.
 
         Raises
         ------
@@ -263,7 +256,7 @@ class AgreementObjective:
                 f"{len(study.trials)}."
             )
         rows = [trial.user_attrs["cv_results"] for trial in trials]
-        # What is nan is not kept.
+        # The rows lack values that are nan.
         names = dict.fromkeys(name for row in rows for name in row)
         table: dict[str, Any] = {
             name: np.array([row.get(name, np.nan) for row in rows]) for name in names
@@ -274,10 +267,11 @@ class AgreementObjective:
         return table | explain(self.problem.rule, table, [None] * len(trials))
 
     def best_trial(self, study: Any) -> Any:
-        """Choose a finished trial by the rule: by default the guarded agreement.
+        """Choose a finished trial by the selection rule; by default "guarded".
 
-        ``study.best_trial`` has the best agreement, whatever the score. What was pruned is
-        not known to the rule: where the most accurate trials were, the guard is laxer.
+        ``study.best_trial`` has the best agreement, whatever the score. The rule does not
+        see pruned trials: if the most accurate trials were pruned, less accurate trials are
+        eligible.
 
         Parameters
         ----------
@@ -312,22 +306,22 @@ class AgreementObjective:
         return self.problem.refit(self.parameters(self.best_trial(study)))
 
     def _check_study(self, study: Any) -> int:
-        """How many values the study wants."""
-        if study is None:  # of a FixedTrial
+        """Check the study; return the number of values of its trials."""
+        if study is None:  # a FixedTrial has no study
             return 1
         directions = [direction.name.lower() for direction in study.directions]
         if directions not in (["maximize"], ["maximize"] * 2):
             raise ValueError(
-                "study: expected directions ['maximize'] for the agreement, or twice that for "
-                f"agreement and score, got {directions}."
+                "study: expected directions ['maximize'] for the agreement, or ['maximize', "
+                f"'maximize'] for agreement and score, got {directions}."
             )
         known = study.user_attrs.get(_PROBLEM)
         if known is None:
             study.set_user_attr(_PROBLEM, self._description)
         elif not same_problem(known, self._description):
             raise ValueError(
-                "study: expected one that was begun on this problem, got one with other data, "
-                "splits, pairs, prior or scoring; its trials cannot be compared with new ones."
+                "study: expected a study of this problem, got one with other data, splits, pairs, "
+                "prior or scoring; its trials cannot be compared with new ones."
             )
         return len(directions)
 

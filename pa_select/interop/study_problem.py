@@ -1,4 +1,4 @@
-"""What the trials of one study have in common, and how one of them is evaluated."""
+"""The problem that the trials of one study share, and the evaluation of a trial."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class StudyProblem:
     Parameters
     ----------
     search : PASearchCV
-        Holds the settings; it is not fitted.
+        The search with its parameters; it is not fitted.
     X, y, groups
         As in ``fit`` of the search.
     params : dict or None
-        Its ``**params``.
+        The ``**params`` of ``fit`` of the search.
     **given
-        Environments, views and target.
+        `environments`, `views` and `target`, as in ``fit`` of the search.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class StudyProblem:
             raise ValueError(
                 f"y: expected at least two classes, got only {self._problem.labels[0]}."
             )
-        #: The metric that the rule uses: of several the first one.
+        #: The metric of the selection rule; the first one if there are several.
         self.metric = "score"
         chance = self._problem.chance[0][0]
         if isinstance(chance, dict):
@@ -58,12 +58,12 @@ class StudyProblem:
         return fit_and_score_split(estimator, parameters, self.plan.splits[split], self.data)
 
     def refit(self, parameters: dict[str, Any]) -> Any:
-        """Fit it to all rows."""
+        """Fit the estimator with these parameters to all rows."""
         estimator = with_parameters(self.search.estimator, parameters)
         return estimator.fit(self.data.sources[0], self.data.y, **self.data.fit_params)
 
     def failure(self, outcome: Outcome) -> str | None:
-        """Why there is no agreement or no score."""
+        """Return why there is no agreement or no score, or None."""
         error = outcome.fit_error or outcome.score_error
         if error is not None:
             return error.strip().splitlines()[-1]
@@ -72,7 +72,7 @@ class StudyProblem:
         return None if np.isfinite(score) else f"{self.metric} is {score}."
 
     def agreement_so_far(self, outcomes: list[Outcome | None], last: int) -> float | None:
-        """The agreement of the pairs whose models are both there; None if none is new."""
+        """Return the agreement of the pairs that both models scored; None if none is new."""
         pairs = self.plan.pairs
         there = np.array([outcome is not None for outcome in outcomes])
         used = there[pairs.model_a] & there[pairs.model_b]
@@ -89,7 +89,7 @@ class StudyProblem:
         return float(next(pooled_agreement(stacks, some, **self._problem.solver)).score)
 
     def row(self, outcomes: list[Outcome]) -> dict[str, Any]:
-        """A candidate's row of ``cv_results_``, as numbers and words; what is nan is left out."""
+        """Return a candidate's row of ``cv_results_`` without nan values."""
         columns, metrics = self._problem.score_columns([outcomes])
         scores = [outcome.test_scores for outcome in outcomes]
         for name in metrics:
@@ -108,14 +108,14 @@ class StudyProblem:
         return {name: value for name, value in row.items() if value == value}
 
     def describe(self) -> dict[str, Any]:
-        """What all that go on with one study must have in common."""
+        """Describe the problem, for `same_problem`."""
         plain = [
             value if isinstance(value, (str, list, tuple)) else None
             for value in (self.search.scoring, self.search.prior)
         ]
         splits = [(split.train, split.test) for split in self.plan.splits]
         exact = (np.asarray(self.data.y), splits, tuple(self.plan.pairs), plain)
-        # Rows may differ by rounding errors from one machine to the next.
+        # Machines may compute views with different rounding errors.
         rows = [np.asarray(source) for source in self.plan.sources]
         numeric = [np.abs(x.astype(np.float64)) for x in rows if x.dtype.kind in "fiub"]
         means = [float(np.nanmean(values)) for values in numeric]
@@ -123,14 +123,14 @@ class StudyProblem:
 
 
 def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two descriptions are of one problem."""
+    """Whether two descriptions are of the same problem."""
     if one["exact"] != other["exact"] or len(one["means"]) != len(other["means"]):
         return False
     return bool(np.allclose(one["means"], other["means"], rtol=1e-5, atol=0))
 
 
 def _pairs_early(pairs: PooledPairs, n_splits: int) -> list[int]:
-    """An order of the splits in which each adds as many pairs as it can."""
+    """Return an order of the splits in which each one adds as many pairs as it can."""
     counts = np.zeros((n_splits, n_splits))
     np.add.at(counts, (pairs.model_a, pairs.model_b), 1)
     counts += counts.T
@@ -143,6 +143,6 @@ def _pairs_early(pairs: PooledPairs, n_splits: int) -> list[int]:
 
 
 def _without_scores(rows: dict[int, Any], labels: Any) -> Outcome:
-    """Stands for a split that is still to come."""
+    """Make an outcome for a split that is not evaluated yet."""
     blank = {source: np.zeros((len(which), len(labels))) for source, which in rows.items()}
     return Outcome(0.0, 0.0, 0, None, matrices=blank, classes=labels)

@@ -1,4 +1,4 @@
-"""Scorers, searches and the rules by which they select."""
+"""Scorers, searches and the rules by which searches choose a candidate."""
 
 from pa_select.model_selection.agreement_difference import AgreementDifference
 from pa_select.model_selection.guarded_selection import GuardedSelection

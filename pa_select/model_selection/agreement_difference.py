@@ -1,4 +1,4 @@
-"""Differences of two candidates' agreements on the same pairs."""
+"""Differences of the agreements of two candidates on the same pairs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ N_SE_TOLD_APART = 2
 
 
 class AgreementDifference(NamedTuple):
-    """How much more one candidate's pairs agree than another's: `PASearchCV.compare`.
+    """Difference of the agreements of two candidates, as `PASearchCV.compare` returns it.
 
     Attributes
     ----------
     difference : float
-        In nats per pair.
+        Agreement of the first candidate minus that of the second, in nats per pair.
     standard_error : float
-        Its standard error in nats; pairs that share a row are not taken as independent.
+        Standard error of `difference` in nats; pairs that share a row are not taken as
+        independent.
     p_value : float
-        Two-sided p-value of no difference, from the normal distribution, in [0, 1]. It is for
-        two candidates that were chosen beforehand: the best of many looks better than it is.
+        Two-sided p-value of no difference, from the normal distribution, in [0, 1]. It is
+        valid for two candidates that were named beforehand. The best of many candidates
+        looks better than it is.
 
     References
     ----------
@@ -51,7 +53,7 @@ class AgreementDifference(NamedTuple):
 
 
 def agreement_difference(terms: Floats, others: Floats, pairs: PooledPairs) -> AgreementDifference:
-    """The difference of the mean terms of two candidates, each of shape (n_pairs,)."""
+    """Compare the mean terms of two candidates, each of shape (n_pairs,)."""
     from pa_select.agreement.standard_errors import standard_error
 
     weight = pairs.weight / pairs.weight.sum()
@@ -62,7 +64,7 @@ def agreement_difference(terms: Floats, others: Floats, pairs: PooledPairs) -> A
 
 
 def not_told_apart(terms: Floats, pairs: PooledPairs, best: int, eligible: Any) -> Any:
-    """Eligible candidates whose agreement cannot be told from that of the chosen one.
+    """Find the eligible candidates whose agreement differs little from the chosen one's.
 
     Parameters
     ----------
@@ -75,8 +77,8 @@ def not_told_apart(terms: Floats, pairs: PooledPairs, best: int, eligible: Any) 
     Returns
     -------
     ndarray of shape (n_candidates,) of bool
-        True where the difference is below two of its standard errors; False for the chosen
-        one, and where there is no agreement or no standard error.
+        True if the difference is at most two of its standard errors; False for the chosen
+        candidate, and if there is no agreement or no standard error.
     """
     alike = np.zeros(len(terms), dtype=bool)
     for i in np.flatnonzero(eligible):
@@ -87,7 +89,7 @@ def not_told_apart(terms: Floats, pairs: PooledPairs, best: int, eligible: Any) 
 
 
 def agree_as_well(n: int) -> str:
-    """Say that so many other candidates cannot be told from the chosen one."""
+    """Return the reason to add if n other candidates differ little from the chosen one."""
     others = "another eligible candidate" if n == 1 else f"{n} other eligible candidates"
     return (
         f"chosen, but its agreement cannot be told from that of {others} (the difference is less "

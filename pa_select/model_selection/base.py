@@ -1,4 +1,4 @@
-"""What all searches by agreement share: fit, table, choice, comparison."""
+"""The base class of searches by agreement: fit, results, choice and comparison."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SELECTIONS = (
 
 
 class BasePASearch(SavedWithVersions, BaseSearchCV):
-    """A search over the candidates that a subclass names."""
+    """A search over the candidates that a subclass lists."""
 
     _parameter_constraints: dict[str, Any] = {
         key: value
@@ -78,9 +78,9 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         "return_fold_scores": ["boolean"],
         "dtype": "no_validation",
     }
-    # Groups go to the splitter that asks for them, as in all searches.
+    # Groups go to a splitter that requests them, as in GridSearchCV.
     __metadata_request__fit = {"groups": UNUSED}  # noqa: RUF012
-    # BaseSearchCV's table asks for it; class scores of training rows are not compared.
+    # BaseSearchCV reads this attribute; the scores of training rows are never compared.
     return_train_score = False
 
     def __init__(
@@ -124,10 +124,10 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
 
     @abstractmethod
     def _candidates(self) -> Iterable[dict[str, Any]]:
-        """The parameters to try."""
+        """Return the parameters of all candidates."""
 
     def __sklearn_is_fitted__(self) -> bool:
-        # After an interruption there is a table, and no estimator to predict with.
+        # After an interruption there may be results without an estimator to predict with.
         return hasattr(self, "cv_results_") and (
             not self.refit or hasattr(self, "best_estimator_")
         )
@@ -154,24 +154,24 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         Parameters
         ----------
         X : array-like of n rows
-            Whatever the estimator takes.
+            Rows in any form that the estimator takes.
         y : array-like of shape (n,)
             Labels.
         environments : array-like of shape (n,), default=None
-            The environment of each row, at least two: chooses pairing="environments".
+            The environment of each row, at least two; sets pairing="environments".
         views : array-like of n rows, callable, transformer or list of these, default=None
-            The rows of X as other environments would show them: chooses pairing="views".
-            A DataFrame is aligned with a DataFrame X by its index, an array row by row; a
+            The rows of X as other environments would show them; sets pairing="views". A
+            DataFrame is aligned with a DataFrame X by its index, an array row by row. A
             callable or a transformer is applied to X once, before any fit.
         target : array-like of m rows, default=None
-            Unlabelled rows from where the model will be used: chooses pairing="target".
+            Unlabelled rows from where the model will be used; sets pairing="target".
         groups : array-like of shape (n,), default=None
-            Groups that no split may divide. Without a splitter of your own in `cv`, folds
-            are then `StratifiedGroupKFold`.
+            Groups that no split may divide. The default folds are then
+            `StratifiedGroupKFold`.
         **params : dict
             Passed on to the estimator's ``fit``, the scorer and the splitter as in
-            GridSearchCV. ``sample_weight``, where given, also weights the pairs: the
-            weight of a pair is the geometric mean of its rows'.
+            GridSearchCV. ``sample_weight`` also weights the pairs: the weight of a pair is
+            the geometric mean of the weights of its rows.
 
         Returns
         -------
@@ -181,10 +181,10 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         Raises
         ------
         TypeError, ValueError
-            Before any fit, if a parameter or the data do not fit; the message names it.
-            After it, if every candidate failed in some split.
+            Before any fit, if a parameter or the data are wrong; the message names the
+            argument. After all fits, if every candidate failed in some split.
         KeyboardInterrupt
-            If interrupted; ``cv_results_`` then holds the finished candidates.
+            If interrupted; ``cv_results_`` then has the finished candidates.
         """
         given = {"environments": environments, "views": views, "target": target}
         problem = SearchProblem(self, X, y, groups, params, **given)
@@ -217,7 +217,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             for finished in evaluated:
                 outcomes.append(finished)
         except KeyboardInterrupt:
-            if hasattr(self, "best_estimator_"):  # of an earlier fit
+            if hasattr(self, "best_estimator_"):  # left by an earlier fit
                 del self.best_estimator_
             if outcomes:
                 self._conclude(candidates[: len(outcomes)], outcomes, problem)
@@ -235,7 +235,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         outcomes: list[list[Outcome]],
         problem: SearchProblem,
     ) -> None:
-        """Make the table of the candidates, and choose one."""
+        """Make ``cv_results_``, and choose a candidate."""
         plan, data = problem.plan, problem.data
         self.n_splits_ = len(plan.splits)
         self.n_fits_ = len(outcomes) * len(plan.splits)
@@ -266,7 +266,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             self._record_balances(table, stacks, problem)
         failures = [results.failure(candidate) for candidate in outcomes]
         table["n_failed_splits"] = np.array([n for n, _ in failures])
-        # Kept as soon as it is there: a rule may fail.
+        # Kept before the choice, since a rule may raise.
         self.cv_results_ = table
         metric = "score"
         if self.multimetric_:
@@ -282,7 +282,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         score, _ = scores_and_errors(table, metric)
         if np.isfinite(score).any():
             return
-        # What is wrong with the data for all is best said by the estimator itself.
+        # The estimator's own error explains best what is wrong with the data.
         first = with_parameters(self.estimator, table["params"][0])
         first.fit(data.sources[0], data.y, **data.fit_params)
         raise ValueError(
@@ -299,7 +299,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         _warn_or_raise_about_fit_failures(flat, self.error_score)
         results.warn_of_missing_scores(outcomes)
         if callable(self.scoring):
-            # Only now it is known whether the scorer returns several scores.
+            # Only its results show whether a callable scorer returns several scores.
             _insert_error_scores(flat, self.error_score)
             scores = iter(flat)
             for candidate in outcomes:
@@ -334,10 +334,10 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         results.warn_of_label_shift(table, self.best_index_)
 
     def _warn_of_interruption(self, n_finished: int, n: int) -> None:
-        resume = "" if self.memory is None else " Fitted again, it goes on from there."
+        resume = "" if self.memory is None else " Call fit again to continue from there."
         warn_caller(
-            f"Interrupted: cv_results_ holds what was finished, {n_finished} of {n} candidates. "
-            f"No estimator was refitted.{resume}"
+            f"Interrupted: cv_results_ has the {n_finished} of {n} candidates that were "
+            f"finished. No estimator was refitted.{resume}"
         )
 
     def _refit(
@@ -361,21 +361,21 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         Parameters
         ----------
         i, j : int
-            Candidates, as in ``cv_results_["params"]``.
+            Indices of candidates in ``cv_results_["params"]``.
 
         Returns
         -------
         AgreementDifference
-            ``difference``, the agreement of i less that of j in nats per pair, its
-            ``standard_error``, which allows for pairs that share a row, and the two-sided
-            ``p_value`` of no difference; nan where a candidate has no agreement.
+            ``difference``, the agreement of i minus that of j in nats per pair; its
+            ``standard_error``, which allows for pairs that share a row; and the two-sided
+            ``p_value`` of no difference. All are nan if a candidate has no agreement.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
             If the search is not fitted.
         IndexError
-            If there is no such candidate.
+            If i or j is not the index of a candidate.
         """
         check_is_fitted(self, "cv_results_")
         n = len(self.agreement_terms_)

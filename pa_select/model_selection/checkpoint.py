@@ -1,4 +1,4 @@
-"""Finished parts of a search, kept on disk under the content of all that made them."""
+"""A cache on disk of finished (candidate, split) pairs, keyed by all that they depend on."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from pa_select.model_selection.worker import Data, Outcome, SplitTask, fit_and_s
 
 
 class Checkpoint:
-    """Keys of a search's (candidate, split) pairs, and the worker that looks them up.
+    """Cache keys of a search's (candidate, split) pairs, and the worker that uses them.
 
     Parameters
     ----------
     memory : None, str, path or joblib.Memory
-        Where results are kept; None keeps nothing.
+        The cache. None: nothing is kept.
     data : Data
-        On which every result depends. Hashed once.
+        What every result depends on. It is hashed once.
     splits : sequence of SplitTask
     scoring : object
-        What the user gave as ``scoring``: the scorer of None holds the estimator.
+        The search's ``scoring``. The scorer made from None holds the estimator, so that it
+        would make a new key for each estimator.
     """
 
     def __init__(self, memory: Any, data: Data, splits: Sequence[SplitTask], scoring: Any) -> None:
@@ -45,14 +46,14 @@ class Checkpoint:
             self._splits = [_hash((shared, split), "the splits") for split in splits]
 
     def keys(self, estimator: Any) -> list[str]:
-        """Name the results of an estimator, with its parameters set, on each split."""
+        """Return the keys of an estimator, with its parameters set, on each split."""
         what = f"{type(estimator).__name__} with its parameters"
         mine = _hash((estimator, _sources(estimator)), what)
         return [_hash((mine, split), what) for split in self._splits]
 
 
 def run(work: Any, key: str | None, data: Data, arguments: dict[str, Any]) -> Outcome:
-    """Compute or look up one result; callbacks hear of both."""
+    """Compute or look up one result, and call the callbacks in either case."""
     arguments = arguments | {"data": data}
     callback = arguments.get("callback") or {}
     known = hasattr(work, "check_call_in_cache") and work.check_call_in_cache(key, arguments)
@@ -74,13 +75,13 @@ def _hash(value: Any, what: str) -> str:
         return str(joblib.hash(value))
     except Exception as error:
         raise ValueError(
-            f"memory: expected {what} to be picklable, so that results can be told apart; "
+            f"memory: expected {what} to be picklable, so that results can be found again; "
             f"got {type(error).__name__}: {str(error.args[0] if error.args else error):.200}"
         ) from error
 
 
 def _sources(estimator: Any) -> list[str]:
-    """Code of the estimator's parts: a changed class must not find its old results."""
+    """Return the code of the estimator's parts: a changed class must not find old results."""
     parts = [estimator]
     if hasattr(estimator, "get_params"):
         parts += estimator.get_params(deep=True).values()
@@ -96,4 +97,4 @@ def _source(code: Any) -> str:
     try:
         return inspect.getsource(code)
     except (OSError, TypeError):
-        return ""  # built in, or defined where there is no file
+        return ""  # built in, or not defined in a file

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
 
 
-# Summed difference of class shares that is worth a warning.
+# A larger ``class_balance_shift`` causes a warning.
 LARGE_SHIFT = 0.1
 
 
 class Agreements(NamedTuple):
-    """Agreements of all candidates, nan where there is none."""
+    """Agreements of all candidates; nan for a candidate without one."""
 
     columns: dict[str, Floats]
     #: (n_candidates, n_pairs) agreement of every pair.
@@ -35,12 +35,14 @@ class Agreements(NamedTuple):
 
 
 class Stacks(Sequence[NDArray[Any]]):
-    """Each candidate's scores, all models one below the other; made when asked for.
+    """Stacked scores: those of all models of a candidate, one below the other.
+
+    The stack of a candidate is made when it is indexed.
 
     Parameters
     ----------
     outcomes : list of (list of Outcome)
-        One outcome for each split, of candidates that have all score matrices.
+        The outcomes of all splits, for each candidate that has all score matrices.
     layout : Layout
     labels : ndarray
         The labels of the data.
@@ -71,7 +73,7 @@ class Stacks(Sequence[NDArray[Any]]):
         return np.concatenate(parts)
 
     def matrix(self, index: int, split: int, source: int) -> NDArray[Any]:
-        """The scores of a source's rows by the model of a split, all classes as columns."""
+        """Return a split's scores of the rows of a source, with all classes as columns."""
         outcome = self._outcomes[index][split]
         assert outcome.matrices is not None
         assert outcome.classes is not None
@@ -81,7 +83,7 @@ class Stacks(Sequence[NDArray[Any]]):
 def solve(
     stacks: Stacks, pairs: PooledPairs, which: NDArray[np.intp], n_candidates: int, **options: Any
 ) -> Agreements:
-    """The agreement of the candidates ``which``, whose scores are stacked."""
+    """Compute the agreement of the candidates ``which``, whose scores are stacked."""
     from pa_select.agreement.pooled_agreement import pooled_agreement
 
     names = {
@@ -95,7 +97,7 @@ def solve(
     columns = {name: np.full(n_candidates, np.nan) for name in (*names, "agreement_uniform")}
     terms = np.full((n_candidates, len(pairs.weight)), np.nan)
     if len(stacks.classes) == 1:
-        # Certain, and without information.
+        # With one class all posteriors are 1: agreement 0.
         for name, value in (("agreement", 0.0), ("agreement_uniform", 0.0), ("beta", 0.0)):
             columns[name][which] = value
         columns["agreement_rate"][which] = 1.0
@@ -113,13 +115,16 @@ def solve(
 
 
 def ranks(values: Floats) -> NDArray[np.int32]:
-    """Ranks from the best, 1; what is nan ties for the worst."""
+    """Rank values from the best, 1; nan values tie for the last rank."""
     lowest = np.nanmin(values, initial=0.0) - 1
     return rankdata(-np.nan_to_num(values, nan=lowest), method="min").astype(np.int32)
 
 
 def error_over_splits(splits: Floats, n_disjoint: float) -> Floats:
-    """Of the mean over splits, (n_candidates, n_splits), of so many disjoint test sets."""
+    """Return the standard error of the mean of ``splits``, (n_candidates, n_splits).
+
+    ``n_disjoint`` is the effective number of disjoint test sets; see `Plan.n_disjoint`.
+    """
     known = np.isfinite(splits).sum(1)
     share = known / splits.shape[1]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -130,7 +135,7 @@ def error_over_splits(splits: Floats, n_disjoint: float) -> Floats:
 
 
 def metric_columns(name: str, splits: Floats, *, rank: bool = False) -> dict[str, Any]:
-    """Split, mean and spread columns of a metric that may be missing in some splits."""
+    """Make the split, mean and std columns of a metric that may be nan in some splits."""
     known = np.isfinite(splits)
     counts = np.maximum(known.sum(1), 1)
     mean = np.where(known.any(1), np.where(known, splits, 0.0).sum(1) / counts, np.nan)
@@ -152,7 +157,7 @@ def environment_columns(
     n_disjoint: float,
     left_out: Collection[Any] = (),
 ) -> dict[str, Any]:
-    """Columns of each environment's scores and of the worst of them for each candidate."""
+    """Make the columns of each environment's scores and of each candidate's worst one."""
     columns: dict[str, Any] = {}
     for environment, splits in by_environment.items():
         columns |= metric_columns(f"{metric}_environment_{environment}", splits)
@@ -179,7 +184,7 @@ def split_table(
     plan: Plan,
     judged: Judged,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Columns of standard errors, chance, views and environments, and the metrics' names."""
+    """Make the columns of errors, chance, views and environments; list the metrics, too."""
     scores = _by_metric([[o.test_scores for o in candidate] for candidate in outcomes])
     by_chance = _by_metric(chance)
     columns: dict[str, Any] = {}
@@ -219,7 +224,7 @@ def _extra(outcome: Outcome, index: int) -> Any:
 
 
 def _by_metric(scores: Sequence[Sequence[Any]]) -> dict[str, Floats]:
-    """Scores of candidates x splits, each a number or a dict of numbers, by metric."""
+    """Return scores of candidates x splits, each a number or a dict, by metric."""
     flat = [score for candidate in scores for score in candidate]
     names = next((list(score) for score in flat if isinstance(score, dict)), ["score"])
     return {
@@ -232,7 +237,7 @@ def _by_metric(scores: Sequence[Sequence[Any]]) -> dict[str, Floats]:
 
 
 def _chance(by_chance: dict[str, Floats], name: str, n: int) -> Floats:
-    """The best of the constant predictions; nan if the scorer can score none of them."""
+    """Return the best score of constant predictions; nan if the scorer cannot score any."""
     means = by_chance[name].mean(1) if name in by_chance else np.array([np.nan])
     known = means[np.isfinite(means)]
     return np.full(n, known.max() if len(known) else np.nan)
@@ -241,7 +246,7 @@ def _chance(by_chance: dict[str, Floats], name: str, n: int) -> Floats:
 def agreement_table(
     outcomes: Sequence[Sequence[Outcome]], plan: Plan, labels: NDArray[Any], **options: Any
 ) -> tuple[dict[str, Any], Agreements, Stacks]:
-    """Columns of agreements, nan for the candidates that lack some scores."""
+    """Make the columns of agreements; they are nan for candidates without all scores."""
     n = len(outcomes)
     which = np.flatnonzero(
         [all(o.matrices is not None for o in candidate) for candidate in outcomes]
@@ -262,9 +267,10 @@ def agreement_table(
 def class_balances(
     stacks: Stacks, layout: Layout, labels: NDArray[Any], source: int
 ) -> tuple[Floats, Floats]:
-    """Shares of each class as each candidate predicts it on its test rows and on a source.
+    """Return the shares of the classes predicted for the test rows and for a source.
 
-    Where no test row was scored, the classes' shares among the labels.
+    Both arrays have the shape (n_candidates, n_classes). If no test row was scored, the
+    shares are those of the labels.
     """
     shape = (len(stacks), len(stacks.classes))
     on_test, on_source = np.zeros(shape), np.zeros(shape)
@@ -283,7 +289,7 @@ def class_balances(
 
 
 def failure(outcomes: Sequence[Outcome]) -> tuple[int, str | None]:
-    """In how many splits a candidate failed, and the first message in words."""
+    """Return the number of splits in which a candidate failed, and the first error."""
     messages = []
     for outcome in outcomes:
         if outcome.fit_error is not None:
@@ -295,30 +301,30 @@ def failure(outcomes: Sequence[Outcome]) -> tuple[int, str | None]:
 
 
 def warn_of_missing_scores(outcomes: Sequence[Sequence[Outcome]]) -> None:
-    """Tell once, for each kind of error, that class scores could not be computed."""
+    """Warn once, for each kind of error, that class scores could not be computed."""
     kinds: dict[str, list[Outcome]] = {}
     for candidate in outcomes:
         for outcome in candidate:
             if outcome.score_traceback is not None:
-                # The message may name a row, which is another one in each split.
+                # The last line may name a row, which differs between splits.
                 where = outcome.score_traceback.strip().rpartition("\n")[0]
                 kinds.setdefault(where, []).append(outcome)
     n = sum(map(len, outcomes))
     for alike in kinds.values():
         warn_caller(
-            f"Class scores could not be computed in {len(alike)} of {n} fits, whose candidates "
+            f"Class scores could not be computed in {len(alike)} of {n} fits. Their candidates "
             f"have no agreement and cannot be selected by it. The first error:\n"
             f"{alike[0].score_traceback}"
         )
 
 
 def warn_of_label_shift(table: dict[str, Any], chosen: int) -> None:
-    """Tell that the chosen candidate predicts other classes on the target."""
+    """Warn if the chosen candidate predicts other class shares on the target than on X."""
     shift = table.get("class_balance_shift")
     if shift is not None and shift[chosen] > LARGE_SHIFT:
         warn_caller(
             f"The chosen candidate predicts other classes on the target than on X: "
-            f"{shift[chosen]:.0%} of its predictions would have to change. The "
-            "classes' shares are likely to differ there, or the candidate to fail; "
-            "neither its score nor its agreement tell which."
+            f"{shift[chosen]:.0%} of its predictions would have to change. Either the "
+            "class shares differ on the target, or the candidate fails there; neither its "
+            "score nor its agreement shows which."
         )

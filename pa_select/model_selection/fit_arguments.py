@@ -1,4 +1,4 @@
-"""What ``fit`` of a search is called with, checked before any work is done."""
+"""Checks of the arguments of a search's ``fit``, made before any work is done."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from sklearn import get_config
 
 from pa_select.utils.warn_caller import warn_caller
 
-#: What ``fit`` takes beside X and y, and what estimators most often take.
+#: The arguments of ``fit`` beside X and y.
 DATA = ("environments", "views", "target", "groups")
+# With the parameter that most estimators take.
 _KNOWN = (*DATA, "sample_weight")
 
 _suggested = False
@@ -24,15 +25,15 @@ def check_fit_params(estimator: Any, params: dict[str, Any]) -> None:
     Raises
     ------
     TypeError
-        If it does not, which every fit would find out anew.
+        If it does not.
     """
     if get_config()["enable_metadata_routing"]:
-        return  # scikit-learn says it itself
+        return  # scikit-learn checks it
     known = signature(estimator.fit).parameters
     takes_any = any(p.kind is Parameter.VAR_KEYWORD for p in known.values())
     for name in params:
         close = get_close_matches(name, _KNOWN, 1)
-        # A pipeline takes the parameters of its steps, and says so by taking any.
+        # A pipeline takes any keyword, since it passes on the parameters of its steps.
         if name in known or takes_any and ("__" in name or name in _KNOWN or not close):
             continue
         meant = f" Did you mean {close[0]!r}?" if close and close[0] != name else ""
@@ -48,7 +49,7 @@ def check_text(value: Any, name: str, X: Any) -> None:
     Raises
     ------
     TypeError
-        With the call that gives the column, where X has it.
+        If value is a text; if X has that column, the message has the right call.
     """
     if not isinstance(value, str):
         return
@@ -56,19 +57,19 @@ def check_text(value: Any, name: str, X: Any) -> None:
     if value in list(getattr(X, "columns", [])):
         how = (
             f" X has a column of this name: call fit(X.drop(columns={value!r}), y, "
-            f"{name}=X[{value!r}]), which does not let the model see it."
+            f"{name}=X[{value!r}]), so that the model does not see this column."
         )
     rows = "one value for each row of X" if name in ("environments", "groups") else "rows like X"
     raise TypeError(f"{name}: expected {rows}, got the text {value!r}.{how}")
 
 
 def check_selection(selection: Any, given: dict[str, Any]) -> None:
-    """Check that a rule that is named has the data that it looks at.
+    """Check that ``fit`` was given the data that the selection rule needs.
 
     Raises
     ------
     ValueError
-        If ``fit`` was not given them.
+        If it was not.
     """
     for rule, name in (("score_views", "views"), ("worst_environment", "environments")):
         if isinstance(selection, str) and selection == rule and given[name] is None:
@@ -79,7 +80,7 @@ def check_selection(selection: Any, given: dict[str, Any]) -> None:
 
 
 def suggest_more_data(n_splits: int) -> None:
-    """Say once what a search without views, environments or a target can be expected to do."""
+    """Warn once that a search without views, environments or a target gains little."""
     global _suggested
     if _suggested or multiprocessing.current_process().name != "MainProcess":
         return
@@ -87,6 +88,7 @@ def suggest_more_data(n_splits: int) -> None:
     warn_caller(
         "fit was given no views, environments or target: the search compares the models of "
         f"repeated cross-validation ({n_splits} fits of each candidate). Expect a model as good "
-        "as GridSearchCV's, and not a better one under a shift. fit(X, y, views=...), with the "
-        "rows as the shifted world would show them, gained most in our studies. This is said once."
+        "as GridSearchCV's, but not better under a shift. In our studies fit(X, y, views=...) "
+        "gained most, with views that show the rows as the shift would. This warning is given "
+        "once."
     )

@@ -17,12 +17,12 @@ from pa_select.model_selection.results_columns import (
 from pa_select.utils.typing import Floats, Mask
 from pa_select.utils.warn_caller import warn_caller
 
-# Chance above this comes from a class that most rows have.
+# A score of chance above this means that most rows have the same class.
 _FREQUENT = 0.6
 
 
 class Eligibility(NamedTuple):
-    """Which candidates a rule chooses from, and why, in words."""
+    """Which candidates a rule chooses from, and the reason for each in words."""
 
     eligible: Mask
     reason: list[str]
@@ -31,50 +31,44 @@ class Eligibility(NamedTuple):
 class GuardedSelection(BaseEstimator):
     """Choose the best agreement among the candidates that are also accurate.
 
-    The ``selection`` of `PASearchCV`, and a ``refit`` rule for scikit-learn's own
+    This is a ``selection`` rule of `PASearchCV`, and a ``refit`` rule for scikit-learn's
     multi-metric searches. A candidate is eligible if its mean score is within `n_se`
-    standard errors of the best one and above chance by `floor_se` standard errors. The
-    eligible candidate of the best agreement is chosen; ties go to the score, then to the
-    log-loss where it was recorded, then to the steadier score over the splits, never to
-    the order of the grid.
+    standard errors of the best score and above chance by `floor_se` standard errors. The
+    eligible candidate of the best agreement is chosen. Ties are decided by the score, then
+    by the log-loss if it was recorded, then by the smaller standard error of the score, and
+    never by the order of the grid.
 
     Parameters
     ----------
     agreement : str, default="agreement"
         Name of the agreement: one of the search's metrics, or a column of its results.
     score : str, default="score"
-        Name of the score that guards it; higher is better.
+        Name of the score that decides who is eligible; higher is better.
     n_se : float, default=1
         How many standard errors, over the splits, an eligible candidate's score may lie
-        below the best one. `PASearchCV` guards by the score on the views where it has some,
-        with 2 standard errors. Where that score was not recorded, a wider guard (4) by the
-        score on the rows keeps more of the gain.
+        below the best score. With views, `PASearchCV` uses the score on the views and 2
+        standard errors. If that score was not recorded, 4 standard errors of the score on
+        the rows keep more of the gain.
     floor_se : float, default=2
         How many of its own standard errors an eligible candidate's score must lie above
         the floor.
     tie_tol : float, default=1e-6
-        Agreements closer than this, in nats, are tied.
+        Agreements that differ by less than this, in nats, are tied.
     floor : "auto", str, float or None, default="auto"
-        The score of having learnt nothing: the name of a recorded metric, a number, or
-        None for no floor. "auto": what `PASearchCV` measured (the best score of
-        predictions that look at no feature), else a recorded metric "majority_rate"
-        (`pa_select.model_selection.majority_rate`), else none.
+        The score of predictions that look at no feature: the name of a recorded metric, a
+        number, or None for no floor. "auto": what `PASearchCV` measured; else a recorded
+        metric "majority_rate" (`pa_select.model_selection.majority_rate`); else no floor.
 
     Notes
     -----
-    The standard error is the standard deviation over the splits divided by the root of
-    their number, or of the number of splits with rows of their own where the search
-    tests rows several times. Folds share training data, so it is a rule of thumb. A
-    candidate that failed in a split is not eligible. If none is, a warning says so and
-    the score decides.
+    The standard error is the standard deviation over the splits divided by the square root
+    of their number. If rows are tested several times, `PASearchCV` counts the splits as if
+    each row was tested once. Folds share training data, so the standard error is a rule of
+    thumb. A candidate that failed in a split is not eligible. If no candidate is eligible,
+    the score decides, with a warning.
 
-    As a ``refit`` rule of scikit-learn's searches it leaves them without ``best_score_``:
-    look into ``cv_results_`` at ``best_index_``.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 3: a constant classifier is robust by definition. Hence the guard.
+    With this ``refit`` rule scikit-learn's searches have no ``best_score_``; read
+    ``cv_results_`` at ``best_index_``.
 
     Examples
     --------
@@ -142,15 +136,15 @@ class GuardedSelection(BaseEstimator):
         else:
             warn_caller(
                 f"No candidate is within {errors_in_words(self.n_se)} of the best "
-                f"{self.score!r} and {self.floor_se:g} above chance, with a finite "
-                f"{self.agreement!r}: the {self.score!r} alone decides."
+                f"{self.score!r} and {errors_in_words(self.floor_se)} above chance, with a "
+                f"finite {self.agreement!r}: the {self.score!r} alone decides."
                 f"{self._advice(cv_results, score)}"
             )
             candidates = np.flatnonzero(np.isfinite(score))
         return first_by(candidates, keys, cv_results)
 
     def explain(self, cv_results: dict[str, Any]) -> Eligibility:
-        """Tell which candidates are eligible, and why.
+        """Explain which candidates are eligible.
 
         Parameters
         ----------
@@ -160,7 +154,7 @@ class GuardedSelection(BaseEstimator):
         Returns
         -------
         Eligibility
-            A mask and a reason in words for each candidate.
+            Whether each candidate is eligible, and the reason in words.
 
         Raises
         ------
@@ -178,7 +172,7 @@ class GuardedSelection(BaseEstimator):
         within = f"within {errors_in_words(self.n_se)} of the best, {score[top]:.4g}"
         above = f"{errors_in_words(self.floor_se)} above chance"
         has_score, has_agreement = np.isfinite(score), np.isfinite(agreement)
-        # What a candidate must fulfil, in this order, and what it lacks if it does not.
+        # The conditions in order, each with the reason if it is not fulfilled.
         demands: list[tuple[Mask, Callable[[int], str]]] = [
             (has_score, lambda i: f"no {self.score}"),
             (has_agreement, lambda i: f"no {self.agreement}"),
@@ -206,15 +200,15 @@ class GuardedSelection(BaseEstimator):
                 raise ValueError(f"{name}: expected a number >= 0, got {value!r}.")
 
     def _advice(self, cv_results: dict[str, Any], score: Floats) -> str:
-        """What shows more than a score that the most frequent class reaches."""
+        """Return advice on the scoring if always predicting one class scores high."""
         floor = float(self._floor(cv_results, len(score)).max())
         best = float(np.nanmax(score))
         if not _FREQUENT < floor < 1:
             return ""
         return (
-            f" The best {self.score!r} is {best:.4g}, and predicting the most frequent class "
-            f"gives {floor:.4g}: scoring='balanced_accuracy', 'roc_auc' or 'neg_log_loss' would "
-            "show what the candidates have learnt."
+            f" The best {self.score!r} is {best:.4g}, and always predicting the most frequent "
+            f"class gives {floor:.4g}: scoring='balanced_accuracy', 'roc_auc' or 'neg_log_loss' "
+            "would show what the candidates have learnt."
         )
 
     def _floor(self, cv_results: dict[str, Any], n: int) -> Floats:
@@ -229,5 +223,5 @@ class GuardedSelection(BaseEstimator):
 
 
 def _or_zeros(values: Any, like: Floats) -> Floats:
-    """A recorded column, or zeros."""
+    """Return a recorded column, or zeros if it is None."""
     return np.zeros_like(like) if values is None else np.asarray(values, dtype=np.float64)

@@ -1,4 +1,7 @@
-"""Which environments can be judged by their score, and which the worst of them leaves out."""
+"""Which environments have a score that can be trusted.
+
+The choice of the worst environment leaves out the others.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,20 @@ from pa_select.model_selection.worker import Data, SplitTask
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples, _score
 from pa_select.utils.warn_caller import warn_caller
 
-#: With fewer test rows the score of an environment says next to nothing: of one row it is 0 or 1.
+#: With fewer test rows the score of an environment is unreliable: for one row it is 0 or 1.
 FEWEST_ROWS = 5
 
 
 class Judged(NamedTuple):
-    """How far the scores of environments can be compared.
+    """The environments whose scores can be compared.
 
     Parameters
     ----------
     defined : dict of str to ndarray of shape (n_environments, n_splits) of bool
-        For each metric whether it is defined on an environment's test rows of a split.
+        For each metric, whether it is defined on the test rows of an environment in a split.
     left_out : dict of str to dict
-        For each metric the environments that the worst one is not chosen from, and why.
+        For each metric, the environments that the worst one is not chosen from, with the
+        reasons.
     """
 
     defined: dict[str, NDArray[np.bool_]]
@@ -36,10 +40,10 @@ class Judged(NamedTuple):
 def judge_environments(
     splits: Sequence[SplitTask], data: Data, environments: Sequence[Any]
 ) -> Judged:
-    """Find what can be scored, and warn of what the worst environment leaves out.
+    """Find the environments that can be scored, and warn of those that are left out.
 
-    A metric is not defined on rows on which even perfect predictions score 0 or nothing, though
-    they do not on all rows: the recall where no row is positive, for example.
+    A metric is not defined on rows on which even perfect predictions score 0 or nan, if they
+    score more on all rows. An example is the recall if no row is positive.
     """
     if not environments:
         return Judged({}, {})
@@ -56,7 +60,7 @@ def judge_environments(
                 if np.isfinite(best) and abs(best) > 1e-6:
                     value = found.get(name, np.nan)
                     defined[name][i, s] = np.isfinite(value) and abs(value) > 1e-6
-                elif np.isfinite(best):  # a loss: perfect predictions have none
+                elif np.isfinite(best):  # a loss is 0 for perfect predictions
                     defined[name][i, s] = np.isfinite(found.get(name, np.nan))
     left_out: dict[str, dict[Any, str]] = {}
     for name, known in defined.items():
@@ -67,8 +71,8 @@ def judge_environments(
                 left_out[name][environment] = f"{n} test row{'' if n == 1 else 's'}"
             elif not known[i].any():
                 lacking = np.setdiff1d(y, y[rows[environment]]).tolist()
-                lacks = f", which lacks class {', '.join(map(repr, lacking))}" if lacking else ""
-                left_out[name][environment] = f"{name} is not defined there{lacks}"
+                lacks = f", since no row has class {', '.join(map(repr, lacking))}"
+                left_out[name][environment] = f"{name} is not defined{lacks if lacking else ''}"
     _warn(left_out)
     return Judged(defined, left_out)
 
@@ -78,24 +82,24 @@ def _warn(left_out: dict[str, dict[Any, str]]) -> None:
     if reasons:
         named = "; ".join(f"{e!r} ({why})" for e, why in reasons.items())
         warn_caller(
-            f"environments: the worst environment's score leaves out {len(reasons)} of them, "
-            f"whose own scores cannot be relied on: {named}."
+            f"environments: the choice of the worst environment leaves out {len(reasons)} of "
+            f"them, whose scores are unreliable: {named}."
         )
 
 
 def _test_rows(splits: Sequence[SplitTask], environment: Any) -> list[NDArray[np.int64]]:
-    """The test rows of an environment in each split."""
+    """Return the test rows of an environment in each split."""
     suffix = f"environment_{environment}"
     return [next(x.rows for x in split.extras if x.suffix == suffix) for split in splits]
 
 
 def _scored(perfect: _Perfect, rows: NDArray[np.int64], data: Data) -> Any:
-    """The search's score of perfect predictions on some rows."""
+    """Return the search's score of perfect predictions on some rows."""
     n = _num_samples(data.sources[0])
     params = _check_method_params(np.zeros((n, 1)), params=data.score_params, indices=rows)
     labels = np.asarray(data.y)[rows]
     with warnings.catch_warnings():
-        # Metrics that are not defined there say so each time.
+        # A metric that is not defined on these rows warns each time.
         warnings.simplefilter("ignore")
         return _score(perfect, rows[:, None], labels, data.scorer, params, np.nan)
 
@@ -105,7 +109,7 @@ def _by_metric(scores: Any) -> dict[str, float]:
 
 
 class _Perfect(ClassifierMixin, BaseEstimator):
-    """Predicts the labels of rows that are named by their numbers."""
+    """A classifier that always predicts the label; its only feature is the row number."""
 
     def __init__(self, y: Any) -> None:
         self.y = y

@@ -1,4 +1,4 @@
-"""Which rows each split's model scores, and where these scores lie."""
+"""The rows that the model of each split scores, and their places in the stacked scores."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Layout:
-    """Which rows each split's model scores, and where they lie in the stacked scores.
+    """The rows that the model of each split scores, and their places in the stacked scores.
 
     Parameters
     ----------
     splits : list of (train, test)
     blocks : iterable of Block
-        All that will be compared.
+        All pairs that will be compared.
     """
 
     def __init__(self, splits: Sequence[Split], blocks: Iterable[Block]) -> None:
@@ -31,7 +31,7 @@ class Layout:
         for block in blocks:
             wanted.setdefault((block.split_a, block.source_a), []).append(block.rows_a)
             wanted.setdefault((block.split_b, block.source_b), []).append(block.rows_b)
-        #: For each split, the rows that its model scores of each source.
+        #: For each split, the rows of each source that its model scores.
         self.wanted: list[dict[int, Ints]] = [{} for _ in splits]
         self._start: dict[tuple[int, int], int] = {}
         start = 0
@@ -43,8 +43,8 @@ class Layout:
             start += len(self.wanted[split][source])
 
     def pooled(self, blocks: Sequence[Block], weight: NDArray[np.float64] | None) -> PooledPairs:
-        """Positions of the pairs of the given blocks in the stacked scores."""
-        # The mathematics needs torch; a worker that fits and scores does not.
+        """Return the pairs of the given blocks as rows of the stacked scores."""
+        # Imported here: workers that fit and score do not need torch.
         from pa_select.agreement.pooled_agreement import PooledPairs
 
         def side(split: int, source: int, rows: Ints) -> Ints:

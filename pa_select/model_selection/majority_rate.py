@@ -1,4 +1,4 @@
-"""Scorers to record beside the agreement."""
+"""The score of always predicting the most frequent class."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import numpy as np
 
 
 def majority_rate(estimator: Any, X: Any, y: Any) -> float:
-    """Accuracy of always predicting the largest class of ``y``.
+    """Return the accuracy of always predicting the most frequent class of ``y``.
 
-    A scorer: recorded beside the accuracy it tells `GuardedSelection` which candidates
-    learnt anything.
+    This scorer is recorded with the accuracy, as the floor of `GuardedSelection`.
 
     Parameters
     ----------
@@ -24,11 +23,6 @@ def majority_rate(estimator: Any, X: Any, y: Any) -> float:
     -------
     float
         Share of the most frequent label, in (0, 1].
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 3 (a constant classifier is robust by definition).
 
     Examples
     --------

@@ -28,68 +28,69 @@ PAIRINGS = ("label", "views", "environments")
 class PAScorer(SavedWithVersions, BaseEstimator):
     """Score a fitted classifier by the posterior agreement of paired observations.
 
-    A scorer for anything of scikit-learn that takes ``scoring``: the agreement, in nats
-    per pair and higher is better, of the classifier's posteriors on pairs of rows of the
-    data it is given. Pass the object, ``scoring=pa_scorer`` or ``scoring=PAScorer(...)``:
-    scikit-learn has no public way to register a name, so no string stands for it.
+    The score is the agreement of the classifier's posteriors on pairs of rows, in nats per
+    pair; higher is better. The scorer works with every ``scoring`` parameter of
+    scikit-learn. Pass the object, ``scoring=pa_scorer`` or ``scoring=PAScorer(...)``: there
+    is no name for it, since scikit-learn has no public way to register one.
 
     Parameters
     ----------
     pairing : {"label", "views", "environments"} or callable, default="label"
-        What is compared.
+        Which rows are compared.
 
         - "label": each row with another row of its class (a random derangement of each
-          class; rows with a class of their own are left out). Needs y.
+          class; the only row of a class is left out). Needs y.
         - "views": each row with its own views. Needs no y.
-        - "environments": rows of different environments with equal label, any number of
-          environments, all pairs of them pooled. Needs y.
-        - a pairing of two samples, such as `pa_select.pairing.NearestPairing`: like
-          "environments", with every two of them paired by it. Needs y if it does.
+        - "environments": rows of different environments with equal label, for any number of
+          environments; the pairs of every two environments are pooled. Needs y.
+        - a pairing of two samples, such as `pa_select.pairing.NearestPairing`: as for
+          "environments", but this object pairs the rows of every two environments. Needs y
+          if the object does.
     views : callable, transformer, DataFrame or list of these, default=None
-        For pairing="views": what gives the rows of X as another environment would show
-        them; ``views(X)``, ``views.transform(X)``, or the rows of a DataFrame with the
-        index of X. Each gets a copy of X. A random view should be seeded, so that all
-        candidates are compared on the same one. The pairs of several views are pooled.
+        For pairing="views": ``views(X)``, ``views.transform(X)``, or the rows of a DataFrame
+        with the index of X are the rows of X as another environment would show them. Each
+        view gets a copy of X. A random view should be seeded, so that all candidates are
+        compared on the same rows. The pairs of several views are pooled.
     environments : Series, default=None
         For pairing="environments": the environment of each row, looked up by the index of
-        X. With metadata routing it can be passed to ``fit`` instead, after
-        ``set_score_request(environments=True)``. Cross-validation must leave rows of
-        several environments in each test fold.
+        X. With metadata routing, environments can be passed to ``fit`` instead, after
+        ``set_score_request(environments=True)``. Each test fold of a cross-validation must
+        have rows of several environments.
     prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
         Class prior of `posterior_agreement`. With the marginal prior a constant classifier
-        scores 0; with the uniform one it has the best score of all, so that is for
+        scores 0. With the uniform prior it has the best possible score: use that prior for
         reporting, not for selection.
     clip : "auto" or float, default="auto"
         Smallest probability, as in `class_scores`.
     tol : float, default=1e-6
-        Largest certified gap in nats per pair; with the marginal prior the maximum is
-        polished and not certified.
+        Largest certified gap in nats per pair. With the marginal prior the maximum is
+        polished, but not certified.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where the agreement is computed.
     random_state : int, RandomState instance or None, default=None
-        Chooses partners. None: always the same ones for the same labels, so that the
-        candidates of a search are compared on the same pairs; another int chooses others.
+        Chooses the pairs. None: always the same pairs for the same labels, so that the
+        candidates of a search are compared on the same pairs.
     return_details : bool, default=False
-        Return a dict of numbers instead of one; see ``__call__``. For use by hand or in a
-        scoring function of your own; in a dict of scorers each must return one number.
+        Return a dict of numbers instead of one number; see ``__call__``. It is for your own
+        calls and scoring functions: a scorer in a dict of scorers must return one number.
 
     See Also
     --------
-    posterior_agreement : The quantity itself.
-    GuardedSelection : Agreement among the candidates that are also accurate.
+    posterior_agreement : The agreement of given scores.
+    GuardedSelection : Chooses by agreement among the candidates that are also accurate.
 
     Notes
     -----
     Agreement measures stability, not truth: a constant classifier is perfectly stable.
-    Select with `GuardedSelection`, or look at the accuracy beside it.
+    Select with `GuardedSelection`, or look at the accuracy, too.
 
-    Searches turn an error of any scorer into a score of nan and a warning; with
-    ``error_score="raise"`` a mistake in a parameter stops them at once.
+    Searches turn an error of a scorer into a score of nan and a warning. With
+    ``error_score="raise"`` a wrong parameter stops them at once.
 
     References
     ----------
     .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 3 (the metric) and 5.2 (model selection).
+       section 3 (the metric).
 
     Examples
     --------
@@ -133,15 +134,15 @@ class PAScorer(SavedWithVersions, BaseEstimator):
 
     @property
     def __name__(self) -> str:
-        """What scikit-learn's displays and skorch's histories call the score."""
+        """The name of the score in scikit-learn's displays and skorch's histories."""
         return "posterior_agreement"
 
     def _accept_sample_weight(self) -> bool:
-        # Asked by searches when metadata routing is off.
+        # Searches call this if metadata routing is off.
         return True
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Get what metadata this scorer asks for.
+        """Get the metadata that this scorer requests.
 
         Returns
         -------
@@ -157,13 +158,13 @@ class PAScorer(SavedWithVersions, BaseEstimator):
     def set_score_request(
         self, *, environments: Any = UNCHANGED, sample_weight: Any = UNCHANGED
     ) -> PAScorer:
-        """Ask for metadata; with scikit-learn's metadata routing enabled.
+        """Request metadata; scikit-learn's metadata routing must be enabled.
 
         Parameters
         ----------
         environments, sample_weight : bool, None or str
-            True to ask for it, False to refuse it, None to raise where it is passed, or
-            the name under which it is passed.
+            True to request it, False to ignore it, None to raise if it is passed, or the
+            name under which it is passed.
 
         Returns
         -------
@@ -201,9 +202,9 @@ class PAScorer(SavedWithVersions, BaseEstimator):
         Parameters
         ----------
         estimator : object
-            Whatever `class_scores` takes.
+            A fitted classifier that `class_scores` takes.
         X : array-like of n rows
-            What the estimator predicts on.
+            The rows to predict.
         y : array-like of shape (n,), default=None
             Labels, for the pairings that need them.
         environments : array-like of shape (n,), default=None
@@ -221,15 +222,16 @@ class PAScorer(SavedWithVersions, BaseEstimator):
         Raises
         ------
         TypeError, ValueError
-            If a parameter, the estimator or the data do not fit; the message names it.
+            If a parameter, the estimator or the data are wrong; the message names the
+            argument.
         """
-        # The mathematics needs torch; a scorer that waits in a search does not.
+        # Imported here: a search that only holds the scorer does not need torch.
         from pa_select.agreement import posterior_agreement
         from pa_select.agreement.inputs.validation import is_marginal
 
         pairs = self._pairs(estimator, X, y, environments, sample_weight)
         if pairs.a.shape[1] == 1:
-            # A classifier that was fitted on one class: certain, and without information.
+            # The posteriors of a classifier fitted to one class are all 1: agreement 0.
             details = dict.fromkeys(("score", "beta", "standard_error"), 0.0)
             details |= {"agreement_rate": 1.0, "n_pairs": float(len(pairs.a))}
         else:
@@ -251,7 +253,7 @@ class PAScorer(SavedWithVersions, BaseEstimator):
     def _pairs(
         self, estimator: Any, X: Any, y: Any, environments: Any, sample_weight: Any
     ) -> _ScoredPairs:
-        between = callable(self.pairing)  # two environments
+        between = callable(self.pairing)  # a pairing of two environments
         if not between and self.pairing not in PAIRINGS:
             raise ValueError(
                 f"pairing: expected one of {PAIRINGS} or a pairing of two samples, got "
@@ -354,6 +356,6 @@ def _concatenate(parts: list[Any]) -> Any:
     return torch.cat(parts)
 
 
-#: `PAScorer` as it is: pairs within a class, marginal prior. Shared by all who import it;
-#: make a `PAScorer()` of your own to change a parameter or to ask for metadata.
+#: A `PAScorer` with the default parameters: pairs within a class, marginal prior. All
+#: importers share it; make your own `PAScorer()` to change a parameter or request metadata.
 pa_scorer = PAScorer()

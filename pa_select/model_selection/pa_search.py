@@ -14,12 +14,12 @@ from pa_select.utils.sklearn_private import Interval
 
 
 class PASearchCV(BasePASearch):
-    """Search over a grid, ranked by the agreement of each candidate's models.
+    """Search over a grid for the candidate whose models agree best and are accurate.
 
-    Like `sklearn.model_selection.GridSearchCV`, with its names, attributes and delegated
-    methods; but the best candidate is the one whose posteriors agree best among those
-    that are also accurate. What is compared depends on the pairing: models fitted to
-    different parts of the data, environments, or views of the same rows.
+    The interface is that of `sklearn.model_selection.GridSearchCV`. The best candidate is
+    the one whose posteriors agree best, among the candidates that are also accurate. The
+    pairing decides what is compared: models fitted to different parts of the data,
+    environments, or views of the same rows.
 
     Parameters
     ----------
@@ -28,127 +28,129 @@ class PASearchCV(BasePASearch):
     param_grid : dict or list of dict
         As in GridSearchCV.
     pairing : str, callable or object, default="repeated"
-        What counts as two samples of the same thing. Data given to ``fit`` under the name
-        of a pairing choose that one.
+        Which scores are compared. If ``fit`` is given `environments`, `views` or a
+        `target`, the pairing of that name is used.
 
-        - "repeated": each row is tested by the models of two (or more) repetitions of
-          cross-validation. By default these are 10 fits of each candidate, twice those of
-          GridSearchCV. Expect a model as good as GridSearchCV's, and not a better one under
-          a shift.
-        - "split-half": the two halves of each split's training rows give two models, both
-          score the test rows. Each model sees half of the rows, so scores are lower.
-        - "environments": test rows of different environments with equal label, any number
-          of environments. Where splits hold out whole environments, each row is scored by
-          the model that has not seen its environment.
-        - "views": each test row with itself as another environment would show it, both
-          scored by the model that has seen neither.
-        - "target": unlabelled rows of another source, scored by all models of the
-          cross-validation; every two models are compared.
-        - a pairing of two samples, such as `pa_select.pairing.NearestPairing`: like
-          "environments", with every two of them paired by it.
+        - "repeated": two models, from two (or more) repetitions of cross-validation, score
+          each row. By default each candidate is fitted 10 times, twice as often as in
+          GridSearchCV. Expect a model as good as GridSearchCV's, but not better under a
+          shift.
+        - "split-half": two models, fitted to the two halves of a split's training rows,
+          score its test rows. Each model sees half of the rows, so scores are lower.
+        - "environments": one model scores test rows of different environments with equal
+          label; any number of environments. If splits hold out whole environments, the
+          model that has not seen its environment scores each row.
+        - "views": one model scores each test row and its views, which show the row as
+          another environment would. The model has seen neither.
+        - "target": all models of the cross-validation score the unlabelled rows of the
+          target; every two models are compared.
+        - a pairing of two samples, such as `pa_select.pairing.NearestPairing`: as for
+          "environments", but this object pairs the rows of every two environments.
         - an object with a method ``pairs(splits, X, y, *, environments, groups)`` that
           yields ``(split_a, rows_a, split_b, rows_b)``: row ``rows_a[i]``, scored by the
-          model of split number ``split_a``, is compared with ``rows_b[i]``, scored by that
-          of ``split_b``. No model may have been fitted to its rows.
+          model of split number ``split_a``, is compared with row ``rows_b[i]``, scored by
+          the model of split number ``split_b``. A model must not be fitted to its rows.
     scoring : str, callable, list, tuple or dict, default=None
-        As in GridSearchCV; guards the selection.
+        As in GridSearchCV; this score decides which candidates are eligible.
     cv : int, splitter, iterable or list of splitters, default=None
-        As in GridSearchCV, or several splitters one after the other. None: 5 folds. The
-        folds of a number are shuffled and repeated twice for "repeated" and "target",
-        stratified by class and environment for "environments", and keep `groups`
-        together. Folds that can be shuffled are repeated in another order for "repeated";
-        splits that test no row twice make it "split-half", with a warning.
+        As in GridSearchCV, or several splitters one after the other. None: 5 folds. For a
+        number, folds are shuffled and repeated twice for "repeated" and "target", and
+        stratified by class and environment for "environments"; folds keep `groups`
+        together. For "repeated", a splitter with a parameter ``shuffle`` is used a second
+        time in another order. If no row is tested twice, "repeated" becomes "split-half",
+        with a warning.
     selection : str or callable, default="guarded"
-        How the best candidate is chosen.
+        The rule that chooses the best candidate.
 
         - "guarded": the best agreement among the candidates within 1 standard error of the
           best score. With "views" these are the candidates within 2 standard errors of the
           best score on the views' rows; with "target" the rule is "rank_sum".
-        - "agreement": the best agreement, whatever the score. For research: it may choose
-          a trivial candidate, and then warns.
-        - "score": the best score, as GridSearchCV.
+        - "agreement": the best agreement, whatever the score. This is for research: it may
+          choose a trivial candidate, and then warns.
+        - "score": the best score, as in GridSearchCV.
         - "score_views": the best score on the rows of the views, which uses their labels;
           needs `views` in ``fit``.
-        - "worst_environment": the best score in the environment where it is worst; needs
+        - "worst_environment": the best score in the candidate's worst environment; needs
           `environments` in ``fit``.
         - "rank_sum": the best sum of the ranks of score and agreement.
-        - a rule ``cv_results -> index``: a `GuardedSelection` of your own,
-          `within_one_standard_error`, or any function.
+        - a function ``cv_results -> index``, such as your own `GuardedSelection` or
+          `within_one_standard_error`.
     refit : bool, str or callable, default=True
-        Whether to fit the best candidate to all rows. With several metrics the name of the
-        one that guards and scores. A callable replaces `selection`, as in GridSearchCV.
+        Whether to fit the best candidate to all rows. With several metrics, the name of the
+        metric that is the score. A callable replaces `selection`, as in GridSearchCV.
     prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
-        Class prior of the agreement. The marginal prior is that of each fitted model. With
-        the uniform one constant classifiers agree best.
+        Class prior of the agreement. Each fitted model has its own marginal prior. With the
+        uniform prior constant classifiers agree best.
     n_jobs, pre_dispatch, verbose, error_score
         As in GridSearchCV.
     random_state : int, RandomState instance or None, default=None
-        Chooses the default folds and the partners of rows. None: always the same ones.
+        Chooses the default folds and the pairs. None: always the same.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where the agreement is computed.
     tol : float, default=1e-6
-        Largest certified gap of the agreement in nats per pair; with the marginal prior
-        maxima are polished and not certified, and `gap` is nan.
+        Largest certified gap of the agreement in nats per pair. With the marginal prior
+        maxima are polished, but not certified, and `gap` is nan.
     memory : None, str, path or joblib.Memory, default=None
-        Where the result of every finished (candidate, split) is kept. A search that was
-        killed and is fitted again goes on from there, with the same results. Results are
-        told apart by the data, the split, the scorers, the estimator with its parameters
-        and its code.
+        A cache for the result of every finished (candidate, split). If a search is killed
+        and fitted again, it continues from there, with the same results. A cached result is
+        used only if the data, the split, the scorers, and the estimator with its parameters
+        and its code are the same.
     return_fold_scores : bool, default=False
         Keep the class scores of all models in ``fold_scores_``.
     dtype : dtype, default=None
-        Type in which class scores are kept until they are compared; None: as the
-        estimator gives them. ``np.float32`` halves the memory.
+        Type in which class scores are kept until they are compared. None: the type that
+        the estimator returns. ``np.float32`` halves the memory.
 
     Attributes
     ----------
     cv_results_ : dict of ndarray
-        As of GridSearchCV, and for each candidate (nan where it failed):
+        The columns of GridSearchCV, and for each candidate (nan if it failed):
 
         - ``agreement``, ``agreement_se``, ``rank_agreement``: agreement in nats per pair,
           its standard error (which allows for pairs that share a row) and rank;
-        - ``agreement_uniform``: the same with the uniform prior, the papers' metric;
+        - ``agreement_uniform``: agreement with the uniform prior, the papers' metric;
         - ``beta``, ``agreement_rate``, ``gap``, ``n_pairs``: as in `PosteriorAgreement`;
-        - ``eligible``, ``reason``: whether it could be chosen, and why, in words;
+        - ``eligible``, ``reason``: whether the candidate could be chosen, and why, in words;
         - ``not_told_apart``: whether it is eligible and its agreement differs from that of
-          the chosen candidate by less than two standard errors of the difference: among
-          these the choice is one of chance;
-        - ``n_failed_splits``;
+          the chosen candidate by at most two standard errors of the difference. The choice
+          among these candidates is random;
+        - ``n_failed_splits``: in how many splits the fit failed;
         - ``se_test_<metric>``, ``chance_test_<metric>``: standard error of the mean score,
           and the best score of predictions that look at no feature;
         - with views: ``mean_test_<metric>_views``, the score on the views' rows (the
           control that uses the labels);
         - with environments: ``mean_test_<metric>_environment_<name>`` for each,
           ``mean_test_<metric>_worst_environment`` and ``worst_environment_<metric>``.
-          Environments of fewer than 5 test rows, and those in which the metric is not
-          defined (the recall where no row is positive), are left out of the worst, with a
-          warning that names them;
-        - with a target: ``source_agreement`` (where rows of X are tested twice),
-          ``agreement_drop`` from there to the target, and ``class_balance_shift``, the
-          share of predictions that would have to change for the predicted class balance
-          on the target to be that on X.
+          The choice of the worst environment leaves out environments with fewer than 5 test
+          rows, and those in which the metric is not defined (such as the recall if no row
+          is positive), with a warning that names them;
+        - with a target: ``source_agreement``, the agreement on X (if its rows are tested
+          twice), ``agreement_drop`` from X to the target, and ``class_balance_shift``, the
+          share of predictions on the target that would have to change to give the class
+          shares predicted on X.
     best_index_, best_params_, best_score_, best_estimator_ : int, dict, float, estimator
-        As of GridSearchCV.
+        As in GridSearchCV.
     agreement_terms_ : ndarray of shape (n_candidates, n_pairs)
         Agreement of every pair at the candidate's inverse temperature.
     pairing_ : str or object
         The pairing used.
     fold_scores_ : list of list of dict
-        For each candidate and split the class scores, by source (0 is X, then the views
-        or the target), of the rows in ``fold_rows_``; with `return_fold_scores`.
+        For each candidate and split, the class scores of the rows in ``fold_rows_`` by
+        source (0 is X; then come the views, or the target). Only with `return_fold_scores`.
     fold_rows_ : list of dict
-        For each split the rows of each source that its model scored.
+        For each split, the rows of each source that its model scored. Only with
+        `return_fold_scores`.
     source_class_balance_, target_class_balance_ : ndarray of shape (n_candidates, n_classes)
-        Shares of the predicted classes; with a target.
+        Shares of the predicted classes on X and on the target. Only with a target.
     n_fits_ : int
-        How many fits the search stands for: candidates times splits, and one for the refit.
-        Those whose results were found in `memory` are counted too.
+        Number of fits: candidates times splits, and one for the refit. It includes the fits
+        whose results were found in `memory`.
     scorer_, n_splits_, refit_time_, multimetric_, feature_names_in_, classes_
-        As of GridSearchCV.
+        As in GridSearchCV.
 
     See Also
     --------
-    PARandomizedSearchCV : The same over random parameters.
+    PARandomizedSearchCV : The search over random parameters.
     PAScorer : Agreement as a scorer for other searches.
 
     Notes
@@ -157,14 +159,14 @@ class PASearchCV(BasePASearch):
     fold would be biased upwards. A class that a model has not seen gets the row's lowest
     score.
 
-    Agreement measures stability, not truth, so only candidates whose score is within an error
-    of the best are eligible. Without views of the shift to come, expect a model as accurate as
-    GridSearchCV's, not a better one.
+    Agreement measures stability, not truth, so only candidates whose score is close to the
+    best score are eligible. Without views of the expected shift, expect a model as
+    accurate as GridSearchCV's, but not better.
 
     References
     ----------
     .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       sections 3 (the metric) and 5.2 (model selection).
+       section 3 (the metric ``agreement_uniform``).
 
     Examples
     --------
@@ -239,9 +241,9 @@ class PASearchCV(BasePASearch):
 
 
 class PARandomizedSearchCV(BasePASearch):
-    """Search over random parameters, ranked by the agreement of each candidate's models.
+    """Search over random parameters for the candidate whose models agree best.
 
-    `PASearchCV` over candidates drawn as by
+    It is `PASearchCV` with candidates drawn as in
     `sklearn.model_selection.RandomizedSearchCV`.
 
     Parameters
@@ -251,23 +253,18 @@ class PARandomizedSearchCV(BasePASearch):
     param_distributions : dict or list of dict
         As in RandomizedSearchCV.
     n_iter : int, default=10
-        How many candidates are drawn.
+        Number of candidates to draw.
     random_state : int, RandomState instance or None, default=None
-        Draws the candidates, and all else as in `PASearchCV`. None draws other candidates
-        each time.
+        Draws the candidates, and chooses the folds and pairs as in `PASearchCV`. None draws
+        other candidates each time.
     pairing, scoring, cv, selection, refit, prior, n_jobs, pre_dispatch, verbose
-        As in `PASearchCV`, as are all others.
+        As in `PASearchCV`.
     error_score, device, tol, memory, return_fold_scores, dtype
         As in `PASearchCV`.
 
     See Also
     --------
-    PASearchCV : The same over a grid, with all parameters and attributes.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       sections 3 (the metric) and 5.2 (model selection).
+    PASearchCV : The search over a grid; it documents all parameters and attributes.
 
     Examples
     --------

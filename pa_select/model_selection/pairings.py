@@ -1,7 +1,7 @@
-"""What a search compares: which rows, scored by the models of which splits.
+"""Pairings of a search: which rows are compared, and which models score them.
 
-A pairing turns splits of the data into blocks of pairs.  It sees row numbers only; what
-the rows are scored on (X itself, a view of it, unlabelled rows) is a number of a source.
+A pairing turns the splits of the data into blocks of pairs.  A block has row numbers and
+numbers of sources: source 0 is X, the others are views of X or the target rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OF_X = 0
 
 
 class Block(NamedTuple):
-    """Pairs whose two sides are scored by the models of two splits."""
+    """Pairs of rows; a split's model scores each side, and may score both."""
 
     split_a: int
     rows_a: Ints
@@ -34,25 +34,19 @@ class Block(NamedTuple):
     source_b: int = OF_X
 
 
-# -- splits ------------------------------------------------------------------------------
-
-
-# -- pairs -------------------------------------------------------------------------------
-
-
 def tested_twice(splits: Sequence[Split]) -> list[Block]:
-    """Every row with itself, for every two models that were not fitted to it."""
+    """Pair every row with itself, for every two models that were not fitted to it."""
     blocks = []
     for (s, (train_s, test_s)), (t, (train_t, test_t)) in combinations(enumerate(splits), 2):
         rows = np.intersect1d(test_s, test_t)
-        # Two fits to the same rows are one model: that it agrees with itself says nothing.
+        # Two fits to the same rows may be one model, which always agrees with itself.
         if len(rows) and not np.array_equal(np.sort(train_s), np.sort(train_t)):
             blocks.append(Block(s, rows, t, rows))
     return blocks
 
 
 def halves_compared(splits: Sequence[Split]) -> list[Block]:
-    """Every test row with itself, for the models of both halves of its training rows."""
+    """Pair every test row with itself, for the models of the two halves of a split."""
     return [Block(s, splits[s][1], s + 1, splits[s][1]) for s in range(0, len(splits), 2)]
 
 
@@ -64,11 +58,11 @@ def across_environments(
     X: Any = None,
     pairing: Any = None,
 ) -> list[Block]:
-    """Rows of different environments of the same test fold: of equal label, or paired so.
+    """Pair rows of different environments in the same test fold, by label or by `pairing`.
 
-    Where every fold holds out whole environments, so that no fold has two to compare,
-    rows of different folds are paired: each is scored by the model that knows nothing of
-    its environment.
+    If every fold holds out whole environments, no fold has two of them to compare. Then rows
+    of different folds are paired, and the model that has not seen its environment scores
+    each row.
     """
     environments, y = np.asarray(environments), np.asarray(y)
     blocks = []
@@ -101,7 +95,7 @@ def _pair(
 
 
 def with_views(splits: Sequence[Split], n_views: int) -> list[Block]:
-    """Every test row with its own views, by the model that has seen neither."""
+    """Pair every test row with its views, for the model that has seen neither."""
     return [
         Block(s, test, s, test, OF_X, 1 + view)
         for s, (_, test) in enumerate(splits)
@@ -110,7 +104,7 @@ def with_views(splits: Sequence[Split], n_views: int) -> list[Block]:
 
 
 def models_on_target(n_splits: int, n_target: int) -> list[Block]:
-    """Every target row with itself, for every two models."""
+    """Pair every target row with itself, for every two models."""
     rows = np.arange(n_target)
     return [Block(s, rows, t, rows, 1, 1) for s, t in combinations(range(n_splits), 2)]
 
@@ -118,7 +112,7 @@ def models_on_target(n_splits: int, n_target: int) -> list[Block]:
 def from_object(
     pairing: Any, splits: Sequence[Split], X: Any, y: Any, n: int, **context: Any
 ) -> list[Block]:
-    """The pairs of a pairing object, checked."""
+    """Return the pairs of a pairing object, after checking them."""
     blocks = []
     for i, item in enumerate(pairing.pairs(splits, X, y, **context)):
         name = f"pairing: item {i} of pairs(...)"
@@ -153,6 +147,3 @@ def from_object(
         if len(sides[1]):
             blocks.append(Block(*sides))
     return blocks
-
-
-# -- layout ------------------------------------------------------------------------------

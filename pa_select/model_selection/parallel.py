@@ -1,4 +1,4 @@
-"""Evaluation of candidates on splits, in parallel, with progress and a memory."""
+"""Evaluation of candidates on splits, in parallel, with progress messages and a cache."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def evaluate(
     pre_dispatch: Any,
     verbose: int,
 ) -> Iterator[list[Outcome]]:
-    """Yield each candidate's outcomes, one for each split, as soon as they are there.
+    """Yield each candidate's outcomes, one for each split, as soon as all are finished.
 
     Raises
     ------
     ValueError
-        Before any fit, if a candidate's parameters are none of the estimator's.
+        Before any fit, if the estimator does not have a candidate's parameters.
     """
     _check_parameters(candidates, estimator)
     checkpoint = Checkpoint(memory, data, splits, scoring)
@@ -46,7 +46,7 @@ def evaluate(
         )
     part = task.subtask("search", max_subtasks=n_fits, sequential_subtasks=False)
     part.begin()
-    # Made before any is sent off: a context must not change while it is pickled.
+    # Made before the first job starts: a context must not change while it is pickled.
     parts = [part.subtask("candidate-split-evaluation", task_id=i) for i in range(n_fits)]
 
     def jobs() -> Iterator[Any]:
@@ -78,38 +78,38 @@ def evaluate(
 def _parallel(n_jobs: Any, pre_dispatch: Any) -> Any:
     options = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
     try:
-        # What is finished is there to keep when the rest is interrupted.
+        # A generator gives finished outcomes even if the search is interrupted.
         return Parallel(**options, return_as="generator")
     except ValueError:
-        return Parallel(**options)  # some backends only return all at once
+        return Parallel(**options)  # some backends cannot make a generator
 
 
 def with_parameters(estimator: Any, parameters: dict[str, Any]) -> Any:
-    """A clone with a candidate's parameters."""
-    # They may be estimators, which the candidates share.
+    """Return a clone of the estimator with a candidate's parameters."""
+    # Cloned, since parameters may be estimators that candidates share.
     return clone(estimator).set_params(**clone(parameters, safe=False))
 
 
 def _check_parameters(candidates: Sequence[dict[str, Any]], estimator: Any) -> None:
-    """One candidate of each set of names: a misspelt one should not cost an hour."""
+    """Set the parameters of one candidate for each set of names, to find misspelt names."""
     by_names = {frozenset(parameters): parameters for parameters in candidates}
     for parameters in by_names.values():
         with_parameters(estimator, parameters)
 
 
-# Constant predictions of the most frequent classes that are scored beside the frequencies.
+# This many constant predictions, of the most frequent classes, are scored.
 _CONSTANTS = 3
 
 
 def chance_scores(splits: Sequence[SplitTask], data: Data) -> list[list[Any]]:
-    """Each split's test scores of classifiers that look at no feature.
+    """Return the test scores, for each split, of classifiers that look at no feature.
 
-    One list for predicting the classes' frequencies, and one for each of the most
-    frequent classes: what a search must do better than, by any metric.
+    The first list is for predicting the class frequencies. One list follows for always
+    predicting each of the most frequent classes. A useful candidate scores higher.
     """
     weight = data.fit_params.get("sample_weight")
     blind = Data(
-        # It looks at no feature, so that none need be copied.
+        # The dummies look at no feature, so that none is copied.
         sources=[np.zeros((_num_samples(data.sources[0]), 1))],
         y=data.y,
         scorer=data.scorer,
@@ -125,7 +125,7 @@ def chance_scores(splits: Sequence[SplitTask], data: Data) -> list[list[Any]]:
         *(DummyClassifier(strategy="constant", constant=label) for label in frequent),
     ]
     with warnings.catch_warnings():
-        # Metrics that are not defined for constant predictions say so each time.
+        # A metric that is not defined for constant predictions warns each time.
         warnings.simplefilter("ignore")
         return [
             [

@@ -1,4 +1,4 @@
-"""From what a user gives to what a search does: splits, pairs, and rows to score."""
+"""The plan of a search, made from the arguments of ``fit``: splits, pairs and rows to score."""
 
 from __future__ import annotations
 
@@ -26,50 +26,50 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a search does, but for its candidates."""
+    """All that a search does, except for its candidates."""
 
     #: Name of the pairing, or the object that made the pairs.
     pairing: Any
     splits: list[SplitTask]
-    #: X, then its views or the target rows.
+    #: X, then its views, or the target rows.
     sources: list[Any]
     layout: Layout
     pairs: PooledPairs
-    #: Pairs of source rows beside those of target rows.
+    #: With a target, the pairs of rows of X that are tested twice.
     source_pairs: PooledPairs | None
     environments: list[Any]
 
     @property
     def n_disjoint(self) -> float:
-        """How many of the test sets would have rows of their own."""
+        """Effective number of disjoint test sets: as if each row was tested once."""
         sizes = [len(split.test) for split in self.splits]
         distinct = len(np.unique(np.concatenate([split.test for split in self.splits])))
         return len(self.splits) * distinct / sum(sizes)
 
 
 class Rows(NamedTuple):
-    """The rows that a search was given, and what is known of each."""
+    """The rows that ``fit`` was given, with their labels, groups and weights."""
 
     X: Any
     y: Any
     groups: Any = None
     sample_weight: Any = None
     environments: Any = None
-    #: X as other environments would show it; or unlabelled rows of the target.
+    #: X as other environments would show it.
     views: Any = None
+    #: Unlabelled rows from where the model will be used.
     target: Any = None
 
 
 def make_plan(
     rows: Rows, *, pairing: Any, cv: Any, seed: int, split_params: dict[str, Any]
 ) -> Plan:
-    """Check what was given and lay out the search.
+    """Check the arguments of ``fit`` and plan the search.
 
     Raises
     ------
     TypeError, ValueError
-        If something does not fit; the message names the argument, what was expected and
-        what came.
+        If an argument is wrong; the message names it, what was expected and what was found.
     """
     X, n = rows.X, _num_samples(rows.X)
     labels = check_column(rows.y, n, "y")
@@ -103,10 +103,10 @@ def make_plan(
     if kind == "repeated" and not pairings.tested_twice(splits):
         kind = "split-half"
         warn_caller(
-            "cv tests no row by two models, which pairing='repeated' compares: the two halves "
-            "of each split's training rows are compared instead (pairing='split-half'). To "
-            "train on all of them give a number of folds, a repeated splitter or a list of two "
-            "with different seeds."
+            "cv tests no row by two models, but pairing='repeated' compares two models on each "
+            "row. The search compares models of the two halves of each split's training rows "
+            "instead (pairing='split-half'). To train on all of these rows, give as cv a number "
+            "of folds, a repeated splitter, or a list of two splitters with different seeds."
         )
     if kind == "split-half":
         splits = halves(splits, labels, rows.groups, seed)
@@ -146,7 +146,7 @@ _NO_PAIRS = {
 
 
 def choose_pairing(pairing: Any, environments: Any, views: Any, target: Any) -> Any:
-    """The pairing: what was given to ``fit`` stands for the pairing of its name."""
+    """Return the pairing; environments, views or a target select the one of their name."""
     given = {"environments": environments, "views": views, "target": target}
     given = {name: value for name, value in given.items() if value is not None}
     if callable(pairing) and environments is None:
@@ -164,7 +164,7 @@ def choose_pairing(pairing: Any, environments: Any, views: Any, target: Any) -> 
         return pairing
     if len(given) > 1:
         first, second, *_ = given
-        raise ValueError(f"{second}: expected None beside {first}, got both.")
+        raise ValueError(f"{second}: expected None if {first} is given, got both.")
     if pairing == "split-half" and given:
         raise ValueError(f"{next(iter(given))}: expected None with pairing='split-half'.")
     if pairing in ("environments", "views", "target") and pairing not in given:
@@ -178,7 +178,7 @@ def choose_pairing(pairing: Any, environments: Any, views: Any, target: Any) -> 
 def _blocks(
     kind: Any, splits: list[Any], rows: Rows, others: list[Any], seed: int, between: Any
 ) -> list[Block]:
-    """What is compared: blocks of pairs."""
+    """Return the blocks of pairs that are compared."""
     X, y, environments = rows.X, rows.y, rows.environments
     if kind == "repeated":
         return pairings.tested_twice(splits)
@@ -195,7 +195,7 @@ def _blocks(
 
 
 def _extras(test: Any, n_views: int, names: Any, distinct: list[Any]) -> list[Extra]:
-    """The rows on which a split's model is scored beside its test rows."""
+    """Return the rows on which a split's model is scored, apart from its test rows."""
     extras = [Extra("views", 1 + view, test) for view in range(n_views)]
     if names is not None:
         extras += [Extra(f"environment_{e}", OF_X, test[names[test] == e]) for e in distinct]
@@ -203,7 +203,7 @@ def _extras(test: Any, n_views: int, names: Any, distinct: list[Any]) -> list[Ex
 
 
 def _positions(rows: Any) -> NDArray[np.int64]:
-    """Row numbers, also of a mask."""
+    """Return row numbers; a mask is converted to them."""
     rows = np.asarray(rows)
     return np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
 
@@ -220,7 +220,7 @@ def _check_environments(environments: Any, X: Any, n: int) -> NDArray[Any]:
 
 
 def _named_views(views: Any, n: int) -> list[tuple[str, Any]]:
-    """The views, with how messages call them."""
+    """Return the views with their names for messages."""
     several = isinstance(views, (list, tuple)) and all(
         callable(v) or hasattr(v, "transform") or (hasattr(v, "shape") and _num_samples(v) == n)
         for v in views

@@ -1,4 +1,4 @@
-"""Reading ``cv_results_``: what the selection rules share."""
+"""Functions of all selection rules that read ``cv_results_``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pa_select.utils.typing import Floats
 
 
 def column(cv_results: dict[str, Any], name: str, argument: str) -> Floats:
-    """A metric's mean over the splits, or the column of that very name."""
+    """Return the mean of a metric over the splits, or else the column of this name."""
     for key in (f"mean_test_{name}", name):
         if key in cv_results:
             return np.asarray(cv_results[key], dtype=np.float64)
@@ -20,14 +20,14 @@ def column(cv_results: dict[str, Any], name: str, argument: str) -> Floats:
 
 
 def scores_and_errors(cv_results: dict[str, Any], metric: str) -> tuple[Floats, Floats]:
-    """Mean scores, nan where a candidate failed in some split, and their standard errors."""
+    """Return mean scores and their standard errors; nan for candidates that failed a split."""
     score = column(cv_results, metric, "score").copy()
     score[np.asarray(cv_results.get("n_failed_splits", np.zeros(len(score)))) > 0] = np.nan
     return score, recorded_errors(cv_results, metric)
 
 
 def recorded_errors(cv_results: dict[str, Any], metric: str) -> Floats:
-    """Standard error of each mean over the splits; 0 where there is only one."""
+    """Return the standard error of each mean over the splits; 0 for a single split."""
     if f"se_test_{metric}" in cv_results:
         error: Floats = np.asarray(cv_results[f"se_test_{metric}"], dtype=np.float64)
         return np.nan_to_num(error)
@@ -44,13 +44,13 @@ def recorded_errors(cv_results: dict[str, Any], metric: str) -> Floats:
 
 
 def errors_in_words(n: float) -> str:
-    """A number of standard errors."""
+    """Return a number of standard errors in words."""
     return f"{n:g} standard error{'' if n == 1 else 's'}"
 
 
 def first_by(candidates: NDArray[np.intp], keys: list[Floats], cv_results: Any) -> int:
-    """The candidate with the highest keys, the first key first."""
-    # What is still tied then is told apart by what it is, not by where it stands.
+    """Return the candidate with the highest keys; the first key that differs decides."""
+    # Remaining ties are decided by the candidates' parameters, not by the order of the grid.
     names = [repr(sorted(p.items(), key=str)) for p in cv_results.get("params", [])]
     ranked = sorted(
         candidates.tolist(),

@@ -1,4 +1,4 @@
-"""What a search has in common for all candidates: the data, the splits and the pairs."""
+"""The problem that all candidates of a search solve: the data, the splits and the pairs."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ from pa_select.utils.typing import Floats
 
 
 class ClassBalance(NamedTuple):
-    """Predicted shares of the classes, (n_candidates, n_classes), with a target."""
+    """Shares of the classes predicted on X and on the target, (n_candidates, n_classes)."""
 
     source: Floats
     target: Floats
 
     @property
     def shift(self) -> Floats:
-        """Half the summed difference of the shares of each candidate."""
+        """Half of the sum of the absolute differences of the shares, for each candidate."""
         half: Floats = np.abs(self.target - self.source).sum(1) / 2
         return half
 
 
 class SearchProblem:
-    """A search without its candidates: what `fit` was given, checked and laid out.
+    """A search without its candidates: the checked arguments of ``fit``, and the plan.
 
     Parameters
     ----------
     search : PASearchCV or PARandomizedSearchCV
-        Holds the settings; it need not be fitted.
+        The search with its parameters; it need not be fitted.
     X, y, groups
         As in ``fit`` of the search.
     params : dict
         The other keyword arguments of ``fit``, which are routed.
     **given
-        Environments, views and target, as in ``fit`` of the search.
+        `environments`, `views` and `target`, as in ``fit`` of the search.
 
     Raises
     ------
     TypeError, ValueError
-        If something does not fit; the message names the argument.
+        If an argument is wrong; the message names it.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class SearchProblem:
         check_selection(search.selection, given)
         scorers, _ = search._get_scorers()
         X, y = _check_data(search, X, y)
-        # Without a splitter of the user's the groups are for the default one.
+        # The default splitter takes groups itself; they are routed to a splitter of the user.
         own_folds = search.cv is None or isinstance(search.cv, numbers.Integral)
         if groups is not None and not own_folds:
             params = params | {"groups": groups}
@@ -77,10 +77,10 @@ class SearchProblem:
             groups = check_column(groups, _num_samples(X), "groups")
         params = _check_method_params(X, params=params)
         routed = search._get_routed_params_for_fit(params)
-        #: The weights of the rows, or None.
+        #: Weights of the rows, or None.
         self.sample_weight = params.get("sample_weight")
         rng = check_random_state(0 if search.random_state is None else search.random_state)
-        #: Splits, pairs, and the rows that each model scores.
+        #: The splits, the pairs, and the rows that each model scores.
         self.plan = make_plan(
             Rows(X, y, groups=groups, sample_weight=self.sample_weight, **given),
             pairing=search.pairing,
@@ -88,7 +88,7 @@ class SearchProblem:
             seed=int(rng.randint(2**31 - 2)),
             split_params=routed.splitter.split,
         )
-        # The mathematics needs torch; a worker that fits and scores does not.
+        # Imported here: workers that fit and score do not need torch.
         from pa_select.agreement.inputs import validation
         from pa_select.utils.devices import resolve_device
 
@@ -97,9 +97,9 @@ class SearchProblem:
         validation.check_tol(search.tol)
         validation.check_prior(search.prior, len(self.labels))
         resolve_device(search.device)
-        #: How agreements are computed.
+        #: Parameters of `pooled_agreement`.
         self.solver = {"prior": search.prior, "tol": search.tol, "device": search.device}
-        #: What each fit needs.
+        #: The data that each fit needs.
         self.data = Data(
             self.plan.sources,
             y,
@@ -109,12 +109,12 @@ class SearchProblem:
             search.error_score,
             search.dtype,
         )
-        #: Which environments can be judged by their scores.
+        #: The environments whose scores can be compared.
         self.judged = judge_environments(self.plan.splits, self.data, self.plan.environments)
 
     @cached_property
     def chance(self) -> list[list[Any]]:
-        """Scores of predictions that look at no feature, for each split."""
+        """Scores of predictions that look at no feature; see `chance_scores`."""
         return chance_scores(self.plan.splits, self.data)
 
     def score_columns(self, outcomes: list[list[Outcome]]) -> tuple[dict[str, Any], list[str]]:
@@ -124,20 +124,22 @@ class SearchProblem:
     def agreement_columns(
         self, outcomes: list[list[Outcome]]
     ) -> tuple[dict[str, Any], results.Agreements, results.Stacks]:
-        """Make the columns of the agreements; return the terms and the stacked scores, too."""
+        """Make the columns of the agreements; return agreements and stacked scores, too."""
         return results.agreement_table(outcomes, self.plan, self.labels, **self.solver)
 
     def class_balance(self, stacks: results.Stacks) -> ClassBalance:
-        """Compare the classes predicted for the source rows with those for the target rows."""
+        """Compute the shares of the classes predicted for rows of X and of the target."""
         y = np.asarray(self.data.y)
         return ClassBalance(*results.class_balances(stacks, self.plan.layout, y, 1))
 
 
 def _check_data(search: Any, X: Any, y: Any) -> tuple[Any, Any]:
-    """Check that a classifier is to be fitted to rows with labels."""
+    """Check that the estimator is a classifier and that the rows have labels."""
     if not is_classifier(search.estimator):
         name = type(search.estimator).__name__
-        raise ValueError(f"estimator: expected a classifier, got {name}, which is not one.")
+        raise ValueError(
+            f"estimator: expected a classifier, got {name}, which is not a classifier."
+        )
     if y is None:
         raise ValueError(
             f"y: {type(search).__name__} requires y to be passed, but the target y is None"

@@ -1,4 +1,4 @@
-"""The other selection rules: by agreement, by score, by both ranks, by simplicity."""
+"""The selection rules by agreement, by score, by both ranks and by simplicity."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pa_select.model_selection.results_columns import (
 )
 from pa_select.utils.warn_caller import warn_caller
 
-#: Standard errors of the guard by the score on the views.
+#: The `n_se` of guarded selection by the score on the views.
 N_SE_OF_VIEWS = 2
 
 
 class _Rule(BaseEstimator):
-    """A rule that chooses among all candidates that have what it needs."""
+    """A rule for which all candidates with a score (and an agreement, if needed) are eligible."""
 
     def __init__(self, score: str = "score") -> None:
         self.score = score
@@ -30,7 +30,7 @@ class _Rule(BaseEstimator):
     _needs_agreement = False
 
     def explain(self, cv_results: dict[str, Any]) -> Eligibility:
-        """Tell which candidates are eligible, and why."""
+        """Explain which candidates are eligible."""
         score, _ = scores_and_errors(cv_results, self.score)
         has_score = eligible = np.isfinite(score)
         if self._needs_agreement:
@@ -49,7 +49,7 @@ class _Rule(BaseEstimator):
 
 
 class BestScore(_Rule):
-    """The best score, the first of them where several tie, as GridSearchCV does."""
+    """The best score; the first candidate if several tie, as in GridSearchCV."""
 
     def __call__(self, cv_results: dict[str, Any]) -> int:
         """Choose a candidate."""
@@ -58,7 +58,7 @@ class BestScore(_Rule):
 
 
 class BestAgreement(_Rule):
-    """The best agreement, whatever the score; warns if it goes to a trivial candidate."""
+    """The best agreement, whatever the score; warns if the chosen candidate is trivial."""
 
     _needs_agreement = True
 
@@ -73,7 +73,7 @@ class BestAgreement(_Rule):
         if chance is not None and not score[best] > chance[best] + 2 * error[best]:
             warn_caller(
                 f"The candidate of the best agreement is near-constant: its {self.score} "
-                f"{score[best]:.4g} is no better than without any feature, "
+                f"{score[best]:.4g} is not above that of predictions that look at no feature, "
                 f"{chance[best]:.4g}. Agreement measures stability, not truth: use "
                 "selection='guarded'."
             )
@@ -81,7 +81,7 @@ class BestAgreement(_Rule):
 
 
 class RankSum(_Rule):
-    """The best sum of the ranks of the score and of the agreement; ties to the score."""
+    """The best sum of the ranks of score and agreement; the score decides ties."""
 
     _needs_agreement = True
 
@@ -93,7 +93,7 @@ class RankSum(_Rule):
         return first_by(eligible, [-ranks, score], cv_results)
 
     def explain(self, cv_results: dict[str, Any]) -> Eligibility:
-        """Tell which candidates have both ranks, and which ones."""
+        """Explain which candidates are eligible; the reasons have both ranks."""
         found = super().explain(cv_results)
         by_score, by_agreement = self._ranks(cv_results, np.flatnonzero(found.eligible))
         reasons = [
@@ -105,7 +105,7 @@ class RankSum(_Rule):
         return Eligibility(found.eligible, reasons)
 
     def _ranks(self, cv_results: dict[str, Any], eligible: Any) -> Any:
-        """Ranks by score and by agreement, (2, n_candidates), infinite without both."""
+        """Return ranks by score and by agreement, (2, n_candidates); inf if not eligible."""
         agreement = column(cv_results, "agreement", "agreement")
         score, _ = scores_and_errors(cv_results, self.score)
         ranks = np.full((2, len(score)), np.inf)
@@ -167,9 +167,9 @@ def within_one_standard_error(complexity: Any, *, score: str = "score", n_se: fl
     Parameters
     ----------
     complexity : str or callable
-        What makes a candidate complex, higher is more so: the name of a numeric parameter
-        or of a column of ``cv_results_`` ("mean_fit_time"), or a function of a
-        candidate's parameters (a dict) that returns a number.
+        The complexity of a candidate: the name of a numeric parameter or of a column of
+        ``cv_results_`` (such as "mean_fit_time"), or a function that takes a candidate's
+        parameters (a dict) and returns a number. Higher is more complex.
     score : str, default="score"
         Name of the score.
     n_se : float, default=1
@@ -178,13 +178,13 @@ def within_one_standard_error(complexity: Any, *, score: str = "score", n_se: fl
     Returns
     -------
     callable
-        A rule on ``cv_results_``, for ``selection`` of `PASearchCV` or ``refit`` of
+        A function ``cv_results -> index``, for ``selection`` of `PASearchCV` or ``refit`` of
         scikit-learn's searches. Among equally simple candidates the best score wins.
 
     Raises
     ------
     ValueError
-        By the rule, if complexities are no numbers or the score was not recorded.
+        Raised by the rule, if complexities are not numbers or the score was not recorded.
 
     References
     ----------
@@ -210,15 +210,15 @@ def within_one_standard_error(complexity: Any, *, score: str = "score", n_se: fl
 
 
 def make_rule(selection: Any, score: str, pairing: Any) -> Any:
-    """The rule that a name stands for."""
+    """Return the rule that ``selection`` names; a callable is returned as it is."""
     if callable(selection):
         return selection
     if selection == "guarded" and pairing == "target":
-        # Measured: agreement on unlabelled rows helps beside the score, not above it.
+        # In our studies agreement on unlabelled rows helps only if the score counts as much.
         selection = "rank_sum"
     guard = GuardedSelection(score=score)
     if pairing == "views":
-        # Measured: a guard by the score on the rows alone keeps out what would stand the shift.
+        # In our studies the score on the rows of X excludes candidates that resist the shift.
         guard = GuardedSelection(score=f"{score}_views", n_se=N_SE_OF_VIEWS)
     return {
         "guarded": guard,
@@ -236,7 +236,7 @@ def looks_at_agreement(rule: Any) -> bool:
 
 
 def explain(rule: Any, table: dict[str, Any], failures: list[str | None]) -> dict[str, Any]:
-    """Columns of the table: which candidates are eligible, and why."""
+    """Make the columns "eligible" and "reason"."""
     if hasattr(rule, "explain"):
         eligible, reasons = rule.explain(table)
     else:
@@ -250,7 +250,7 @@ def explain(rule: Any, table: dict[str, Any], failures: list[str | None]) -> dic
 
 
 def choose(rule: Any, table: dict[str, Any]) -> int:
-    """The candidate that a rule, perhaps a user's own, chooses."""
+    """Return the candidate that a rule chooses; check it, since a user may write the rule."""
     best, n = rule(table), len(table["params"])
     if not isinstance(best, (int, np.integer)):
         raise TypeError(f"selection: expected the index of a candidate, got {best!r}.")

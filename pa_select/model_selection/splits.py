@@ -1,4 +1,4 @@
-"""The splits of a search: which rows train and which test."""
+"""The splits of a search into training and test rows."""
 
 from __future__ import annotations
 
@@ -31,20 +31,19 @@ def make_splits(
     seed: int,
     split_params: dict[str, Any],
 ) -> list[Split]:
-    """All splits of a search.
+    """Return all splits of a search.
 
-    A splitter given is used as it is, with the parameters meant for it; where rows must be
-    tested twice, folds that can be shuffled are used a second time in another order.  By
-    default and for a number of folds it depends on the pairing: two shuffled repetitions
-    where rows must be tested twice, folds stratified by class and environment where these
-    are compared, else what GridSearchCV would use; with groups, group folds.
+    A splitter of the user is used as it is, with the parameters routed to it. If rows must be
+    tested twice, a splitter with a parameter ``shuffle`` is used a second time, shuffled. For
+    None or a number, the splitter depends on the pairing: two shuffled repetitions if rows
+    must be tested twice, folds stratified by class and environment to compare environments,
+    or else those of GridSearchCV. With groups it makes group folds.
     """
     if is_sequence_of_splitters(cv):
         return [split for part in cv for split in part.split(X, y, **split_params)]
     if cv is not None and not isinstance(cv, (int, np.integer)):
         given = [check_cv(cv, y, classifier=True)]
         if pairing == "repeated" and "shuffle" in signature(type(cv)).parameters:
-            # Folds that can be shuffled: once as they are, once in another order.
             given.append(copy(cv))
             given[1].shuffle, given[1].random_state = True, seed
         return [split for part in given for split in part.split(X, y, **split_params)]
@@ -65,7 +64,7 @@ def make_splits(
     elif twice:
         splitters = [RepeatedStratifiedKFold(n_splits=k, n_repeats=2, random_state=seed)]
     elif environments is not None:
-        # Unshuffled folds of sorted data would hold one environment each.
+        # Unshuffled folds of sorted data would have one environment each.
         splitters = [StratifiedKFold(k, shuffle=True, random_state=seed)]
     else:
         splitters = [check_cv(cv, y, classifier=True)]
@@ -73,18 +72,18 @@ def make_splits(
 
 
 def is_sequence_of_splitters(cv: Any) -> bool:
-    """Whether ``cv`` is a list of splitters, not one, nor a list of splits."""
+    """Whether ``cv`` is a list of splitters, not a splitter or a list of splits."""
     return isinstance(cv, (list, tuple)) and len(cv) > 0 and all(hasattr(x, "split") for x in cv)
 
 
 def _cells(environments: Any, y: Any) -> Ints:
-    """Number of each row's environment and class."""
+    """Return a number for each row that stands for its environment and class."""
     codes = [np.unique(np.asarray(values), return_inverse=True)[1] for values in (environments, y)]
     return np.unique(np.column_stack(codes), axis=0, return_inverse=True)[1].ravel()
 
 
 def halves(splits: Sequence[Split], y: Any, groups: Any, seed: int) -> list[Split]:
-    """Two splits for each: both halves of the training rows, with the same test rows."""
+    """Make two splits of each: one for each half of the training rows, same test rows."""
     y = np.asarray(y)
     out = []
     for train, test in splits:

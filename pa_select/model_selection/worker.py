@@ -1,4 +1,4 @@
-"""One candidate on one split: fit, score, and the score matrices that will be compared."""
+"""Fit and scores of one candidate on one split."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pa_select.utils.sklearn_private import (
 
 
 class Extra(NamedTuple):
-    """Other rows on which a split's model is scored as it is on its test rows."""
+    """Rows of a source on which a split's model is also scored with the search's scorer."""
 
     suffix: str
     source: int
@@ -30,7 +30,7 @@ class Extra(NamedTuple):
 
 @dataclass(frozen=True)
 class SplitTask:
-    """What is done in one split."""
+    """The work to do for one split."""
 
     train: NDArray[np.int64]
     test: NDArray[np.int64]
@@ -41,9 +41,9 @@ class SplitTask:
 
 @dataclass(frozen=True)
 class Data:
-    """What all splits of a search share."""
+    """The data that all splits of a search share."""
 
-    #: X, then what else is scored: its views, or unlabelled rows.
+    #: X, then its views, or the target rows.
     sources: Sequence[Any]
     y: Any
     scorer: Any
@@ -53,25 +53,25 @@ class Data:
     dtype: Any
 
     def __sizeof__(self) -> int:
-        # A cluster sends what is large once, not with each job.
+        # A cluster looks at the size: it sends large objects once, not with each job.
         return sum(getattr(x, "nbytes", None) or getsizeof(x) for x in self.sources)
 
 
 @dataclass
 class Outcome:
-    """What a worker sends back: numbers, never models."""
+    """The result of a worker: numbers, never models."""
 
     fit_time: float
     score_time: float
     n_test_samples: int
     test_scores: Any
-    #: For each of the split's extras, like ``test_scores``.
+    #: Scores on the split's extras, each like ``test_scores``.
     extra_scores: list[Any] = field(default_factory=list)
     #: Class scores of each source, and the classes of their columns.
     matrices: dict[int, NDArray[Any]] | None = None
     classes: NDArray[Any] | None = None
     fit_error: str | None = None
-    #: Why there are no class scores of a model that was fitted, in a line and in full.
+    #: The error if a fitted model has no class scores: one line, and the whole traceback.
     score_error: str | None = None
     score_traceback: str | None = None
 

@@ -1,4 +1,4 @@
-"""What is inside an estimator: the steps of pipelines, searches and frozen estimators."""
+"""Type checks of estimators without imports, and estimators inside estimators."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 
 def is_instance(estimator: Any, module: str, name: str) -> bool:
-    """Call `isinstance` without an import: a module never imported has no instances."""
+    """Call `isinstance` without an import: a module not yet imported has no instances."""
     home = sys.modules.get(module)
     return home is not None and isinstance(estimator, getattr(home, name))
 
 
 def is_pipeline(estimator: Any) -> bool:
-    """Whether the estimator is a pipeline of scikit-learn."""
+    """Whether the estimator is a `sklearn.pipeline.Pipeline`."""
     return is_instance(estimator, "sklearn.pipeline", "Pipeline")
 
 
 def unwrapped(estimator: Any) -> Iterator[Any]:
-    """Yield the estimator, then one after another those that it wraps."""
+    """Yield the estimator, then the one inside it (last step, best, frozen), and so on."""
     while True:
         yield estimator
         if is_pipeline(estimator) and len(estimator.steps):

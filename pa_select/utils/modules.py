@@ -1,4 +1,4 @@
-"""Torch modules, and what they return."""
+"""Torch modules and their outputs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import torch
 
 
 def module_of(net: Any) -> Any:
-    """Return the module of a fitted skorch net; anything else is returned as it is."""
+    """Return the module of a fitted skorch net; other objects are returned as they are."""
     return getattr(net, "module_", net)
 
 
 def first_output(outputs: Any, name: str = "estimator") -> torch.Tensor:
-    """Return the scores: the only tensor that a module returned, or the first of several.
+    """Return the scores: the output of a module, or the first of several outputs.
 
     Raises
     ------
     TypeError
-        If it is not a tensor; the message begins with `name`.
+        If this is not a tensor; the message begins with `name`.
     """
     result = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
     if not isinstance(result, torch.Tensor):

@@ -10,14 +10,14 @@ from pa_select.utils.typing import Floats
 
 
 def p_value(difference: float, error: float) -> float:
-    """Return the two-sided normal p-value of a difference; nan if its error is nan."""
+    """Return the two-sided normal p-value of a difference; nan if its standard error is nan."""
     if error > 0:
         return math.erfc(abs(difference) / error / math.sqrt(2))
     return float(difference == 0) if error == 0 else math.nan
 
 
 def adjust_by_holm(p_values: Floats) -> Floats:
-    """Adjust p-values by Holm's method; nan values stay nan and do not count."""
+    """Adjust p-values by Holm's method; nan values stay nan and are not counted."""
     adjusted = np.full(p_values.shape, np.nan)
     made = ~np.isnan(p_values)
     p = p_values[made]

@@ -1,6 +1,6 @@
 """Each bound and guard of the solver by itself, so that one that is broken is seen at once.
 
-tests/README.md lists which fault each of these tests finds.
+tests/mutations.py lists which fault each of these tests finds.
 """
 
 import numpy as np

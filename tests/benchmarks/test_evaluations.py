@@ -9,8 +9,8 @@ from unittest import mock
 
 import numpy as np
 import pytest
-
 from helpers.problems import varied_suite
+
 from pa_select import posterior_agreement
 from pa_select.agreement.solver import fixed_prior, intervals, single_precision, splitting
 

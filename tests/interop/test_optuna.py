@@ -292,7 +292,7 @@ def test_goes_on_with_the_same_problem_only():
     ]
     for change in changes:
         other = agreement_objective(Failing(), SPACE, **settings | change)
-        with pytest.raises(ValueError, match="study: expected one that was begun on this problem"):
+        with pytest.raises(ValueError, match="study: expected a study of this problem, got one"):
             study.optimize(other, n_trials=1)
     assert Failing.fits == 0
 

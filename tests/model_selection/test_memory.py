@@ -200,7 +200,7 @@ def test_an_interrupted_search_keeps_what_is_finished(tmp_path, marks):
         Counting(str(marks), stop_at=9), GRID, cv=CV, memory=str(tmp_path / "memory")
     )
     with (
-        pytest.warns(UserWarning, match="holds what was finished, 2 of 3 candidates") as caught,
+        pytest.warns(UserWarning, match="has the 2 of 3 candidates that were fin") as caught,
         pytest.raises(KeyboardInterrupt),
     ):
         search.fit(X, Y)

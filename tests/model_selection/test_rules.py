@@ -43,7 +43,7 @@ def test_best_score_and_best_agreement():
     assert BestScore()(found) == 0  # the first, as scikit-learn does
     assert BestAgreement()(found) == 2
     assert BestAgreement()(table([0.8, 0.9], [0.4, 0.4 + 1e-8])) == 1
-    with pytest.warns(UserWarning, match="near-constant: its score 0.51 is no better than"):
+    with pytest.warns(UserWarning, match="near-constant: its score 0.51 is not above that"):
         assert BestAgreement()(table([0.9, 0.51], [0.1, 0.4])) == 1
     with pytest.raises(ValueError, match="a finite 'score' and an agreement, got none"):
         BestAgreement()(table([0.9], [np.nan]))

@@ -109,7 +109,7 @@ def _check_pairs(scores_a: Any, scores_b: Any, *, shard: bool) -> list[tuple[tor
         check_class_scores(scores, name)
         if not is_batch(scores):
             raise ValueError(
-                f"{name}: expected many problems, as scores_{other} has, got a single matrix."
+                f"{name}: expected many problems, like scores_{other}, got a single matrix."
             )
     lists = [isinstance(scores, (list, tuple)) for scores in (scores_a, scores_b)]
     scores_a = scores_a if lists[0] else as_scores(scores_a, "scores_a")

@@ -1,4 +1,4 @@
-"""Reads chunks of paired scores in each of many passes, and checks that they stay the same."""
+"""A reader of chunks of paired scores that checks that each pass gives the same pairs."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from pa_select.agreement.inputs.problem import check_pair
 from pa_select.agreement.inputs.validation import check_weight_values
 from pa_select.utils.typing import Floats
 
-# The first pair of a later pass is another one if it differs by more than this share of its
-# largest score; what half precision on a GPU loses from one pass to the next is less.
+# The first pair of a later pass is another pair if it differs by more than this share of its
+# largest score. In half precision on a GPU the same pair differs by less between passes.
 _SAME = 0.02
 
 
 class ChunkReader:
-    """Reads all chunks in each iteration, checked, and counts the passes on a bar.
+    """Reads and checks all chunks in each iteration, and shows its progress on a bar.
 
     Parameters
     ----------
     chunks : iterable, or callable that returns one
         As in `agreement_of_chunks`.
     bar : tqdm
-        Is told the pass and the number of pairs that were read.
+        Shows the number of the pass and the number of pairs that were read.
     """
 
     def __init__(self, chunks: Any, bar: Any) -> None:
         self._open = _opener(chunks)
         self._bar = bar
         self._n_passes = 0
-        #: Of the chunks of the first pass.
+        #: Numbers of rows of the chunks of the first pass.
         self._lengths: list[int] = []
         self._n_classes, self._weighted = 0, False
         self._first_pair: tuple[torch.Tensor, ...] = ()
@@ -74,13 +74,13 @@ class ChunkReader:
             self._first_pair = a[0].clone(), b[0].clone()
         if a.shape[1] != self._n_classes:
             raise ValueError(
-                f"scores_a{where}: expected {self._n_classes} classes, as chunk 0 has, got "
+                f"scores_a{where}: expected {self._n_classes} classes, like chunk 0, got "
                 f"{a.shape[1]}."
             )
         if (weight is not None) != self._weighted:
             raise ValueError(
-                f"sample_weight{where}: expected {'' if self._weighted else 'no '}weights, as "
-                f"chunk 0 has, got {'none' if self._weighted else 'some'}."
+                f"sample_weight{where}: expected {'' if self._weighted else 'no '}weights, like "
+                f"chunk 0, got {'none' if self._weighted else 'some'}."
             )
         if self._n_passes == 1:
             self._lengths.append(len(a))
@@ -100,7 +100,7 @@ class ChunkReader:
                 f"scores_a of chunk {number}: expected the {self._lengths[number]} rows of the "
                 f"first pass, got {len(a)} in pass {self._n_passes}."
             )
-        # One pair tells of shuffled rows, and of a model that is random when it scores.
+        # One pair is enough to find shuffled rows, or a model that scores at random.
         pair = zip((a[0], b[0]), self._first_pair, strict=True)
         if number == 0 and not all(_same(one, other) for one, other in pair):
             raise ValueError(
@@ -117,16 +117,16 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _opener(chunks: Any) -> Callable[[], Iterator[Any]]:
-    """A function that begins to read the chunks."""
+    """Return a function that begins to read the chunks."""
     if isinstance(chunks, Iterator):
         raise TypeError(
-            "chunks: expected what can be read again for each pass, got a "
+            "chunks: expected an object that can be read again for each pass, got a "
             f"{type(chunks).__name__}, which can be read only once; give the function that makes "
             "it, without calling it, or a list."
         )
     if not hasattr(chunks, "__iter__"):
         if hasattr(chunks, "__getitem__") and hasattr(chunks, "__len__"):
-            # A torch Dataset need not say where it ends but by its length.
+            # A torch Dataset may have no end but its length.
             return lambda: (chunks[i] for i in range(len(chunks)))
         if callable(chunks):
             return lambda: _begin(chunks())

@@ -1,4 +1,4 @@
-"""Pairs whose scores are read anew, in chunks, in each pass."""
+"""Pairs whose scores are read again, in chunks, in each pass."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from pa_select.utils.devices import resolve_device
 from pa_select.utils.probabilities import look_like_probabilities
 from pa_select.utils.typing import Floats, Ints
 
-# Rows are gathered to so many elements, whatever the chunks are: some blocks for each thread
-# of a CPU, one for an accelerator.
+# Rows are gathered up to this many scores, whatever the size of the chunks. That makes several
+# blocks for each thread of a CPU, or one block for an accelerator.
 _ROOM_PER_THREAD = 1 << 20
 _ACCELERATOR_ROOM = 1 << 25
 
@@ -71,9 +71,9 @@ def read_first(
 
 @dataclass(frozen=True)
 class ChunkedScores(PairedScores):
-    """The pairs of one problem whose scores are read anew in each pass.
+    """The pairs of one problem whose scores are read again in each pass.
 
-    `a` and `b` are room for some rows: all that is in memory at a time.
+    Only the rows in `a` and `b` are in memory: buffers that are filled again and again.
     """
 
     reader: ChunkReader
@@ -101,7 +101,7 @@ class ChunkedScores(PairedScores):
             def numbered(block: Block, first: int = number) -> Result:
                 return part(block._replace(number=first + block.number))
 
-            # A generator of scores that stands in an inference mode has not left it yet.
+            # A generator of scores may still be inside its own inference mode.
             with torch.inference_mode(False):
                 for found in PairedScores.map_blocks(rows, numbered, problems, dtype):
                     yield found
@@ -109,16 +109,16 @@ class ChunkedScores(PairedScores):
             begin += n_rows
 
     def _fill(self) -> Iterator[int]:
-        """Fill the room with rows, again and again; yields how many.
+        """Fill `a` and `b` with rows, again and again; yield the number of rows.
 
-        Blocks then are the same however the pairs are cut into chunks.
+        Blocks are therefore the same however the pairs are cut into chunks.
         """
         filled = 0
         for a, b, _ in self.reader:
             taken = 0
             while taken < len(a):
                 n = min(len(a) - taken, len(self.a) - filled)
-                # Copied at once: what reads the chunks may use their memory again.
+                # Copied at once, since the user's reader may use the chunk's memory again.
                 self.a[filled : filled + n] = a[taken : taken + n]
                 self.b[filled : filled + n] = b[taken : taken + n]
                 filled, taken = filled + n, taken + n

@@ -20,21 +20,21 @@ from pa_select.utils.typing import Floats, Ints
 
 Result = TypeVar("Result")
 
-# A block and its temporaries should stay in a core's cache; on an accelerator a
-# block only has to be large enough to hide the cost of launching kernels.
+# On a CPU a block and its temporaries should stay in a core's cache. On an accelerator a
+# block must be large enough to hide the cost of launching kernels.
 _BLOCK_BYTES = {"cpu": 1 << 19}
 _ACCELERATOR_BLOCK_BYTES = 1 << 28
-# Blocks beside each other must be larger, so that threads rarely wait for Python's lock;
-# with less than a few of these one thread is faster than several.
+# Blocks of several threads must be larger, so that threads rarely wait for Python's lock.
+# With fewer blocks than this one thread is faster than several.
 _THREAD_BLOCK_ELEMENTS = 1 << 17
 _FEWEST_THREAD_BLOCKS = 8
 # Up to this size of either sample, centred scores are kept from one pass to the next.
 _KEPT_BYTES = 40 << 20
-# From so many classes on rows stay as they are stored: sums over classes run along them.
+# From this many classes on, rows stay as they are stored: sums over classes run along them.
 _MANY_CLASSES = 64
 _REDUCTIONS = {"sum": "sum", "min": "amin", "max": "amax"}
 _NEUTRAL = {"sum": 0.0, "min": torch.inf, "max": -torch.inf, "logsumexp": -torch.inf}
-#: How two results of a reduction become one.
+#: The functions that combine two results of a reduction.
 COMBINE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "sum": torch.add,
     "min": torch.minimum,
@@ -44,27 +44,27 @@ COMBINE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 
 class Block(NamedTuple):
-    """Consecutive pairs, classes first: sums over classes run along rows.
+    """Consecutive pairs of one or more problems, with the classes as the first axis.
 
     Scores are in the precision that was asked for, weights and sums over pairs in float64.
     """
 
-    #: (n_classes, n_rows) first sample, each pair's largest score subtracted.
+    #: (n_classes, n_rows) scores of the first sample, less the top of each row.
     a: torch.Tensor
-    #: (n_classes, n_rows) second sample, likewise.
+    #: (n_classes, n_rows) scores of the second sample, less the top of each row.
     b: torch.Tensor
     #: (n_rows,) weights.
     weight: torch.Tensor
     #: The problems of these pairs are ``problems[first:last]`` of those asked for.
     first: int
     last: int
-    #: (last - first,) pairs of each of these problems in the block.
+    #: (last - first,) number of pairs of each of these problems in the block.
     lengths: torch.Tensor
     #: Whether these are all equal.
     even: bool
-    #: Which block of the pass it is.
+    #: Index of the block in the pass.
     number: int
-    #: What a kernel computes of the scores once, by name: lives as long as they are kept.
+    #: Values that a kernel computes once from the scores, by name; kept as long as these.
     derived: dict[str, Any]
 
     def spread(self, values: torch.Tensor) -> torch.Tensor:
@@ -80,7 +80,7 @@ class Block(NamedTuple):
         return values.repeat_interleave(self.lengths, dim=-1)
 
     def reduce(self, values: torch.Tensor, how: str = "sum") -> torch.Tensor:
-        """Reduce (q, n_rows) to (q, last - first): over the pairs of each problem."""
+        """Reduce (q, n_rows) over the pairs of each problem, to (q, last - first)."""
         n_problems = self.last - self.first
         if self.even:
             reduced = getattr(values.reshape(len(values), n_problems, -1), _REDUCTIONS[how])
@@ -88,9 +88,9 @@ class Block(NamedTuple):
         return torch.segment_reduce(values.T.contiguous(), how, lengths=self.lengths, axis=0).T
 
     def class_sums(self, values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """Sum (n_classes, n_rows) values times each of (q, n_rows) rows over the pairs.
+        """Sum values (n_classes, n_rows) times each of the q rows (q, n_rows) over pairs.
 
-        Returns (q, n_classes, last - first).
+        Returns an array of shape (q, n_classes, last - first).
         """
         n_problems = self.last - self.first
         if n_problems == 1:
@@ -103,7 +103,7 @@ class Block(NamedTuple):
         return self.reduce(products.flatten(0, 1)).reshape(len(rows), len(values), n_problems)
 
     def weighted_sum(self, values: torch.Tensor) -> torch.Tensor:
-        """Weighted sums of (q, n_rows) over the pairs of each problem, in float64."""
+        """Return weighted sums of (q, n_rows) over the pairs of each problem, in float64."""
         if self.last - self.first > 1:
             return self.reduce(values * self.weight)
         if self.weight.stride() == (0,):  # the same for all
@@ -111,7 +111,7 @@ class Block(NamedTuple):
         return (values.double() @ self.weight)[:, None]
 
     def means(self, values: torch.Tensor) -> torch.Tensor:
-        """Unweighted means of (q, n_rows) over the pairs of each problem."""
+        """Return unweighted means of (q, n_rows) over the pairs of each problem."""
         return self.reduce(values) / self.lengths
 
 
@@ -119,8 +119,8 @@ class Block(NamedTuple):
 class PairedScores:
     """Pairs of one or many problems with the same number of classes.
 
-    Problem ``p`` pairs the ``counts[p]`` rows of ``a`` from ``start_a[p]`` on with as
-    many rows of ``b`` from ``start_b[p]`` on; problems may share rows.
+    Problem ``p`` pairs ``counts[p]`` rows of ``a``, from row ``start_a[p]`` on, with as many
+    rows of ``b``, from row ``start_b[p]`` on. Problems may share rows.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class PairedScores:
     weight : torch.Tensor of shape (n_rows,), float64
         Non-negative weights of the pairs; those of each problem sum to one.
     counts, start_a, start_b, start_weight : ndarray of shape (n_problems,)
-        Number of pairs of each problem and where its rows begin.
+        Number of pairs of each problem, and the first of its rows in each array.
     """
 
     a: torch.Tensor
@@ -195,9 +195,9 @@ class PairedScores:
     ) -> Iterator[tuple[slice, Result]]:
         """Apply a function to the pairs of the given problems, block by block.
 
-        Their scores are in the given precision. Yields, in the order of the pairs, which
-        of the problems a block belongs to (a slice) and the function's result. Of much
-        data on a CPU as many blocks run at once as torch may use threads.
+        The scores of blocks are in the given precision. Yields, in the order of the pairs,
+        the slice of the problems that a block belongs to and the function's result. For
+        much data on a CPU, as many blocks run at once as torch may use threads.
         """
         counts = self.counts[problems]
         total = int(counts.sum())
@@ -226,17 +226,17 @@ class PairedScores:
         *how: str,
         dtype: torch.dtype = torch.float64,
     ) -> list[torch.Tensor]:
-        """Reduce over all blocks what a function returns of each: so many tensors.
+        """Reduce the tensors that a function returns for each block over all blocks.
 
         Parameters
         ----------
         part : callable
-            Of a block, tensors whose last axis is the block's problems.
+            Takes a block and returns tensors whose last axis is the block's problems.
         problems : ndarray of int
         *how : {"sum", "min", "max", "logsumexp"}
-            What becomes of each of the tensors.
+            The reduction of each of the tensors.
         dtype : torch.dtype, default=torch.float64
-            Of the blocks' scores.
+            The precision of the blocks' scores.
 
         Returns
         -------
@@ -296,11 +296,11 @@ class PairedScores:
 
     @cached_property
     def _kept_blocks(self) -> dict[tuple[int, int, int | None, torch.dtype], Block]:
-        """Blocks of single problems, where all of them are small."""
+        """The blocks that hold one problem or a part of it, kept if the data are small."""
         return {}
 
     def _centred(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-        """All scores as blocks have them, where they are small: for blocks of many problems."""
+        """Return all scores as in blocks; blocks of several problems are cut from them."""
         if dtype not in self._kept_scores:
             a = _classes_first(self.a, dtype)
             b = a if self.b is self.a else _classes_first(self.b, dtype)
@@ -313,20 +313,20 @@ class PairedScores:
 
 
 class _Piece(NamedTuple):
-    """Whole problems ``first:last``, or some rows of one of them."""
+    """The problems ``first:last``, or some rows of one problem."""
 
     first: int
     last: int
-    #: Rows of the problem before this piece, and rows in it; None: all.
+    #: Number of rows of the problem before this piece, and in it. None: all rows.
     skip: int = 0
     n_rows: int | None = None
 
 
 def _cut(counts: Ints, n_rows: int) -> Iterator[_Piece]:
-    """Cut problems of so many rows into pieces of at most n_rows.
+    """Cut problems of ``counts`` rows into pieces of at most n_rows.
 
-    No piece holds a part of one problem and something of another, so that sums over the
-    pairs of each problem are cheap.
+    A piece has whole problems or a part of one problem, so that sums over the pairs of each
+    problem are cheap.
     """
     ends = np.cumsum(counts)
     first = 0
@@ -344,14 +344,14 @@ def _cut(counts: Ints, n_rows: int) -> Iterator[_Piece]:
 
 
 def _rows(store: torch.Tensor, starts: Ints, lengths: Ints) -> torch.Tensor:
-    """Concatenate runs of rows; without a copy where they follow one another."""
+    """Concatenate runs of rows; without a copy if they follow one another."""
     if (starts[1:] == starts[:-1] + lengths[:-1]).all():
         return store[int(starts[0]) : int(starts[-1] + lengths[-1])]
     return store[_indices(starts, lengths, store.device)]
 
 
 def _columns(store: torch.Tensor, starts: Ints, lengths: Ints) -> torch.Tensor:
-    """The same of columns."""
+    """Concatenate runs of columns; without a copy if they follow one another."""
     if (starts[1:] == starts[:-1] + lengths[:-1]).all():
         return store[:, int(starts[0]) : int(starts[-1] + lengths[-1])]
     n = int(lengths[0])
@@ -368,7 +368,10 @@ def _indices(starts: Ints, lengths: Ints, device: torch.device) -> torch.Tensor:
 
 
 def _classes_first(scores: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Centred scores, (n_classes, n_rows); no bits are lost before they are centred."""
+    """Return scores less the top of their row, (n_classes, n_rows).
+
+    They are converted to a lower precision only after the subtraction.
+    """
     if not scores.is_floating_point():
         scores = scores.double()
     scores = scores.to(torch.promote_types(scores.dtype, dtype)).T
@@ -380,7 +383,7 @@ def _classes_first(scores: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 def concatenate(
     problems: Sequence[Problem], device: Any = None, totals: Floats | None = None
 ) -> PairedScores:
-    """Put problems one after another, on the device to use.
+    """Concatenate problems on the device to use.
 
     Parameters
     ----------
@@ -389,7 +392,7 @@ def concatenate(
     device : default=None
         As in `posterior_agreement`.
     totals : ndarray of shape (n_problems,), default=None
-        What the weights of each problem are divided by; None: their sum.
+        Divisors of the weights of each problem. None: the sums of the weights.
     """
     target = resolve_device(device, *(x for problem in problems for x in (problem.a, problem.b)))
 

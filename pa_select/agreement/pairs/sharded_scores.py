@@ -1,8 +1,8 @@
-"""Pairs that several processes hold, a shard of each problem each.
+"""Pairs of problems of which each process of torch.distributed holds a shard.
 
-The sums over pairs are all that the solver sees, so every process runs the same solver on
-the same sums.  These are gathered and added up in the order of the ranks, so that every rank
-has the same bits and takes the same decisions.
+The solver sees sums over pairs only, so every process runs the same solver on the same sums.
+All processes gather the sums of all shards and add them up in the order of the ranks.  So
+every rank (process) has the same bits and makes the same decisions.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.pairs.paired_scores import COMBINE, Block, PairedScores
 from pa_select.utils.typing import Floats, Ints
 
-# Every exchange begins with a message of so many numbers: how many are exchanged, whether
-# the rank failed, and the first of them, which are usually all.
+# Every exchange begins with a message of _MESSAGE numbers. The _HEAD is the number of values
+# and whether the rank failed; the first values, usually all of them, follow.
 _MESSAGE, _HEAD = 128, 2
 _KINDS: dict[str, type[Exception]] = {"TypeError": TypeError, "ValueError": ValueError}
 
 
 class Processes:
-    """The processes of a group, which all do the same exchanges in the same order.
+    """The processes of a group; all of them make the same exchanges in the same order.
 
     Parameters
     ----------
@@ -51,19 +51,19 @@ class Processes:
             )
         self._group = group
         self._size = dist.get_world_size(group)
-        # NCCL exchanges what lies on GPUs, any other backend what the CPU holds.
+        # NCCL exchanges tensors on GPUs, the other backends tensors on the CPU.
         on_gpu = dist.get_backend(group) == "nccl"
         self._device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else "cpu"
-        #: Whether nothing can be exchanged any more, since all know why or a rank is gone.
+        #: Whether no more exchange is possible: all ranks have the error, or one is gone.
         self.closed = False
 
     def gather(self, values: torch.Tensor, error: Exception | None = None) -> torch.Tensor:
-        """Gather as many values from each rank, (n,) in float64, as (n_ranks, n).
+        """Gather n values in float64 from each rank, as (n_ranks, n).
 
         Raises
         ------
         TypeError, ValueError, RuntimeError
-            If some rank comes with an error instead.
+            If some rank calls this with an error.
         """
         values = values.detach().to(self._device, torch.float64)
         first, rest = values[: _MESSAGE - _HEAD], values[_MESSAGE - _HEAD :]
@@ -77,20 +77,20 @@ class Processes:
         if (head[:, 0] != len(values)).any():
             self.closed = True
             raise RuntimeError(
-                f"process_group: the ranks came with {head[:, 0].astype(int).tolist()} numbers "
-                "to one sum; expected all to make the same calls, with the same versions of "
-                "all packages, on machines of one kind."
+                "process_group: expected equally many numbers from each rank for one sum, got "
+                f"{head[:, 0].astype(int).tolist()}; all ranks must make the same calls, with the "
+                "same versions of all packages, on machines of one kind."
             )
         rows = received[:, _HEAD : _HEAD + len(first)]
         return torch.cat([rows, self._all_gather(rest)], 1) if len(rest) else rows
 
     def gather_objects(self, value: Any) -> list[Any]:
-        """Gather an object from each rank, unless one comes with an error."""
+        """Gather an object from each rank; raise if a rank failed."""
         self.gather(torch.empty(0))
         return self._all_gather_objects(value)
 
     def reduce(self, tensors: Sequence[torch.Tensor], how: Sequence[str]) -> list[torch.Tensor]:
-        """Reduce each tensor over the ranks, as `PairedScores.reduce_blocks` over blocks."""
+        """Reduce each tensor over the ranks, as `PairedScores.reduce_blocks` does over blocks."""
         rows = self.gather(torch.cat([x.reshape(-1) for x in tensors]))
         columns = torch.split(rows, [x.numel() for x in tensors], dim=1)
         return [
@@ -99,7 +99,7 @@ class Processes:
         ]
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        """Add up one number after another over the processes."""
+        """Add up each of several numbers over the processes."""
         (sums,) = self.reduce([torch.tensor(values, dtype=torch.float64)], ["sum"])
         found: list[float] = sums.tolist()
         return found
@@ -115,13 +115,13 @@ class Processes:
         return received
 
     def _collect(self, collective: Callable[..., Any], received: list[Any], value: Any) -> None:
-        # Where this raises a rank is gone, and nobody waits for this one.
+        # If this raises, a rank is gone, and no other rank waits for this one.
         self.closed = True
         collective(received, value, group=self._group)
         self.closed = False
 
     def _raise(self, error: Exception | None) -> NoReturn:
-        """Raise on every rank what the first of those that failed has to say."""
+        """Raise on every rank the error of the first rank that failed."""
         mine = None if error is None else (type(error).__name__, str(error))
         failures = self._all_gather_objects(mine)
         self.closed = True
@@ -135,7 +135,7 @@ class Processes:
 
 @contextmanager
 def joined(process_group: Any) -> Iterator[Processes | None]:
-    """Let an error on one rank be one on all of them, as long as this lasts.
+    """Raise an error of one rank within this context on all ranks.
 
     Yields
     ------
@@ -148,7 +148,7 @@ def joined(process_group: Any) -> Iterator[Processes | None]:
     processes = Processes(process_group)
     try:
         yield processes
-        # Nobody returns before all are done.
+        # No rank returns before all are done.
         processes.gather(torch.empty(0))
     except Exception as error:
         if not processes.closed:
@@ -157,21 +157,21 @@ def joined(process_group: Any) -> Iterator[Processes | None]:
 
 
 class Shard(NamedTuple):
-    """One process's pairs of some problems, and what is known of the pairs of all."""
+    """One process's pairs of some problems, with totals over the pairs of all processes."""
 
     processes: Processes
-    #: A problem of which this process has no pairs has one pair of weight 0 instead.
+    #: This process's pairs; one pair of weight 0 for a problem of which it has none.
     problems: list[Problem]
     #: (n_problems,) total weights over all processes.
     totals: Floats
-    #: (n_problems,) numbers of all processes' pairs of positive weight.
+    #: (n_problems,) numbers of pairs of positive weight over all processes.
     used: Ints
     #: Whether some score of some problem is -inf.
     has_zero_posteriors: bool
 
 
 def share(processes: Processes, problems: Sequence[Problem], **arguments: Any) -> Shard:
-    """Tell all processes of the pairs of each; `arguments` must be equal on all."""
+    """Exchange totals of all processes' pairs; `arguments` must be equal on all processes."""
     local = {
         "totals": [float(p.weight.sum()) for p in problems],
         "used": [np.count_nonzero(p.weight) for p in problems],
@@ -221,7 +221,7 @@ def share(processes: Processes, problems: Sequence[Problem], **arguments: Any) -
 
 
 def _without_weight(problem: Problem, n_classes: int) -> Problem:
-    """Add a pair of weight 0, which changes no sum, to a problem without pairs."""
+    """Add a pair of weight 0 to a problem without pairs; it changes no sum."""
     a, b = (x.new_zeros((1, n_classes)) for x in (problem.a, problem.b))
     return problem._replace(a=a, b=b, weight=np.zeros(1))
 
@@ -233,7 +233,7 @@ def _has_minus_infinity(scores: torch.Tensor) -> bool:
 
 @dataclass(frozen=True)
 class ShardedScores(PairedScores):
-    """The pairs of one rank, whose reductions are over those of all ranks.
+    """The pairs of one rank, with reductions over the pairs of all ranks.
 
     Parameters
     ----------
@@ -242,9 +242,9 @@ class ShardedScores(PairedScores):
         over all ranks.
     processes : Processes
     used : ndarray of shape (n_problems,)
-        Number of all ranks' pairs of positive weight.
+        Number of pairs of positive weight over all ranks.
     zeros : bool
-        Whether some rank's score is -inf.
+        Whether a score on some rank is -inf.
     """
 
     processes: Processes
@@ -264,22 +264,22 @@ class ShardedScores(PairedScores):
 
     @cached_property
     def has_zero_posteriors(self) -> bool:
-        """Whether some rank's score is -inf."""
+        """Whether a score on some rank is -inf."""
         return self.zeros
 
     @property
     def n_scores(self) -> int:
-        """Number of all ranks' scores of either sample, where they have weight."""
+        """Number of scores of either sample over all ranks, in pairs of positive weight."""
         return int(self.used.sum()) * self.n_classes
 
     @cached_property
     def total_weights(self) -> Floats:
-        """Sums of all ranks' weights of each problem."""
+        """Sums of the weights of each problem over all ranks."""
         return np.ones(self.n_problems)
 
     @cached_property
     def n_used(self) -> Ints:
-        """Number of all ranks' pairs of positive weight of each problem."""
+        """Number of pairs of positive weight of each problem over all ranks."""
         return self.used
 
     def reduce_blocks(
@@ -289,5 +289,5 @@ class ShardedScores(PairedScores):
         *how: str,
         dtype: torch.dtype = torch.float64,
     ) -> list[torch.Tensor]:
-        """Reduce over all blocks of all ranks."""
+        """Reduce over all blocks of all ranks, as `PairedScores.reduce_blocks`."""
         return self.processes.reduce(super().reduce_blocks(part, problems, *how, dtype=dtype), how)

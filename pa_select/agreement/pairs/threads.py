@@ -1,4 +1,4 @@
-"""How torch's threads are used: for blocks, not within an operation on one block."""
+"""Use of torch's threads: each thread works on a block of its own."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 
 @contextmanager
 def single_threaded_operations(device: torch.device) -> Iterator[int]:
-    """Let every operation of torch on the CPU run in one thread, as long as this lasts.
+    """Let every operation of torch on the CPU use one thread within this context.
 
-    Blocks are too small to gain from several threads within an operation, and on a busy
-    machine threads that wait for each other cost a hundred times what they compute.
+    Blocks are too small for several threads within an operation. On a busy machine, waiting
+    for each other then takes threads a hundred times longer than the work.
 
     Yields
     ------
@@ -24,7 +24,7 @@ def single_threaded_operations(device: torch.device) -> Iterator[int]:
     if device.type != "cpu":
         yield 1
         return
-    # The number belongs to each thread, so each restores its own.
+    # Each thread has its own number.
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -35,5 +35,5 @@ def single_threaded_operations(device: torch.device) -> Iterator[int]:
 
 def start_single_threaded() -> None:
     """Initialise a thread of a pool, which would otherwise start with torch's default."""
-    torch.get_num_threads()  # what is set before the first question is forgotten at it
+    torch.get_num_threads()  # the first call would reset a number that was set before it
     torch.set_num_threads(1)

@@ -7,7 +7,7 @@ point.  Each round splits the interval with the largest bound.  Newton steps pol
 point.
 
 All problems of a batch advance together: a round evaluates each unfinished problem once.
-The `Kernel` alone depends on the pairs and on the prior.
+Only the `Kernel` depends on the pairs and on the prior.
 """
 
 from __future__ import annotations

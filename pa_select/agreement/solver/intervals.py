@@ -16,7 +16,7 @@ from pa_select.agreement.solver.single_precision import coarse_betas
 from pa_select.agreement.solver.splitting import split_between, split_beyond
 from pa_select.utils.typing import Floats, Ints
 
-# Points of the first round, beside 0, in units of the inverse of the scores' typical range.
+# Points of the first round, apart from 0, in units of the inverse of the scores' typical range.
 _FIRST_BETAS = np.array([10.0, 30.0])
 # For few scores many points at once cost hardly more than one. Then the first round has at
 # most this many points, in this range, while it evaluates at most this many scores.
@@ -39,7 +39,7 @@ P = TypeVar("P", bound=tuple[Any, ...])
 
 
 def first_betas(n_scores: int) -> Floats:
-    """Return the first points for problems of so many scores, in units of 1 / typical range."""
+    """Return the first points for `n_scores` scores, in units of 1 / typical range."""
     n = min(_SCORES_AT_ONCE // n_scores, _MOST_FIRST)
     return _FIRST_BETAS if n < 4 else np.geomspace(*_FIRST_RANGE, n)
 
