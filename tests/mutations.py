@@ -62,6 +62,12 @@ TABLE = {
         ("second order without the excess of variance", "right.excess / 2 + ", ""),
         ("half the largest term of the tail", "+ larger", "+ larger - np.log(2)"),
     ],
+    ("solver/marginal_prior.py", "test_certificate.py", "excess_of_variance_from_the_left"): [
+        ("second order without the excess from the left", "left.excess / 2 + ", ""),
+    ],
+    ("solver/splitting.py", "test_certificate.py", "cost_in_evaluations"): [
+        ("no expected maximum", "(maximum > a) & (maximum < c)", "maximum > np.inf"),
+    ],
     ("solver/marginal_prior.py", "test_mutations.py", "marginal_prior_leave_room"): [
         ("no room for errors in the prior", "error=sums.error * (1 + ", "error=0 * (1 + "),
     ],
