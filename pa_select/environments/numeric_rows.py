@@ -151,7 +151,7 @@ def distances(before: Floats, after: Floats) -> Floats:
     return norm
 
 
-def within(values: Floats, bounds: Any, before: Floats) -> Floats:
+def clip_to_box(values: Floats, bounds: Any, before: Floats) -> Floats:
     """Clip values to a box; values that were already outside do not move farther out.
 
     Parameters

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from pa_select.environments.numeric import NumericShift
-from pa_select.environments.numeric_rows import seeded, within
+from pa_select.environments.numeric_rows import clip_to_box, seeded
 from pa_select.environments.shift import Shifted
 from pa_select.utils.typing import Floats
 
@@ -35,7 +35,7 @@ class _Noise(NumericShift):
     def _changed(self, values: Floats, power: float) -> Floats:
         unit = _spread(values) if self.relative else 1.0
         noise = self._draw(seeded(self.random_state), values.shape)
-        return within(values + power * unit * noise, self.bounds, values)
+        return clip_to_box(values + power * unit * noise, self.bounds, values)
 
     @abstractmethod
     def _draw(self, rng: np.random.RandomState, shape: tuple[int, ...]) -> Floats:
@@ -228,7 +228,7 @@ class Drift(NumericShift):
     def _changed(self, values: Floats, power: float) -> Floats:
         gain, offset = seeded(self.random_state).standard_normal((2, *values.shape[1:]))
         drifted = values * (1 + power * gain) + power * offset * _spread(values)
-        return within(drifted, self.bounds, values)
+        return clip_to_box(drifted, self.bounds, values)
 
 
 def _mean(values: Floats) -> Floats:

@@ -17,7 +17,7 @@ from pa_select.datasets.diagvib.levels import (
     SIDEWAYS,
     Level,
     levels_of,
-    within,
+    value_in_level,
 )
 from pa_select.datasets.diagvib.textures import PERIOD, texture
 from pa_select.environments.numeric_rows import numeric_rows, seeded
@@ -144,17 +144,17 @@ def factor_images(
 
 def _drawn(grey: Floats, levels: dict[str, Level], draws: Floats, size: int) -> Floats:
     hue, shade, light, height, sideways, scale, down, right = draws
-    side = _NORMAL * within(SCALES, levels["scale"], scale)
+    side = _NORMAL * value_in_level(SCALES, levels["scale"], scale)
     # An image that is not square keeps its aspect ratio.
     tall, wide = np.array(grey.shape[1:]) / max(grey.shape[1:])
-    rows = _places(within(HEIGHTS, levels["position"], height), tall * side, size)
-    columns = _places(within(SIDEWAYS, levels["position"], sideways), wide * side, size)
+    rows = _places(value_in_level(HEIGHTS, levels["position"], height), tall * side, size)
+    columns = _places(value_in_level(SIDEWAYS, levels["position"], sideways), wide * side, size)
     ink = _weights(rows, grey.shape[1]) @ grey
     ink = (ink @ _weights(columns, grey.shape[2]).swapaxes(1, 2)).clip(0, 1)[:, None]
     grain = _grain(tall * rows + down[:, None], wide * columns + right[:, None], levels["texture"])
-    degrees = within(HUES, levels["hue"], hue)
+    degrees = value_in_level(HUES, levels["hue"], hue)
     dark, bright = (
-        _saturated(degrees, within(bounds, levels["lightness"], draw))[:, :, None, None]
+        _saturated(degrees, value_in_level(bounds, levels["lightness"], draw))[:, :, None, None]
         for bounds, draw in ((SHADES, shade), (LIGHTS, light))
     )
     colour = dark + grain[:, None] * (bright - dark)

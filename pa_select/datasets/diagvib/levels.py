@@ -87,7 +87,7 @@ def levels_of(factors: Any, n: int) -> dict[str, Level]:
     return levels
 
 
-def within(bounds: Bounds, level: Level, draw: Floats) -> Floats:
+def value_in_level(bounds: Bounds, level: Level, draw: Floats) -> Floats:
     """Return a value within each level: the lower bound for a draw of 0, the upper for 1."""
     names, code = np.unique(level, return_inverse=True)
     low, high = np.array([bounds[name] for name in names]).reshape(-1, 2)[code].T

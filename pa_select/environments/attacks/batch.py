@@ -106,7 +106,7 @@ def direction(gradient: torch.Tensor) -> torch.Tensor:
     return gradient / torch.where(size > 0, size, 1)
 
 
-def within(change: torch.Tensor, radius: Any, norm: float) -> torch.Tensor:
+def project_onto_ball(change: torch.Tensor, radius: Any, norm: float) -> torch.Tensor:
     """Project rows onto a ball around 0; one radius for all rows, or one for each, (n, 1)."""
     if norm == 2:
         size = length(change, 2)[:, None]

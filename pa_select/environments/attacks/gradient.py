@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from pa_select.environments.attacks.attack import Attack
-from pa_select.environments.attacks.batch import Batch, cross_entropy, direction, within
+from pa_select.environments.attacks.batch import Batch, cross_entropy, direction, project_onto_ball
 from pa_select.environments.attacks.inputs import check_count
 
 
@@ -210,7 +210,7 @@ class PGD(Attack):
             success = success | wrong
             if step < self.steps:
                 ascent = direction(gradient) if self.norm == 2 else gradient.sign()
-                change = within(points + size * ascent - start, power, self.norm)
+                change = project_onto_ball(points + size * ascent - start, power, self.norm)
                 points = batch.clip(start + change)
         return strongest, success
 

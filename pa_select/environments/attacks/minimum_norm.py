@@ -9,7 +9,13 @@ import numpy as np
 import torch
 
 from pa_select.environments.attacks.attack import Attack
-from pa_select.environments.attacks.batch import Batch, direction, length, margin, within
+from pa_select.environments.attacks.batch import (
+    Batch,
+    direction,
+    length,
+    margin,
+    project_onto_ball,
+)
 from pa_select.environments.attacks.inputs import check_count
 
 # Required distance of a point beyond the boundary, in units of its rounding error.
@@ -146,7 +152,9 @@ class FMN(Attack):
             outwards = torch.where(least < torch.inf, radius, boundary) * (1 + rate)
             radius = torch.where(wrong, inwards, outwards).nan_to_num().minimum(farthest)
             pace = (0.01 + (1 - 0.01) * decay) * longest * radius[:, None]
-            change = within(change - pace * direction(gradient), radius[:, None], self.norm)
+            change = project_onto_ball(
+                change - pace * direction(gradient), radius[:, None], self.norm
+            )
             points = batch.clip(start + change)
         success = (least < torch.inf) & (least <= power)
         return torch.where(success[:, None], nearest, start), success
