@@ -62,6 +62,7 @@ RESULTS = {
     "AgreementDifference",
     "AgreementMatrix",
     "Confidence",
+    "ExpectedScore",
     "FeatureDiscrepancy",
     "Invariance",
     "Part",

@@ -1,0 +1,207 @@
+"""The expected score at another site: against simulated truth, brute force and bad input."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, softmax
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score, log_loss, make_scorer, roc_auc_score
+
+from pa_select.assessment import expected_score
+from pa_select.assessment.expected_score import _calibrate
+
+TRUE_SLOPE = 2.0
+
+
+def classifier(slope):
+    """A logistic regression of one feature whose decision function is slope * x."""
+    model = LogisticRegression()
+    model.classes_, model.coef_ = np.array([0, 1]), np.array([[slope]])
+    model.intercept_ = np.zeros(1)
+    return model
+
+
+def draw(rng, n, label_noise=0.0):
+    """Rows at both sites and labels, which depend on the row of the first one alone."""
+    a = 1.5 * rng.normal(size=(n, 1))
+    p = label_noise + (1 - 2 * label_noise) * expit(TRUE_SLOPE * a[:, 0])
+    y = (rng.random(n) < p).astype(int)
+    return a, a + rng.normal(size=(n, 1)), y
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("slope", [TRUE_SLOPE, 4 * TRUE_SLOPE, TRUE_SLOPE / 5])
+def test_it_is_unbiased_whatever_the_scale_of_the_scores(slope):
+    rng = np.random.default_rng(0)
+    model = classifier(slope)
+    _, b, y = draw(rng, 200_000)
+    truth = model.score(b, y)
+    found = []
+    for _ in range(150):
+        a, b, _ = draw(rng, 60)
+        labelled, _, y = draw(rng, 400)
+        found.append(expected_score(model, a, b, labelled, y))
+    scores = np.array([f.score for f in found])
+    error = scores.std(ddof=1) / np.sqrt(len(scores))
+    assert scores.mean() == pytest.approx(truth, abs=4 * error)
+    assert error < 0.005
+    # The standard error is that of one estimate; the calibration adds hardly anything.
+    errors = np.mean([f.standard_error for f in found])
+    assert errors == pytest.approx(scores.std(ddof=1), rel=0.25)
+    # Its rivals are far off.
+    assert np.mean([f.validation_score for f in found]) > truth + 0.05
+
+
+def test_label_noise_is_seen():
+    rng = np.random.default_rng(1)
+    model = classifier(TRUE_SLOPE)
+    _, b, y = draw(rng, 100_000, label_noise=0.2)
+    a, b_pairs, _ = draw(rng, 20_000, label_noise=0.2)
+    labelled, _, y_labelled = draw(rng, 20_000, label_noise=0.2)
+    found = expected_score(model, a, b_pairs, labelled, y_labelled)
+    # A temperature cannot make such posteriors exact, only nearly so.
+    assert found.score == pytest.approx(model.score(b, y), abs=0.015)
+    assert found.beta < 0.6
+
+
+def test_the_interval_covers_although_the_posterior_is_wrong():
+    rng = np.random.default_rng(2)
+    covered = 0
+    for _ in range(200):
+        slope = rng.choice([0.3, 1.0, -1.0]) * TRUE_SLOPE
+        noise = rng.choice([0.0, 0.3])
+        model = classifier(slope)
+        a, b, _ = draw(rng, 100, noise)
+        labelled, _, y = draw(rng, 100, noise)
+        _, far, truth = draw(rng, 20_000, noise)
+        found = expected_score(model, a, b, labelled, y)
+        covered += found.low <= model.score(far, truth) <= found.high
+    assert covered >= 0.95 * 200
+
+
+def three_classes(seed=0, n=6):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(300, 2)), rng.integers(0, 3, 300)
+    X += 1.5 * np.eye(3)[y][:, :2]
+    model = LogisticRegression().fit(X, np.array(["x", "y", "z"])[y])
+    a = rng.normal(size=(n, 2))
+    return model, a, a + rng.normal(size=(n, 2)), X, np.array(["x", "y", "z"])[y]
+
+
+@pytest.mark.filterwarnings("ignore:X_a and X_b:UserWarning")
+def test_accuracy_and_log_loss_are_means_over_all_labellings():
+    model, a, b, X, y = three_classes()
+    found = expected_score(model, a, b, X, y)
+    q = softmax(found.beta * model.decision_function(a), axis=1)
+    predicted, p = model.predict(b), model.predict_proba(b)
+    accuracy = loss = 0.0
+    for labels in product(range(3), repeat=len(a)):
+        probability = np.prod(q[np.arange(len(a)), labels])
+        accuracy += probability * np.mean(predicted == model.classes_[list(labels)])
+        loss -= probability * np.mean(np.log(p[np.arange(len(a)), labels]))
+    assert found.score == pytest.approx(accuracy)
+    log = expected_score(model, a, b, X, y, scoring="neg_log_loss")
+    assert log.score == pytest.approx(-loss)
+    assert np.isnan([log.low, log.high]).all()
+
+
+@pytest.mark.parametrize("scoring", ["balanced_accuracy", "neg_log_loss", "roc_auc_ovr"])
+def test_other_metrics_count_each_pair_once_for_each_class(scoring):
+    model, a, b, X, y = three_classes(1, 40)
+    found = expected_score(model, a, b, X, y, scoring=scoring)
+    q = softmax(found.beta * model.decision_function(a), axis=1)
+    labels, weight = np.tile(model.classes_, 40), q.ravel()
+    repeated = np.repeat(b, 3, axis=0)
+    p = model.predict_proba(repeated)
+    direct = {
+        "balanced_accuracy": lambda: balanced_accuracy_score(
+            labels, model.predict(repeated), sample_weight=weight
+        ),
+        "neg_log_loss": lambda: -log_loss(labels, p, sample_weight=weight),
+        "roc_auc_ovr": lambda: roc_auc_score(labels, p, sample_weight=weight, multi_class="ovr"),
+    }[scoring]()
+    assert found.score == pytest.approx(direct)
+    assert 0 < found.standard_error < 0.2
+
+
+def test_the_jackknife_of_a_mean_is_its_standard_error():
+    model, a, b, X, y = three_classes(2, 40)
+    by_name = expected_score(model, a, b, X, y)
+    by_scorer = expected_score(
+        model,
+        a,
+        b,
+        X,
+        y,
+        scoring=make_scorer(
+            lambda y, p, sample_weight=None: np.average(y == p, weights=sample_weight)
+        ),
+    )
+    assert by_scorer.score == pytest.approx(by_name.score)
+    assert by_scorer.standard_error == pytest.approx(by_name.standard_error)
+
+
+def test_the_temperature_is_that_of_the_highest_likelihood():
+    rng = np.random.default_rng(3)
+    scores, y = 4 * rng.normal(size=(200, 3)), rng.integers(0, 3, 200)
+    scores[np.arange(200), y] += 3
+    best = minimize_scalar(
+        lambda beta: log_loss(y, softmax(beta * scores, axis=1)), bounds=(0, 5), method="bounded"
+    )
+    assert _calibrate(scores, y) == pytest.approx(best.x, rel=1e-3)
+    # Scores that are always right need no doubt, and useless ones deserve all of it.
+    assert _calibrate(np.eye(3)[y], y) == np.inf
+    assert _calibrate(-np.eye(3)[y], y) == 0
+
+
+def test_identical_sides_and_constant_predictions():
+    model, a, _, X, y = three_classes(4, 50)
+    same = expected_score(model, a, a, X, y)
+    assert same.disagreement == 0
+    constant = classifier(1.0)
+    constant.coef_, constant.intercept_ = np.zeros((1, 1)), np.array([5.0])
+    rng = np.random.default_rng(5)
+    rows, again, _ = draw(rng, 60)
+    labelled, _, labels = draw(rng, 500)
+    # It gets what its class has, not more.
+    found = expected_score(constant, rows, again, labelled, labels)
+    assert found.score == pytest.approx(0.5, abs=0.1)
+
+
+def test_several_estimators_frames_and_modules():
+    model, a, b, X, y = three_classes(6, 30)
+    several = expected_score({"m": model, "n": model}, a, b, X, y)
+    assert list(several) == ["m", "n"]
+    assert several["m"] == expected_score(model, a, b, X, y)
+    frames = [pd.DataFrame(x, index=np.arange(30) + 7) for x in (a, b)]
+    model.feature_names_in_ = np.array([0, 1], dtype=object)
+    del model.feature_names_in_
+    shuffled = expected_score(model, frames[0], frames[1].iloc[::-1], pd.DataFrame(X), y)
+    assert shuffled == several["m"]
+    module = torch.nn.Linear(2, 3).double()
+    module.weight.data = torch.tensor(model.coef_)
+    module.bias.data = torch.tensor(model.intercept_)
+    codes = np.searchsorted(model.classes_, y)
+    found = expected_score(module, a, b, X, codes)
+    assert found.score == pytest.approx(several["m"].score)
+    assert found.validation_score == pytest.approx(several["m"].validation_score)
+
+
+def test_bad_input_is_named():
+    model, a, b, X, y = three_classes(7, 30)
+    with pytest.raises(ValueError, match="X_b: expected the 30 objects of X_a"):
+        expected_score(model, a, b[:-1], X, y)
+    with pytest.raises(ValueError, match="y_val: expected shape"):
+        expected_score(model, a, b, X, y[:-1])
+    with pytest.raises(ValueError, match="y: expected classes of LogisticRegression"):
+        expected_score(model, a, b, X, np.full(300, "w"))
+    with pytest.raises(TypeError, match="scoring: expected a scorer whose metric takes sample w"):
+        expected_score(model, a, b, X, y, scoring=make_scorer(lambda y, p: 0.0))
+    with pytest.raises(TypeError, match="estimator: expected a classifier"):
+        expected_score(object(), a, b, X, y)
+    with pytest.warns(UserWarning, match="expected at least 20 pairs, got 5"):
+        expected_score(model, a[:5], b[:5], X, y)
