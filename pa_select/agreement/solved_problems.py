@@ -51,7 +51,7 @@ def solve_problems(
     held = problems if shard is None else shard.problems
     totals = np.array([p.weight.sum() for p in problems]) if shard is None else shard.totals
     results: list[Any] = [None] * len(problems)
-    for batch in _batches(held, None if shard else _SCORES_AT_ONCE):
+    for batch in _batches(held, _SCORES_AT_ONCE if shard is None else None):
         pairs = concatenate([held[i] for i in batch], device, totals[batch])
         if shard is not None:
             pairs = ShardedScores.of(pairs, shard, batch)

@@ -75,10 +75,14 @@ def test_what_is_known_of_all_pairs(two):
 
 def test_no_shape_and_two_of_three(three):
     a, b = processes.noisy(50)
-    together, of_batch, some = zip(*three[1], strict=True)
+    together, of_batch, with_prior, some = zip(*three[1], strict=True)
     expected = processes.numbers(posterior_agreement(a, b))
     assert_same(together, expected)
     assert_same(of_batch, processes.numbers(posterior_agreement(a, b, prior="marginal")))
+    # A rank without pairs and classes has the others' prior.
+    vector = np.arange(1.0, a.shape[1] + 1)
+    alone = posterior_agreement(a, b, prior=vector / vector.sum())
+    assert_same(with_prior, processes.numbers(alone))
     assert_same([some[0], some[2]], expected)
     kind, message = some[1]
     assert kind == "ValueError"

@@ -175,12 +175,15 @@ def no_shape_and_two_of_three(rank, n_ranks):
     together = numbers(posterior_agreement(*mine, process_group="world"))
     batch = [[x] for x in mine]
     of_batch = numbers(posterior_agreement(*batch, process_group="world", prior="marginal"))
+    vector = np.arange(1.0, a.shape[1] + 1)
+    vector /= vector.sum()
+    with_prior = numbers(posterior_agreement(*mine, process_group="world", prior=vector))
     group = dist.new_group([0, 2])
     half = slice(0, 10) if rank == 0 else slice(10, 50)
     some = say(lambda: posterior_agreement(a[half], b[half], process_group=group))
     if rank != 1:
         some = numbers(posterior_agreement(a[half], b[half], process_group=group))
-    return together, of_batch, some
+    return together, of_batch, with_prior, some
 
 
 def failures(rank, n_ranks):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pa_select.agreement.inputs.arrays import (
+    as_floats,
     as_scores,
     as_tensor,
     check_frames,
@@ -65,7 +66,8 @@ def check_problem(
     a, b = check_pair(scores_a, scores_b, shard=shard)
     rows = indexed(scores_a, scores_b)
     weight = check_weight(sample_weight, len(a), rows=rows, shard=shard)
-    return _problem(a, b, weight, prior, rows)
+    checked = _check_prior(prior, a.shape[1])
+    return Problem(a, b, weight, checked, getattr(rows, "index", None))
 
 
 def check_problems(
@@ -78,15 +80,18 @@ def check_problems(
     if isinstance(scores_a, (list, tuple)) or isinstance(scores_b, (list, tuple)):
         rows = list(map(indexed, scores_a, scores_b))
     weights = _check_weights(sample_weight, [len(a) for a, _ in pairs], rows, shard)
+    priors = {k: _check_prior(prior, k) for k in {a.shape[1] for a, _ in pairs}}
     return [
-        _problem(a, b, weight, prior, row)
+        Problem(a, b, weight, priors[a.shape[1]], getattr(row, "index", None))
         for (a, b), weight, row in zip(pairs, weights, rows, strict=True)
     ]
 
 
-def _problem(a: torch.Tensor, b: torch.Tensor, weight: Floats, prior: Any, rows: Any) -> Problem:
-    checked = check_prior(prior, a.shape[1]) if a.shape[1] or isinstance(prior, str) else None
-    return Problem(a, b, weight, checked, getattr(rows, "index", None))
+def _check_prior(prior: Any, n_classes: int) -> Floats | str | None:
+    """Check the prior of a problem; a shard without columns leaves its length to the others."""
+    if not n_classes and not isinstance(prior, str):
+        n_classes = as_floats(prior, "prior").size
+    return check_prior(prior, n_classes)
 
 
 def check_pair(
