@@ -44,7 +44,7 @@ def confidence(source: Problem, beta: float, y: Any = None) -> dict[str, Confide
     used = source.weight > 0
     weight = source.weight[used]
     tops = [x.argmax(1, keepdim=True) for x in (source.a, source.b)]
-    p, q = (_posteriors(x, beta) for x in (source.a, source.b))
+    p, q = (posteriors(x, beta) for x in (source.a, source.b))
     columns = [p.gather(1, tops[0]), q.gather(1, tops[1]), q.gather(1, tops[0])]
     values = torch.cat([*columns, torch.special.entr(p).sum(1, keepdim=True)], 1)
     measured = values.cpu().numpy()[used]
@@ -69,7 +69,7 @@ def _mean_and_error(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
     return mean, np.array([error_of_mean(x, n) for x in squares.tolist()])
 
 
-def _posteriors(scores: torch.Tensor, beta: float) -> torch.Tensor:
+def posteriors(scores: torch.Tensor, beta: float) -> torch.Tensor:
     """Return posteriors at an inverse temperature; at inf the top classes share 1."""
     below = scores.double() - scores.double().amax(1, keepdim=True)
     if beta == np.inf:

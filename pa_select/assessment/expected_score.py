@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import check_scoring
 from sklearn.utils.validation import _num_samples
 
+from pa_select.agreement.confidence import posteriors
 from pa_select.agreement.posterior_agreement import agreements
 from pa_select.agreement.standard_errors import standard_error
 from pa_select.assessment.arguments import columns_of, named_estimators
@@ -37,19 +38,19 @@ class ExpectedScore(NamedTuple):
     Attributes
     ----------
     score : float
-        The expected value of the metric on the rows of the second sample.
+        The expected value of the metric on the rows of the second sample, in its own unit.
     standard_error : float
         Standard error of `score` over the pairs; nan for one pair.
     low, high : float
-        For the accuracy, 95 % interval that does not assume calibrated posteriors: the accuracy
-        on the labelled rows minus and plus the rate of disagreement, with both standard errors.
-        nan for another metric.
+        For the accuracy, a 95 % interval in [0, 1] that does not assume calibrated posteriors:
+        the accuracy on the labelled rows minus and plus the sum of the rate of disagreement and
+        1.96 standard errors. nan for another metric.
     validation_score : float
         The metric on the labelled rows.
     disagreement : float
-        Share of pairs whose two rows are predicted to belong to different classes.
+        Share of pairs whose two rows are predicted to belong to different classes, in [0, 1].
     beta : float
-        Inverse temperature at which the labelled rows have the highest likelihood.
+        Inverse temperature at which the labelled rows have the highest likelihood, in [0, inf].
     n_pairs : int
         Number of pairs.
     """
@@ -100,8 +101,11 @@ def expected_score(
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument does not fit; the message names it.
+    TypeError
+        If an estimator is not a classifier, or the metric takes no sample weights.
+    ValueError
+        If X_a and X_b have different numbers of rows or none, or a label is missing or unknown
+        to an estimator.
 
     Warns
     -----
@@ -111,12 +115,14 @@ def expected_score(
     Notes
     -----
     The estimate is unbiased if the calibrated posterior on the row of a is the probability of
-    the classes given both rows, that is, if the row of b says nothing about the label beyond
-    the row of a. It is exact for any prediction at b, and needs no assumption about what
-    differs between the sites. Rows of a must look like the labelled rows.
+    the classes given both rows. So the temperature must calibrate the classifier at a, the rows
+    of a must come from where the labelled rows come from, and the row of b must say nothing
+    about the label beyond the row of a. Nothing is assumed about what differs at b.
 
-    The interval for the accuracy holds whether or not the posterior is calibrated, since a
-    prediction is right at only one of both sites only if the two predictions differ.
+    The interval for the accuracy holds whether or not the posterior is calibrated: if a
+    prediction is right at one site and wrong at the other, the two predictions differ. Its
+    standard errors are those of rates with two successes and two failures added (Agresti and
+    Coull), so that a rate of 0 or 1 in few rows does not look certain.
 
     The inverse temperature is where the agreement of the scores with the labels is highest:
     with labels on one side, posterior agreement is the log-likelihood, and its maximisation is
@@ -126,6 +132,8 @@ def expected_score(
     ----------
     .. [1] C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On calibration of modern neural
        networks", ICML 2017 (temperature scaling).
+    .. [2] A. Agresti, B. A. Coull, "Approximate is better than 'exact' for interval estimation
+       of binomial proportions", The American Statistician 1998.
 
     Examples
     --------
@@ -148,6 +156,8 @@ def expected_score(
     several = isinstance(estimators, (Mapping, list, tuple))
     named = named_estimators(estimators)
     n = _num_samples(X_a)
+    if not n:
+        raise ValueError("X_a: expected at least one row, got none.")
     if _num_samples(X_b) != n:
         raise ValueError(
             f"X_b: expected the {n} objects of X_a, measured again, got {_num_samples(X_b)} rows."
@@ -155,6 +165,10 @@ def expected_score(
     if reordered(X_a, X_b):
         X_b = look_up(X_b, X_a, "X_b")
     y_val = check_column(y_val, _num_samples(X_val), "y_val")
+    if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
+        raise TypeError(
+            f"scoring: expected one scorer, by name or callable, got a {type(scoring).__name__}."
+        )
     if n < _FEW_PAIRS:
         warn_caller(
             f"X_a and X_b: expected at least {_FEW_PAIRS} pairs, got {n}. The expected score says "
@@ -172,7 +186,7 @@ def _expected(
 ) -> ExpectedScore:
     a, b, val = (_Recorded.of(estimator, X) for X in (X_a, X_b, X_val))
     beta = _calibrate(val.scores, columns_of(y_val, val.classes_, name))
-    labels = _posterior(a.scores, beta)
+    labels = _posteriors(a.scores, beta)
     scorer = check_scoring(val, scoring)
     n, every = len(labels), np.arange(len(labels))
     score = _weighted_score(scorer, b, labels, every)
@@ -183,7 +197,7 @@ def _expected(
     if isinstance(scoring, str) and scoring == "accuracy":
         hits = labels[every, columns_of(b.predicted, b.classes_, name)]
         error = standard_error(hits, np.full(n, 1 / n))
-        variance = validated * (1 - validated) / len(y_val) + disagreement * (1 - disagreement) / n
+        variance = _variance(validated, len(y_val)) + _variance(disagreement, n)
         reach = disagreement + _Z * float(np.sqrt(variance))
         low, high = max(validated - reach, 0.0), min(validated + reach, 1.0)
     else:
@@ -198,14 +212,16 @@ def _calibrate(scores: Floats, columns: NDArray[np.intp]) -> float:
     return float(agreements(scores, certain).beta)
 
 
-def _posterior(scores: Floats, beta: float) -> Floats:
-    """Return posteriors at an inverse temperature; at infinity the highest scores share it."""
-    if np.isinf(beta):
-        top = (scores == scores.max(1, keepdims=True)).astype(np.float64)
-        return top / top.sum(1, keepdims=True)
-    tempered = np.nan_to_num(beta * scores, nan=0.0, neginf=-np.inf)
-    posterior: Floats = softmax(tempered, axis=1)
-    return posterior
+def _posteriors(scores: Floats, beta: float) -> Floats:
+    """Return posteriors at an inverse temperature, (n, n_classes)."""
+    found: Floats = posteriors(torch.from_numpy(scores), beta).numpy()
+    return found
+
+
+def _variance(rate: float, n: int) -> float:
+    """Variance of a rate of n, after two successes and two failures are added."""
+    added = (rate * n + 2) / (n + 4)
+    return added * (1 - added) / (n + 4)
 
 
 def _rows(numbers: Ints) -> Ints:
@@ -251,9 +267,14 @@ class _Recorded(ClassifierMixin, BaseEstimator):
     """
 
     def __init__(self, classes: NDArray[Any], scores: Floats, predicted: NDArray[Any]) -> None:
-        self.classes_ = classes
+        self.classes = classes
         self.scores = scores
         self.predicted = predicted
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes of the columns of the scores."""
+        return self.classes
 
     @classmethod
     def of(cls, estimator: Any, X: Any) -> _Recorded:
@@ -279,7 +300,7 @@ class _Recorded(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Ints) -> Floats:
         """Return the posteriors at inverse temperature 1."""
-        return _posterior(self.scores[X[:, 0]], 1.0)
+        return _posteriors(self.scores[X[:, 0]], 1.0)
 
     def decision_function(self, X: Ints) -> Floats:
         """Return the scores, of two classes their difference."""

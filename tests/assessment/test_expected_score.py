@@ -162,6 +162,12 @@ def test_identical_sides_and_constant_predictions():
     model, a, _, X, y = three_classes(4, 50)
     same = expected_score(model, a, a, X, y)
     assert same.disagreement == 0
+    # Few rows without an error are not certain.
+    sure = classifier(1.0)
+    far = 3 * np.where(np.arange(30) % 2, 1.0, -1.0)[:, None]
+    found = expected_score(sure, far, far, far, (far[:, 0] > 0).astype(int))
+    assert found.validation_score == found.high == 1
+    assert 0.7 < found.low < 0.95
     constant = classifier(1.0)
     constant.coef_, constant.intercept_ = np.zeros((1, 1)), np.array([5.0])
     rng = np.random.default_rng(5)
@@ -201,6 +207,10 @@ def test_bad_input_is_named():
         expected_score(model, a, b, X, np.full(300, "w"))
     with pytest.raises(TypeError, match="scoring: expected a scorer whose metric takes sample w"):
         expected_score(model, a, b, X, y, scoring=make_scorer(lambda y, p: 0.0))
+    with pytest.raises(TypeError, match="scoring: expected one scorer.* got a list"):
+        expected_score(model, a, b, X, y, scoring=["accuracy", "f1"])
+    with pytest.raises(ValueError, match="X_a: expected at least one row, got none"):
+        expected_score(model, a[:0], b[:0], X, y)
     with pytest.raises(TypeError, match="estimator: expected a classifier"):
         expected_score(object(), a, b, X, y)
     with pytest.warns(UserWarning, match="expected at least 20 pairs, got 5"):

@@ -32,37 +32,55 @@ PARTS = {
     "without the expected maximum": [(splitting, "_expected_maximum", no_maximum)],
     "without many first points": [(intervals, "_MOST_FIRST", 0)],
     "without single precision": [(single_precision, "_FEWEST_SCORES", np.inf)],
+    "without a certificate": [],
+}
+# These have to save evaluations; the other parts save time.
+SAVING = {
+    "uniform": list(PARTS)[1:4],
+    "marginal": ["without the expected maximum"],
 }
 # One kernel with the marginal prior and many classes takes a minute.
 MOST_CLASSES = {"uniform": 1000, "marginal": 100}
 
 
-@pytest.mark.parametrize("without", PARTS)
 @pytest.mark.parametrize("prior", MOST_CLASSES)
 @pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")
-def test_evaluations(benchmark, figures, without, prior):
+def test_evaluations(benchmark, figures, prior):
     if not benchmark.enabled:
         pytest.skip("for the table only")
-    if prior == "marginal" and any(home is fixed_prior for home, *_ in PARTS[without]):
-        pytest.skip("a part of the fixed prior")
+    counts = benchmark.pedantic(lambda: {name: evaluations(prior, name) for name in parts(prior)})
+    for name, values in counts.items():
+        row = {
+            "search": name,
+            "prior": prior,
+            "median": f"{np.median(values):g}",
+            "worst": max(values),
+            "total": sum(values),
+        }
+        figures("evaluations", row)
+        print(row)
+    total = sum(counts["all parts"])
+    assert all(sum(counts[name]) > total for name in SAVING[prior])
+    assert sum(counts["without a certificate"]) < total
+
+
+def parts(prior):
+    """The parts that a search with this prior has."""
+    return [
+        name
+        for name, changes in PARTS.items()
+        if prior == "uniform" or all(home is not fixed_prior for home, *_ in changes)
+    ]
+
+
+def evaluations(prior, without):
+    """Evaluations of each problem."""
+    certify = without != "without a certificate"
     with ExitStack() as stack:
         for home, name, value in PARTS[without]:
             stack.enter_context(mock.patch.object(home, name, value))
-        counts = benchmark.pedantic(evaluations, (prior,), rounds=1)
-    row = {
-        "search": without,
-        "prior": prior,
-        "median": f"{np.median(counts):g}",
-        "worst": max(counts),
-        "total": sum(counts),
-    }
-    figures("evaluations", row)
-    print(row)
-
-
-def evaluations(prior):
-    return [
-        posterior_agreement(a, b, prior=prior).n_evaluations
-        for _, a, b in varied_suite()
-        if a.shape[1] <= MOST_CLASSES[prior]
-    ]
+        return [
+            posterior_agreement(a, b, prior=prior, certify=certify).n_evaluations
+            for _, a, b in varied_suite()
+            if a.shape[1] <= MOST_CLASSES[prior]
+        ]
