@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from pa_select.scores import class_scores, log_probabilities
     from pa_select.training import EpochSelector, PAEarlyStopping, PAScoring
+    from pa_select.unlabelled import ExpectedScore, SiteAdapter, expected_score, expected_scorer
 
 __all__ = [
     "AgreementCurveDisplay",
@@ -50,6 +51,7 @@ __all__ = [
     "DecompositionDisplay",
     "EpochSelector",
     "EpochsDisplay",
+    "ExpectedScore",
     "GuardedSelection",
     "PAEarlyStopping",
     "PARandomizedSearchCV",
@@ -60,11 +62,14 @@ __all__ = [
     "PosteriorAgreement",
     "RobustnessCurve",
     "RobustnessCurveDisplay",
+    "SiteAdapter",
     "agreement_matrix",
     "agreement_of_chunks",
     "bootstrap",
     "class_scores",
     "compare_agreement",
+    "expected_score",
+    "expected_scorer",
     "log_probabilities",
     "pa_kernel",
     "pa_scorer",
@@ -81,6 +86,7 @@ _HOMES = {
     "DecompositionDisplay": "plotting",
     "EpochSelector": "training",
     "EpochsDisplay": "plotting",
+    "ExpectedScore": "unlabelled",
     "GuardedSelection": "model_selection",
     "PAEarlyStopping": "training",
     "PARandomizedSearchCV": "model_selection",
@@ -91,11 +97,14 @@ _HOMES = {
     "PosteriorAgreement": "agreement",
     "RobustnessCurve": "assessment",
     "RobustnessCurveDisplay": "plotting",
+    "SiteAdapter": "unlabelled",
     "agreement_matrix": "agreement",
     "agreement_of_chunks": "agreement",
     "bootstrap": "agreement",
     "class_scores": "scores",
     "compare_agreement": "agreement",
+    "expected_score": "unlabelled",
+    "expected_scorer": "unlabelled",
     "log_probabilities": "scores",
     "pa_kernel": "agreement",
     "pa_scorer": "model_selection",

@@ -1,6 +1,5 @@
 """Measures of how robust a trained classifier is, and of how certain they are."""
 
-from pa_select.assessment.expected_score import ExpectedScore, expected_score
 from pa_select.assessment.feature_measures import (
     FeatureDiscrepancy,
     Invariance,
@@ -14,14 +13,12 @@ from pa_select.assessment.robustness_curve import RobustnessCurve, robustness_cu
 from pa_select.assessment.sharpness import Sharpness, sharpness
 
 __all__ = [
-    "ExpectedScore",
     "FeatureDiscrepancy",
     "Invariance",
     "PredictionMeasures",
     "RankCorrelation",
     "RobustnessCurve",
     "Sharpness",
-    "expected_score",
     "feature_discrepancy",
     "invariance",
     "norm_measures",

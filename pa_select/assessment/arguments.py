@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 METRICS = ("agreement", "accuracy", "log_loss", "posterior", "features")
 
@@ -21,22 +20,6 @@ def one_of(values: Sequence[Any], wanted: Any, name: str) -> Any:
     if wanted not in values:
         raise ValueError(f"{name}: expected one of {list(values)}, got {wanted!r}.")
     return wanted
-
-
-def named_estimators(estimators: Any) -> dict[str, Any]:
-    """Return a dict of the estimators by name."""
-    if isinstance(estimators, Mapping):
-        named = {str(name): estimator for name, estimator in estimators.items()}
-    else:
-        several = estimators if isinstance(estimators, (list, tuple)) else [estimators]
-        kinds = [type(estimator).__name__ for estimator in several]
-        named = {
-            kind if kinds.count(kind) == 1 else f"{kind} {kinds[:i].count(kind) + 1}": estimator
-            for i, (kind, estimator) in enumerate(zip(kinds, several, strict=True))
-        }
-    if not named:
-        raise ValueError("estimators: expected at least one, got none.")
-    return named
 
 
 def numbers(values: Any, name: str) -> list[float]:
@@ -69,15 +52,3 @@ def select_metrics(metrics: Any, has_labels: bool, has_features: bool) -> list[s
                 f"{lacking[name]}: expected a value for the metric {name!r}, got None."
             )
     return named
-
-
-def columns_of(y: NDArray[Any], classes: NDArray[Any], name: str) -> NDArray[np.intp]:
-    """Return the column of each label in an estimator's scores."""
-    known = np.isin(y, classes)
-    if not known.all():
-        row = int(np.argmin(known))
-        raise ValueError(
-            f"y: expected classes of {name}, {classes.tolist()}, got {y[row]!r} in row {row}."
-        )
-    order = np.argsort(classes)
-    return order[np.searchsorted(classes, y, sorter=order)]

@@ -10,8 +10,8 @@ from scipy.integrate import trapezoid
 from scipy.special import entr
 from scipy.stats import rankdata
 
-from pa_select.assessment.arguments import columns_of
 from pa_select.assessment.measures import Outputs
+from pa_select.scores.alignment import columns_of
 from pa_select.utils.columns import check_column
 from pa_select.utils.typing import Floats
 

@@ -15,8 +15,6 @@ from sklearn.utils.validation import _num_samples
 from pa_select.agreement import PosteriorAgreement
 from pa_select.agreement.inputs.validation import check_prior, check_tol
 from pa_select.assessment.arguments import (
-    columns_of,
-    named_estimators,
     numbers,
     one_of,
     select_metrics,
@@ -32,7 +30,9 @@ from pa_select.assessment.measures import (
 from pa_select.assessment.shifted_outputs import Samples
 from pa_select.environments import as_shift
 from pa_select.scores import class_scores
+from pa_select.scores.alignment import columns_of
 from pa_select.utils.columns import check_column
+from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import reordered
 from pa_select.utils.optional_imports import optional_import
 

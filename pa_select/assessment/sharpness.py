@@ -11,8 +11,8 @@ import torch
 from sklearn.utils import check_random_state
 from torch import nn
 
-from pa_select.assessment.arguments import columns_of
 from pa_select.assessment.batch_norm_folding import folded
+from pa_select.scores.alignment import columns_of
 from pa_select.utils.columns import check_column
 from pa_select.utils.modules import first_output
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,9 +23,8 @@ from pa_select.model_selection.agreement_difference import (
     agreement_difference,
     not_told_apart,
 )
-from pa_select.model_selection.fit_arguments import (
-    suggest_more_data,
-)
+from pa_select.model_selection.expected_columns import warn_of_expectation
+from pa_select.model_selection.fit_arguments import suggest_more_data
 from pa_select.model_selection.parallel import evaluate, with_parameters
 from pa_select.model_selection.results_columns import scores_and_errors
 from pa_select.model_selection.search_problem import SearchProblem
@@ -57,6 +57,7 @@ SELECTIONS = (
     "score_views",
     "worst_environment",
     "rank_sum",
+    "expected",
 )
 
 
@@ -77,6 +78,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         "memory": [str, os.PathLike, HasMethods(["cache"]), None],
         "return_fold_scores": ["boolean"],
         "dtype": "no_validation",
+        "adapter": "no_validation",
+        "reference": "no_validation",
     }
     # Groups go to a splitter that requests them, as in GridSearchCV.
     __metadata_request__fit = {"groups": UNUSED}  # noqa: RUF012
@@ -103,6 +106,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         memory: Any,
         return_fold_scores: bool,
         dtype: Any,
+        adapter: Any,
+        reference: Any,
     ) -> None:
         self.estimator = estimator
         self.pairing = pairing
@@ -121,6 +126,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self.memory = memory
         self.return_fold_scores = return_fold_scores
         self.dtype = dtype
+        self.adapter = adapter
+        self.reference = reference
 
     @abstractmethod
     def _candidates(self) -> Iterable[dict[str, Any]]:
@@ -146,6 +153,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         environments: Any = None,
         views: Any = None,
         target: Any = None,
+        paired: Any = None,
         groups: Any = None,
         **params: Any,
     ) -> Any:
@@ -165,6 +173,11 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             callable or a transformer is applied to X once, before any fit.
         target : array-like of m rows, default=None
             Unlabelled rows from where the model will be used; sets pairing="target".
+        paired : tuple (X_a, X_b) or dict of str to tuple, default=None
+            Unlabelled objects that were measured twice: as X was (`X_a`), and where the model
+            will be used (`X_b`); sets pairing="paired". Row i of both is the same object;
+            DataFrames are aligned by their index. The objects must not be rows of X. A dict
+            has such pairs for several sites, by name.
         groups : array-like of shape (n,), default=None
             Groups that no split may divide. The default folds are then
             `StratifiedGroupKFold`.
@@ -186,7 +199,12 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         KeyboardInterrupt
             If interrupted; ``cv_results_`` then has the finished candidates.
         """
-        given = {"environments": environments, "views": views, "target": target}
+        given = {
+            "environments": environments,
+            "views": views,
+            "target": target,
+            "paired": paired,
+        }
         problem = SearchProblem(self, X, y, groups, params, **given)
         plan, data, sample_weight = problem.plan, problem.data, problem.sample_weight
         if plan.pairing == "repeated" and self.selection != "score":
@@ -226,6 +244,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self._conclude(candidates, outcomes, problem)
         if self.refit:
             self._refit(base_estimator, X, y, data.fit_params, task)
+            if paired is not None:
+                self.best_adapted_ = self._adapted(problem)
         task.end(X, y)
         return self
 
@@ -272,7 +292,10 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         if self.multimetric_:
             metric = self.refit if isinstance(self.refit, str) else metrics[0]
         self._check_some_succeeded(table, metric, failures[0][1], data)
+        table |= problem.expected_columns(outcomes, stacks, table, metric)
         self._select(table, metric, [message for _, message in failures])
+        if plan.sites and hasattr(self, "best_index_"):
+            self._record_expectation(table, metric, problem)
         scorer = data.scorer
         self.scorer_ = scorer._scorers if isinstance(scorer, _MultimetricScorer) else scorer
 
@@ -315,6 +338,36 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self.target_class_balance_[complete] = found.target
         table["class_balance_shift"] = np.full(shape[0], np.nan)
         table["class_balance_shift"][complete] = found.shift
+
+    def _record_expectation(
+        self, table: dict[str, Any], metric: str, problem: SearchProblem
+    ) -> None:
+        """Keep what the chosen candidate is expected to score, and warn if that says little."""
+        best = self.best_index_
+        self.expected_score_ = float(table[f"expected_{metric}"][best])
+        limits = [table.get(f"expected_{metric}_{end}") for end in ("low", "high")]
+        self.expected_interval_ = None
+        if limits[0] is not None and limits[1] is not None:
+            self.expected_interval_ = float(limits[0][best]), float(limits[1][best])
+        warn_of_expectation(table, metric, best)
+
+    def _adapted(self, problem: SearchProblem) -> Any:
+        """Return what to use at the site: the best estimator, after an adapter if it helps.
+
+        With several sites, a dict of these.
+        """
+        # Imported here: a search without an adapter does not need it.
+        from pa_select.unlabelled.site_adapter import SiteAdapter
+
+        found = {}
+        for site in problem.plan.sites:
+            found[site.name] = self.best_estimator_
+            column = f"adapted_{site.name}" if site.name else "adapted"
+            if site.adapted is not None and self.cv_results_[column][self.best_index_]:
+                rows = problem.data.sources
+                adapter = SiteAdapter(self.adapter).fit(rows[site.b], rows[site.a])
+                found[site.name] = make_pipeline(adapter, self.best_estimator_)
+        return found if problem.plan.sites[0].name else found[""]
 
     def _select(self, table: dict[str, Any], metric: str, failures: list[str | None]) -> None:
         selection = self.refit if callable(self.refit) else self.selection

@@ -15,6 +15,7 @@ from pa_select.model_selection.pairings import OF_X
 from pa_select.model_selection.plan import Plan
 from pa_select.model_selection.worker import Outcome
 from pa_select.scores import align_classes
+from pa_select.scores.recorded import Recorded
 from pa_select.utils.typing import Floats
 from pa_select.utils.warn_caller import warn_caller
 
@@ -78,6 +79,20 @@ class Stacks(Sequence[NDArray[Any]]):
         assert outcome.matrices is not None
         assert outcome.classes is not None
         return align_classes(outcome.matrices[source], outcome.classes, self.classes)
+
+    def recorded(self, index: int, split: int, source: int) -> Recorded:
+        """Return a split's predictions of the rows of a source, as a classifier of all classes."""
+        outcome = self._outcomes[index][split]
+        assert outcome.predictions is not None
+        assert outcome.classes is not None
+        predicted, probabilities = outcome.predictions[source]
+        if probabilities is not None:
+            columns = np.searchsorted(self.classes, outcome.classes)
+            known = np.zeros((len(predicted), len(self.classes)))
+            known[:, columns] = probabilities
+            probabilities = known
+        scores = np.asarray(self.matrix(index, split, source), dtype=np.float64)
+        return Recorded(self.classes, scores, predicted, probabilities)
 
 
 def solve(
@@ -248,9 +263,7 @@ def agreement_table(
 ) -> tuple[dict[str, Any], Agreements, Stacks]:
     """Make the columns of agreements; they are nan for candidates without all scores."""
     n = len(outcomes)
-    which = np.flatnonzero(
-        [all(o.matrices is not None for o in candidate) for candidate in outcomes]
-    )
+    which = complete(outcomes)
     stacks = Stacks([outcomes[int(c)] for c in which], plan.layout, labels)
     found = solve(stacks, plan.pairs, which, n, **options)
     columns: dict[str, Any] = dict(found.columns)
@@ -262,6 +275,11 @@ def agreement_table(
             columns["source_agreement"] = source.columns["agreement"]
         columns["agreement_drop"] = columns["source_agreement"] - columns["agreement"]
     return columns, found, stacks
+
+
+def complete(outcomes: Sequence[Sequence[Outcome]]) -> NDArray[np.intp]:
+    """Return the numbers of the candidates whose models have all their scores."""
+    return np.flatnonzero([all(o.matrices is not None for o in found) for found in outcomes])
 
 
 def class_balances(

@@ -12,7 +12,7 @@ from sklearn import get_config
 from pa_select.utils.warn_caller import warn_caller
 
 #: The arguments of ``fit`` beside X and y.
-DATA = ("environments", "views", "target", "groups")
+DATA = ("environments", "views", "target", "paired", "groups")
 # With the parameter that most estimators take.
 _KNOWN = (*DATA, "sample_weight")
 
@@ -71,7 +71,8 @@ def check_selection(selection: Any, given: dict[str, Any]) -> None:
     ValueError
         If it was not.
     """
-    for rule, name in (("score_views", "views"), ("worst_environment", "environments")):
+    needed = {"score_views": "views", "worst_environment": "environments", "expected": "paired"}
+    for rule, name in needed.items():
         if isinstance(selection, str) and selection == rule and given[name] is None:
             raise ValueError(
                 f"{name}: expected some in fit(X, y, {name}=...) with selection={rule!r}, got "
@@ -79,16 +80,38 @@ def check_selection(selection: Any, given: dict[str, Any]) -> None:
             )
 
 
+def check_site_parameters(adapter: Any, reference: Any, paired: Any) -> None:
+    """Check the parameters that only pairs of two sites use.
+
+    Raises
+    ------
+    ValueError
+        If they are given without pairs, or `reference` is an unknown name.
+    """
+    named = isinstance(reference, str)
+    if named and reference not in ("self", "ensemble"):
+        raise ValueError(
+            f"reference: expected 'self', 'ensemble' or a fitted classifier, got {reference!r}."
+        )
+    if paired is not None:
+        return
+    if adapter is not None:
+        raise ValueError("adapter: expected None without fit(X, y, paired=...), got one.")
+    if not (named and reference == "self"):
+        raise ValueError("reference: expected 'self' without fit(X, y, paired=...), got another.")
+
+
 def suggest_more_data(n_splits: int) -> None:
-    """Warn once that a search without views, environments or a target gains little."""
+    """Warn once that a search without pairs, views, environments or a target gains little."""
     global _suggested
     if _suggested or multiprocessing.current_process().name != "MainProcess":
         return
     _suggested = True
     warn_caller(
-        "fit was given no views, environments or target: the search compares the models of "
-        f"repeated cross-validation ({n_splits} fits of each candidate). Expect a model as good "
-        "as GridSearchCV's, but not better under a shift. In our studies fit(X, y, views=...) "
-        "gained most, with views that show the rows as the shift would. This warning is given "
+        "fit was given no pairs, views, environments or target: the search compares the models "
+        f"of repeated cross-validation ({n_splits} fits of each candidate). Expect a model as "
+        "good as GridSearchCV's, but not better under a shift. In our studies "
+        "fit(X, y, paired=...), with objects measured at both sites, and fit(X, y, views=...), "
+        "with views that show the rows as the shift would, gained most. This warning is given "
         "once."
     )

@@ -28,8 +28,8 @@ class PASearchCV(BasePASearch):
     param_grid : dict or list of dict
         As in GridSearchCV.
     pairing : str, callable or object, default="repeated"
-        Which scores are compared. If ``fit`` is given `environments`, `views` or a
-        `target`, the pairing of that name is used.
+        Which scores are compared. If ``fit`` is given `environments`, `views`, a `target` or
+        `paired` rows, the pairing of that name is used.
 
         - "repeated": two models, from two (or more) repetitions of cross-validation, score
           each row. By default each candidate is fitted 10 times, twice as often as in
@@ -44,6 +44,9 @@ class PASearchCV(BasePASearch):
           another environment would. The model has seen neither.
         - "target": all models of the cross-validation score the unlabelled rows of the
           target; every two models are compared.
+        - "paired": one model scores both measurements of unlabelled objects. Beside the
+          agreement the search estimates what each candidate will score at the other site,
+          and chooses by that.
         - a pairing of two samples, such as `pa_select.pairing.NearestPairing`: as for
           "environments", but this object pairs the rows of every two environments.
         - an object with a method ``pairs(splits, X, y, *, environments, groups)`` that
@@ -64,7 +67,8 @@ class PASearchCV(BasePASearch):
 
         - "guarded": the best agreement among the candidates within 1 standard error of the
           best score. With "views" these are the candidates within 2 standard errors of the
-          best score on the views' rows; with "target" the rule is "rank_sum".
+          best score on the views' rows; with "target" the rule is "rank_sum", and with
+          "paired" it is "expected".
         - "agreement": the best agreement, whatever the score. This is for research: it may
           choose a trivial candidate, and then warns.
         - "score": the best score, as in GridSearchCV.
@@ -73,6 +77,9 @@ class PASearchCV(BasePASearch):
         - "worst_environment": the best score in the candidate's worst environment; needs
           `environments` in ``fit``.
         - "rank_sum": the best sum of the ranks of score and agreement.
+        - "expected": the best expected score at the other site, at the worst one of several,
+          among the candidates within 4 standard errors of the best score; needs `paired` in
+          ``fit``.
         - a function ``cv_results -> index``, such as your own `GuardedSelection` or
           `within_one_standard_error`.
     refit : bool, str or callable, default=True
@@ -100,6 +107,15 @@ class PASearchCV(BasePASearch):
     dtype : dtype, default=None
         Type in which class scores are kept until they are compared. None: the type that
         the estimator returns. ``np.float32`` halves the memory.
+    adapter : None, "ridge" or estimator, default=None
+        With `paired`: a regression that maps rows of the other site to rows like X, as
+        `pa_select.SiteAdapter` does. Each candidate is judged with and without
+        it, and the better one counts. No pair is judged by a regression that has seen it.
+    reference : {"self", "ensemble"} or fitted classifier, default="self"
+        With `paired`: whose posteriors stand in for the unknown labels. "self": the
+        candidate's own; "ensemble": the mean of those of the candidates within 2 standard
+        errors of the best score. A classifier, such as the one in use today, must not have
+        been fitted to X.
 
     Attributes
     ----------
@@ -124,19 +140,39 @@ class PASearchCV(BasePASearch):
           The choice of the worst environment leaves out environments with fewer than 5 test
           rows, and those in which the metric is not defined (such as the recall if no row
           is positive), with a warning that names them;
+        - with pairs: ``expected_<metric>``, the score that the candidate is expected to have
+          at the other site (``expected_score`` with a single metric), ``expected_<metric>_se``,
+          its standard error over the objects, ``rank_expected_<metric>``, and
+          ``disagreement``, the share of the objects whose two rows are predicted to belong to
+          different classes. For the accuracy, ``expected_<metric>_low`` and
+          ``expected_<metric>_high`` are a 95 % interval that holds whether or not posteriors
+          are calibrated. With an adapter, ``adapted`` says whether adapted rows are expected
+          to score more; these columns are then of adapted rows. With several sites these
+          columns are of the candidate's worst site, ``worst_site``, and there is one more of
+          each for every site, such as ``expected_score_<site>``;
         - with a target: ``source_agreement``, the agreement on X (if its rows are tested
           twice), ``agreement_drop`` from X to the target, and ``class_balance_shift``, the
           share of predictions on the target that would have to change to give the class
           shares predicted on X.
     best_index_, best_params_, best_score_, best_estimator_ : int, dict, float, estimator
         As in GridSearchCV.
+    best_adapted_ : estimator or dict
+        What to use at the other site: a pipeline of the fitted adapter and `best_estimator_`
+        if adapted rows are expected to score more, or else `best_estimator_`. A dict with
+        several sites. Only with `paired` and `refit`.
+    expected_score_ : float
+        The expected score of the chosen candidate. Only with `paired`.
+    expected_interval_ : tuple of float or None
+        The 95 % interval (low, high) of the accuracy of the chosen candidate; None if the
+        score is another metric. Only with `paired`.
     agreement_terms_ : ndarray of shape (n_candidates, n_pairs)
         Agreement of every pair at the candidate's inverse temperature.
     pairing_ : str or object
         The pairing used.
     fold_scores_ : list of list of dict
         For each candidate and split, the class scores of the rows in ``fold_rows_`` by
-        source (0 is X; then come the views, or the target). Only with `return_fold_scores`.
+        source (0 is X; then come the views, the target, or for each site the rows of a, of b
+        and the adapted rows). Only with `return_fold_scores`.
     fold_rows_ : list of dict
         For each split, the rows of each source that its model scored. Only with
         `return_fold_scores`.
@@ -152,12 +188,18 @@ class PASearchCV(BasePASearch):
     --------
     PARandomizedSearchCV : The search over random parameters.
     PAScorer : Agreement as a scorer for other searches.
+    expected_score : The expected score of a trained classifier.
 
     Notes
     -----
     The pairs of all folds are one problem with one inverse temperature; a maximum for each
     fold would be biased upwards. A class that a model has not seen gets the row's lowest
     score.
+
+    The expected score is the mean over the pairs of a posterior: that of the class predicted
+    for the row of b, by the same model on the row of a, at the inverse temperature that the
+    labels of all test rows choose. See `pa_select.expected_score` for what it
+    assumes. Another metric counts each pair once for every class, with its posterior as weight.
 
     Agreement measures stability, not truth, so only candidates whose score is close to the
     best score are eligible. Without views of the expected shift, expect a model as
@@ -170,6 +212,7 @@ class PASearchCV(BasePASearch):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sklearn.datasets import load_wine
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.pipeline import make_pipeline
@@ -186,6 +229,15 @@ class PASearchCV(BasePASearch):
     'not eligible: score 0.399 is not within 1 standard error of the best, 0.983'
     >>> search.n_fits_  # 4 candidates, 10 splits, and the refit
     41
+
+    With wines measured on another instrument, too, which nobody tasted:
+
+    >>> X, y, X_a = X[::2], y[::2], X[1::2]
+    >>> X_b = X_a + 1.5 * X_a.std(0) * np.random.default_rng(0).normal(size=X_a.shape)
+    >>> search = PASearchCV(model, {"logisticregression__C": [0.01, 1, 100]})
+    >>> search = search.fit(X, y, paired=(X_a, X_b))
+    >>> bool(0.5 < search.expected_score_ < search.best_score_)
+    True
     """
 
     _parameter_constraints: dict[str, Any] = {
@@ -214,6 +266,8 @@ class PASearchCV(BasePASearch):
         memory: Any = None,
         return_fold_scores: bool = False,
         dtype: Any = None,
+        adapter: Any = None,
+        reference: Any = "self",
     ) -> None:
         super().__init__(
             estimator,
@@ -233,6 +287,8 @@ class PASearchCV(BasePASearch):
             memory=memory,
             return_fold_scores=return_fold_scores,
             dtype=dtype,
+            adapter=adapter,
+            reference=reference,
         )
         self.param_grid = param_grid
 
@@ -259,7 +315,7 @@ class PARandomizedSearchCV(BasePASearch):
         other candidates each time.
     pairing, scoring, cv, selection, refit, prior, n_jobs, pre_dispatch, verbose
         As in `PASearchCV`.
-    error_score, device, tol, memory, return_fold_scores, dtype
+    error_score, device, tol, memory, return_fold_scores, dtype, adapter, reference
         As in `PASearchCV`.
 
     See Also
@@ -310,6 +366,8 @@ class PARandomizedSearchCV(BasePASearch):
         memory: Any = None,
         return_fold_scores: bool = False,
         dtype: Any = None,
+        adapter: Any = None,
+        reference: Any = "self",
     ) -> None:
         super().__init__(
             estimator,
@@ -329,6 +387,8 @@ class PARandomizedSearchCV(BasePASearch):
             memory=memory,
             return_fold_scores=return_fold_scores,
             dtype=dtype,
+            adapter=adapter,
+            reference=reference,
         )
         self.param_distributions = param_distributions
         self.n_iter = n_iter

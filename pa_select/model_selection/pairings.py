@@ -1,7 +1,8 @@
 """Pairings of a search: which rows are compared, and which models score them.
 
 A pairing turns the splits of the data into blocks of pairs.  A block has row numbers and
-numbers of sources: source 0 is X, the others are views of X or the target rows.
+numbers of sources: source 0 is X, the others are views of X, the target rows, or the rows of
+paired objects.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import _safe_indexing
 
+from pa_select.model_selection.sites import Site
 from pa_select.model_selection.splits import Split
 from pa_select.pairing import pair_environments
 from pa_select.utils.typing import Ints
 
-NAMES = ("repeated", "split-half", "environments", "views", "target")
+NAMES = ("repeated", "split-half", "environments", "views", "target", "paired")
 
 #: Number of X among the sources.
 OF_X = 0
@@ -107,6 +109,27 @@ def models_on_target(n_splits: int, n_target: int) -> list[Block]:
     """Pair every target row with itself, for every two models."""
     rows = np.arange(n_target)
     return [Block(s, rows, t, rows, 1, 1) for s, t in combinations(range(n_splits), 2)]
+
+
+def measured_twice(n_splits: int, sites: Sequence[Site]) -> list[Block]:
+    """Pair both rows of every object, for each model."""
+    return [
+        Block(s, np.arange(site.n_pairs), s, np.arange(site.n_pairs), site.a, site.b)
+        for s in range(n_splits)
+        for site in sites
+    ]
+
+
+def for_calibration(splits: Sequence[Split], sites: Sequence[Site]) -> list[Block]:
+    """Return blocks whose rows are scored, but not compared: test rows and adapted rows."""
+    blocks = []
+    for s, (_, test) in enumerate(splits):
+        for site in sites:
+            blocks.append(Block(s, test, s, test))
+            if site.adapted is not None:
+                rows = np.arange(site.n_pairs)
+                blocks.append(Block(s, rows, s, rows, site.adapted, site.adapted))
+    return blocks
 
 
 def from_object(

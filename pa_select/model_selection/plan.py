@@ -12,10 +12,11 @@ from pa_select.model_selection import pairings
 from pa_select.model_selection.fit_arguments import check_text
 from pa_select.model_selection.layout import Layout
 from pa_select.model_selection.pairings import OF_X, Block
+from pa_select.model_selection.sites import Site, make_sites
 from pa_select.model_selection.splits import halves, make_splits
 from pa_select.model_selection.worker import Extra, SplitTask
 from pa_select.utils.columns import check_column, check_weight
-from pa_select.utils.frames import named_like, reordered
+from pa_select.utils.frames import check_columns, named_like, reordered
 from pa_select.utils.sklearn_private import _num_samples
 from pa_select.utils.views import look_up, view_of
 from pa_select.utils.warn_caller import warn_caller
@@ -31,13 +32,15 @@ class Plan:
     #: Name of the pairing, or the object that made the pairs.
     pairing: Any
     splits: list[SplitTask]
-    #: X, then its views, or the target rows.
+    #: X, then its views, the target rows, or the rows of paired objects.
     sources: list[Any]
     layout: Layout
     pairs: PooledPairs
     #: With a target, the pairs of rows of X that are tested twice.
     source_pairs: PooledPairs | None
     environments: list[Any]
+    #: With pairs, the sites where nobody labels.
+    sites: list[Site]
 
     @property
     def n_disjoint(self) -> float:
@@ -59,10 +62,19 @@ class Rows(NamedTuple):
     views: Any = None
     #: Unlabelled rows from where the model will be used.
     target: Any = None
+    #: Unlabelled rows of the same objects, as X was measured and from where the model will be
+    #: used, or a dict of such pairs.
+    paired: Any = None
 
 
 def make_plan(
-    rows: Rows, *, pairing: Any, cv: Any, seed: int, split_params: dict[str, Any]
+    rows: Rows,
+    *,
+    pairing: Any,
+    cv: Any,
+    seed: int,
+    split_params: dict[str, Any],
+    adapter: Any = None,
 ) -> Plan:
     """Check the arguments of ``fit`` and plan the search.
 
@@ -74,7 +86,13 @@ def make_plan(
     X, n = rows.X, _num_samples(rows.X)
     labels = check_column(rows.y, n, "y")
     weight = None if rows.sample_weight is None else check_weight(rows.sample_weight, n)
-    kind = choose_pairing(pairing, rows.environments, rows.views, rows.target)
+    kind = choose_pairing(
+        pairing,
+        environments=rows.environments,
+        views=rows.views,
+        target=rows.target,
+        paired=rows.paired,
+    )
     between = None  # a pairing of two environments
     if callable(kind):
         kind, between = "environments", kind
@@ -82,10 +100,13 @@ def make_plan(
     if rows.environments is not None:
         names = _check_environments(rows.environments, X, n)
     others: list[Any] = []
+    sites: list[Site] = []
     if rows.views is not None:
         others = [_check_view(view, X, n, name) for name, view in _named_views(rows.views, n)]
     elif rows.target is not None:
         others = [_check_target(rows.target, X)]
+    elif rows.paired is not None:
+        sites, others = make_sites(rows.paired, X, adapter, seed)
     rows = rows._replace(y=labels, environments=names)
 
     stratify = names if kind == "environments" else None
@@ -110,12 +131,13 @@ def make_plan(
         )
     if kind == "split-half":
         splits = halves(splits, labels, rows.groups, seed)
-    blocks = _blocks(kind, splits, rows, others, seed, between)
+    blocks = _blocks(kind, splits, rows, others, seed, between, sites)
     if not blocks:
         reason = None if between else _NO_PAIRS.get(kind)
         raise ValueError(reason or "pairing: expected pairs of the test rows, got none.")
     source_blocks = pairings.tested_twice(splits) if kind == "target" else []
-    layout = Layout(splits, [*blocks, *source_blocks])
+    scored = pairings.for_calibration(splits, sites)
+    layout = Layout(splits, [*blocks, *source_blocks, *scored])
     distinct = [] if names is None else np.unique(names).tolist()
     return Plan(
         pairing=kind if between is None else between,
@@ -125,14 +147,16 @@ def make_plan(
                 test,
                 wanted,
                 _extras(test, len(others) * (kind == "views"), names, distinct),
+                [source for site in sites for source in (site.a, *site.shown)],
             )
             for (train, test), wanted in zip(splits, layout.wanted, strict=True)
         ],
         sources=[X, *others],
         layout=layout,
-        pairs=layout.pooled(blocks, None if kind == "target" else weight),
+        pairs=layout.pooled(blocks, None if kind in ("target", "paired") else weight),
         source_pairs=layout.pooled(source_blocks, weight) if source_blocks else None,
         environments=distinct,
+        sites=sites,
     )
 
 
@@ -145,11 +169,10 @@ _NO_PAIRS = {
 }
 
 
-def choose_pairing(pairing: Any, environments: Any, views: Any, target: Any) -> Any:
-    """Return the pairing; environments, views or a target select the one of their name."""
-    given = {"environments": environments, "views": views, "target": target}
-    given = {name: value for name, value in given.items() if value is not None}
-    if callable(pairing) and environments is None:
+def choose_pairing(pairing: Any, **data: Any) -> Any:
+    """Return the pairing; environments, views, a target or pairs select that of their name."""
+    given = {name: value for name, value in data.items() if value is not None}
+    if callable(pairing) and "environments" not in given:
         raise ValueError(
             "environments: expected some in fit(X, y, environments=...) with a pairing of two "
             "samples, got None."
@@ -167,7 +190,7 @@ def choose_pairing(pairing: Any, environments: Any, views: Any, target: Any) -> 
         raise ValueError(f"{second}: expected None if {first} is given, got both.")
     if pairing == "split-half" and given:
         raise ValueError(f"{next(iter(given))}: expected None with pairing='split-half'.")
-    if pairing in ("environments", "views", "target") and pairing not in given:
+    if pairing in data and pairing not in given:
         raise ValueError(
             f"{pairing}: expected some in fit(X, y, {pairing}=...) with pairing={pairing!r}, got "
             f"{next(iter(given), None)}."
@@ -176,7 +199,13 @@ def choose_pairing(pairing: Any, environments: Any, views: Any, target: Any) -> 
 
 
 def _blocks(
-    kind: Any, splits: list[Any], rows: Rows, others: list[Any], seed: int, between: Any
+    kind: Any,
+    splits: list[Any],
+    rows: Rows,
+    others: list[Any],
+    seed: int,
+    between: Any,
+    sites: list[Site],
 ) -> list[Block]:
     """Return the blocks of pairs that are compared."""
     X, y, environments = rows.X, rows.y, rows.environments
@@ -190,6 +219,8 @@ def _blocks(
         return pairings.with_views(splits, len(others))
     if kind == "target":
         return pairings.models_on_target(len(splits), _num_samples(others[0]))
+    if kind == "paired":
+        return pairings.measured_twice(len(splits), sites)
     context = {"environments": environments, "groups": rows.groups}
     return pairings.from_object(kind, splits, X, y, len(y), **context)
 
@@ -240,7 +271,7 @@ def _check_view(view: Any, X: Any, n: int, name: str) -> Any:
         raise ValueError(
             f"{name}: expected a view of each of {n} rows of X, got {_num_samples(view)} rows."
         )
-    _check_features(view, X, name)
+    check_columns(view, X, name)
     return named_like(X, view)
 
 
@@ -255,17 +286,5 @@ def _check_target(target: Any, X: Any) -> Any:
         raise TypeError(f"target: expected unlabelled rows like X, got {type(target).__name__}.")
     if not _num_samples(target):
         raise ValueError("target: expected at least one row, got none.")
-    _check_features(target, X, "target")
+    check_columns(target, X, "target")
     return named_like(X, target)
-
-
-def _check_features(rows: Any, X: Any, name: str) -> None:
-    shape, of_X = getattr(rows, "shape", None), getattr(X, "shape", None)
-    if shape is not None and of_X is not None and tuple(shape[1:]) != tuple(of_X[1:]):
-        raise ValueError(
-            f"{name}: expected rows of shape {tuple(of_X[1:])} like those of X, got "
-            f"{tuple(shape[1:])}."
-        )
-    columns, of_X = getattr(rows, "columns", None), getattr(X, "columns", None)
-    if columns is not None and of_X is not None and list(columns) != list(of_X):
-        raise ValueError(f"{name}: expected the columns of X, {list(of_X)}, got {list(columns)}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,7 +13,13 @@ from sklearn.utils import check_random_state, indexable
 from sklearn.utils.multiclass import check_classification_targets
 
 from pa_select.model_selection import cv_results as results
-from pa_select.model_selection.fit_arguments import check_fit_params, check_selection, check_text
+from pa_select.model_selection.expected_columns import ExpectedColumns
+from pa_select.model_selection.fit_arguments import (
+    check_fit_params,
+    check_selection,
+    check_site_parameters,
+    check_text,
+)
 from pa_select.model_selection.judged_environments import judge_environments
 from pa_select.model_selection.parallel import chance_scores
 from pa_select.model_selection.plan import Rows, make_plan
@@ -47,7 +54,7 @@ class SearchProblem:
     params : dict
         The other keyword arguments of ``fit``, which are routed.
     **given
-        `environments`, `views` and `target`, as in ``fit`` of the search.
+        `environments`, `views`, `target` and `paired`, as in ``fit`` of the search.
 
     Raises
     ------
@@ -67,6 +74,7 @@ class SearchProblem:
         check_fit_params(search.estimator, params)
         check_text(groups, "groups", X)
         check_selection(search.selection, given)
+        check_site_parameters(search.adapter, search.reference, given["paired"])
         scorers, _ = search._get_scorers()
         X, y = _check_data(search, X, y)
         # The default splitter takes groups itself; they are routed to a splitter of the user.
@@ -87,6 +95,7 @@ class SearchProblem:
             cv=search.cv,
             seed=int(rng.randint(2**31 - 2)),
             split_params=routed.splitter.split,
+            adapter=search.adapter,
         )
         # Imported here: workers that fit and score do not need torch.
         from pa_select.agreement.inputs import validation
@@ -109,6 +118,13 @@ class SearchProblem:
             search.error_score,
             search.dtype,
         )
+        #: What the columns of expected scores are computed with; None without pairs.
+        self.expected: ExpectedColumns | None = None
+        if self.plan.sites:
+            self.expected = ExpectedColumns(
+                self.plan, self.data, self.labels, search.reference, self.sample_weight
+            )
+            self.data = replace(self.data, with_probabilities=self.expected.needs_probabilities)
         #: The environments whose scores can be compared.
         self.judged = judge_environments(self.plan.splits, self.data, self.plan.environments)
 
@@ -126,6 +142,14 @@ class SearchProblem:
     ) -> tuple[dict[str, Any], results.Agreements, results.Stacks]:
         """Make the columns of the agreements; return agreements and stacked scores, too."""
         return results.agreement_table(outcomes, self.plan, self.labels, **self.solver)
+
+    def expected_columns(
+        self, outcomes: list[list[Outcome]], stacks: results.Stacks, table: Any, metric: str
+    ) -> dict[str, Any]:
+        """Make the columns of the scores expected at the sites; none without sites."""
+        if self.expected is None:
+            return {}
+        return self.expected.table(stacks, results.complete(outcomes), table, metric)
 
     def class_balance(self, stacks: results.Stacks) -> ClassBalance:
         """Compute the shares of the classes predicted for rows of X and of the target."""

@@ -19,6 +19,8 @@ from pa_select.utils.warn_caller import warn_caller
 
 #: The `n_se` of guarded selection by the score on the views.
 N_SE_OF_VIEWS = 2
+#: Candidates further below the best score are not chosen by their expected score.
+N_SE_OF_EXPECTED = 4
 
 
 class _Rule(BaseEstimator):
@@ -112,6 +114,50 @@ class RankSum(_Rule):
         for row, values in zip(ranks, (score, agreement), strict=True):
             row[eligible] = rankdata(-values[eligible])
         return ranks
+
+
+class BestExpected(_Rule):
+    """The best expected score at another site, among candidates that are accurate here."""
+
+    def __call__(self, cv_results: dict[str, Any]) -> int:
+        """Choose a candidate."""
+        score, _ = scores_and_errors(cv_results, self.score)
+        expected = column(cv_results, f"expected_{self.score}", "score")
+        eligible = np.flatnonzero(self.explain(cv_results).eligible)
+        return first_by(eligible, [expected, score], cv_results)
+
+    def explain(self, cv_results: dict[str, Any]) -> Eligibility:
+        """Explain which candidates are eligible; the reasons have the expected scores."""
+        found = super().explain(cv_results)
+        score, error = scores_and_errors(cv_results, self.score)
+        expected = column(cv_results, f"expected_{self.score}", "score")
+        errors = column(cv_results, f"expected_{self.score}_se", "score")
+        known = found.eligible & np.isfinite(expected)
+        if not known.any():
+            raise ValueError("cv_results: expected a finite expected score, got none.")
+        top = int(np.nanargmax(np.where(known, score, np.nan)))
+        near = known & (score >= score[top] - N_SE_OF_EXPECTED * error[top])
+        reasons = []
+        for i, reason in enumerate(found.reason):
+            if found.eligible[i] and not known[i]:
+                reason = "not eligible: no expected score"
+            elif known[i]:
+                reason = (
+                    f"{'eligible' if near[i] else 'not eligible'}: {self.score} {score[i]:.4g} is "
+                    f"{'' if near[i] else 'not '}within {errors_in_words(N_SE_OF_EXPECTED)} of "
+                    f"the best, {score[top]:.4g}; expected {expected[i]:.4g} at the other site, "
+                    f"standard error {errors[i]:.2g}{_how(cv_results, i)}"
+                )
+            reasons.append(reason)
+        return Eligibility(near, reasons)
+
+
+def _how(cv_results: dict[str, Any], i: int) -> str:
+    """Return in words whether a candidate's rows are adapted, and which site is the worst."""
+    parts = ["adapted"] if cv_results.get("adapted", np.zeros(i + 1))[i] else []
+    if "worst_site" in cv_results:
+        parts.append(f"worst at {cv_results['worst_site'][i]}")
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 class _SimplestWithin(_Rule):
@@ -216,6 +262,9 @@ def make_rule(selection: Any, score: str, pairing: Any) -> Any:
     if selection == "guarded" and pairing == "target":
         # In our studies agreement on unlabelled rows helps only if the score counts as much.
         selection = "rank_sum"
+    if selection == "guarded" and pairing == "paired":
+        # The expected score is in the unit of the score, and the labels calibrate it.
+        selection = "expected"
     guard = GuardedSelection(score=score)
     if pairing == "views":
         # In our studies the score on the rows of X excludes candidates that resist the shift.
@@ -227,6 +276,7 @@ def make_rule(selection: Any, score: str, pairing: Any) -> Any:
         "score_views": BestScore(f"{score}_views"),
         "worst_environment": BestScore(f"{score}_worst_environment"),
         "rank_sum": RankSum(score),
+        "expected": BestExpected(score),
     }[selection]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pa_select.scores import class_scores
+from pa_select.scores.recorded import predictions
 from pa_select.utils.sklearn_private import (
     _check_method_params,
     _fit_and_score,
@@ -37,13 +38,15 @@ class SplitTask:
     #: Rows of each source whose class scores are needed.
     wanted: dict[int, NDArray[np.int64]]
     extras: Sequence[Extra]
+    #: Sources whose predicted classes are needed, too.
+    predicted: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
 class Data:
     """The data that all splits of a search share."""
 
-    #: X, then its views, or the target rows.
+    #: X, then its views, the target rows, or the rows of paired objects.
     sources: Sequence[Any]
     y: Any
     scorer: Any
@@ -51,6 +54,8 @@ class Data:
     score_params: dict[str, Any]
     error_score: Any
     dtype: Any
+    #: Whether predictions come with probabilities, which some metrics need.
+    with_probabilities: bool = False
 
     def __sizeof__(self) -> int:
         # A cluster looks at the size: it sends large objects once, not with each job.
@@ -70,6 +75,8 @@ class Outcome:
     #: Class scores of each source, and the classes of their columns.
     matrices: dict[int, NDArray[Any]] | None = None
     classes: NDArray[Any] | None = None
+    #: Predicted classes, and probabilities or None, of the sources that need them.
+    predictions: dict[int, tuple[NDArray[Any], NDArray[Any] | None]] | None = None
     fit_error: str | None = None
     #: The error if a fitted model has no class scores: one line, and the whole traceback.
     score_error: str | None = None
@@ -120,7 +127,9 @@ def fit_and_score_split(
             _extra_scores(fitted, extra, split, data) for extra in split.extras
         ]
         try:
-            outcome.matrices, outcome.classes = _matrices(fitted, split, data)
+            matrices, classes = _matrices(fitted, split, data)
+            outcome.predictions = _predictions(fitted, split, data, matrices, classes)
+            outcome.matrices, outcome.classes = matrices, classes
         except Exception as error:
             if data.error_score == "raise":
                 raise
@@ -153,3 +162,17 @@ def _matrices(
             row = rows[int(wrong.any(axis=1).argmax())]
             raise ValueError(f"class scores: expected numbers, got nan or inf in row {row}.")
     return matrices, classes
+
+
+def _predictions(
+    fitted: Any,
+    split: SplitTask,
+    data: Data,
+    matrices: dict[int, NDArray[Any]],
+    classes: NDArray[Any] | None,
+) -> dict[int, tuple[NDArray[Any], NDArray[Any] | None]]:
+    found = {}
+    for source in split.predicted:
+        X, _ = _safe_split(fitted, data.sources[source], None, split.wanted[source], split.train)
+        found[source] = predictions(fitted, X, matrices[source], classes, data.with_probabilities)
+    return found

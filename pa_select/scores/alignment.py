@@ -1,4 +1,4 @@
-"""Aligning the scores of models with different classes to the same columns."""
+"""The columns of scores: those of models with different classes aligned, and those of labels."""
 
 from __future__ import annotations
 
@@ -40,3 +40,15 @@ def align_classes(
     aligned = np.repeat(scores.min(axis=1, keepdims=True), len(all_classes), axis=1)
     aligned[:, np.searchsorted(all_classes, classes)] = scores
     return aligned
+
+
+def columns_of(y: NDArray[Any], classes: NDArray[Any], name: str) -> NDArray[np.intp]:
+    """Return the column of each label in an estimator's scores."""
+    known = np.isin(y, classes)
+    if not known.all():
+        row = int(np.argmin(known))
+        raise ValueError(
+            f"y: expected classes of {name}, {classes.tolist()}, got {y[row]!r} in row {row}."
+        )
+    order = np.argsort(classes)
+    return order[np.searchsorted(classes, y, sorter=order)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 
@@ -30,3 +30,19 @@ def unwrapped(estimator: Any) -> Iterator[Any]:
             estimator = estimator.estimator
         else:
             return
+
+
+def named_estimators(estimators: Any) -> dict[str, Any]:
+    """Return a dict of the estimators by name."""
+    if isinstance(estimators, Mapping):
+        named = {str(name): estimator for name, estimator in estimators.items()}
+    else:
+        several = estimators if isinstance(estimators, (list, tuple)) else [estimators]
+        kinds = [type(estimator).__name__ for estimator in several]
+        named = {
+            kind if kinds.count(kind) == 1 else f"{kind} {kinds[:i].count(kind) + 1}": estimator
+            for i, (kind, estimator) in enumerate(zip(kinds, several, strict=True))
+        }
+    if not named:
+        raise ValueError("estimators: expected at least one, got none.")
+    return named

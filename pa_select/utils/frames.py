@@ -24,3 +24,24 @@ def named_like(X: Any, rows: Any) -> Any:
     if isinstance(X, np.ndarray) and hasattr(rows, "to_numpy"):
         return rows.to_numpy()
     return rows
+
+
+def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X") -> None:
+    """Check that rows have the shape and the columns of X.
+
+    Raises
+    ------
+    ValueError
+        If they do not.
+    """
+    shape, of_X = getattr(rows, "shape", None), getattr(X, "shape", None)
+    if shape is not None and of_X is not None and tuple(shape[1:]) != tuple(of_X[1:]):
+        raise ValueError(
+            f"{name}: expected rows of shape {tuple(of_X[1:])} like those of {name_of_X}, got "
+            f"{tuple(shape[1:])}."
+        )
+    columns, of_X = getattr(rows, "columns", None), getattr(X, "columns", None)
+    if columns is not None and of_X is not None and list(columns) != list(of_X):
+        raise ValueError(
+            f"{name}: expected the columns of {name_of_X}, {list(of_X)}, got {list(columns)}."
+        )

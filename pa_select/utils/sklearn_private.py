@@ -14,6 +14,7 @@ from sklearn.base import (
 )
 from sklearn.metrics._scorer import (
     _MultimetricScorer,  # combines several scorers, as searches do
+    _PassthroughScorer,  # the scorer that searches make of scoring=None
 )
 from sklearn.model_selection._search import (
     BaseSearchCV,  # gives a search its delegation, tags, routing and representation
@@ -35,6 +36,7 @@ __all__ = [
     "Interval",
     "StrOptions",
     "_MultimetricScorer",
+    "_PassthroughScorer",
     "_check_method_params",
     "_fit_and_score",
     "_fit_context",

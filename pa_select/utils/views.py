@@ -75,13 +75,13 @@ def _type_name(kind: type) -> str:
     return f"{home}.{kind.__name__}" if kind.__name__ == "DataFrame" else kind.__name__
 
 
-def look_up(table: Any, X: Any, name: str) -> Any:
+def look_up(table: Any, X: Any, name: str, name_of_X: str = "X") -> Any:
     """Return the rows of a Series or DataFrame that have the index of X, in the order of X."""
     index = getattr(X, "index", None)
     if index is None or callable(index):
         raise TypeError(
-            f"{name}: looked up by the index of X, so X must be a pandas DataFrame, got "
-            f"{_type_name(type(X))}."
+            f"{name}: looked up by the index of {name_of_X}, so {name_of_X} must be a pandas "
+            f"DataFrame, got {_type_name(type(X))}."
         )
     if not table.index.is_unique:
         repeated = table.index[table.index.duplicated()][0]
@@ -89,7 +89,8 @@ def look_up(table: Any, X: Any, name: str) -> Any:
     missing = ~index.isin(table.index)
     if missing.any():
         raise ValueError(
-            f"{name}: expected a row for each index of X, got none for {index[missing][0]!r} "
+            f"{name}: expected a row for each index of {name_of_X}, got none for "
+            f"{index[missing][0]!r} "
             f"({int(missing.sum())} of {len(index)} are missing)."
         )
     return table.loc[index]

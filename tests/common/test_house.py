@@ -18,9 +18,9 @@ FLOORS = [
     ["utils"],
     ["agreement"],
     ["scores"],
-    ["pairing", "command_line"],
-    ["environments", "__main__"],
-    ["datasets", "training", "model_selection", "assessment"],
+    ["pairing", "unlabelled"],
+    ["environments", "command_line"],
+    ["datasets", "training", "model_selection", "assessment", "__main__"],
     ["interop", "plotting"],
 ]
 AGREEMENT = [

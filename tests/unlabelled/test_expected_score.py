@@ -11,8 +11,8 @@ from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, log_loss, make_scorer, roc_auc_score
 
-from pa_select.assessment import expected_score
-from pa_select.assessment.expected_score import _calibrate
+from pa_select.unlabelled import expected_score
+from pa_select.unlabelled.calibration import calibrating_beta
 
 TRUE_SLOPE = 2.0
 
@@ -129,7 +129,7 @@ def test_other_metrics_count_each_pair_once_for_each_class(scoring):
 
 
 def test_the_jackknife_of_a_mean_is_its_standard_error():
-    model, a, b, X, y = three_classes(2, 40)
+    model, a, b, X, y = three_classes(2, 20)
     by_name = expected_score(model, a, b, X, y)
     by_scorer = expected_score(
         model,
@@ -152,20 +152,18 @@ def test_the_temperature_is_that_of_the_highest_likelihood():
     best = minimize_scalar(
         lambda beta: log_loss(y, softmax(beta * scores, axis=1)), bounds=(0, 5), method="bounded"
     )
-    assert _calibrate(scores, y) == pytest.approx(best.x, rel=1e-3)
+    assert calibrating_beta(scores, y) == pytest.approx(best.x, rel=1e-3)
     # Scores that are always right need no doubt, and useless ones deserve all of it.
-    assert _calibrate(np.eye(3)[y], y) == np.inf
-    assert _calibrate(-np.eye(3)[y], y) == 0
+    assert calibrating_beta(np.eye(3)[y], y) == np.inf
+    assert calibrating_beta(-np.eye(3)[y], y) == 0
 
 
-def test_identical_sides_and_constant_predictions():
-    model, a, _, X, y = three_classes(4, 50)
-    same = expected_score(model, a, a, X, y)
-    assert same.disagreement == 0
+def test_certain_and_constant_predictions():
     # Few rows without an error are not certain.
     sure = classifier(1.0)
     far = 3 * np.where(np.arange(30) % 2, 1.0, -1.0)[:, None]
-    found = expected_score(sure, far, far, far, (far[:, 0] > 0).astype(int))
+    found = expected_score(sure, far, 2 * far, far, (far[:, 0] > 0).astype(int))
+    assert found.disagreement == 0
     assert found.validation_score == found.high == 1
     assert 0.7 < found.low < 0.95
     constant = classifier(1.0)
@@ -201,6 +199,12 @@ def test_bad_input_is_named():
     model, a, b, X, y = three_classes(7, 30)
     with pytest.raises(ValueError, match="X_b: expected the 30 objects of X_a"):
         expected_score(model, a, b[:-1], X, y)
+    with pytest.raises(ValueError, match="X_b: expected the objects of X_a.* got the same values"):
+        expected_score(model, a, a, X, y)
+    with pytest.raises(ValueError, match=r"X_b: expected rows of shape \(2,\) like those of X_a"):
+        expected_score(model, a, b[:, :1], X, y)
+    with pytest.raises(ValueError, match="X_val: expected rows of shape"):
+        expected_score(model, a, b, X[:, :1], y)
     with pytest.raises(ValueError, match="y_val: expected shape"):
         expected_score(model, a, b, X, y[:-1])
     with pytest.raises(ValueError, match="y: expected classes of LogisticRegression"):

@@ -1,0 +1,103 @@
+"""A classifier whose predictions are known, for scikit-learn's scorers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from pa_select.scores.class_scores import class_scores
+from pa_select.utils.typing import Floats, Ints
+
+
+class Recorded(ClassifierMixin, BaseEstimator):
+    """A classifier whose predictions for some rows are known; X has the numbers of these rows.
+
+    So scikit-learn's scorers can count each row several times without predicting it again.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (n_classes,)
+    scores : ndarray of shape (n, n_classes)
+        Class scores.
+    predicted : ndarray of shape (n,)
+        The predicted classes.
+    probabilities : ndarray of shape (n, n_classes) or None
+        What ``predict_proba`` returns. None: the posteriors at inverse temperature 1.
+    """
+
+    def __init__(
+        self,
+        classes: NDArray[Any],
+        scores: Floats,
+        predicted: NDArray[Any],
+        probabilities: Floats | None = None,
+    ) -> None:
+        self.classes = classes
+        self.scores = scores
+        self.predicted = predicted
+        self.probabilities = probabilities
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes of the columns of the scores."""
+        return self.classes
+
+    @classmethod
+    def of(cls, estimator: Any, X: Any) -> Recorded:
+        """Record what an estimator predicts for X."""
+        scores, classes = class_scores(estimator, X)
+        if hasattr(scores, "detach"):
+            scores = scores.detach().cpu().double().numpy()
+        scores = np.asarray(scores, dtype=np.float64)
+        return cls(classes, scores, *predictions(estimator, X, scores, classes))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def fit(self, X: Any, y: Any) -> Recorded:
+        """Do nothing; scorers expect estimators to have this method."""
+        return self
+
+    def predict(self, X: Ints) -> NDArray[Any]:
+        """Return the recorded predictions."""
+        return self.predicted[X[:, 0]]
+
+    def predict_proba(self, X: Ints) -> Floats:
+        """Return the recorded probabilities."""
+        if self.probabilities is not None:
+            return self.probabilities[X[:, 0]]
+        posterior: Floats = softmax(self.scores[X[:, 0]], axis=1)
+        return posterior
+
+    def decision_function(self, X: Ints) -> Floats:
+        """Return the scores, of two classes their difference."""
+        scores = self.scores[X[:, 0]]
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+
+def predictions(
+    estimator: Any,
+    X: Any,
+    scores: Floats,
+    classes: Any,
+    with_probabilities: bool = True,
+) -> tuple[NDArray[Any], Floats | None]:
+    """Return the classes that an estimator predicts, and its probabilities if it has some.
+
+    An estimator may predict by another threshold than its highest score.
+    """
+    predicted, probabilities = classes[scores.argmax(1)], None
+    if hasattr(estimator, "predict"):
+        predicted = np.asarray(estimator.predict(X))
+    if with_probabilities and hasattr(estimator, "predict_proba"):
+        probabilities = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+    return predicted, probabilities
+
+
+def row_numbers(rows: Ints) -> Ints:
+    """Return the numbers of rows as the X of a `Recorded` classifier."""
+    return rows.reshape(-1, 1)

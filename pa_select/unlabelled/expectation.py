@@ -1,0 +1,133 @@
+"""The expected value of a metric where each label is known up to a probability."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score
+
+from pa_select.agreement.standard_errors import standard_error
+from pa_select.scores.recorded import Recorded, row_numbers
+from pa_select.utils.sklearn_private import _PassthroughScorer
+from pa_select.utils.typing import Floats, Ints
+
+# The standard error of a metric that is not a mean leaves out so many groups, one at a time.
+_GROUPS = 20
+# Of a normal distribution, 95 % lies within so many standard deviations.
+_Z = 1.96
+
+
+class Expectation(NamedTuple):
+    """The expected value of a metric, and its standard error over the objects."""
+
+    score: float
+    standard_error: float
+
+
+def is_accuracy(scorer: Any) -> bool:
+    """Whether a scorer of scikit-learn computes the accuracy; None does, for classifiers."""
+    if isinstance(scorer, _PassthroughScorer):
+        return True
+    plain = getattr(scorer, "_sign", 0) == 1 and not getattr(scorer, "_kwargs", {})
+    return plain and getattr(scorer, "_score_func", None) is accuracy_score
+
+
+def check_scorer(scorer: Any, classes: NDArray[Any]) -> None:
+    """Check that the metric of a scorer takes sample weights.
+
+    Raises
+    ------
+    TypeError
+        If it does not.
+    """
+    rows = np.arange(2 * len(classes))
+    scores = np.tile(np.eye(len(classes)), (2, 1))
+    known = Recorded(classes, scores, np.tile(classes, 2))
+    try:
+        _weighted(scorer, known, rows, np.tile(classes, 2), np.ones(len(rows)))
+    except TypeError:
+        raise
+    except Exception:  # the metric does not like these labels; it will say so for the real ones
+        return
+
+
+def expected(scorer: Any, labels: Sequence[Floats], models: Sequence[Recorded]) -> Expectation:
+    """Score the predictions of several models for the same objects, whose labels are uncertain.
+
+    Parameters
+    ----------
+    scorer : callable
+        A scorer whose metric takes sample weights.
+    labels : list of ndarray of shape (n, n_classes)
+        For each model, the probabilities of the classes of each object.
+    models : list of Recorded
+        The predictions of each model; the columns of `labels` are its classes.
+
+    Returns
+    -------
+    Expectation
+        The mean over the models. An object that several models predict is one observation.
+    """
+    n = len(labels[0])
+    every = np.arange(n)
+    if is_accuracy(scorer):
+        order = np.argsort(models[0].classes)
+        hits = np.zeros(n)
+        for known, model in zip(labels, models, strict=True):
+            columns = order[np.searchsorted(model.classes, model.predicted, sorter=order)]
+            hits += known[every, columns] / len(models)
+        return Expectation(float(hits.mean()), standard_error(hits, np.full(n, 1 / n)))
+
+    def score_of(rows: Ints) -> float:
+        values = [
+            _counted(scorer, m, known[rows], rows) for known, m in zip(labels, models, strict=True)
+        ]
+        return float(np.mean(values))
+
+    return Expectation(score_of(every), _jackknife(score_of, n))
+
+
+def interval(
+    accuracy: float, n_labelled: float, disagreement: float, n_pairs: float
+) -> tuple[float, float]:
+    """Return the 95 % interval of the accuracy that does not assume calibrated posteriors."""
+    variance = _variance(accuracy, n_labelled) + _variance(disagreement, n_pairs)
+    reach = disagreement + _Z * float(np.sqrt(variance))
+    return max(accuracy - reach, 0.0), min(accuracy + reach, 1.0)
+
+
+def _variance(rate: float, n: float) -> float:
+    """Variance of a rate of n, after two successes and two failures are added."""
+    added = (rate * n + 2) / (n + 4)
+    return added * (1 - added) / (n + 4)
+
+
+def _counted(scorer: Any, model: Recorded, labels: Floats, rows: Ints) -> float:
+    """Count each of the rows once for every class, with the class's probability as weight."""
+    k = labels.shape[1]
+    return _weighted(
+        scorer, model, np.repeat(rows, k), np.tile(model.classes, len(rows)), labels.ravel()
+    )
+
+
+def _weighted(scorer: Any, model: Recorded, rows: Ints, y: NDArray[Any], weight: Floats) -> float:
+    try:
+        return float(scorer(model, row_numbers(rows), y, sample_weight=weight))
+    except TypeError as error:
+        raise TypeError(
+            f"scoring: expected a scorer whose metric takes sample weights, got {scorer!r} "
+            f"({error})."
+        ) from error
+
+
+def _jackknife(score_of: Any, n: int) -> float:
+    """Standard error of a score of n rows, by leaving out groups of rows in turn."""
+    n_groups = min(n, _GROUPS)
+    if n_groups < 2:
+        return float("nan")
+    group = np.arange(n) % n_groups
+    scores = np.array([score_of(np.flatnonzero(group != g)) for g in range(n_groups)])
+    return float(np.sqrt((n_groups - 1) / n_groups * np.square(scores - scores.mean()).sum()))

@@ -1,0 +1,193 @@
+"""The score that a classifier is expected to have at another site, from unlabelled pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.metrics import check_scoring
+from sklearn.utils.validation import _num_samples
+
+from pa_select.scores.alignment import columns_of
+from pa_select.scores.recorded import Recorded, row_numbers
+from pa_select.unlabelled.calibration import calibrated, calibrating_beta
+from pa_select.unlabelled.expectation import check_scorer, expected, interval, is_accuracy
+from pa_select.unlabelled.paired_rows import check_pairs
+from pa_select.unlabelled.site_adapter import cross_adapted
+from pa_select.utils.columns import check_column
+from pa_select.utils.estimators import named_estimators
+from pa_select.utils.frames import check_columns
+from pa_select.utils.optional_imports import optional_import
+
+
+class ExpectedScore(NamedTuple):
+    """What `expected_score` expects of one classifier at the other site.
+
+    Attributes
+    ----------
+    score : float
+        The expected value of the metric on the rows of the second sample, in its own unit.
+    standard_error : float
+        Standard error of `score` over the pairs; nan for one pair.
+    low, high : float
+        For the accuracy, a 95 % interval in [0, 1] that does not assume calibrated posteriors:
+        the accuracy on the labelled rows minus and plus the sum of the rate of disagreement and
+        1.96 standard errors. nan for another metric.
+    validation_score : float
+        The metric on the labelled rows.
+    disagreement : float
+        Share of pairs whose two rows are predicted to belong to different classes, in [0, 1].
+    beta : float
+        Inverse temperature at which the labelled rows have the highest likelihood, in [0, inf].
+    n_pairs : int
+        Number of pairs.
+    """
+
+    score: float
+    standard_error: float
+    low: float
+    high: float
+    validation_score: float
+    disagreement: float
+    beta: float
+    n_pairs: int
+
+    def to_frame(self) -> Any:
+        """Return a table of one row.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Raises
+        ------
+        ImportError
+            If pandas, which comes with the extra ``plot``, is missing.
+        """
+        return optional_import("pandas", "plot").DataFrame([self._asdict()])
+
+
+def expected_score(
+    estimators: Any,
+    X_a: Any,
+    X_b: Any,
+    X_val: Any,
+    y_val: Any,
+    *,
+    scoring: Any = "accuracy",
+    adapter: Any = None,
+) -> Any:
+    """Estimate how classifiers score at another site, from pairs of rows without labels.
+
+    The same objects were measured at the site where labels exist (a) and at the other one (b).
+    A classifier's posterior on the row of a, calibrated on labelled rows, stands in for the
+    unknown label of the pair: the pair counts once for every class, with the posterior of the
+    class as its weight. The metric compares these classes with what the classifier predicts for
+    the row of b.
+
+    Parameters
+    ----------
+    estimators : estimator, or list or dict of estimators
+        Fitted classifiers: of scikit-learn, skorch nets or torch modules.
+    X_a, X_b : array-like of n rows
+        The pairs: row i of both is the same object. DataFrames are aligned by their index.
+    X_val, y_val : array-like of m rows, array-like of shape (m,)
+        Labelled rows from the site of `X_a` that the estimators were not fitted to.
+    scoring : str or callable, default="accuracy"
+        A scorer of scikit-learn, by name or as made by ``make_scorer``, whose metric takes
+        sample weights. None: the accuracy.
+    adapter : None, "ridge" or estimator, default=None
+        If given, the classifier predicts the rows of b after a regression has mapped them to
+        rows of a, as `SiteAdapter` does. No row is mapped by a regression that has seen it.
+
+    Returns
+    -------
+    ExpectedScore or dict of str to ExpectedScore
+        A dict for several estimators.
+
+    Raises
+    ------
+    TypeError
+        If an estimator is not a classifier, or the metric takes no sample weights.
+    ValueError
+        If X_a and X_b have different numbers of rows, other columns, the same values or no
+        rows, or a label is missing or unknown to an estimator.
+
+    Warns
+    -----
+    UserWarning
+        If there are fewer than 20 pairs.
+
+    Notes
+    -----
+    The estimate is unbiased if the calibrated posterior on the row of a is the probability of
+    the classes given both rows. So the temperature must calibrate the classifier at a, the rows
+    of a must come from where the labelled rows come from, and the row of b must say nothing
+    about the label beyond the row of a. Nothing is assumed about what differs at b.
+
+    The interval for the accuracy holds whether or not the posterior is calibrated: if a
+    prediction is right at one site and wrong at the other, the two predictions differ. Its
+    standard errors are those of rates with two successes and two failures added (Agresti and
+    Coull), so that a rate of 0 or 1 in few rows does not look certain.
+
+    The inverse temperature is where the agreement of the scores with the labels is highest:
+    with labels on one side, posterior agreement is the log-likelihood, and its maximisation is
+    temperature scaling.
+
+    References
+    ----------
+    .. [1] C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On calibration of modern neural
+       networks", ICML 2017 (temperature scaling).
+    .. [2] A. Agresti, B. A. Coull, "Approximate is better than 'exact' for interval estimation
+       of binomial proportions", The American Statistician 1998.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from pa_select import expected_score
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X = X / 16
+    >>> again = 0.5 * X + 0.5 * np.random.default_rng(0).random(X.shape)  # on another scanner
+    >>> model = LogisticRegression(max_iter=1000).fit(X[:700], y[:700])
+    >>> pairs = slice(1300, 1400)  # nobody labelled these
+    >>> found = expected_score(model, X[pairs], again[pairs], X[700:1300], y[700:1300])
+    >>> truth = model.score(again[pairs], y[pairs])
+    >>> found.low < truth < found.high, abs(found.score - truth) < 0.1
+    (True, True)
+    >>> found.validation_score - truth > 0.1
+    True
+    """
+    several = isinstance(estimators, (Mapping, list, tuple))
+    named = named_estimators(estimators)
+    X_a, X_b = check_pairs(X_a, X_b)
+    check_columns(X_val, X_a, "X_val", "X_a")
+    y_val = check_column(y_val, _num_samples(X_val), "y_val")
+    if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
+        raise TypeError(
+            f"scoring: expected one scorer, by name or callable, got a {type(scoring).__name__}."
+        )
+    scorer = check_scoring(_ANY, scoring)
+    check_scorer(scorer, np.unique(y_val))
+    if adapter is not None:
+        X_b = cross_adapted(adapter, X_b, X_a, seed=0)
+    found = {}
+    for name, estimator in named.items():
+        a, b, val = (Recorded.of(estimator, X) for X in (X_a, X_b, X_val))
+        columns = columns_of(y_val, val.classes_, name)
+        beta = calibrating_beta(val.scores, columns)
+        score, error = expected(scorer, [calibrated(a.scores, beta)], [b])
+        validated = float(scorer(val, row_numbers(np.arange(len(y_val))), y_val))
+        disagreement = float(np.mean(a.predicted != b.predicted))
+        low = high = np.nan
+        if is_accuracy(scorer):
+            low, high = interval(validated, len(y_val), disagreement, len(a.predicted))
+        n = len(a.predicted)
+        found[name] = ExpectedScore(score, error, low, high, validated, disagreement, beta, n)
+    return found if several else next(iter(found.values()))
+
+
+# Stands for the classifier when a scorer is made from its name.
+_ANY = Recorded(np.array([0, 1]), np.eye(2), np.array([0, 1]))

@@ -1,0 +1,117 @@
+"""The expected score at another site, as a scorer of scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from pa_select.unlabelled.expected_score import expected_score
+from pa_select.utils.pickling import SavedWithVersions
+
+
+class ExpectedScorer(SavedWithVersions, BaseEstimator):
+    """The scorer that `expected_scorer` makes.
+
+    Parameters
+    ----------
+    X_a, X_b, scoring, adapter
+        As in `expected_scorer`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from pa_select.unlabelled import ExpectedScorer
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LogisticRegression(max_iter=500).fit(X[::2], y[::2])
+    >>> scorer = ExpectedScorer(X[1::2], X[1::2] + 0.5)
+    >>> 0.6 < scorer(model, X[1::2], y[1::2]) < 1
+    True
+    """
+
+    def __init__(self, X_a: Any, X_b: Any, scoring: Any = "accuracy", adapter: Any = None) -> None:
+        self.X_a = X_a
+        self.X_b = X_b
+        self.scoring = scoring
+        self.adapter = adapter
+
+    @property
+    def __name__(self) -> str:
+        """The name of the score in scikit-learn's displays and skorch's histories."""
+        return "expected_score"
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+        """Return the expected score of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : object
+            A fitted classifier.
+        X, y : array-like of n rows, array-like of shape (n,)
+            Labelled rows that the classifier was not fitted to, such as a test fold. They
+            calibrate its posteriors.
+
+        Returns
+        -------
+        float
+            The expected value of the metric at the other site.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `expected_score`.
+        """
+        pairs = self.X_a, self.X_b
+        found = expected_score(estimator, *pairs, X, y, scoring=self.scoring, adapter=self.adapter)
+        return float(found.score)
+
+
+def expected_scorer(
+    X_a: Any, X_b: Any, *, scoring: Any = "accuracy", adapter: Any = None
+) -> ExpectedScorer:
+    """Make a scorer of the score that is expected at another site.
+
+    In `GridSearchCV`, `cross_val_score` and wherever scikit-learn takes a scorer, the test
+    fold's labels calibrate the fold's model, and the pairs, which nobody labelled, say what
+    it is expected to score at the other site.
+
+    Parameters
+    ----------
+    X_a, X_b : array-like of n rows
+        The same objects, measured at the labelled site and at the other one. They must not be
+        rows of the data that are searched.
+    scoring : str or callable, default="accuracy"
+        A scorer of scikit-learn, by name or as made by ``make_scorer``, whose metric takes
+        sample weights.
+    adapter : None, "ridge" or estimator, default=None
+        Maps the rows of b to rows of a first, as in `expected_score`.
+
+    Returns
+    -------
+    ExpectedScorer
+        A function of estimator, X and y.
+
+    See Also
+    --------
+    expected_score : The score of trained classifiers, with its error and interval.
+    PASearchCV : ``fit(X, y, paired=(X_a, X_b))`` calibrates on all folds together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from pa_select import expected_scorer
+    >>> X, y = load_digits(return_X_y=True)
+    >>> here, there = X[:60], X[:60] + np.random.default_rng(0).normal(0, 4, (60, 64))
+    >>> search = GridSearchCV(
+    ...     RandomForestClassifier(30, random_state=0),
+    ...     {"max_depth": [1, 8]},
+    ...     scoring=expected_scorer(here, there),
+    ... )
+    >>> search.fit(X[60:500], y[60:500]).best_params_
+    {'max_depth': 8}
+    """
+    return ExpectedScorer(X_a, X_b, scoring, adapter)

@@ -1,0 +1,149 @@
+"""Map the rows of one site to what the other site would have measured, learnt on pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from pa_select.utils.frames import named_like
+from pa_select.utils.typing import Floats
+
+# Parts of the pairs that take turns in being mapped by an adapter learnt on the others.
+_FOLDS = 5
+
+
+class SiteAdapter(TransformerMixin, BaseEstimator):
+    """Map rows of the other site to rows of the labelled site.
+
+    A regression learns from pairs what the labelled site would have measured ("direct
+    standardisation" in chemometrics). A classifier that was fitted to rows of the labelled
+    site then predicts the mapped rows.
+
+    Parameters
+    ----------
+    regressor : "ridge" or estimator, default="ridge"
+        A regressor of several outputs, or another estimator with ``fit(X_b, X_a)`` and
+        ``predict`` or ``transform``. "ridge": `sklearn.linear_model.RidgeCV` of standardised
+        columns, with penalties from 0.01 to 10 000.
+
+    Attributes
+    ----------
+    regressor_ : estimator
+        The fitted regressor.
+
+    References
+    ----------
+    .. [1] Y. Wang, D. J. Veltkamp, B. R. Kowalski, "Multivariate instrument
+       standardization", Analytical Chemistry 1991 (direct standardisation).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_wine
+    >>> from pa_select import SiteAdapter
+    >>> X_a, _ = load_wine(return_X_y=True)
+    >>> X_b = 1.3 * X_a + 5  # another instrument
+    >>> adapter = SiteAdapter().fit(X_b[:100], X_a[:100])
+    >>> bool(np.allclose(adapter.transform(X_b[100:]), X_a[100:], rtol=0.1))
+    True
+    """
+
+    def __init__(self, regressor: Any = "ridge") -> None:
+        self.regressor = regressor
+
+    def fit(self, X: Any, y: Any) -> SiteAdapter:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows of the other site, numbers.
+        y : array-like of shape (n, n_features)
+            The same objects, measured at the labelled site.
+
+        Returns
+        -------
+        SiteAdapter
+            Itself.
+
+        Raises
+        ------
+        TypeError
+            If `regressor` has neither ``predict`` nor ``transform``.
+        ValueError
+            If the rows are not numbers.
+        """
+        self.regressor_ = _regressor(self.regressor).fit(_matrix(X, "X_b"), _matrix(y, "X_a"))
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Map rows of the other site.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        ndarray or DataFrame of shape (n, n_features)
+            What the labelled site would have measured; a DataFrame if X is one.
+        """
+        check_is_fitted(self)
+        mapped = getattr(self.regressor_, _method(self.regressor_))(_matrix(X, "X_b"))
+        return named_like(X, np.asarray(mapped).reshape(len(mapped), -1))
+
+
+def cross_adapted(regressor: Any, X_b: Any, X_a: Any, seed: int) -> Any:
+    """Map each row by an adapter that was learnt on other pairs.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `SiteAdapter.fit`, or if there is one pair only.
+    """
+    if len(X_b) < 2:
+        raise ValueError("adapter: expected at least two pairs to learn from, got one.")
+    regressor = _regressor(regressor)
+    folds = KFold(min(_FOLDS, len(X_b)), shuffle=True, random_state=seed)
+    rows, wanted = _matrix(X_b, "X_b"), _matrix(X_a, "X_a")
+    mapped = cross_val_predict(regressor, rows, wanted, cv=folds, method=_method(regressor))
+    return named_like(X_b, np.asarray(mapped).reshape(wanted.shape))
+
+
+def _regressor(regressor: Any) -> Any:
+    if not (isinstance(regressor, str) and regressor == "ridge"):
+        _method(regressor)
+        return clone(regressor)
+    ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 4, 13)))
+    return TransformedTargetRegressor(ridge, transformer=StandardScaler())
+
+
+def _method(regressor: Any) -> str:
+    for name in ("predict", "transform"):
+        if hasattr(regressor, "fit") and hasattr(regressor, name):
+            return name
+    raise TypeError(
+        "adapter: expected None, 'ridge' or an estimator with fit(X_b, X_a) and predict or "
+        f"transform, got {regressor!r}."
+    )
+
+
+def _matrix(rows: Any, name: str) -> Floats:
+    try:
+        values = np.asarray(rows, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.ndim != 2:
+        raise ValueError(
+            f"adapter: expected rows of numbers in {name}, of shape (n, n_features), got "
+            f"{type(rows).__name__} of shape {getattr(rows, 'shape', 'unknown')}."
+        )
+    return values

@@ -1,0 +1,355 @@
+"""Searches with objects measured twice: against refitting by hand, bad input, the contract."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import FitFailedWarning
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import log_loss, make_scorer
+from sklearn.model_selection import FixedThresholdClassifier, StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
+
+from pa_select import GuardedSelection, PARandomizedSearchCV, PASearchCV
+from pa_select.unlabelled import SiteAdapter
+
+GRID = {"C": [1e-4, 1e-2, 1.0]}
+
+
+def problem(n_pairs=60, n_classes=3, noise=0.7, seed=0):
+    X, y = make_classification(
+        400, 6, n_informative=4, n_redundant=0, n_classes=n_classes, random_state=seed
+    )
+    rng = np.random.default_rng(seed)
+    a, X = X[:n_pairs], X[n_pairs:]
+    return X, y[n_pairs:], a, a + noise * rng.normal(size=a.shape), y[:n_pairs]
+
+
+def searched(paired, X, y, grid=GRID, **params):
+    """A fitted search of logistic regressions."""
+    return quiet(PASearchCV(LogisticRegression(), grid, **params), X, y, paired=paired)
+
+
+def quiet(search, *args, **kwargs):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The interval of the chosen")
+        return search.fit(*args, **kwargs)
+
+
+def models_by_hand(X, y, **params):
+    """The models of five folds, and their test rows."""
+    folds = list(StratifiedKFold(5).split(X, y))
+    models = [LogisticRegression(**params).fit(X[train], y[train]) for train, _ in folds]
+    return models, [test for _, test in folds]
+
+
+def calibration_by_hand(models, tests, X, y):
+    scores = np.concatenate(
+        [m.decision_function(X[test]) for m, test in zip(models, tests, strict=True)]
+    )
+    labels = y[np.concatenate(tests)]
+    rows = np.arange(len(labels))
+    return minimize_scalar(
+        lambda log_beta: -log_softmax(np.exp(log_beta) * scores, axis=1)[rows, labels].mean(),
+        bounds=(-5, 8),
+        method="bounded",
+        options={"xatol": 1e-9},
+    )
+
+
+def test_columns_are_those_of_refitting_by_hand():
+    X, y, a, b, _ = problem()
+    search = searched((a, b), X, y)
+    table = search.cv_results_
+    assert search.pairing_ == "paired"
+    for c, C in enumerate(GRID["C"]):
+        models, tests = models_by_hand(X, y, C=C)
+        beta = np.exp(calibration_by_hand(models, tests, X, y).x)
+        hits, differ = [], []
+        for model in models:
+            q = softmax(beta * model.decision_function(a), axis=1)
+            hits.append(q[np.arange(60), model.predict(b)])
+            differ.append(model.predict(a) != model.predict(b))
+        by_object = np.mean(hits, axis=0)
+        assert table["expected_score"][c] == pytest.approx(np.mean(hits), abs=1e-5)
+        error = by_object.std(ddof=1) / np.sqrt(60)
+        assert table["expected_score_se"][c] == pytest.approx(error, rel=1e-4)
+        assert table["disagreement"][c] == pytest.approx(np.mean(differ))
+        accuracy = table["mean_test_score"][c]
+        assert table["expected_score_low"][c] < accuracy - np.mean(differ)
+        assert table["expected_score_high"][c] <= 1
+    best = search.best_index_
+    assert table["rank_expected_score"][best] == 1
+    assert search.expected_score_ == table["expected_score"][best]
+    limits = table["expected_score_low"][best], table["expected_score_high"][best]
+    assert search.expected_interval_ == limits
+    assert search.best_adapted_ is search.best_estimator_
+    assert "adapted" not in table
+    assert "; expected 0." in table["reason"][best]
+
+
+def test_other_metrics_and_the_one_that_decides():
+    X, y, a, b, _ = problem()
+    search = PASearchCV(
+        LogisticRegression(), GRID, scoring=["accuracy", "neg_log_loss"], refit="neg_log_loss"
+    )
+    quiet(search, X, y, paired=(a, b))
+    table = search.cv_results_
+    assert search.expected_interval_ is None
+    assert search.expected_score_ == table["expected_neg_log_loss"][search.best_index_]
+    assert "expected_accuracy_low" in table
+    assert "expected_neg_log_loss_low" not in table
+    models, tests = models_by_hand(X, y, C=GRID["C"][1])
+    beta = np.exp(calibration_by_hand(models, tests, X, y).x)
+    losses = [
+        log_loss(
+            np.tile([0, 1, 2], 60),
+            np.repeat(model.predict_proba(b), 3, axis=0),
+            sample_weight=softmax(beta * model.decision_function(a), axis=1).ravel(),
+        )
+        for model in models
+    ]
+    assert table["expected_neg_log_loss"][1] == pytest.approx(-np.mean(losses), abs=1e-5)
+    assert 0 < table["expected_neg_log_loss_se"][1] < 1
+
+
+def test_an_adapter_is_used_where_it_helps():
+    X, y, a, _, labels = problem()
+    rng = np.random.default_rng(1)
+    turned = np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    b = 2 * a @ turned + 3
+    search = PASearchCV(LogisticRegression(), GRID, adapter="ridge")
+    quiet(search, X, y, paired={"turned": (a, b), "same": (a, a + 1e-6)})
+    table = search.cv_results_
+    assert table["adapted_turned"].all()
+    assert not table["adapted_same"].any()
+    assert isinstance(search.best_adapted_["turned"][0], SiteAdapter)
+    assert search.best_adapted_["same"] is search.best_estimator_
+    gain = [
+        model.score(b, labels)
+        for model in (search.best_adapted_["turned"], search.best_estimator_)
+    ]
+    assert gain[0] > gain[1] + 0.2
+    # The rows of each pair are mapped by an adapter that has not seen the pair: rows that say
+    # nothing gain nothing, although they have as many columns as pairs.
+    wide = rng.normal(size=(60, 6))
+    nothing = PASearchCV(LogisticRegression(), GRID, adapter=Ridge(1e-3))
+    quiet(nothing, X, y, paired=(a, wide))
+    assert nothing.expected_score_ < 0.5
+
+
+def test_the_worst_of_several_sites_decides():
+    X, y, a, b, _ = problem()
+    far = a + 3 * np.random.default_rng(2).normal(size=a.shape)
+    search = quiet(
+        PASearchCV(LogisticRegression(), GRID), X, y, paired={"near": (a, b), "far": (a, far)}
+    )
+    table = search.cv_results_
+    both = np.stack([table["expected_score_near"], table["expected_score_far"]])
+    assert np.array_equal(table["expected_score"], both.min(0))
+    assert np.array_equal(table["worst_site"], np.array(["near", "far"])[both.argmin(0)])
+    one = searched((a, far), X, y)
+    assert np.allclose(one.cv_results_["expected_score"], table["expected_score_far"])
+    assert "worst at far" in table["reason"][search.best_index_]
+
+
+def test_another_classifier_stands_in_for_the_labels():
+    X, y, a, b, labels = problem(n_pairs=200)
+    oracle = GaussianNB().fit(a, labels)
+    by_oracle = quiet(
+        PASearchCV(LogisticRegression(), GRID, reference=oracle), X, y, paired=(a, b)
+    )
+    log_scores = oracle.predict_log_proba(X)
+    beta = minimize_scalar(
+        lambda t: log_loss(y, softmax(t * log_scores, axis=1)), bounds=(0.01, 5), method="bounded"
+    ).x
+    q = softmax(beta * oracle.predict_log_proba(a), axis=1)
+    models, _ = models_by_hand(X, y, C=1.0)
+    expected = np.mean([q[np.arange(200), model.predict(b)] for model in models])
+    assert by_oracle.cv_results_["expected_score"][2] == pytest.approx(expected, abs=1e-3)
+    # With one candidate the ensemble is the mean of its models.
+    alone = quiet(
+        PASearchCV(LogisticRegression(), {"C": [1.0]}, reference="ensemble"), X, y, paired=(a, b)
+    )
+    models, tests = models_by_hand(X, y, C=1.0)
+    beta = np.exp(calibration_by_hand(models, tests, X, y).x)
+    q = np.mean([softmax(beta * m.decision_function(a), axis=1) for m in models], axis=0)
+    expected = np.mean([q[np.arange(200), model.predict(b)] for model in models])
+    assert alone.expected_score_ == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_threshold_of_a_classifier_counts():
+    X, y, a, b, _ = problem(n_classes=2)
+    never = FixedThresholdClassifier(LogisticRegression(), threshold=1.0)
+    search = quiet(PASearchCV(never, {"estimator__C": [1.0]}), X, y, paired=(a, b))
+    assert search.cv_results_["disagreement"][0] == 0
+    assert search.expected_score_ == pytest.approx(1 - y.mean(), abs=0.15)
+
+
+def test_constant_and_failing_candidates():
+    X, y, a, b, _ = problem()
+    with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="non-finite"):
+        search = searched((a, b), X, y, {"C": [1.0, -1.0]})
+    assert np.isnan(search.cv_results_["expected_score"][1])
+    assert not search.cv_results_["eligible"][1]
+    # A constant classifier is expected to be right as often as its class occurs.
+    dummy = DummyClassifier(strategy="most_frequent")
+    with pytest.warns(UserWarning, match="No candidate predicts another class"):
+        constant = PASearchCV(dummy, {"strategy": ["most_frequent"]}, cv=5).fit(
+            X, y, paired=(a, b)
+        )
+    assert constant.expected_score_ == pytest.approx(np.mean(y == 0), abs=0.05)
+
+
+def test_frames_are_aligned_by_their_index():
+    X, y, a, b, _ = problem()
+    plain = searched((a, b), X, y)
+    names = [f"x{i}" for i in range(6)]
+    index = [f"object {i}" for i in range(60)]
+    first, second = (pd.DataFrame(rows, index=index, columns=names) for rows in (a, b))
+    frames = PASearchCV(LogisticRegression(), GRID, adapter="ridge")
+    quiet(frames, pd.DataFrame(X, columns=names), y, paired=(first, second.iloc[::-1]))
+    without = ~frames.cv_results_["adapted"]
+    assert without.any()
+    assert np.allclose(
+        frames.cv_results_["expected_score"][without],
+        plain.cv_results_["expected_score"][without],
+    )
+
+
+class Refuses(LogisticRegression):
+    """A classifier that must not be fitted."""
+
+    def fit(self, X, y):
+        raise AssertionError("fitted before the input was checked")
+
+
+@pytest.mark.parametrize(
+    ("params", "paired", "error", "message"),
+    [
+        ({}, lambda a, b: a, TypeError, r"paired: expected the rows of the same objects.*ndarray"),
+        ({}, lambda a, b: (a, b, b), TypeError, "got 3 of them"),
+        ({}, lambda a, b: {}, ValueError, "at least one site"),
+        ({}, lambda a, b: {"s": a}, TypeError, r"paired\['s'\]: expected the rows"),
+        ({}, lambda a, b: (a, b[:-1]), ValueError, r"paired\[1\]: expected the 60 objects"),
+        ({}, lambda a, b: (a, b[:, 1:]), ValueError, r"paired\[1\]: expected rows of shape"),
+        ({}, lambda a, b: (a[:, 1:], b[:, 1:]), ValueError, r"paired\[0\]: expected rows of sh"),
+        ({}, lambda a, b: (a, a.copy()), ValueError, "got the same values"),
+        ({}, lambda a, b: (a[:0], b[:0]), ValueError, "at least one row"),
+        (
+            {},
+            lambda a, b: (pd.DataFrame(a), pd.DataFrame(b, index=np.arange(60) + 100)),
+            ValueError,
+            r"a row for each index of paired\[0\]",
+        ),
+        ({"adapter": 3}, lambda a, b: (a, b), TypeError, "adapter: expected None, 'ridge'"),
+        ({"reference": "best"}, lambda a, b: (a, b), ValueError, "reference: expected 'self'"),
+        ({"reference": GaussianNB()}, lambda a, b: (a, b), ValueError, "not fitted"),
+        (
+            {"scoring": make_scorer(lambda y, p: 0.5)},
+            lambda a, b: (a, b),
+            TypeError,
+            "scoring: expected a scorer whose metric takes sample weights",
+        ),
+        ({"adapter": "ridge"}, None, ValueError, "adapter: expected None without"),
+        ({"reference": "ensemble"}, None, ValueError, "reference: expected 'self' without"),
+        ({"selection": "expected"}, None, ValueError, r"paired: expected some in fit"),
+        ({"pairing": "paired"}, None, ValueError, r"paired: expected some in fit"),
+    ],
+)
+def test_bad_input_is_named_before_any_fit(params, paired, error, message):
+    X, y, a, b, _ = problem()
+    given = {} if paired is None else {"paired": paired(a, b)}
+    with pytest.raises(error, match=message):
+        PASearchCV(Refuses(), GRID, **params).fit(X, y, **given)
+
+
+def test_warnings_that_save_people():
+    X, y, a, b, _ = problem()
+    search = PASearchCV(LogisticRegression(), {"C": [1.0]})
+    with pytest.warns(
+        UserWarning, match=r"paired\[0\] and paired\[1\]: expected at least 20 pair"
+    ):
+        quiet(search, X, y, paired=(a[:10], b[:10]))
+    with pytest.warns(UserWarning, match=r"paired\[0\]: expected rows like the labelled ones"):
+        quiet(search, X, y, paired=(a + 3, b + 3))
+    with pytest.warns(UserWarning, match="The interval of the chosen candidate's accuracy"):
+        search.fit(X, y, paired=(a, 5 * np.random.default_rng(0).normal(size=a.shape)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        search.fit(X, y, paired=(a, a + 0.01))
+
+
+def same(one, other):
+    """Whether two searches found the same, to the last bit, except for times."""
+    for name, values in one.cv_results_.items():
+        if "time" in name or name == "params":
+            continue
+        theirs = other.cv_results_[name]
+        equal = values == theirs
+        if values.dtype.kind == "f":
+            equal |= np.isnan(values) & np.isnan(theirs)
+        assert np.all(equal), name
+    assert one.best_params_ == other.best_params_
+
+
+def test_the_contract_of_a_search(tmp_path):
+    X, y, a, b, _ = problem(noise=0.3)
+    search = PASearchCV(LogisticRegression(), GRID, adapter="ridge", memory=str(tmp_path))
+    first = quiet(clone(search), X, y, paired=(a, b))
+    resumed = quiet(clone(search), X, y, paired=(a, b))
+    same(first, resumed)
+    same(first, quiet(clone(search).set_params(memory=None, n_jobs=2), X, y, paired=(a, b)))
+    again = pickle.loads(pickle.dumps(first))
+    assert np.array_equal(again.best_adapted_.predict(b), first.best_adapted_.predict(b))
+    # Other pairs are another problem.
+    other = quiet(clone(search), X, y, paired=(a, b + 0.5))
+    assert other.expected_score_ != first.expected_score_
+    drawn = PARandomizedSearchCV(LogisticRegression(), GRID, n_iter=3, random_state=0)
+    quiet(drawn, X, y, paired=(a, b))
+    assert sorted(drawn.cv_results_["expected_score"]) == pytest.approx(
+        sorted(searched((a, b), X, y).cv_results_["expected_score"])
+    )
+
+
+def test_other_rules_and_weights():
+    X, y, a, b, _ = problem()
+    guarded = quiet(
+        PASearchCV(LogisticRegression(), GRID, selection=GuardedSelection(n_se=4)),
+        X,
+        y,
+        paired=(a, b),
+    )
+    table = guarded.cv_results_
+    eligible = np.flatnonzero(table["eligible"])
+    assert guarded.best_index_ == eligible[table["agreement"][eligible].argmax()]
+    by_score = quiet(
+        PASearchCV(LogisticRegression(), GRID, selection="score"), X, y, paired=(a, b)
+    )
+    assert by_score.best_index_ == table["mean_test_score"].argmax()
+    # Integer weights of the labelled rows are repeated rows for the calibration.
+    weight = np.random.default_rng(0).integers(1, 4, len(X))
+    folds = list(StratifiedKFold(5).split(X, y))
+    weighted = quiet(
+        PASearchCV(LogisticRegression(), {"C": [1.0]}, cv=folds),
+        X,
+        y,
+        paired=(a, b),
+        sample_weight=weight,
+    )
+    rows = np.repeat(np.arange(len(X)), weight)
+    repeated = [tuple(np.flatnonzero(np.isin(rows, part)) for part in fold) for fold in folds]
+    plain = quiet(
+        PASearchCV(LogisticRegression(), {"C": [1.0]}, cv=repeated),
+        X[rows],
+        y[rows],
+        paired=(a, b),
+    )
+    assert weighted.expected_score_ == pytest.approx(plain.expected_score_, abs=1e-4)
