@@ -30,8 +30,8 @@ NEED_SOURCES = --ignore tests/common/test_documents.py \
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.plot ## GridSearchCV by agreement and by accuracy on drifting digits; saves a picture
-	$(BIN)/python examples/plot_drifting_scanner.py --save drifting_scanner.png
+demo: $(VENV)/.plot ## which model for a new scanner, by sixty unlabelled digits; saves a picture
+	$(BIN)/python examples/plot_two_scanners.py --save two_scanners.png
 
 test: $(VENV)/.test ## the whole suite, with the docstrings' examples
 	$(PYTEST)

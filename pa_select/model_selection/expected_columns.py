@@ -22,6 +22,8 @@ from pa_select.utils.warn_caller import warn_caller
 
 # The candidates within so many standard errors of the best score are the ensemble.
 _N_SE_OF_ENSEMBLE = 2
+# What a site's sources show, in their order.
+_SHOWN = ("measured", "adapted")
 
 
 class ExpectedColumns:
@@ -93,7 +95,7 @@ class ExpectedColumns:
             shared = self._of_ensemble(stacks, np.flatnonzero(near[which]), betas)
         by_site = []
         for site in self._plan.sites:
-            columns = {name: np.full(n, np.nan) for name in self._names()}
+            columns = {name: np.full(n, np.nan) for name in self._names(metric)}
             for k, c in enumerate(which.tolist()):
                 labels = self._labels(stacks, k, site, betas[k])
                 if site in shared:
@@ -104,10 +106,12 @@ class ExpectedColumns:
             by_site.append(columns)
         return self._joined(by_site, metric)
 
-    def _names(self) -> list[str]:
+    def _names(self, metric: str) -> list[str]:
         metrics = [f"expected_{name}{end}" for name in self.scorers for end in ("", "_se")]
         limits = [f"expected_{n}_{end}" for n in self._accuracies for end in ("low", "high")]
-        adapted = ["adapted"] if self._plan.sites[0].adapted is not None else []
+        adapted: list[str] = []
+        if self._plan.sites[0].adapted is not None:
+            adapted = ["adapted", *(f"expected_{metric}_as_{how}" for how in _SHOWN)]
         return [*metrics, *limits, "disagreement", *adapted]
 
     def _row(
@@ -133,6 +137,8 @@ class ExpectedColumns:
         row["disagreement"] = float(np.mean(differ))
         if site.adapted is not None:
             row["adapted"] = float(better)
+            for how, found in zip(_SHOWN, results, strict=True):
+                row[f"expected_{metric}_as_{how}"] = found.score
         return row
 
     def _add_intervals(

@@ -73,7 +73,7 @@ def check_selection(selection: Any, given: dict[str, Any]) -> None:
     """
     needed = {"score_views": "views", "worst_environment": "environments", "expected": "paired"}
     for rule, name in needed.items():
-        if isinstance(selection, str) and selection == rule and given[name] is None:
+        if isinstance(selection, str) and selection == rule and given.get(name) is None:
             raise ValueError(
                 f"{name}: expected some in fit(X, y, {name}=...) with selection={rule!r}, got "
                 "None."

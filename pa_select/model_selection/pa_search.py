@@ -147,7 +147,9 @@ class PASearchCV(BasePASearch):
           different classes. For the accuracy, ``expected_<metric>_low`` and
           ``expected_<metric>_high`` are a 95 % interval that holds whether or not posteriors
           are calibrated. With an adapter, ``adapted`` says whether adapted rows are expected
-          to score more; these columns are then of adapted rows. With several sites these
+          to score more; these columns are then of adapted rows.
+          ``expected_<metric>_as_measured`` and ``expected_<metric>_as_adapted`` are the two
+          values, for the metric that decides. With several sites these
           columns are of the candidate's worst site, ``worst_site``, and there is one more of
           each for every site, such as ``expected_score_<site>``;
         - with a target: ``source_agreement``, the agreement on X (if its rows are tested

@@ -74,7 +74,7 @@ class SearchProblem:
         check_fit_params(search.estimator, params)
         check_text(groups, "groups", X)
         check_selection(search.selection, given)
-        check_site_parameters(search.adapter, search.reference, given["paired"])
+        check_site_parameters(search.adapter, search.reference, given.get("paired"))
         scorers, _ = search._get_scorers()
         X, y = _check_data(search, X, y)
         # The default splitter takes groups itself; they are routed to a splitter of the user.

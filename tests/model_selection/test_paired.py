@@ -130,6 +130,8 @@ def test_an_adapter_is_used_where_it_helps():
     table = search.cv_results_
     assert table["adapted_turned"].all()
     assert not table["adapted_same"].any()
+    both = [table[f"expected_score_as_{how}_turned"] for how in ("measured", "adapted")]
+    assert np.array_equal(table["expected_score_turned"], np.maximum(*both))
     assert isinstance(search.best_adapted_["turned"][0], SiteAdapter)
     assert search.best_adapted_["same"] is search.best_estimator_
     gain = [
