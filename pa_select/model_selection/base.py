@@ -350,6 +350,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         if limits[0] is not None and limits[1] is not None:
             self.expected_interval_ = float(limits[0][best]), float(limits[1][best])
         warn_of_expectation(table, metric, best)
+        assert problem.expected is not None
+        problem.expected.warn_of_other_classes(best)
 
     def _adapted(self, problem: SearchProblem) -> Any:
         """Return what to use at the site: the best estimator, after an adapter if it helps.

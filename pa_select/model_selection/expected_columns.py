@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from pa_select.model_selection.cv_results import Stacks, ranks
 from pa_select.model_selection.pairings import OF_X
@@ -22,6 +23,9 @@ from pa_select.utils.warn_caller import warn_caller
 
 # The candidates within so many standard errors of the best score are the ensemble.
 _N_SE_OF_ENSEMBLE = 2
+# A warning tells of class shares that differ by more than this, if chance makes such a difference
+# less often than once in this many searches.
+_LARGE_DIFFERENCE, _SELDOM = 0.1, 10_000
 # What a site's sources show, in their order.
 _SHOWN = ("measured", "adapted")
 
@@ -65,6 +69,8 @@ class ExpectedColumns:
         self.needs_probabilities = len(self._accuracies) < len(self.scorers)
         self._plan, self._y, self._weight = plan, np.asarray(data.y), weight
         self._reference = reference
+        #: For each candidate and site, the mean posterior of each class over the paired objects.
+        self.class_shares: dict[tuple[int, str], Floats] = {}
         self._by_reference: dict[Site, Floats] = {}
         if not isinstance(reference, str):
             self._by_reference = self._posteriors_of(reference, data, labels)
@@ -100,11 +106,37 @@ class ExpectedColumns:
                 labels = self._labels(stacks, k, site, betas[k])
                 if site in shared:
                     labels = [shared[site]] * len(labels)
+                self.class_shares[c, site.name] = np.mean(labels, axis=(0, 1))
                 for name, value in self._row(stacks, k, site, labels, metric).items():
                     columns[name][c] = value
             self._add_intervals(columns, cv_results, site.n_pairs)
             by_site.append(columns)
         return self._joined(by_site, metric)
+
+    def warn_of_other_classes(self, chosen: int) -> None:
+        """Warn if the paired objects seem to have other class shares than the labels.
+
+        The chosen candidate's calibrated posteriors say so. They vary less than labels, so
+        that the test is conservative.
+        """
+        classes, counts = np.unique(self._y, return_counts=True)
+        shares = counts / counts.sum()
+        for site in self._plan.sites:
+            found = self.class_shares.get((chosen, site.name), shares)
+            if len(found) != len(shares):
+                continue
+            statistic = site.n_pairs * float((np.square(found - shares) / shares).sum())
+            chance = float(chi2.sf(statistic, len(shares) - 1))
+            if np.abs(found - shares).sum() / 2 < _LARGE_DIFFERENCE or chance * _SELDOM > 1:
+                continue
+            most = int(np.abs(found - shares).argmax())
+            where = f"paired[{site.name!r}]" if site.name else "paired"
+            warn_caller(
+                f"{where}: expected objects of the classes that y has, got objects that the "
+                f"chosen candidate takes for {classes.tolist()[most]!r} in {found[most]:.0%} of "
+                f"the cases, which {shares[most]:.0%} of the labels are. The score on the "
+                "labelled rows, and so the expected score, may not hold for these objects."
+            )
 
     def _names(self, metric: str) -> list[str]:
         metrics = [f"expected_{name}{end}" for name in self.scorers for end in ("", "_se")]

@@ -284,6 +284,9 @@ def test_warnings_that_save_people():
         quiet(search, X, y, paired=(a + 3, b + 3))
     with pytest.warns(UserWarning, match="The interval of the chosen candidate's accuracy"):
         search.fit(X, y, paired=(a, 5 * np.random.default_rng(0).normal(size=a.shape)))
+    one_class = X[y == 0][:60]
+    with pytest.warns(UserWarning, match="expected objects of the classes that y has, got obj"):
+        quiet(search, X, y, paired=(one_class, one_class + 0.1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         search.fit(X, y, paired=(a, a + 0.01))

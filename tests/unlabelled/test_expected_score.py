@@ -1,5 +1,6 @@
 """The expected score at another site: against simulated truth, brute force and bad input."""
 
+import pickle
 from itertools import product
 
 import numpy as np
@@ -8,10 +9,12 @@ import pytest
 import torch
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, softmax
-from sklearn.linear_model import LogisticRegression
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, log_loss, make_scorer, roc_auc_score
+from sklearn.model_selection import cross_val_score
 
-from pa_select.unlabelled import expected_score
+from pa_select import expected_score, expected_scorer
 from pa_select.unlabelled.calibration import calibrating_beta
 
 TRUE_SLOPE = 2.0
@@ -219,3 +222,33 @@ def test_bad_input_is_named():
         expected_score(object(), a, b, X, y)
     with pytest.warns(UserWarning, match="expected at least 20 pairs, got 5"):
         expected_score(model, a[:5], b[:5], X, y)
+
+
+def test_rows_may_be_adapted_first():
+    model, a, _, X, y = three_classes(8, 60)
+    b = 5 - 2 * a
+    plain = expected_score(model, a, b, X, y)
+    adapted = expected_score(model, a, b, X, y, adapter="ridge")
+    assert adapted.disagreement < 0.1 < plain.disagreement
+    assert adapted.score > plain.score + 0.1
+    assert expected_score(model, a, b, X, y, adapter=LinearRegression()).disagreement < 0.1
+
+
+def test_a_table_of_one_row():
+    model, a, b, X, y = three_classes(9, 30)
+    found = expected_score(model, a, b, X, y)
+    table = found.to_frame()
+    assert list(table.columns) == list(found._fields)
+    assert table["score"][0] == found.score
+
+
+def test_the_scorer_calibrates_on_the_fold_that_it_is_given():
+    model, a, b, X, y = three_classes(10, 30)
+    scorer = expected_scorer(a, b, scoring="neg_log_loss")
+    by_hand = expected_score(model, a, b, X, y, scoring="neg_log_loss")
+    assert scorer(model, X, y) == by_hand.score
+    assert clone(scorer).X_a is not None
+    assert pickle.loads(pickle.dumps(scorer))(model, X, y) == by_hand.score
+    assert scorer.__name__ == "expected_score"
+    folds = cross_val_score(LogisticRegression(), X, y, scoring=expected_scorer(a, b))
+    assert ((0 < folds) & (folds < 1)).all()
