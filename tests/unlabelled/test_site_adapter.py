@@ -1,0 +1,58 @@
+"""The adapter between sites: what it learns, what it has not seen, and bad input."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.cross_decomposition import PLSRegression
+from sklearn.linear_model import LinearRegression
+from sklearn.preprocessing import StandardScaler
+
+from pa_select.unlabelled import SiteAdapter
+from pa_select.unlabelled.site_adapter import cross_adapted
+
+
+def pairs(n=80, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=(n, d)) * 10.0 ** np.arange(d)
+    return a, a @ (np.eye(d) + 1e-6 * rng.normal(size=(d, d))) * 3 + 7
+
+
+@pytest.mark.parametrize("regressor", ["ridge", LinearRegression(), PLSRegression(5)])
+def test_a_linear_difference_is_undone(regressor):
+    a, b = pairs()
+    adapter = SiteAdapter(regressor).fit(b[:60], a[:60])
+    assert np.allclose(adapter.transform(b[60:]), a[60:], atol=0.02 * a.std(0))
+    assert repr(clone(adapter)) == repr(adapter)
+
+
+def test_no_row_is_mapped_by_an_adapter_that_has_seen_it():
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(40, 35)), rng.normal(size=(40, 35))
+    seen = SiteAdapter(LinearRegression()).fit(b, a).transform(b)
+    unseen = cross_adapted(LinearRegression(), b, a, seed=0)
+    assert np.square(seen - a).mean() < 0.2 < 1 < np.square(unseen - a).mean()
+
+
+def test_frames_stay_frames():
+    a, b = (pd.DataFrame(x, columns=list("vwxyz")) for x in pairs())
+    mapped = SiteAdapter().fit(b, a).transform(b)
+    assert list(mapped.columns) == list("vwxyz")
+    assert isinstance(cross_adapted("ridge", b, a, 0), pd.DataFrame)
+
+
+def test_bad_input_is_named():
+    a, b = pairs(10)
+    with pytest.raises(TypeError, match="adapter: expected None, 'ridge' or an estimator"):
+        SiteAdapter("lasso").fit(b, a)
+    with pytest.raises(ValueError, match="adapter: expected rows of numbers in X_b"):
+        SiteAdapter().fit(np.array([["x"]] * 10), a)
+    with pytest.raises(ValueError, match="adapter: expected rows of numbers in X_a"):
+        SiteAdapter().fit(b, a.reshape(10, 5, 1))
+    with pytest.raises(ValueError, match="adapter: expected rows of numbers in X_b"):
+        SiteAdapter().fit(csr_array(b), a)
+    with pytest.raises(ValueError, match="at least two pairs"):
+        cross_adapted("ridge", b[:1], a[:1], 0)
+    # A transformer that looks at one side only is taken as it is.
+    assert SiteAdapter(StandardScaler()).fit(b, a).transform(b).std() == pytest.approx(1)
