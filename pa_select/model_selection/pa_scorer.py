@@ -22,7 +22,7 @@ from pa_select.utils.columns import check_column, check_weight
 from pa_select.utils.pickling import SavedWithVersions
 from pa_select.utils.views import look_up, view_of
 
-PAIRINGS = ("label", "views", "environments")
+PAIRINGS = ("label", "views", "environments", "paired")
 
 
 class PAScorer(SavedWithVersions, BaseEstimator):
@@ -35,7 +35,7 @@ class PAScorer(SavedWithVersions, BaseEstimator):
 
     Parameters
     ----------
-    pairing : {"label", "views", "environments"} or callable, default="label"
+    pairing : {"label", "views", "environments", "paired"} or callable, default="label"
         Which rows are compared.
 
         - "label": each row with another row of its class (a random derangement of each
@@ -43,6 +43,8 @@ class PAScorer(SavedWithVersions, BaseEstimator):
         - "views": each row with its own views. Needs no y.
         - "environments": rows of different environments with equal label, for any number of
           environments; the pairs of every two environments are pooled. Needs y.
+        - "paired": the two measurements of the objects in `paired`, which nobody labelled.
+          The rows, labels and weights that are scored are not looked at. Needs no y.
         - a pairing of two samples, such as `pa_select.pairing.NearestPairing`: as for
           "environments", but this object pairs the rows of every two environments. Needs y
           if the object does.
@@ -56,6 +58,11 @@ class PAScorer(SavedWithVersions, BaseEstimator):
         X. With metadata routing, environments can be passed to ``fit`` instead, after
         ``set_score_request(environments=True)``. Each test fold of a cross-validation must
         have rows of several environments.
+    paired : tuple of two array-likes of n rows, default=None
+        For pairing="paired": ``(X_a, X_b)``, the same objects measured where the labels are
+        and at another site. Row i of both is the same object; DataFrames are aligned by their
+        index. The objects should not be among the rows that are searched, since a model agrees
+        better on objects that it was fitted to.
     prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
         Class prior of `posterior_agreement`. With the marginal prior a constant classifier
         scores 0. With the uniform prior it has the best possible score: use that prior for
@@ -78,6 +85,7 @@ class PAScorer(SavedWithVersions, BaseEstimator):
     --------
     posterior_agreement : The agreement of given scores.
     GuardedSelection : Chooses by agreement among the candidates that are also accurate.
+    expected_scorer : The score that is expected at the other site, from the same pairs.
 
     Notes
     -----
@@ -115,6 +123,7 @@ class PAScorer(SavedWithVersions, BaseEstimator):
         *,
         views: Any = None,
         environments: Any = None,
+        paired: Any = None,
         prior: Any = "marginal",
         clip: Any = "auto",
         tol: float = 1e-6,
@@ -125,6 +134,7 @@ class PAScorer(SavedWithVersions, BaseEstimator):
         self.pairing = pairing
         self.views = views
         self.environments = environments
+        self.paired = paired
         self.prior = prior
         self.clip = clip
         self.tol = tol
@@ -204,13 +214,14 @@ class PAScorer(SavedWithVersions, BaseEstimator):
         estimator : object
             A fitted classifier that `class_scores` takes.
         X : array-like of n rows
-            The rows to predict.
+            The rows to predict. With pairing="paired" those of the pairs are predicted.
         y : array-like of shape (n,), default=None
             Labels, for the pairings that need them.
         environments : array-like of shape (n,), default=None
             The environment of each row, for pairing="environments".
         sample_weight : array-like of shape (n,), default=None
             Non-negative weights. The weight of a pair of two rows is their geometric mean.
+            With pairing="paired" each pair counts once, since these weights belong to X.
 
         Returns
         -------
@@ -259,11 +270,12 @@ class PAScorer(SavedWithVersions, BaseEstimator):
                 f"pairing: expected one of {PAIRINGS} or a pairing of two samples, got "
                 f"{self.pairing!r}."
             )
-        if (self.views is None) == (self.pairing == "views"):
-            raise ValueError(
-                f"views: expected {'some' if self.views is None else 'None'} with "
-                f"pairing={self.pairing!r}, got {type(self.views).__name__}."
-            )
+        for name, given in (("views", self.views), ("paired", self.paired)):
+            if (given is None) == (self.pairing == name):
+                raise ValueError(
+                    f"{name}: expected {'some' if given is None else 'None'} with "
+                    f"pairing={self.pairing!r}, got {type(given).__name__}."
+                )
         if (
             not between
             and self.pairing != "environments"
@@ -273,6 +285,8 @@ class PAScorer(SavedWithVersions, BaseEstimator):
                 f"environments: expected None with pairing={self.pairing!r}; to compare "
                 "environments give pairing='environments'."
             )
+        if self.pairing == "paired":
+            return self._same_objects(estimator)
         n = _num_samples(X)
         weight = None if sample_weight is None else check_weight(sample_weight, n)
         if self.pairing == "views":
@@ -321,6 +335,22 @@ class PAScorer(SavedWithVersions, BaseEstimator):
         a, b = _concatenate([scores] * len(views)), _concatenate(others)
         pair_weight = None if weight is None else np.tile(weight, len(views))
         return _ScoredPairs(a, b, pair_weight, 0)
+
+    def _same_objects(self, estimator: Any) -> _ScoredPairs:
+        # Imported here: a search that only holds the scorer does not need torch.
+        from pa_select.unlabelled.paired_rows import aligned_pairs
+
+        rows = self.paired
+        if not isinstance(rows, (tuple, list)) or len(rows) != 2:
+            many = isinstance(rows, (tuple, list))
+            raise TypeError(
+                "paired: expected the rows of the same objects at both sites, (X_a, X_b), got "
+                f"{f'{len(rows)} of them' if many else type(rows).__name__}."
+            )
+        # Few pairs are no reason to warn here: that would come once for each fit of a search.
+        both = aligned_pairs(rows[0], rows[1], "paired[0]", "paired[1]")
+        a, b = (class_scores(estimator, X, clip=self.clip)[0] for X in both)
+        return _ScoredPairs(a, b, None, 0)
 
     def _environments_of(self, X: Any, environments: Any, n: int) -> NDArray[Any]:
         if environments is None and self.environments is not None:

@@ -24,6 +24,29 @@ _LEAST_AREA, _N_ERRORS = 0.65, 4
 
 
 def check_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") -> tuple[Any, Any]:
+    """Return both measurements of the same objects, row by row, for an expected score.
+
+    Raises
+    ------
+    ValueError
+        As `aligned_pairs`.
+
+    Warns
+    -----
+    UserWarning
+        If there are fewer than 20 pairs.
+    """
+    X_a, X_b = aligned_pairs(X_a, X_b, name_a, name_b)
+    n = _num_samples(X_a)
+    if n < _FEW_PAIRS:
+        warn_caller(
+            f"{name_a} and {name_b}: expected at least {_FEW_PAIRS} pairs, got {n}. The expected "
+            "score says little; look at its standard error and at its interval."
+        )
+    return X_a, X_b
+
+
+def aligned_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") -> tuple[Any, Any]:
     """Return both measurements of the same objects, row by row.
 
     DataFrames are aligned by their index.
@@ -33,11 +56,6 @@ def check_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") ->
     ValueError
         If their numbers of rows or their columns differ, there are none, a row of `X_a` has
         no partner, or both are the same measurement.
-
-    Warns
-    -----
-    UserWarning
-        If there are fewer than 20 pairs.
     """
     n = _num_samples(X_a)
     if not n:
@@ -53,11 +71,6 @@ def check_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") ->
     if _equal(X_a, X_b):
         raise ValueError(
             f"{name_b}: expected the objects of {name_a}, measured again, got the same values."
-        )
-    if n < _FEW_PAIRS:
-        warn_caller(
-            f"{name_a} and {name_b}: expected at least {_FEW_PAIRS} pairs, got {n}. The expected "
-            "score says little; look at its standard error and at its interval."
         )
     return X_a, named_like(X_a, X_b)
 

@@ -58,6 +58,7 @@ SCORERS = {
     "views by index": PAScorer("views", views=shrunk(FRAME.iloc[::-1])),
     "environments": PAScorer("environments", environments=ENVIRONMENTS),
     "in a dict": {"pa": PAScorer("views", views=shrunk), "accuracy": "accuracy"},
+    "paired": PAScorer("paired", paired=(FRAME[::5], shrunk(FRAME[::5][::-1]))),
     "with details": PAScorer(return_details=True),
 }
 
@@ -144,6 +145,31 @@ def test_the_score_is_the_agreement_of_the_pairs():
         Unsupervised(FrozenEstimator(model)), X, scoring=PAScorer("views", views=shrunk), cv=3
     )
     assert np.isfinite(unlabelled).all()
+
+
+def test_paired_objects_are_scored_whatever_else_is_given():
+    model = MODEL.fit(X, Y)
+    a, b = X[:100], shrunk(X[:100])
+    expected = posterior_agreement(
+        class_scores(model, a)[0], class_scores(model, b)[0], prior="marginal"
+    )
+    scorer = PAScorer("paired", paired=(a, b))
+    for arguments in ((X, Y), (X[:3], Y[:3]), (X[:1], None), (None,)):
+        assert scorer(model, *arguments) == pytest.approx(expected.score)
+    assert scorer(model, X, Y, sample_weight=np.arange(150)) == pytest.approx(expected.score)
+    details = PAScorer("paired", paired=[a, b], return_details=True)(model, X)
+    assert (details["n_pairs"], details["n_left_out"]) == (100, 0)
+    # Frames are aligned by their index.
+    model = MODEL.fit(FRAME, Y)
+    frames = PAScorer("paired", paired=(FRAME[:100], shrunk(FRAME[:100])[::-1]))
+    assert frames(model, FRAME) == pytest.approx(expected.score)
+
+
+def test_few_paired_objects_cause_no_warning_in_each_fit():
+    few = PAScorer("paired", paired=(X[:5], shrunk(X[:5])))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GridSearchCV(MODEL, GRID, scoring=few, error_score="raise").fit(X, Y)
 
 
 class Unsupervised(ClassifierMixin, BaseEstimator):
@@ -279,6 +305,19 @@ MODELS = {"model": GaussianNB().fit(X, Y)}
          "got FunctionTransformer, a class"),
         (PAScorer("views", views=lambda X: X[::-1]), (FRAME, Y), ValueError,
          "views: expected the rows of X in their order"),
+        (PAScorer("paired"), (X, Y), ValueError, "paired: expected some with pairing='paired'"),
+        (PAScorer(paired=(X, shrunk(X))), (X, Y), ValueError,
+         "paired: expected None with pairing='label', got tuple"),
+        (PAScorer("paired", paired=X), (X, Y), TypeError,
+         r"paired: expected the rows of the same objects.*\(X_a, X_b\), got ndarray"),
+        (PAScorer("paired", paired=(X, X, X)), (X, Y), TypeError, "got 3 of them"),
+        (PAScorer("paired", paired=(X, X[1:])), (X, Y), ValueError,
+         r"paired\[1\]: expected the 150 objects of paired\[0\]"),
+        (PAScorer("paired", paired=(X, X[:, 1:])), (X, Y), ValueError,
+         r"paired\[1\]: expected rows of shape \(4,\)"),
+        (PAScorer("paired", paired=(X, X.copy())), (X, Y), ValueError, "got the same values"),
+        (PAScorer("paired", paired=(X, shrunk(X)), environments=ENVIRONMENTS), (FRAME, Y),
+         ValueError, "environments: expected None with pairing='paired'"),
         (PAScorer(clip=2), (X, Y), ValueError, "clip: expected"),
         (PAScorer(prior="flat"), (X, Y), ValueError, "prior: expected"),
         (PAScorer(tol=0), (X, Y), ValueError, "tol: expected"),
