@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         ConfidenceDisplay,
         DecompositionDisplay,
         EpochsDisplay,
+        ExpectedScoreDisplay,
         PASearchDisplay,
         RobustnessCurveDisplay,
     )
@@ -52,6 +53,7 @@ __all__ = [
     "EpochSelector",
     "EpochsDisplay",
     "ExpectedScore",
+    "ExpectedScoreDisplay",
     "GuardedSelection",
     "PAEarlyStopping",
     "PARandomizedSearchCV",
@@ -87,6 +89,7 @@ _HOMES = {
     "EpochSelector": "training",
     "EpochsDisplay": "plotting",
     "ExpectedScore": "unlabelled",
+    "ExpectedScoreDisplay": "plotting",
     "GuardedSelection": "model_selection",
     "PAEarlyStopping": "training",
     "PARandomizedSearchCV": "model_selection",

@@ -5,6 +5,7 @@ from pa_select.plotting.agreement_matrix import AgreementMatrixDisplay
 from pa_select.plotting.confidence import ConfidenceDisplay
 from pa_select.plotting.decomposition import DecompositionDisplay
 from pa_select.plotting.epochs import EpochsDisplay
+from pa_select.plotting.expected_score import ExpectedScoreDisplay
 from pa_select.plotting.rank_correlation import RankCorrelationDisplay
 from pa_select.plotting.robustness_curve import RobustnessCurveDisplay
 from pa_select.plotting.search import PASearchDisplay
@@ -15,6 +16,7 @@ __all__ = [
     "ConfidenceDisplay",
     "DecompositionDisplay",
     "EpochsDisplay",
+    "ExpectedScoreDisplay",
     "PASearchDisplay",
     "RankCorrelationDisplay",
     "RobustnessCurveDisplay",

@@ -21,11 +21,10 @@ from pa_select.plotting.axes import (
     pyplot,
 )
 from pa_select.plotting.candidate_names import candidate_names
+from pa_select.plotting.metric_names import first_metric, metric_in_words
 from pa_select.plotting.window import far_below, window
 
 _DIAMOND = {"marker": "D", "markersize": 10, "markeredgewidth": 0.8, "linestyle": "none"}
-# What a search adds to the name of a metric.
-_SUFFIXES = {"_views": " on the views", "_worst_environment": " in the worst environment"}
 # Opacity of the error bars.
 _ALPHA = 0.7
 # Scores closer than this differ only by rounding.
@@ -163,7 +162,7 @@ class PASearchDisplay:
         of_agreement = getattr(rule, "agreement", "agreement")
         agreement = column(table, of_agreement, "search")
         guard = getattr(rule, "score", None)
-        name = score or guard or _first_metric(search, table)
+        name = score or guard or first_metric(search, table)
         value, error = scores_and_errors(table, name)
         threshold = np.nan
         if hasattr(rule, "n_se") and name == guard:
@@ -183,7 +182,7 @@ class PASearchDisplay:
             eligible=np.asarray(eligible),
             best_index=getattr(search, "best_index_", None),
             threshold=threshold,
-            score_name=_in_words(name, scoring),
+            score_name=metric_in_words(name, scoring),
             agreement_error=_agreement_error(table, of_agreement),
             names=candidate_names(table["params"], getattr(search, "estimator", None)),
         )
@@ -339,23 +338,13 @@ class PASearchDisplay:
                 self.outside_.append(mark)
 
 
-def _in_words(metric: str, scoring: Any) -> str:
-    """Return a metric's name in words, with the name of `scoring` for "score"."""
-    if isinstance(scoring, str) and metric.split("_")[0] == "score":
-        metric = scoring + metric[len("score") :]
-    for suffix, words in _SUFFIXES.items():
-        if metric.endswith(suffix):
-            metric = metric.removesuffix(suffix) + words
-    return metric.replace("_", " ")
-
-
 def _rule_of(search: Any, table: dict[str, Any]) -> Any:
     """Return the rule by which a search chose, or None if it has no rule."""
     if callable(search.refit):
         return search.refit
     if not hasattr(search, "selection"):
         return None
-    return make_rule(search.selection, _first_metric(search, table), search.pairing_)
+    return make_rule(search.selection, first_metric(search, table), search.pairing_)
 
 
 def _agreement_error(table: dict[str, Any], name: str) -> Any:
@@ -364,10 +353,3 @@ def _agreement_error(table: dict[str, Any], name: str) -> Any:
         return recorded_errors(table, name)
     error = table.get(f"{name}_se")
     return None if error is None else np.nan_to_num(np.asarray(error, dtype=np.float64))
-
-
-def _first_metric(search: Any, table: dict[str, Any]) -> str:
-    """Return the metric of ``refit``, or else the first metric."""
-    if isinstance(search.refit, str):
-        return search.refit
-    return next(name for name in table if name.startswith("mean_test_"))[len("mean_test_") :]

@@ -15,6 +15,7 @@ from pa_select.plotting import (
     ConfidenceDisplay,
     DecompositionDisplay,
     EpochsDisplay,
+    ExpectedScoreDisplay,
     PASearchDisplay,
     RankCorrelationDisplay,
     RobustnessCurveDisplay,
@@ -42,6 +43,17 @@ MAKERS = {
     ).plot(ax),
     "search": lambda ax=None: PASearchDisplay(
         score=[0.8, 0.9], score_error=[0.1, 0.1], agreement=[0.3, 0.4], eligible=[False, True]
+    ).plot(ax),
+    "expected": lambda ax=None: ExpectedScoreDisplay(
+        score=[0.7, 0.8],
+        standard_error=[0.1, 0.05],
+        low=[0.5, 0.6],
+        high=[0.9, 0.9],
+        claimed=[0.9, 0.95],
+        names=["a classifier with a rather long name, of sixty characters 1", "b"],
+        best_index=1,
+        adapted=[True, False],
+        true_score=[0.6, 0.75],
     ).plot(ax),
     "epochs": lambda ax=None: EpochsDisplay.from_history(
         [{"pa": 0.1, "valid_acc": 0.7}, {"pa": 0.4, "valid_acc": 0.6, "pa_best": True}], ax=ax
@@ -107,6 +119,8 @@ def test_matplotlib_is_imported_when_something_is_drawn():
         "    lambda: p.RobustnessCurveDisplay.from_curve(None),\n"
         "    lambda: p.RobustnessCurveDisplay.from_estimators(None, None, shift=None),\n"
         "    lambda: p.PASearchDisplay.from_search(None),\n"
+        "    lambda: p.ExpectedScoreDisplay.from_search(None),\n"
+        "    lambda: p.ExpectedScoreDisplay.from_scores(None),\n"
         "    lambda: p.EpochsDisplay.from_history(None),\n"
         "    lambda: p.EpochsDisplay(epochs=[1], agreement=[0.1]).plot(),\n"
         "):\n"

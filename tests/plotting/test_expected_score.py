@@ -1,0 +1,223 @@
+"""Expected scores at another site."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+
+from pa_select import ExpectedScoreDisplay, PASearchCV, expected_score
+
+GRID = {"C": [1e-3, 1e-2, 1.0, 100.0]}
+NAMES = ["C=0.001", "C=0.01", "C=1", "C=100"]
+
+
+def problem():
+    X, y = make_classification(300, 6, n_informative=4, n_redundant=0, random_state=0)
+    rng = np.random.default_rng(0)
+    a, X = X[:40], X[40:]
+    return X, y[40:], a, a + 0.8 * rng.normal(size=a.shape), 2 * a[:, ::-1] + 1
+
+
+X, Y, A, NOISY, TURNED = problem()
+
+
+def searched(paired, **params):
+    search = PASearchCV(LogisticRegression(), GRID, **params)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return search.fit(X, Y, paired=paired)
+
+
+@pytest.fixture(scope="module")
+def search():
+    return searched((A, NOISY))
+
+
+@pytest.fixture(scope="module")
+def adapted():
+    return searched({"noisy": (A, NOISY), "turned": (A, TURNED)}, adapter="ridge")
+
+
+def display_of(n, **given):
+    """A display of n candidates whose expected scores rise."""
+    return ExpectedScoreDisplay(score=np.arange(n) / n, standard_error=np.full(n, 0.1), **given)
+
+
+def labels_of(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def names_of(ax):
+    return [text.get_text() for text in ax.get_yticklabels()]
+
+
+def test_candidates_of_a_search(search, ax):
+    display = ExpectedScoreDisplay.from_search(search, ax=ax)
+    table = search.cv_results_
+    order = np.argsort(table["expected_score"], kind="stable")
+    assert_array_equal(display.candidates_, order)
+    assert names_of(ax) == [NAMES[i] for i in order]
+    bars = display.errorbars_["expected"]
+    assert_array_equal(bars.lines[0].get_xdata(), table["expected_score"][order])
+    assert_array_equal(bars.lines[0].get_ydata(), range(4))
+    lengths = [np.ptp(segment[:, 0]) for segment in bars.lines[2][0].get_segments()]
+    assert_allclose(lengths, 2 * table["expected_score_se"][order])
+    limits = np.array([segment[:, 0] for segment in display.intervals_.get_segments()])
+    assert_array_equal(limits[:, 0], table["expected_score_low"][order])
+    assert_array_equal(limits[:, 1], table["expected_score_high"][order])
+    thin, thick = display.intervals_.get_linewidth()[0], bars.lines[2][0].get_linewidth()[0]
+    assert thin < thick
+    assert_array_equal(display.claimed_.get_xdata(), table["mean_test_score"][order])
+    (row,) = np.flatnonzero(order == search.best_index_)
+    assert display.chosen_.get_ydata() == row
+    assert display.chosen_.get_xdata() == search.expected_score_
+    assert display.true_ is None
+    assert ax.get_xlabel() == "expected accuracy at the other site"
+    assert labels_of(ax) == [
+        "expected, with standard error",
+        "interval (95 %)",
+        "cross-validated accuracy",
+        "chosen",
+    ]
+
+
+def test_the_worst_site_or_a_named_one(adapted, ax):
+    worst = ExpectedScoreDisplay.from_search(adapted, ax=ax)
+    assert ax.get_xlabel() == "expected accuracy at the worst site"
+    assert_array_equal(worst.score, adapted.cv_results_["expected_score"])
+    one = ExpectedScoreDisplay.from_search(adapted, site="turned", ax=ax)
+    assert ax.get_xlabel() == "expected accuracy at turned"
+    table = adapted.cv_results_
+    assert_array_equal(one.score, table["expected_score_turned"])
+    assert_array_equal(one.low, table["expected_score_low_turned"])
+    assert_array_equal(one.adapted, table["adapted_turned"])
+    named = ExpectedScoreDisplay.from_search(searched({"b": (A, NOISY)}))
+    assert named.ax_.get_xlabel() == "expected accuracy at b"
+
+
+def test_adapted_candidates_have_another_marker(adapted, ax):
+    mask = adapted.cv_results_["adapted_turned"]
+    assert mask.any()
+    display = ExpectedScoreDisplay.from_search(adapted, site="turned", ax=ax)
+    assert len(display.errorbars_["adapted"].lines[0].get_xdata()) == mask.sum()
+    both = display_of(3, adapted=[True, False, True]).plot(ax)
+    bars = both.errorbars_
+    assert_array_equal(bars["adapted"].lines[0].get_ydata(), [0, 2])
+    assert len({one.lines[0].get_marker() for one in bars.values()}) == 2
+
+
+def test_another_metric_has_no_interval(ax):
+    search = searched((A, NOISY), scoring=["accuracy", "neg_log_loss"], refit="neg_log_loss")
+    display = ExpectedScoreDisplay.from_search(search, ax=ax)
+    assert display.intervals_ is None
+    assert ax.get_xlabel() == "expected neg log loss at the other site"
+    by_accuracy = ExpectedScoreDisplay.from_search(search, score="accuracy", ax=ax)
+    assert by_accuracy.intervals_ is not None
+    assert ax.get_xlabel() == "expected accuracy at the other site"
+
+
+def test_true_scores(search, ax):
+    truth = np.array([0.5, 0.6, 0.7, 0.8])
+    for given in (truth, truth.tolist(), dict(zip(NAMES, truth, strict=True))):
+        display = ExpectedScoreDisplay.from_search(search, true_scores=given, ax=ax)
+        assert_array_equal(display.true_.get_xdata(), truth[display.candidates_])
+    some = ExpectedScoreDisplay.from_search(search, true_scores={NAMES[0]: 0.5}, ax=ax)
+    assert np.isfinite(some.true_.get_xdata()).sum() == 1
+    assert "true accuracy" in labels_of(ax)
+
+
+def test_scores_of_trained_classifiers(ax):
+    models = {
+        name: LogisticRegression(C=c).fit(X[:150], Y[:150]) for name, c in [("a", 1), ("b", 1e-3)]
+    }
+    found = expected_score(models, A, NOISY, X[150:], Y[150:])
+    display = ExpectedScoreDisplay.from_scores(found, true_scores={"b": 0.7}, ax=ax)
+    assert sorted(names_of(ax)) == ["a", "b"]
+    assert display.chosen_ is None
+    first = list(display.candidates_).index(0)
+    assert display.claimed_.get_xdata()[first] == found["a"].validation_score
+    assert ax.get_xlabel() == "expected accuracy at the other site"
+    assert "accuracy on the labelled rows" in labels_of(ax)
+    alone = ExpectedScoreDisplay.from_scores(found["a"], true_scores=0.8, ax=ax)
+    assert alone.true_.get_xdata() == 0.8
+    other = expected_score(models, A, NOISY, X[150:], Y[150:], scoring="f1")
+    ExpectedScoreDisplay.from_scores(other, score_name="F1", ax=ax)
+    assert ax.get_xlabel() == "expected F1 at the other site"
+
+
+def test_at_most_so_many_rows_and_the_chosen_one_among_them(ax):
+    few = display_of(40).plot(ax)
+    assert_array_equal(few.candidates_, np.arange(10, 40))
+    assert ax.get_ylabel() == "30 of 40 candidates"
+    chosen = display_of(40, best_index=3).plot(ax, max_candidates=5)
+    assert_array_equal(chosen.candidates_, [3, 36, 37, 38, 39])
+    assert chosen.chosen_.get_ydata() == 0
+    assert len(display_of(40).plot(ax, max_candidates=40).candidates_) == 40
+    assert ax.get_ylabel() == ""
+
+
+def test_failed_candidates_are_not_drawn(ax):
+    display = ExpectedScoreDisplay(
+        score=[np.nan, 0.5, 0.7], standard_error=[np.nan, np.nan, 0.1], best_index=0
+    ).plot(ax)
+    assert_array_equal(display.candidates_, [1, 2])
+    assert display.chosen_ is None
+    assert ax.get_ylabel() == "2 of 3 candidates"
+    none = ExpectedScoreDisplay(score=[np.nan], standard_error=[np.nan]).plot(ax)
+    assert none.errorbars_ == {}
+
+
+@pytest.mark.parametrize("n", [1, 5, 40])
+@pytest.mark.parametrize("style", ["default", "dark_background"])
+def test_no_label_is_cut_off(n, style):
+    import matplotlib.pyplot as plt
+
+    with plt.style.context(style):
+        given = {"claimed": np.ones(n), "adapted": np.arange(n) % 2, "best_index": 0}
+        names = [f"{'a rather long name of a candidate, ' * (i % 2)}{i}" for i in range(n)]
+        display = display_of(n, names=names, true_score=np.zeros(n), **given).plot()
+        figure = display.figure_
+        figure.draw_without_rendering()
+        drawn = figure.get_tightbbox().bounds
+        width, height = figure.get_size_inches()
+        assert min(drawn[:2]) >= -0.01
+        assert drawn[0] + drawn[2] <= width + 0.01
+        assert drawn[1] + drawn[3] <= height + 0.01
+
+
+def test_arguments_of_errorbar_are_passed_on(ax):
+    display = display_of(3).plot(ax, errorbar_kw={"color": "red", "elinewidth": 1})
+    assert display.errorbars_["expected"].lines[0].get_color() == "red"
+
+
+def test_wrong_arguments_are_named(search, adapted):
+    draw = ExpectedScoreDisplay.from_search
+    with pytest.raises(TypeError, match="search: expected a fitted search, got int"):
+        draw(3)
+    with pytest.raises(NotFittedError):
+        draw(PASearchCV(LogisticRegression(), GRID))
+    unpaired = PASearchCV(LogisticRegression(), GRID).fit(X, Y)
+    with pytest.raises(ValueError, match="search: expected a search that was fitted with paired"):
+        draw(unpaired)
+    with pytest.raises(ValueError, match=r"score: expected one of the metrics \['score'\], got"):
+        draw(search, score="f1")
+    with pytest.raises(ValueError, match="site: expected None, since the site has no name"):
+        draw(search, site="b")
+    with pytest.raises(ValueError, match=r"site: expected None or one of \['noisy', 'turned'\]"):
+        draw(adapted, site="b")
+    with pytest.raises(ValueError, match="true_scores: expected some of the names .*got 'C=2'"):
+        draw(search, true_scores={"C=2": 0.3})
+    with pytest.raises(ValueError, match="true_score: expected one for each of 4 candidates"):
+        draw(search, true_scores=[0.3])
+    with pytest.raises(ValueError, match="max_candidates: expected a positive integer, got 0"):
+        draw(search, max_candidates=0)
+    with pytest.raises(TypeError, match="scores: expected an ExpectedScore .*got list"):
+        ExpectedScoreDisplay.from_scores([1])
+    with pytest.raises(TypeError, match="got an empty dict"):
+        ExpectedScoreDisplay.from_scores({})
+    with pytest.raises(ValueError, match="names: expected one for each of 3 candidates, got 2"):
+        display_of(3, names=["a", "b"]).plot()
