@@ -1,7 +1,6 @@
 """Brute force in numpy and scipy, sharing no code with the package."""
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, softmax
 
 
@@ -50,12 +49,20 @@ def maximum(a, b, prior="uniform", weight=None, n_points=1500, n_refined=6):
     if len(distances):
         grid = np.linspace(np.log(1e-3 / distances.max()), np.log(1e3 / distances.min()), n_points)
         values = value(grid)
-        for i in np.argsort(-values)[:n_refined]:
-            low, high = grid[max(i - 1, 0)], grid[min(i + 1, n_points - 1)]
-            best = minimize_scalar(
-                lambda x: -value(x), bounds=(low, high), method="bounded", options={"xatol": 1e-10}
-            )
-            found += [(values[i], np.exp(grid[i])), (-best.fun, np.exp(best.x))]
+        # The best peaks of the scan are searched at once, each between its neighbours, on ever
+        # finer grids: this takes a few calls instead of hundreds.
+        beside = np.concatenate([[-np.inf], values, [-np.inf]])
+        peaks = np.flatnonzero((values >= beside[:-2]) & (values >= beside[2:]))
+        peaks = peaks[np.argsort(-values[peaks])][:n_refined]
+        found += [(values[i], np.exp(grid[i])) for i in peaks]
+        low, high = grid[np.maximum(peaks - 1, 0)], grid[np.minimum(peaks + 1, n_points - 1)]
+        rows = np.arange(len(peaks))
+        while len(peaks) and (high - low).max() > 1e-6:
+            points = np.linspace(low, high, 9, axis=1)
+            values = value(points.ravel()).reshape(points.shape)
+            top = values.argmax(axis=1)
+            found += list(zip(values[rows, top], np.exp(points[rows, top]), strict=True))
+            low, high = points[rows, np.maximum(top - 1, 0)], points[rows, np.minimum(top + 1, 8)]
     # Of equal values the infinite beta, since finite ones only saturate there.
     top = max(v for v, _ in found)
     return max((b, v) for v, b in found if v >= top - 1e-13)[::-1]

@@ -1,16 +1,16 @@
 """A search that was killed or interrupted goes on from where it was."""
 
+import importlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import joblib
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
+from helpers.counting import Counting
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -25,32 +25,6 @@ X, Y = load_iris(return_X_y=True)
 CV = RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
 GRID = {"var_smoothing": [1e-9, 1e-3, 1e-1]}
 TIMES = ("fit_time", "score_time")
-
-
-class Counting(ClassifierMixin, BaseEstimator):
-    """Naive Bayes that leaves a mark for each fit."""
-
-    def __init__(self, folder=None, var_smoothing=1e-9, stop_at=None, pause=0):
-        self.folder = folder
-        self.pause = pause
-        self.var_smoothing = var_smoothing
-        self.stop_at = stop_at
-
-    def fit(self, X, y, sample_weight=None):
-        time.sleep(self.pause)
-        marks = len(os.listdir(self.folder))
-        if marks == self.stop_at:
-            raise KeyboardInterrupt
-        (Path(self.folder) / f"{os.getpid()}_{marks}").touch()
-        self.inner_ = GaussianNB(var_smoothing=self.var_smoothing).fit(X, y, sample_weight)
-        self.classes_ = self.inner_.classes_
-        return self
-
-    def predict(self, X):
-        return self.inner_.predict(X)
-
-    def predict_proba(self, X):
-        return self.inner_.predict_proba(X)
 
 
 @pytest.fixture
@@ -118,16 +92,10 @@ def test_whatever_changes_is_computed_anew(tmp_path, marks):
     assert added(prior="uniform", tol=1e-3, selection="score", return_fold_scores=True) == 0
 
 
-def test_changed_code_of_an_estimator_is_another_one(tmp_path):
-    code = """
-import sys
-sys.path.insert(0, {folder!r})
-from own import Own
-from sklearn.datasets import load_iris
-from pa_select import PASearchCV
-search = PASearchCV(Own(), {{"var_smoothing": [1e-9]}}, memory={memory!r}, scoring="accuracy")
-print(search.fit(*load_iris(return_X_y=True)).best_score_)
-"""
+def test_changed_code_of_an_estimator_is_another_one(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    # Bytecode of the first code would be taken for that of the second, of the same second.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     own = "from sklearn.naive_bayes import GaussianNB\nclass Own(GaussianNB):\n"
     scores = []
     for body in (
@@ -135,11 +103,13 @@ print(search.fit(*load_iris(return_X_y=True)).best_score_)
         "    def predict(self, X):\n        return super().predict(X) * 0\n",
     ):
         (tmp_path / "own.py").write_text(own + body)
-        run = code.format(folder=str(tmp_path), memory=str(tmp_path / "memory"))
-        found = subprocess.run(
-            [sys.executable, "-c", run], capture_output=True, text=True, check=True
+        importlib.invalidate_caches()
+        monkeypatch.delitem(sys.modules, "own", raising=False)
+        model = importlib.import_module("own").Own()
+        search = PASearchCV(
+            model, {"var_smoothing": [1e-9]}, memory=str(tmp_path / "memory"), scoring="accuracy"
         )
-        scores.append(float(found.stdout))
+        scores.append(search.fit(X, Y).best_score_)
     assert scores[0] > 0.9
     assert scores[1] < 0.4
 
@@ -153,29 +123,28 @@ def test_what_cannot_be_told_apart_is_refused(tmp_path):
         search.fit(X, Y)
 
 
+PAUSED = {"var_smoothing": np.geomspace(1e-9, 1, 4).tolist()}
 SCRIPT = """
 import numpy as np
-from test_memory import CV, Counting, X, Y
+from helpers.counting import Counting
+from sklearn.datasets import load_iris
+from sklearn.model_selection import RepeatedStratifiedKFold
 from pa_select import PASearchCV
 
 if __name__ == "__main__":
-    grid = {{"var_smoothing": np.geomspace(1e-9, 1, 4).tolist()}}
+    cv = RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
     model = Counting({marks!r}, pause=0.1)
-    search = PASearchCV(model, grid, cv=CV, memory={memory!r}, n_jobs={n_jobs}).fit(X, Y)
-    kept = ("agreement", "beta", "split")
-    np.savez({out!r}, **{{k: v for k, v in search.cv_results_.items() if k.startswith(kept)}})
+    search = PASearchCV(model, {grid!r}, cv=cv, memory={memory!r}, n_jobs={n_jobs})
+    search.fit(*load_iris(return_X_y=True))
 """
 
 
 @pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_killed_search_goes_on(tmp_path, marks, n_jobs):
-    def script(memory, out):
-        names = {"memory": str(tmp_path / memory), "out": str(tmp_path / out)}
-        text = SCRIPT.format(marks=str(marks), n_jobs=n_jobs, **names)
-        path = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
-        return subprocess.Popen([sys.executable, "-c", text], start_new_session=True, env=path)
-
-    killed = script("memory", "never.npz")
+    memory = str(tmp_path / "memory")
+    script = SCRIPT.format(marks=str(marks), grid=PAUSED, memory=memory, n_jobs=n_jobs)
+    path = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    killed = subprocess.Popen([sys.executable, "-c", script], start_new_session=True, env=path)
     deadline = time.monotonic() + 120
     while n_fits(marks) < 5 and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -183,16 +152,21 @@ def test_a_killed_search_goes_on(tmp_path, marks, n_jobs):
     assert killed.wait() == -signal.SIGKILL
     done = n_fits(marks)
     assert 5 <= done < 16
-    assert script("memory", "resumed.npz").wait() == 0
+    # This process goes on where the other one was.
+    model = Counting(str(marks), pause=0.1)
+    resumed = PASearchCV(model, PAUSED, cv=CV, memory=memory, n_jobs=n_jobs).fit(X, Y)
     # At most what was in flight is fitted again, and the refit comes last.
     assert n_fits(marks) <= 16 + 2 * n_jobs + 1
-    assert script("another", "undisturbed.npz").wait() == 0
-    resumed, undisturbed = (
-        np.load(tmp_path / f"{name}.npz") for name in ("resumed", "undisturbed")
-    )
-    assert set(resumed) == set(undisturbed)
-    for name in undisturbed:
-        np.testing.assert_array_equal(resumed[name], undisturbed[name])
+    undisturbed = PASearchCV(Counting(str(marks)), PAUSED, cv=CV).fit(X, Y)
+    kept = [
+        {
+            k: v
+            for k, v in search.cv_results_.items()
+            if k.startswith(("agreement", "beta", "split"))
+        }
+        for search in (resumed, undisturbed)
+    ]
+    same_results(*kept)
 
 
 def test_an_interrupted_search_keeps_what_is_finished(tmp_path, marks):
