@@ -152,9 +152,10 @@ def test_a_killed_search_goes_on(tmp_path, marks, n_jobs):
     assert killed.wait() == -signal.SIGKILL
     done = n_fits(marks)
     assert 5 <= done < 16
-    # This process goes on where the other one was.
+    # This process goes on where the other one was, in forks, which start at once.
     model = Counting(str(marks), pause=0.1)
-    resumed = PASearchCV(model, PAUSED, cv=CV, memory=memory, n_jobs=n_jobs).fit(X, Y)
+    with joblib.parallel_config(backend="multiprocessing"):
+        resumed = PASearchCV(model, PAUSED, cv=CV, memory=memory, n_jobs=n_jobs).fit(X, Y)
     # At most what was in flight is fitted again, and the refit comes last.
     assert n_fits(marks) <= 16 + 2 * n_jobs + 1
     undisturbed = PASearchCV(Counting(str(marks)), PAUSED, cv=CV).fit(X, Y)
