@@ -199,6 +199,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         KeyboardInterrupt
             If interrupted; ``cv_results_`` then has the finished candidates.
         """
+        for left_by_an_earlier_fit in ("expected_score_", "expected_interval_", "best_adapted_"):
+            self.__dict__.pop(left_by_an_earlier_fit, None)
         given = {
             "environments": environments,
             "views": views,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,10 @@ from pa_select.scores.alignment import columns_of
 from pa_select.utils.sklearn_private import _MultimetricScorer
 from pa_select.utils.typing import Floats
 from pa_select.utils.warn_caller import warn_caller
+
+if TYPE_CHECKING:
+    from pa_select.scores.recorded import Recorded
+    from pa_select.unlabelled.expectation import Expectation
 
 # The candidates within so many standard errors of the best score are the ensemble.
 _N_SE_OF_ENSEMBLE = 2
@@ -68,7 +72,7 @@ class ExpectedColumns:
         #: Whether a metric looks at more than the predicted classes.
         self.needs_probabilities = len(self._accuracies) < len(self.scorers)
         self._plan, self._y, self._weight = plan, np.asarray(data.y), weight
-        self._reference = reference
+        self._reference, self._error_score = reference, data.error_score
         #: For each candidate and site, the mean posterior of each class over the paired objects.
         self.class_shares: dict[tuple[int, str], Floats] = {}
         self._by_reference: dict[Site, Floats] = {}
@@ -99,6 +103,7 @@ class ExpectedColumns:
             best = int(np.nanargmax(np.where(np.isfinite(score), score, -np.inf)))
             near = score >= score[best] - _N_SE_OF_ENSEMBLE * error[best]
             shared = self._of_ensemble(stacks, np.flatnonzero(near[which]), betas)
+        self._failures: list[str] = []
         by_site = []
         for site in self._plan.sites:
             columns = {name: np.full(n, np.nan) for name in self._names(metric)}
@@ -111,6 +116,11 @@ class ExpectedColumns:
                     columns[name][c] = value
             self._add_intervals(columns, cv_results, site.n_pairs)
             by_site.append(columns)
+        if self._failures:
+            warn_caller(
+                f"{len(self._failures)} expected scores could not be computed and are nan. The "
+                f"first error: {self._failures[0]}"
+            )
         return self._joined(by_site, metric)
 
     def warn_of_other_classes(self, chosen: int) -> None:
@@ -150,17 +160,15 @@ class ExpectedColumns:
         self, stacks: Stacks, k: int, site: Site, labels: Sequence[Floats], metric: str
     ) -> dict[str, float]:
         """Compute a candidate's columns at a site, by its rows as measured or as adapted."""
-        from pa_select.unlabelled.expectation import expected
-
         splits = range(len(labels))
         models = [[stacks.recorded(k, s, shown) for s in splits] for shown in site.shown]
-        results = [expected(self.scorers[metric], labels, of_rows) for of_rows in models]
+        results = [self._expected(metric, labels, of_rows) for of_rows in models]
         better = len(results) == 2 and results[1].score > results[0].score
         row = {}
-        for name, scorer in self.scorers.items():
+        for name in self.scorers:
             found = results[better]
             if name != metric:
-                found = expected(scorer, labels, models[better])
+                found = self._expected(name, labels, models[better])
             row[f"expected_{name}"], row[f"expected_{name}_se"] = found
         differ = [
             model.predicted != stacks.recorded(k, s, site.a).predicted
@@ -172,6 +180,20 @@ class ExpectedColumns:
             for how, found in zip(_SHOWN, results, strict=True):
                 row[f"expected_{metric}_as_{how}"] = found.score
         return row
+
+    def _expected(
+        self, name: str, labels: Sequence[Floats], models: Sequence[Recorded]
+    ) -> Expectation:
+        """Compute the expected value of a metric; nan if the metric raises an error."""
+        from pa_select.unlabelled.expectation import Expectation, expected
+
+        try:
+            return expected(self.scorers[name], labels, models)
+        except Exception as error:
+            if isinstance(self._error_score, str):
+                raise
+            self._failures.append(f"{name}: {type(error).__name__}: {error}")
+            return Expectation(np.nan, np.nan)
 
     def _add_intervals(
         self, columns: dict[str, Floats], cv_results: dict[str, Any], n_pairs: int
@@ -228,6 +250,8 @@ class ExpectedColumns:
         self, stacks: Stacks, members: NDArray[np.intp], betas: Sequence[float]
     ) -> dict[Site, Floats]:
         """Return the mean calibrated posteriors of some candidates."""
+        if not len(members):
+            return {}  # each candidate's own posteriors have to do
         return {
             site: np.mean(
                 [np.mean(self._labels(stacks, k, site, betas[k]), 0) for k in members.tolist()], 0
@@ -261,7 +285,8 @@ class ExpectedColumns:
 def warn_of_expectation(table: dict[str, Any], metric: str, chosen: int) -> None:
     """Warn if the pairs cannot tell candidates apart, or say little of the chosen one."""
     disagreement = table["disagreement"]
-    if np.nanmax(disagreement) == 0:
+    known = disagreement[np.isfinite(disagreement)]
+    if len(known) and not known.any():
         warn_caller(
             "No candidate predicts another class for any of the paired objects: the pairs do not "
             "show a difference between the sites that matters, and the score decides."

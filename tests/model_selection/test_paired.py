@@ -210,6 +210,30 @@ def test_constant_and_failing_candidates():
     assert constant.expected_score_ == pytest.approx(np.mean(y == 0), abs=0.05)
 
 
+def unlucky(y, predicted, sample_weight=None):
+    """A metric that fails where labels are uncertain."""
+    if sample_weight is not None and len(np.unique(sample_weight)) > 1:
+        raise ValueError("no luck")
+    return float(np.mean(y == predicted))
+
+
+def test_a_metric_that_fails_costs_no_fits():
+    X, y, a, b, _ = problem()
+    scoring = {"accuracy": "accuracy", "unlucky": make_scorer(unlucky)}
+    params = {"scoring": scoring, "refit": "accuracy"}
+    with pytest.warns(UserWarning, match="3 expected scores could not be computed and are nan"):
+        search = searched((a, b), X, y, **params)
+    assert np.isfinite(search.cv_results_["mean_test_unlucky"]).all()
+    assert np.isnan(search.cv_results_["expected_unlucky"]).all()
+    assert search.expected_score_ == searched((a, b), X, y).expected_score_
+    with pytest.raises(ValueError, match="no luck"):
+        searched((a, b), X, y, error_score="raise", **params)
+    # A later fit without pairs leaves nothing of them.
+    plain = searched((a, b), X, y).set_params(cv=2).fit(X, y)
+    assert not hasattr(plain, "expected_score_")
+    assert not hasattr(plain, "best_adapted_")
+
+
 def test_frames_are_aligned_by_their_index():
     X, y, a, b, _ = problem()
     plain = searched((a, b), X, y)
