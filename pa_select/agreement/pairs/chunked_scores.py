@@ -13,8 +13,9 @@ import torch
 
 from pa_select.agreement.inputs import suspicious_scores as _notices
 from pa_select.agreement.inputs.validation import check_prior, check_weight
+from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.pairs.chunk_reader import ChunkReader
-from pa_select.agreement.pairs.paired_scores import Block, PairedScores, Result, normalised
+from pa_select.agreement.pairs.paired_scores import PairedScores, Result, normalised
 from pa_select.utils.devices import resolve_device
 from pa_select.utils.probabilities import look_like_probabilities
 from pa_select.utils.typing import Floats, Ints

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from pa_select.agreement.inputs.problem import Problem
+from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.pairs.threads import single_threaded_operations, start_single_threaded
 from pa_select.utils.devices import resolve_device
 from pa_select.utils.typing import Floats, Ints
@@ -32,7 +33,6 @@ _FEWEST_THREAD_BLOCKS = 8
 _KEPT_BYTES = 40 << 20
 # From this many classes on, rows stay as they are stored: sums over classes run along them.
 _MANY_CLASSES = 64
-_REDUCTIONS = {"sum": "sum", "min": "amin", "max": "amax"}
 _NEUTRAL = {"sum": 0.0, "min": torch.inf, "max": -torch.inf, "logsumexp": -torch.inf}
 #: The functions that combine two results of a reduction.
 COMBINE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
@@ -41,78 +41,6 @@ COMBINE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "max": torch.maximum,
     "logsumexp": torch.logaddexp,
 }
-
-
-class Block(NamedTuple):
-    """Consecutive pairs of one or more problems, with the classes as the first axis.
-
-    Scores are in the precision that was asked for, weights and sums over pairs in float64.
-    """
-
-    #: (n_classes, n_rows) scores of the first sample, less the top of each row.
-    a: torch.Tensor
-    #: (n_classes, n_rows) scores of the second sample, less the top of each row.
-    b: torch.Tensor
-    #: (n_rows,) weights.
-    weight: torch.Tensor
-    #: The problems of these pairs are ``problems[first:last]`` of those asked for.
-    first: int
-    last: int
-    #: (last - first,) number of pairs of each of these problems in the block.
-    lengths: torch.Tensor
-    #: Whether these are all equal.
-    even: bool
-    #: Index of the block in the pass.
-    number: int
-    #: Values that a kernel computes once from the scores, by name; kept as long as these.
-    derived: dict[str, Any]
-
-    def spread(self, values: torch.Tensor) -> torch.Tensor:
-        """Repeat values of problems (last axis) for each of their pairs."""
-        return self.spread_own(values[..., self.first : self.last])
-
-    def spread_own(self, values: torch.Tensor) -> torch.Tensor:
-        """Repeat values of the block's own problems (last axis) for their pairs."""
-        if self.last - self.first == 1:
-            return values
-        if self.even:
-            return values.repeat_interleave(self.a.shape[1] // values.shape[-1], dim=-1)
-        return values.repeat_interleave(self.lengths, dim=-1)
-
-    def reduce(self, values: torch.Tensor, how: str = "sum") -> torch.Tensor:
-        """Reduce (q, n_rows) over the pairs of each problem, to (q, last - first)."""
-        n_problems = self.last - self.first
-        if self.even:
-            reduced = getattr(values.reshape(len(values), n_problems, -1), _REDUCTIONS[how])
-            return reduced(-1)
-        return torch.segment_reduce(values.T.contiguous(), how, lengths=self.lengths, axis=0).T
-
-    def class_sums(self, values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """Sum values (n_classes, n_rows) times each of the q rows (q, n_rows) over pairs.
-
-        Returns an array of shape (q, n_classes, last - first).
-        """
-        n_problems = self.last - self.first
-        if n_problems == 1:
-            return (rows @ values.T)[..., None].double()
-        if self.even:
-            values = values.reshape(len(values), n_problems, -1)
-            rows = rows.reshape(len(rows), n_problems, -1)
-            return torch.einsum("kpn,qpn->qkp", values, rows).double()
-        products = (rows[:, None] * values).double()
-        return self.reduce(products.flatten(0, 1)).reshape(len(rows), len(values), n_problems)
-
-    def weighted_sum(self, values: torch.Tensor) -> torch.Tensor:
-        """Return weighted sums of (q, n_rows) over the pairs of each problem, in float64."""
-        if self.last - self.first > 1:
-            return self.reduce(values * self.weight)
-        if self.weight.stride() == (0,):  # the same for all
-            return values.sum(-1, keepdim=True, dtype=torch.float64) * self.weight[:1]
-        return (values.double() @ self.weight)[:, None]
-
-    def means(self, values: torch.Tensor) -> torch.Tensor:
-        """Return unweighted means of (q, n_rows) over the pairs of each problem."""
-        return self.reduce(values) / self.lengths
 
 
 @dataclass(frozen=True)

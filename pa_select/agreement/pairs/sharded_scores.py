@@ -19,7 +19,8 @@ import torch
 import torch.distributed as dist
 
 from pa_select.agreement.inputs.problem import Problem
-from pa_select.agreement.pairs.paired_scores import COMBINE, Block, PairedScores
+from pa_select.agreement.pairs.block import Block
+from pa_select.agreement.pairs.paired_scores import COMBINE, PairedScores
 from pa_select.utils.typing import Floats, Ints
 
 # Every exchange begins with a message of _MESSAGE numbers. The _HEAD is the number of values

@@ -22,7 +22,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from pa_select.agreement.pairs.paired_scores import Block, PairedScores
+from pa_select.agreement.pairs.block import Block
+from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solver.kernel_sums import Limits
 from pa_select.agreement.solver.moments import Distances, third_derivatives
 from pa_select.agreement.solver.single_precision import MARGIN, coarse_error

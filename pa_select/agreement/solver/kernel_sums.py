@@ -26,7 +26,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pa_select.agreement.pairs.paired_scores import Block, PairedScores
+from pa_select.agreement.pairs.block import Block
+from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.utils.typing import Floats, Ints
 
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from pa_select.agreement.pairs.paired_scores import Block, PairedScores
+from pa_select.agreement.pairs.block import Block
+from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solver.single_precision import LARGEST_CUBED, LOWEST_EXPONENT
 from pa_select.utils.typing import Floats, Ints
 

@@ -31,7 +31,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pa_select.agreement.pairs.paired_scores import Block
+from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.solver.kernel_sums import Limits, log_masses_of_top
 from pa_select.agreement.solver.marginal_passes import MarginalPasses
 from pa_select.agreement.solver.mean_posteriors import (

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import torch
 
-from pa_select.agreement.pairs.paired_scores import Block
+from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.solver.single_precision import LARGEST_CUBED, LOWEST_EXPONENT
 
 # The cube of a unit of the inverse temperature in this range is finite and positive.
