@@ -27,7 +27,7 @@ def numbers(search):
     return {
         name: column
         for name, column in search.cv_results_.items()
-        if name.startswith(("split", "agreement", "beta", "mean_test"))
+        if name.startswith(("split", "agreement", "beta", "mean_test", "expected", "disagree"))
     }
 
 
@@ -35,6 +35,12 @@ def same(one, two):
     assert set(one) == set(two)
     for name in one:
         np.testing.assert_array_equal(one[name], two[name])
+
+
+def of_pairs():
+    """The numbers of a search with objects that were measured twice."""
+    search = PASearchCV(MODEL, GRID, adapter="ridge")
+    return numbers(search.fit(X[::2], Y[::2], paired=(X[1::2], X[1::2] + 0.3)))
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +61,8 @@ def test_two_processes(alone):
 @pytest.mark.filterwarnings("ignore")
 def test_a_dask_cluster(alone):
     distributed = pytest.importorskip("distributed")
+    pairs_alone = of_pairs()
+    assert "expected_score" in pairs_alone
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None
@@ -63,6 +71,7 @@ def test_a_dask_cluster(alone):
         joblib.parallel_config(backend="dask"),
     ):
         same(numbers(PASearchCV(MODEL, GRID).fit(X, Y)), alone)
+        same(of_pairs(), pairs_alone)
 
 
 def test_data_weigh_what_they_hold():
