@@ -17,16 +17,18 @@ from pa_select.model_selection.sites import Site
 from pa_select.model_selection.worker import Data
 from pa_select.scores import align_classes, class_scores
 from pa_select.scores.alignment import columns_of
+from pa_select.scores.recorded import Recorded
 from pa_select.utils.sklearn_private import _MultimetricScorer
 from pa_select.utils.typing import Floats
 from pa_select.utils.warn_caller import warn_caller
 
 if TYPE_CHECKING:
-    from pa_select.scores.recorded import Recorded
     from pa_select.unlabelled.expectation import Expectation
 
 # The candidates within so many standard errors of the best score are the ensemble.
 _N_SE_OF_ENSEMBLE = 2
+# The least probability of a mean posterior, of which the log is taken.
+_LEAST = 1e-12
 # A warning tells of class shares that differ by more than this, if chance makes such a difference
 # less often than once in this many searches.
 _LARGE_DIFFERENCE, _SELDOM = 0.1, 10_000
@@ -75,7 +77,7 @@ class ExpectedColumns:
         self._reference, self._error_score = reference, data.error_score
         #: For each candidate and site, the mean posterior of each class over the paired objects.
         self.class_shares: dict[tuple[int, str], Floats] = {}
-        self._by_reference: dict[Site, Floats] = {}
+        self._by_reference: dict[Site, list[Floats]] = {}
         if not isinstance(reference, str):
             self._by_reference = self._posteriors_of(reference, data, labels)
 
@@ -96,10 +98,11 @@ class ExpectedColumns:
             It decides whether a candidate's rows are adapted, and which site is the worst.
         """
         n = len(cv_results[f"mean_test_{metric}"])
+        self._scores = {name: scores_and_errors(cv_results, name) for name in self.scorers}
         betas = [self._beta(stacks, k) for k in range(len(which))]
         shared = dict(self._by_reference)
         if isinstance(self._reference, str) and self._reference == "ensemble":
-            score, error = scores_and_errors(cv_results, metric)
+            score, error = self._scores[metric]
             best = int(np.nanargmax(np.where(np.isfinite(score), score, -np.inf)))
             near = score >= score[best] - _N_SE_OF_ENSEMBLE * error[best]
             shared = self._of_ensemble(stacks, np.flatnonzero(near[which]), betas)
@@ -108,13 +111,12 @@ class ExpectedColumns:
         for site in self._plan.sites:
             columns = {name: np.full(n, np.nan) for name in self._names(metric)}
             for k, c in enumerate(which.tolist()):
-                labels = self._labels(stacks, k, site, betas[k])
-                if site in shared:
-                    labels = [shared[site]] * len(labels)
+                labels = shared.get(site) or self._labels(stacks, k, site, betas[k])
                 self.class_shares[c, site.name] = np.mean(labels, axis=(0, 1))
-                for name, value in self._row(stacks, k, site, labels, metric).items():
+                changes, others = self._changes(stacks, k, site, labels, metric)
+                for name, value in (self._row(c, changes, metric) | others).items():
                     columns[name][c] = value
-            self._add_intervals(columns, cv_results, site.n_pairs)
+            self._add_intervals(columns, site.n_pairs)
             by_site.append(columns)
         if self._failures:
             warn_caller(
@@ -156,53 +158,70 @@ class ExpectedColumns:
             adapted = ["adapted", *(f"expected_{metric}_as_{how}" for how in _SHOWN)]
         return [*metrics, *limits, "disagreement", *adapted]
 
-    def _row(
+    def _changes(
         self, stacks: Stacks, k: int, site: Site, labels: Sequence[Floats], metric: str
-    ) -> dict[str, float]:
-        """Compute a candidate's columns at a site, by its rows as measured or as adapted."""
+    ) -> tuple[dict[str, list[Expectation]], dict[str, float]]:
+        """Compute by how much each metric is expected to change at a site.
+
+        The metric that decides has a change for rows as measured, and one for adapted rows. The
+        other metrics have the change for those of them that are expected to score more.
+        """
         splits = range(len(labels))
-        models = [[stacks.recorded(k, s, shown) for s in splits] for shown in site.shown]
-        results = [self._expected(metric, labels, of_rows) for of_rows in models]
-        better = len(results) == 2 and results[1].score > results[0].score
-        row = {}
-        for name in self.scorers:
-            found = results[better]
-            if name != metric:
-                found = self._expected(name, labels, models[better])
-            row[f"expected_{name}"], row[f"expected_{name}_se"] = found
-        differ = [
-            model.predicted != stacks.recorded(k, s, site.a).predicted
-            for s, model in enumerate(models[better])
-        ]
-        row["disagreement"] = float(np.mean(differ))
+        here = [stacks.recorded(k, s, site.a) for s in splits]
+        there = [[stacks.recorded(k, s, shown) for s in splits] for shown in site.shown]
+        found = [self._change(metric, labels, here, models) for models in there]
+        better = len(found) == 2 and found[1].score > found[0].score
+        used = there[better]
+        changes = {
+            name: [self._change(name, labels, here, used)]
+            for name in self.scorers
+            if name != metric
+        }
+        changes[metric] = [found[better], *found]
+        differ = [one.predicted != two.predicted for one, two in zip(here, used, strict=True)]
+        others = {"disagreement": float(np.mean(differ))}
         if site.adapted is not None:
-            row["adapted"] = float(better)
-            for how, found in zip(_SHOWN, results, strict=True):
-                row[f"expected_{metric}_as_{how}"] = found.score
+            others["adapted"] = float(better)
+        return changes, others
+
+    def _row(self, c: int, changes: dict[str, list[Expectation]], metric: str) -> dict[str, float]:
+        """Add the expected changes to a candidate's scores."""
+        from pa_select.unlabelled.expectation import expected_score_of
+
+        row = {}
+        for name, found in changes.items():
+            score, error = (column[c] for column in self._scores[name])
+            totals = [expected_score_of(self.scorers[name], score, error, one) for one in found]
+            row[f"expected_{name}"], row[f"expected_{name}_se"] = totals[0]
+            if len(totals) == 3:
+                for how, total in zip(_SHOWN, totals[1:], strict=True):
+                    row[f"expected_{name}_as_{how}"] = total.score
         return row
 
-    def _expected(
-        self, name: str, labels: Sequence[Floats], models: Sequence[Recorded]
+    def _change(
+        self,
+        name: str,
+        labels: Sequence[Floats],
+        here: Sequence[Recorded],
+        there: Sequence[Recorded],
     ) -> Expectation:
-        """Compute the expected value of a metric; nan if the metric raises an error."""
-        from pa_select.unlabelled.expectation import Expectation, expected
+        """Compute the expected change of a metric; nan if the metric raises an error."""
+        from pa_select.unlabelled.expectation import Expectation, expected_change
 
         try:
-            return expected(self.scorers[name], labels, models)
+            return expected_change(self.scorers[name], labels, here, there)
         except Exception as error:
             if isinstance(self._error_score, str):
                 raise
             self._failures.append(f"{name}: {type(error).__name__}: {error}")
             return Expectation(np.nan, np.nan)
 
-    def _add_intervals(
-        self, columns: dict[str, Floats], cv_results: dict[str, Any], n_pairs: int
-    ) -> None:
+    def _add_intervals(self, columns: dict[str, Floats], n_pairs: int) -> None:
         from pa_select.unlabelled.expectation import interval
 
         n_labelled = len(np.unique(np.concatenate([s.test for s in self._plan.splits])))
         for name in self._accuracies:
-            accuracy, _ = scores_and_errors(cv_results, name)
+            accuracy, _ = self._scores[name]
             known = np.isfinite(accuracy) & np.isfinite(columns["disagreement"])
             for c in np.flatnonzero(known).tolist():
                 limits = interval(accuracy[c], n_labelled, columns["disagreement"][c], n_pairs)
@@ -233,36 +252,52 @@ class ExpectedColumns:
         """Calibrate a candidate by the labels of its test rows, those of all splits together."""
         from pa_select.unlabelled.calibration import calibrating_beta
 
-        rows = [wanted[OF_X] for wanted in self._plan.layout.wanted]
-        scores = np.concatenate([stacks.matrix(k, s, OF_X) for s in range(len(rows))])
-        columns = columns_of(self._y[np.concatenate(rows)], stacks.classes, "the candidate")
-        weight = None if self._weight is None else np.asarray(self._weight)[np.concatenate(rows)]
-        return calibrating_beta(scores, columns, weight)
+        splits = range(len(self._plan.splits))
+        scores = np.concatenate([stacks.matrix(k, s, OF_X) for s in splits])
+        return calibrating_beta(scores, *self._tested(stacks.classes))
 
-    def _labels(self, stacks: Stacks, k: int, site: Site, beta: float) -> list[Floats]:
-        """Return each split's calibrated posteriors of the paired objects."""
+    def _labels(self, stacks: Stacks, k: int, site: Site | None, beta: float) -> list[Floats]:
+        """Return each split's calibrated posteriors of paired objects, or of its test rows."""
         from pa_select.unlabelled.calibration import calibrated
 
+        source = OF_X if site is None else site.a
         splits = range(len(self._plan.splits))
-        return [calibrated(stacks.matrix(k, s, site.a), beta) for s in splits]
+        return [calibrated(stacks.matrix(k, s, source), beta) for s in splits]
 
     def _of_ensemble(
         self, stacks: Stacks, members: NDArray[np.intp], betas: Sequence[float]
-    ) -> dict[Site, Floats]:
-        """Return the mean calibrated posteriors of some candidates."""
+    ) -> dict[Site, list[Floats]]:
+        """Return each split's mean posteriors of some candidates, calibrated again.
+
+        A mean of calibrated posteriors is too uncertain.
+        """
+        from pa_select.unlabelled.calibration import calibrated, calibrating_beta
+
         if not len(members):
             return {}  # each candidate's own posteriors have to do
+
+        def log_means(site: Site | None) -> list[Floats]:
+            all_labels = [self._labels(stacks, k, site, betas[k]) for k in members.tolist()]
+            means = [np.mean(of_split, axis=0) for of_split in zip(*all_labels, strict=True)]
+            return [np.log(np.maximum(mean, _LEAST)) for mean in means]
+
+        scores = np.concatenate(log_means(None))
+        beta = calibrating_beta(scores, *self._tested(stacks.classes))
         return {
-            site: np.mean(
-                [np.mean(self._labels(stacks, k, site, betas[k]), 0) for k in members.tolist()], 0
-            )
+            site: [calibrated(of_split, beta) for of_split in log_means(site)]
             for site in self._plan.sites
         }
 
+    def _tested(self, classes: NDArray[Any]) -> tuple[NDArray[np.intp], Any]:
+        """Return the columns of the labels of all test rows, and their weights or None."""
+        rows = np.concatenate([wanted[OF_X] for wanted in self._plan.layout.wanted])
+        weight = None if self._weight is None else np.asarray(self._weight)[rows]
+        return columns_of(self._y[rows], classes, "the candidate"), weight
+
     def _posteriors_of(
         self, reference: Any, data: Data, labels: NDArray[Any]
-    ) -> dict[Site, Floats]:
-        """Return the calibrated posteriors of a fitted classifier."""
+    ) -> dict[Site, list[Floats]]:
+        """Return the calibrated posteriors of a fitted classifier, for each split the same."""
         from pa_select.unlabelled.calibration import calibrated, calibrating_beta
 
         sources = [OF_X, *(site.a for site in self._plan.sites)]
@@ -279,7 +314,8 @@ class ExpectedColumns:
             scores[source] = align_classes(np.asarray(found), classes, labels)
         columns = columns_of(self._y, labels, "the reference")
         beta = calibrating_beta(scores[OF_X], columns, self._weight)
-        return {site: calibrated(scores[site.a], beta) for site in self._plan.sites}
+        n = len(self._plan.splits)
+        return {site: [calibrated(scores[site.a], beta)] * n for site in self._plan.sites}
 
 
 def warn_of_expectation(table: dict[str, Any], metric: str, chosen: int) -> None:

@@ -97,8 +97,11 @@ def check_site_parameters(adapter: Any, reference: Any, paired: Any) -> None:
         return
     if adapter is not None:
         raise ValueError("adapter: expected None without fit(X, y, paired=...), got one.")
-    if not (named and reference == "self"):
-        raise ValueError("reference: expected 'self' without fit(X, y, paired=...), got another.")
+    if not named:
+        raise ValueError(
+            "reference: expected 'self' or 'ensemble' without fit(X, y, paired=...), got a "
+            f"{type(reference).__name__}."
+        )
 
 
 def suggest_more_data(n_splits: int) -> None:

@@ -77,9 +77,8 @@ class PASearchCV(BasePASearch):
         - "worst_environment": the best score in the candidate's worst environment; needs
           `environments` in ``fit``.
         - "rank_sum": the best sum of the ranks of score and agreement.
-        - "expected": the best expected score at the other site, at the worst one of several,
-          among the candidates within 4 standard errors of the best score; needs `paired` in
-          ``fit``.
+        - "expected": the best expected score at the other site, at the worst one of several;
+          needs `paired` in ``fit``.
         - a function ``cv_results -> index``, such as your own `GuardedSelection` or
           `within_one_standard_error`.
     refit : bool, str or callable, default=True
@@ -111,11 +110,11 @@ class PASearchCV(BasePASearch):
         With `paired`: a regression that maps rows of the other site to rows like X, as
         `pa_select.SiteAdapter` does. Each candidate is judged with and without
         it, and the better one counts. No pair is judged by a regression that has seen it.
-    reference : {"self", "ensemble"} or fitted classifier, default="self"
-        With `paired`: whose posteriors stand in for the unknown labels. "self": the
-        candidate's own; "ensemble": the mean of those of the candidates within 2 standard
-        errors of the best score. A classifier, such as the one in use today, must not have
-        been fitted to X.
+    reference : {"ensemble", "self"} or fitted classifier, default="ensemble"
+        With `paired`: whose posteriors stand in for the unknown labels. "ensemble": the mean
+        of those of the candidates within 2 standard errors of the best score; "self": the
+        candidate's own. A classifier, such as the one in use today, must not have been fitted
+        to X.
 
     Attributes
     ----------
@@ -198,10 +197,11 @@ class PASearchCV(BasePASearch):
     fold would be biased upwards. A class that a model has not seen gets the row's lowest
     score.
 
-    The expected score is the mean over the pairs of a posterior: that of the class predicted
-    for the row of b, by the same model on the row of a, at the inverse temperature that the
-    labels of all test rows choose. See `pa_select.expected_score` for what it
-    assumes. Another metric counts each pair once for every class, with its posterior as weight.
+    The expected score is the cross-validated score and the change that the pairs lead one to
+    expect: for the accuracy, the mean over the pairs of the probability that the prediction
+    for the row of b is right, less that for the row of a. These probabilities are posteriors
+    on the row of a, at the inverse temperature that the labels of all test rows choose. See
+    `pa_select.expected_score` for what it assumes.
 
     Agreement measures stability, not truth, so only candidates whose score is close to the
     best score are eligible. Without views of the expected shift, expect a model as
@@ -269,7 +269,7 @@ class PASearchCV(BasePASearch):
         return_fold_scores: bool = False,
         dtype: Any = None,
         adapter: Any = None,
-        reference: Any = "self",
+        reference: Any = "ensemble",
     ) -> None:
         super().__init__(
             estimator,
@@ -369,7 +369,7 @@ class PARandomizedSearchCV(BasePASearch):
         return_fold_scores: bool = False,
         dtype: Any = None,
         adapter: Any = None,
-        reference: Any = "self",
+        reference: Any = "ensemble",
     ) -> None:
         super().__init__(
             estimator,

@@ -19,8 +19,6 @@ from pa_select.utils.warn_caller import warn_caller
 
 #: The `n_se` of guarded selection by the score on the views.
 N_SE_OF_VIEWS = 2
-#: Candidates further below the best score are not chosen by their expected score.
-N_SE_OF_EXPECTED = 4
 
 
 class _Rule(BaseEstimator):
@@ -117,7 +115,7 @@ class RankSum(_Rule):
 
 
 class BestExpected(_Rule):
-    """The best expected score at another site, among candidates that are accurate here."""
+    """The best expected score at another site; it needs no guard, since it is a score."""
 
     def __call__(self, cv_results: dict[str, Any]) -> int:
         """Choose a candidate."""
@@ -129,27 +127,22 @@ class BestExpected(_Rule):
     def explain(self, cv_results: dict[str, Any]) -> Eligibility:
         """Explain which candidates are eligible; the reasons have the expected scores."""
         found = super().explain(cv_results)
-        score, error = scores_and_errors(cv_results, self.score)
+        score, _ = scores_and_errors(cv_results, self.score)
         expected = column(cv_results, f"expected_{self.score}", "score")
         errors = column(cv_results, f"expected_{self.score}_se", "score")
         known = found.eligible & np.isfinite(expected)
         if not known.any():
             raise ValueError("cv_results: expected a finite expected score, got none.")
-        top = int(np.nanargmax(np.where(known, score, np.nan)))
-        near = known & (score >= score[top] - N_SE_OF_EXPECTED * error[top])
-        reasons = []
-        for i, reason in enumerate(found.reason):
-            if found.eligible[i] and not known[i]:
-                reason = "not eligible: no expected score"
-            elif known[i]:
-                reason = (
-                    f"{'eligible' if near[i] else 'not eligible'}: {self.score} {score[i]:.4g} is "
-                    f"{'' if near[i] else 'not '}within {errors_in_words(N_SE_OF_EXPECTED)} of "
-                    f"the best, {score[top]:.4g}; expected {expected[i]:.4g} at the other site, "
-                    f"standard error {errors[i]:.2g}{_how(cv_results, i)}"
-                )
-            reasons.append(reason)
-        return Eligibility(near, reasons)
+        reasons = [
+            f"eligible: {self.score} {score[i]:.4g}, expected at the other site {expected[i]:.4g} "
+            f"with a standard error of {errors[i]:.2g}{_how(cv_results, i)}"
+            if known[i]
+            else "not eligible: no expected score"
+            if found.eligible[i]
+            else reason
+            for i, reason in enumerate(found.reason)
+        ]
+        return Eligibility(known, reasons)
 
 
 def _how(cv_results: dict[str, Any], i: int) -> str:
@@ -263,7 +256,7 @@ def make_rule(selection: Any, score: str, pairing: Any) -> Any:
         # In our studies agreement on unlabelled rows helps only if the score counts as much.
         selection = "rank_sum"
     if selection == "guarded" and pairing == "paired":
-        # The expected score is in the unit of the score, and the labels calibrate it.
+        # The expected score says what agreement only hints at.
         selection = "expected"
     guard = GuardedSelection(score=score)
     if pairing == "views":

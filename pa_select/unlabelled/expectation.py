@@ -1,4 +1,4 @@
-"""The expected value of a metric where each label is known up to a probability."""
+"""By how much a metric is expected to change, if labels are known up to a probability."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Z = 1.96
 
 
 class Expectation(NamedTuple):
-    """The expected value of a metric, and its standard error over the objects."""
+    """An expected value, and its standard error over the objects."""
 
     score: float
     standard_error: float
@@ -54,8 +54,13 @@ def check_scorer(scorer: Any, classes: NDArray[Any]) -> None:
         return
 
 
-def expected(scorer: Any, labels: Sequence[Floats], models: Sequence[Recorded]) -> Expectation:
-    """Score the predictions of several models for the same objects, whose labels are uncertain.
+def expected_change(
+    scorer: Any,
+    labels: Sequence[Floats],
+    before: Sequence[Recorded],
+    after: Sequence[Recorded],
+) -> Expectation:
+    """Score two sets of predictions for the same objects, whose labels are uncertain.
 
     Parameters
     ----------
@@ -63,31 +68,49 @@ def expected(scorer: Any, labels: Sequence[Floats], models: Sequence[Recorded]) 
         A scorer whose metric takes sample weights.
     labels : list of ndarray of shape (n, n_classes)
         For each model, the probabilities of the classes of each object.
-    models : list of Recorded
-        The predictions of each model; the columns of `labels` are its classes.
+    before, after : list of Recorded
+        The two predictions of each model; the columns of `labels` are its classes.
 
     Returns
     -------
     Expectation
-        The mean over the models. An object that several models predict is one observation.
+        The score of `after` minus that of `before`, in the mean over the models. An object
+        that several models predict is one observation.
     """
-    n = len(labels[0])
+    n, models = len(labels[0]), list(zip(labels, before, after, strict=True))
     every = np.arange(n)
     if is_accuracy(scorer):
-        order = np.argsort(models[0].classes)
-        hits = np.zeros(n)
-        for known, model in zip(labels, models, strict=True):
-            columns = order[np.searchsorted(model.classes, model.predicted, sorter=order)]
-            hits += known[every, columns] / len(models)
-        return Expectation(float(hits.mean()), standard_error(hits, np.full(n, 1 / n)))
+        gains = [_hits(known, b) - _hits(known, a) for known, a, b in models]
+        gain = np.mean(gains, axis=0)
+        return Expectation(float(gain.mean()), standard_error(gain, np.full(n, 1 / n)))
+
+    def change_of(rows: Ints) -> float:
+        changes = [
+            _counted(scorer, b, known[rows], rows) - _counted(scorer, a, known[rows], rows)
+            for known, a, b in models
+        ]
+        return float(np.mean(changes))
+
+    return Expectation(change_of(every), jackknife(change_of, n))
+
+
+def error_of_score(scorer: Any, score: float, model: Recorded, y: NDArray[Any]) -> float:
+    """Return the standard error of the score of labelled rows."""
+    if is_accuracy(scorer):
+        return float(np.sqrt(_variance(score, len(y))))
 
     def score_of(rows: Ints) -> float:
-        values = [
-            _counted(scorer, m, known[rows], rows) for known, m in zip(labels, models, strict=True)
-        ]
-        return float(np.mean(values))
+        return float(scorer(model, row_numbers(rows), y[rows]))
 
-    return Expectation(score_of(every), _jackknife(score_of, n))
+    return jackknife(score_of, len(y))
+
+
+def expected_score_of(scorer: Any, score: float, error: float, change: Expectation) -> Expectation:
+    """Add the change that is expected to the score on labelled rows, with both errors."""
+    total = score + change.score
+    if is_accuracy(scorer):
+        total = min(max(total, 0.0), 1.0)
+    return Expectation(total, float(np.hypot(error, change.standard_error)))
 
 
 def interval(
@@ -103,6 +126,14 @@ def _variance(rate: float, n: float) -> float:
     """Variance of a rate of n, after two successes and two failures are added."""
     added = (rate * n + 2) / (n + 4)
     return added * (1 - added) / (n + 4)
+
+
+def _hits(labels: Floats, model: Recorded) -> Floats:
+    """Return the probability that each prediction is right."""
+    order = np.argsort(model.classes)
+    columns = order[np.searchsorted(model.classes, model.predicted, sorter=order)]
+    hits: Floats = labels[np.arange(len(labels)), columns]
+    return hits
 
 
 def _counted(scorer: Any, model: Recorded, labels: Floats, rows: Ints) -> float:
@@ -123,7 +154,7 @@ def _weighted(scorer: Any, model: Recorded, rows: Ints, y: NDArray[Any], weight:
         ) from error
 
 
-def _jackknife(score_of: Any, n: int) -> float:
+def jackknife(score_of: Any, n: int) -> float:
     """Standard error of a score of n rows, by leaving out groups of rows in turn."""
     n_groups = min(n, _GROUPS)
     if n_groups < 2:

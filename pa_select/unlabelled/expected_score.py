@@ -12,7 +12,14 @@ from sklearn.utils.validation import _num_samples
 from pa_select.scores.alignment import columns_of
 from pa_select.scores.recorded import Recorded, row_numbers
 from pa_select.unlabelled.calibration import calibrated, calibrating_beta
-from pa_select.unlabelled.expectation import check_scorer, expected, interval, is_accuracy
+from pa_select.unlabelled.expectation import (
+    check_scorer,
+    error_of_score,
+    expected_change,
+    expected_score_of,
+    interval,
+    is_accuracy,
+)
 from pa_select.unlabelled.paired_rows import check_pairs
 from pa_select.unlabelled.site_adapter import cross_adapted
 from pa_select.utils.columns import check_column
@@ -29,7 +36,7 @@ class ExpectedScore(NamedTuple):
     score : float
         The expected value of the metric on the rows of the second sample, in its own unit.
     standard_error : float
-        Standard error of `score` over the pairs; nan for one pair.
+        Standard error of `score`, from the pairs and from the labelled rows; nan for one pair.
     low, high : float
         For the accuracy, a 95 % interval in [0, 1] that does not assume calibrated posteriors:
         the accuracy on the labelled rows minus and plus the sum of the rate of disagreement and
@@ -83,8 +90,9 @@ def expected_score(
     The same objects were measured at the site where labels exist (a) and at the other one (b).
     A classifier's posterior on the row of a, calibrated on labelled rows, stands in for the
     unknown label of the pair: the pair counts once for every class, with the posterior of the
-    class as its weight. The metric compares these classes with what the classifier predicts for
-    the row of b.
+    class as its weight. So the metric can be computed for what the classifier predicts for the
+    rows of b, and for what it predicts for the rows of a. The difference is the change to
+    expect, and it is added to the score on the labelled rows.
 
     Parameters
     ----------
@@ -124,7 +132,9 @@ def expected_score(
     The estimate is unbiased if the calibrated posterior on the row of a is the probability of
     the classes given both rows. So the temperature must calibrate the classifier at a, the rows
     of a must come from where the labelled rows come from, and the row of b must say nothing
-    about the label beyond the row of a. Nothing is assumed about what differs at b.
+    about the label beyond the row of a. Nothing is assumed about what differs at b. Only pairs
+    whose two rows are predicted to belong to different classes change the accuracy, so that
+    it is off by the share of these pairs at most, however wrong the posteriors are.
 
     The interval for the accuracy holds whether or not the posterior is calibrated: if a
     prediction is right at one site and wrong at the other, the two predictions differ. Its
@@ -178,8 +188,10 @@ def expected_score(
         a, b, val = (Recorded.of(estimator, X) for X in (X_a, X_b, X_val))
         columns = columns_of(y_val, val.classes_, name)
         beta = calibrating_beta(val.scores, columns)
-        score, error = expected(scorer, [calibrated(a.scores, beta)], [b])
+        change = expected_change(scorer, [calibrated(a.scores, beta)], [a], [b])
         validated = float(scorer(val, row_numbers(np.arange(len(y_val))), y_val))
+        error_here = error_of_score(scorer, validated, val, y_val)
+        score, error = expected_score_of(scorer, validated, error_here, change)
         disagreement = float(np.mean(a.predicted != b.predicted))
         low = high = np.nan
         if is_accuracy(scorer):

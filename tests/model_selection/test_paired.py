@@ -64,25 +64,31 @@ def calibration_by_hand(models, tests, X, y):
     )
 
 
+def gain_of(q, model, a, b):
+    """The probability that each prediction for b is right, less that for a."""
+    rows = np.arange(len(a))
+    return q[rows, model.predict(b)] - q[rows, model.predict(a)]
+
+
 def test_columns_are_those_of_refitting_by_hand():
     X, y, a, b, _ = problem()
-    search = searched((a, b), X, y)
+    search = searched((a, b), X, y, reference="self")
     table = search.cv_results_
     assert search.pairing_ == "paired"
     for c, C in enumerate(GRID["C"]):
         models, tests = models_by_hand(X, y, C=C)
         beta = np.exp(calibration_by_hand(models, tests, X, y).x)
-        hits, differ = [], []
+        gains, differ = [], []
         for model in models:
             q = softmax(beta * model.decision_function(a), axis=1)
-            hits.append(q[np.arange(60), model.predict(b)])
+            gains.append(gain_of(q, model, a, b))
             differ.append(model.predict(a) != model.predict(b))
-        by_object = np.mean(hits, axis=0)
-        assert table["expected_score"][c] == pytest.approx(np.mean(hits), abs=1e-5)
-        error = by_object.std(ddof=1) / np.sqrt(60)
-        assert table["expected_score_se"][c] == pytest.approx(error, rel=1e-4)
-        assert table["disagreement"][c] == pytest.approx(np.mean(differ))
         accuracy = table["mean_test_score"][c]
+        assert table["expected_score"][c] == pytest.approx(accuracy + np.mean(gains), abs=1e-5)
+        error = np.mean(gains, axis=0).std(ddof=1) / np.sqrt(60)
+        total = np.hypot(error, table["se_test_score"][c])
+        assert table["expected_score_se"][c] == pytest.approx(total, rel=1e-4)
+        assert table["disagreement"][c] == pytest.approx(np.mean(differ))
         assert table["expected_score_low"][c] < accuracy - np.mean(differ)
         assert table["expected_score_high"][c] <= 1
     best = search.best_index_
@@ -92,15 +98,13 @@ def test_columns_are_those_of_refitting_by_hand():
     assert search.expected_interval_ == limits
     assert search.best_adapted_ is search.best_estimator_
     assert "adapted" not in table
-    assert "; expected 0." in table["reason"][best]
+    assert ", expected at the other site 0." in table["reason"][best]
 
 
 def test_other_metrics_and_the_one_that_decides():
     X, y, a, b, _ = problem()
-    search = PASearchCV(
-        LogisticRegression(), GRID, scoring=["accuracy", "neg_log_loss"], refit="neg_log_loss"
-    )
-    quiet(search, X, y, paired=(a, b))
+    params = {"scoring": ["accuracy", "neg_log_loss"], "refit": "neg_log_loss"}
+    search = searched((a, b), X, y, reference="self", **params)
     table = search.cv_results_
     assert search.expected_interval_ is None
     assert search.expected_score_ == table["expected_neg_log_loss"][search.best_index_]
@@ -108,15 +112,21 @@ def test_other_metrics_and_the_one_that_decides():
     assert "expected_neg_log_loss_low" not in table
     models, tests = models_by_hand(X, y, C=GRID["C"][1])
     beta = np.exp(calibration_by_hand(models, tests, X, y).x)
-    losses = [
-        log_loss(
-            np.tile([0, 1, 2], 60),
-            np.repeat(model.predict_proba(b), 3, axis=0),
-            sample_weight=softmax(beta * model.decision_function(a), axis=1).ravel(),
+    at_a, at_b = (
+        np.mean(
+            [
+                log_loss(
+                    np.tile([0, 1, 2], 60),
+                    np.repeat(model.predict_proba(rows), 3, axis=0),
+                    sample_weight=softmax(beta * model.decision_function(a), axis=1).ravel(),
+                )
+                for model in models
+            ]
         )
-        for model in models
-    ]
-    assert table["expected_neg_log_loss"][1] == pytest.approx(-np.mean(losses), abs=1e-5)
+        for rows in (a, b)
+    )
+    total = table["mean_test_neg_log_loss"][1] + at_a - at_b
+    assert table["expected_neg_log_loss"][1] == pytest.approx(total, abs=1e-5)
     assert 0 < table["expected_neg_log_loss_se"][1] < 1
 
 
@@ -173,18 +183,39 @@ def test_another_classifier_stands_in_for_the_labels():
         lambda t: log_loss(y, softmax(t * log_scores, axis=1)), bounds=(0.01, 5), method="bounded"
     ).x
     q = softmax(beta * oracle.predict_log_proba(a), axis=1)
-    models, _ = models_by_hand(X, y, C=1.0)
-    expected = np.mean([q[np.arange(200), model.predict(b)] for model in models])
-    assert by_oracle.cv_results_["expected_score"][2] == pytest.approx(expected, abs=1e-3)
-    # With one candidate the ensemble is the mean of its models.
-    alone = quiet(
-        PASearchCV(LogisticRegression(), {"C": [1.0]}, reference="ensemble"), X, y, paired=(a, b)
-    )
     models, tests = models_by_hand(X, y, C=1.0)
-    beta = np.exp(calibration_by_hand(models, tests, X, y).x)
-    q = np.mean([softmax(beta * m.decision_function(a), axis=1) for m in models], axis=0)
-    expected = np.mean([q[np.arange(200), model.predict(b)] for model in models])
-    assert alone.expected_score_ == pytest.approx(expected, abs=1e-5)
+    table = by_oracle.cv_results_
+    change = np.mean([gain_of(q, model, a, b) for model in models])
+    total = table["mean_test_score"][2] + change
+    assert table["expected_score"][2] == pytest.approx(total, abs=1e-3)
+
+
+def test_the_ensemble_is_calibrated_again():
+    X, y, a, b, _ = problem(n_pairs=200)
+    # These two candidates are within two standard errors of each other.
+    grid = {"C": [0.5, 1.0]}
+    found = searched((a, b), X, y, grid)
+    of_test, of_pairs = [], []
+    for C in grid["C"]:
+        models, tests = models_by_hand(X, y, C=C)
+        beta = np.exp(calibration_by_hand(models, tests, X, y).x)
+        of_test.append(
+            [
+                softmax(beta * m.decision_function(X[t]), 1)
+                for m, t in zip(models, tests, strict=True)
+            ]
+        )
+        of_pairs.append([softmax(beta * m.decision_function(a), 1) for m in models])
+    log_means = np.log(np.concatenate([np.mean(p, axis=0) for p in zip(*of_test, strict=True)]))
+    labels = y[np.concatenate(tests)]
+    beta = minimize_scalar(
+        lambda t: log_loss(labels, softmax(t * log_means, 1)), bounds=(0.1, 5), method="bounded"
+    ).x
+    q = [softmax(beta * np.log(np.mean(p, axis=0)), 1) for p in zip(*of_pairs, strict=True)]
+    change = np.mean([gain_of(p, m, a, b) for p, m in zip(q, models, strict=True)])
+    table = found.cv_results_
+    total = table["mean_test_score"][1] + change
+    assert table["expected_score"][1] == pytest.approx(total, abs=1e-4)
 
 
 def test_the_threshold_of_a_classifier_counts():
@@ -285,7 +316,7 @@ class Refuses(LogisticRegression):
             "scoring: expected a scorer whose metric takes sample weights",
         ),
         ({"adapter": "ridge"}, None, ValueError, "adapter: expected None without"),
-        ({"reference": "ensemble"}, None, ValueError, "reference: expected 'self' without"),
+        ({"reference": GaussianNB()}, None, ValueError, "reference: expected 'self' or"),
         ({"selection": "expected"}, None, ValueError, r"paired: expected some in fit"),
         ({"pairing": "paired"}, None, ValueError, r"paired: expected some in fit"),
     ],

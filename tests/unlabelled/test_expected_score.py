@@ -11,11 +11,19 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, softmax
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import balanced_accuracy_score, log_loss, make_scorer, roc_auc_score
+from sklearn.metrics import (
+    balanced_accuracy_score,
+    get_scorer,
+    log_loss,
+    make_scorer,
+    roc_auc_score,
+)
 from sklearn.model_selection import cross_val_score
 
 from pa_select import expected_score, expected_scorer
+from pa_select.scores.recorded import Recorded
 from pa_select.unlabelled.calibration import calibrating_beta
+from pa_select.unlabelled.expectation import expected_change
 
 TRUE_SLOPE = 2.0
 
@@ -100,15 +108,16 @@ def test_accuracy_and_log_loss_are_means_over_all_labellings():
     model, a, b, X, y = three_classes()
     found = expected_score(model, a, b, X, y)
     q = softmax(found.beta * model.decision_function(a), axis=1)
-    predicted, p = model.predict(b), model.predict_proba(b)
-    accuracy = loss = 0.0
-    for labels in product(range(3), repeat=len(a)):
-        probability = np.prod(q[np.arange(len(a)), labels])
-        accuracy += probability * np.mean(predicted == model.classes_[list(labels)])
-        loss -= probability * np.mean(np.log(p[np.arange(len(a)), labels]))
+    accuracy, log_score = model.score(X, y), -log_loss(y, model.predict_proba(X))
+    for rows, sign in ((a, -1), (b, 1)):
+        predicted, p = model.predict(rows), model.predict_proba(rows)
+        for labels in product(range(3), repeat=len(a)):
+            weight = sign * np.prod(q[np.arange(len(a)), labels])
+            accuracy += weight * np.mean(predicted == model.classes_[list(labels)])
+            log_score += weight * np.mean(np.log(p[np.arange(len(a)), labels]))
     assert found.score == pytest.approx(accuracy)
     log = expected_score(model, a, b, X, y, scoring="neg_log_loss")
-    assert log.score == pytest.approx(-loss)
+    assert log.score == pytest.approx(log_score)
     assert np.isnan([log.low, log.high]).all()
 
 
@@ -117,35 +126,53 @@ def test_other_metrics_count_each_pair_once_for_each_class(scoring):
     model, a, b, X, y = three_classes(1, 40)
     found = expected_score(model, a, b, X, y, scoring=scoring)
     q = softmax(found.beta * model.decision_function(a), axis=1)
-    labels, weight = np.tile(model.classes_, 40), q.ravel()
-    repeated = np.repeat(b, 3, axis=0)
-    p = model.predict_proba(repeated)
-    direct = {
-        "balanced_accuracy": lambda: balanced_accuracy_score(
-            labels, model.predict(repeated), sample_weight=weight
+    metric = {
+        "balanced_accuracy": lambda y, rows, w: balanced_accuracy_score(
+            y, model.predict(rows), sample_weight=w
         ),
-        "neg_log_loss": lambda: -log_loss(labels, p, sample_weight=weight),
-        "roc_auc_ovr": lambda: roc_auc_score(labels, p, sample_weight=weight, multi_class="ovr"),
-    }[scoring]()
-    assert found.score == pytest.approx(direct)
+        "neg_log_loss": lambda y, rows, w: (
+            -log_loss(y, model.predict_proba(rows), sample_weight=w)
+        ),
+        "roc_auc_ovr": lambda y, rows, w: roc_auc_score(
+            y, model.predict_proba(rows), sample_weight=w, multi_class="ovr"
+        ),
+    }[scoring]
+    at_a, at_b = (
+        metric(np.tile(model.classes_, 40), np.repeat(rows, 3, axis=0), q.ravel())
+        for rows in (a, b)
+    )
+    assert found.score == pytest.approx(metric(y, X, None) + at_b - at_a)
     assert 0 < found.standard_error < 0.2
+
+
+def plain_accuracy(y, predicted, sample_weight=None):
+    return np.average(y == predicted, weights=sample_weight)
 
 
 def test_the_jackknife_of_a_mean_is_its_standard_error():
     model, a, b, X, y = three_classes(2, 20)
-    by_name = expected_score(model, a, b, X, y)
-    by_scorer = expected_score(
-        model,
-        a,
-        b,
-        X,
-        y,
-        scoring=make_scorer(
-            lambda y, p, sample_weight=None: np.average(y == p, weights=sample_weight)
-        ),
+    labels = [softmax(model.decision_function(a), axis=1)]
+    sides = [Recorded.of(model, a)], [Recorded.of(model, b)]
+    by_name = expected_change(get_scorer("accuracy"), labels, *sides)
+    by_jackknife = expected_change(make_scorer(plain_accuracy), labels, *sides)
+    assert by_jackknife == pytest.approx(by_name)
+    # The error of the labelled rows is added.
+    found = expected_score(model, a, b, X, y, scoring=make_scorer(plain_accuracy))
+    p = found.validation_score
+    assert found.standard_error == pytest.approx(
+        np.hypot(np.sqrt(p * (1 - p) / len(y)), by_name.standard_error), rel=0.25
     )
-    assert by_scorer.score == pytest.approx(by_name.score)
-    assert by_scorer.standard_error == pytest.approx(by_name.standard_error)
+
+
+def test_it_is_off_by_the_disagreement_at_most():
+    rng = np.random.default_rng(11)
+    for _ in range(20):
+        model = classifier(rng.choice([-5.0, 0.1, 30.0]))
+        a, b, _ = draw(rng, 40)
+        labelled, _, y = draw(rng, 100)
+        found = expected_score(model, a, b, labelled, y)
+        assert abs(found.score - found.validation_score) <= found.disagreement + 1e-12
+        assert found.low <= found.score <= found.high
 
 
 def test_the_temperature_is_that_of_the_highest_likelihood():
