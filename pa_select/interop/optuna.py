@@ -12,6 +12,7 @@ from sklearn.exceptions import FitFailedWarning
 from pa_select.interop.study_problem import StudyProblem, same_problem
 from pa_select.model_selection import PASearchCV
 from pa_select.model_selection import cv_results as results
+from pa_select.model_selection.expected_columns import warn_of_expectation
 from pa_select.model_selection.selection_rules import choose, explain
 from pa_select.utils.optional_imports import optional_import
 
@@ -30,11 +31,13 @@ def agreement_objective(
     environments: Any = None,
     views: Any = None,
     target: Any = None,
+    paired: Any = None,
     groups: Any = None,
     pairing: Any = "repeated",
     scoring: Any = None,
     cv: Any = None,
     selection: Any = "guarded",
+    adapter: Any = None,
     prior: Any = "marginal",
     fit_params: dict[str, Any] | None = None,
     error_score: Any = np.nan,
@@ -46,7 +49,8 @@ def agreement_objective(
     """Make an objective for Optuna: the agreement of a trial's cross-validated models.
 
     A trial is evaluated like a candidate of `pa_select.PASearchCV`: with the same splits,
-    pairs and scores. The same rule chooses the best trial.
+    pairs and scores. The same rule chooses the best trial. With `paired` the objective is the
+    score that is expected at the other site, at the worst one of several.
 
     Parameters
     ----------
@@ -55,10 +59,11 @@ def agreement_objective(
     space : dict of str to distribution, or callable trial -> dict
         The distribution of each parameter of the estimator, or a function that asks the
         trial for parameters and returns them.
-    X, y, environments, views, target, groups
+    X, y, environments, views, target, paired, groups
         As in ``fit`` of `pa_select.PASearchCV`.
-    pairing, scoring, cv, selection, prior, random_state, device, tol, dtype
-        As in `pa_select.PASearchCV`. With several metrics, the first one is the score.
+    pairing, scoring, cv, selection, adapter, prior, random_state, device, tol, dtype
+        As in `pa_select.PASearchCV`. With several metrics, the first one is the score. The
+        posteriors of a trial's own models stand in for the labels of paired objects.
     fit_params : dict, default=None
         The ``**params`` of ``PASearchCV.fit``, for example ``sample_weight``.
     error_score : "raise" or float, default=nan
@@ -104,6 +109,7 @@ def agreement_objective(
         scoring=scoring,
         cv=cv,
         selection=selection,
+        adapter=adapter,
         refit=False,
         prior=prior,
         error_score=error_score,
@@ -122,6 +128,7 @@ def agreement_objective(
         environments=environments,
         views=views,
         target=target,
+        paired=paired,
     )
     return AgreementObjective(problem, space)
 
@@ -134,8 +141,13 @@ class AgreementObjective:
     all trials have the same pairs. In a study of two directions the values are the agreement
     and the score. All directions must be "maximize".
 
+    With `paired` the value is the score that is expected at the other site, in the unit of the
+    score; higher is better. It is the first value in a study of two directions. It is
+    calibrated on the test rows of all splits together, so nothing is reported to the pruner.
+
     Each finished trial has the user attributes "agreement", "score" and "cv_results" (the
-    trial's row of ``cv_results_`` of `pa_select.PASearchCV`). A failed trial has "failure".
+    trial's row of ``cv_results_`` of `pa_select.PASearchCV`), and with `paired`
+    "expected_score". A failed trial has "failure".
 
     Parameters
     ----------
@@ -161,6 +173,7 @@ class AgreementObjective:
         self.problem = problem
         self.space = space
         self._description = problem.describe()
+        self._value = "expected score" if problem.plan.sites else "agreement"
 
     def __call__(self, trial: Any) -> Any:
         """Evaluate a trial.
@@ -173,7 +186,8 @@ class AgreementObjective:
         Returns
         -------
         float or tuple of two float
-            The agreement, in nats per pair; with two directions, also the score.
+            The agreement, in nats per pair, or with `paired` the expected score; with two
+            directions, also the score.
 
         Raises
         ------
@@ -193,17 +207,20 @@ class AgreementObjective:
             if failure is not None:
                 return self._failed(trial, failure, n_values)
             # Optuna prunes only trials of one value. The last step gives the value itself.
-            if n_values == 1 and step < len(order) - 1:
+            if n_values == 1 and step < len(order) - 1 and not self.problem.plan.sites:
                 agreement = self.problem.agreement_so_far(outcomes, split)
                 if agreement is not None:
                     trial.report(agreement, step)
                     if trial.should_prune():
                         raise _optuna.TrialPruned
-        row = self.problem.row(outcomes)
-        values = row["agreement"], row[f"mean_test_{self.problem.metric}"]
-        for name, value in (("agreement", values[0]), ("score", values[1]), ("cv_results", row)):
-            trial.set_user_attr(name, value)
-        return values[0] if n_values == 1 else values
+        row, metric = self.problem.row(outcomes), self.problem.metric
+        attributes = {"agreement": row["agreement"], "score": row[f"mean_test_{metric}"]}
+        value = attributes["agreement"]
+        if self.problem.plan.sites:
+            value = attributes["expected_score"] = row[f"expected_{metric}"]
+        for name, attribute in (attributes | {"cv_results": row}).items():
+            trial.set_user_attr(name, attribute)
+        return value if n_values == 1 else (value, attributes["score"])
 
     def parameters(self, trial: Any) -> dict[str, Any]:
         """Return the estimator's parameters in a running or finished trial.
@@ -261,7 +278,10 @@ class AgreementObjective:
         table: dict[str, Any] = {
             name: np.array([row.get(name, np.nan) for row in rows]) for name in names
         }
-        table["rank_agreement"] = results.ranks(table["agreement"])
+        expected = f"expected_{self.problem.metric}"
+        for name in ("agreement", expected):
+            if name in table:
+                table[f"rank_{name}"] = results.ranks(table[name])
         table["trial"] = np.array([trial.number for trial in trials])
         table["params"] = [self.parameters(trial) for trial in trials]
         return table | explain(self.problem.rule, table, [None] * len(trials))
@@ -269,7 +289,7 @@ class AgreementObjective:
     def best_trial(self, study: Any) -> Any:
         """Choose a finished trial by the selection rule; by default "guarded".
 
-        ``study.best_trial`` has the best agreement, whatever the score. The rule does not
+        ``study.best_trial`` has the best value, whatever the score. The rule does not
         see pruned trials: if the most accurate trials were pruned, less accurate trials are
         eligible.
 
@@ -289,11 +309,16 @@ class AgreementObjective:
         table = self.cv_results(study)
         best = choose(self.problem.rule, table)
         results.warn_of_label_shift(table, best)
+        if self.problem.plan.sites:
+            warn_of_expectation(table, self.problem.metric, best)
         number = table["trial"][best]
         return next(trial for trial in study.trials if trial.number == number)
 
     def best_estimator(self, study: Any) -> Any:
         """Fit an estimator with the parameters of `best_trial` to all rows.
+
+        If the row of this trial says "adapted", rows of the other site must be mapped by a
+        `pa_select.SiteAdapter`, fitted to the pairs, before the estimator predicts them.
 
         Parameters
         ----------
@@ -312,8 +337,8 @@ class AgreementObjective:
         directions = [direction.name.lower() for direction in study.directions]
         if directions not in (["maximize"], ["maximize"] * 2):
             raise ValueError(
-                "study: expected directions ['maximize'] for the agreement, or ['maximize', "
-                f"'maximize'] for agreement and score, got {directions}."
+                f"study: expected directions ['maximize'] for the {self._value}, or ['maximize', "
+                f"'maximize'] for {self._value} and score, got {directions}."
             )
         known = study.user_attrs.get(_PROBLEM)
         if known is None:
@@ -328,7 +353,9 @@ class AgreementObjective:
     def _failed(self, trial: Any, failure: str, n_values: int) -> Any:
         trial.set_user_attr("failure", failure)
         warnings.warn(
-            f"Trial {trial.number} has no agreement: {failure}", FitFailedWarning, stacklevel=3
+            f"Trial {trial.number} has no {self._value}: {failure}",
+            FitFailedWarning,
+            stacklevel=3,
         )
         value = float(self.problem.search.error_score)
         return value if n_values == 1 else (value, value)

@@ -29,7 +29,7 @@ class StudyProblem:
     params : dict or None
         The ``**params`` of ``fit`` of the search.
     **given
-        `environments`, `views` and `target`, as in ``fit`` of the search.
+        `environments`, `views`, `target` and `paired`, as in ``fit`` of the search.
     """
 
     def __init__(
@@ -97,6 +97,7 @@ class StudyProblem:
             columns |= results.metric_columns(name, np.array(values, dtype=np.float64))
         found, _, stacks = self._problem.agreement_columns([outcomes])
         columns |= found
+        columns |= self._problem.expected_columns([outcomes], stacks, columns, self.metric)
         if self.plan.pairing == "target":
             columns["class_balance_shift"] = self._problem.class_balance(stacks).shift
         columns["mean_fit_time"] = [np.mean([outcome.fit_time for outcome in outcomes])]
@@ -114,7 +115,8 @@ class StudyProblem:
             for value in (self.search.scoring, self.search.prior)
         ]
         splits = [(split.train, split.test) for split in self.plan.splits]
-        exact = (np.asarray(self.data.y), splits, tuple(self.plan.pairs), plain)
+        sites = [site.name for site in self.plan.sites]  # the columns have these names
+        exact = (np.asarray(self.data.y), splits, tuple(self.plan.pairs), plain, sites)
         # Machines may compute views with different rounding errors.
         rows = [np.asarray(source) for source in self.plan.sources]
         numeric = [np.abs(x.astype(np.float64)) for x in rows if x.dtype.kind in "fiub"]

@@ -100,7 +100,16 @@ def test_the_numbers_are_those_of_a_search(given, options):
     study = over_grid(objective)
     several = "accuracy" if "scoring" in options else False
     search = PASearchCV(GaussianNB(), GRID, refit=several, **options).fit(X, Y, **given)
-    table = objective.cv_results(study)
+    compare(objective.cv_results(study), search)
+    best = objective.best_trial(study)
+    assert best.params == search.best_params_
+    value = search.cv_results_["agreement"][search.best_index_]
+    assert best.value == best.user_attrs["agreement"] == pytest.approx(value, abs=1e-6)
+    assert best.user_attrs["score"] == pytest.approx(search.best_score_)
+
+
+def compare(table, search):
+    """Check that the table of a study is that of a search of the same grid."""
     order = [search.cv_results_["params"].index(p) for p in table["params"]]
     of_other_kinds = ("split", "rank", "param", "std_fit", "mean_score", "std_score", "n_failed")
     for name, column in search.cv_results_.items():
@@ -113,11 +122,76 @@ def test_the_numbers_are_those_of_a_search(given, options):
         elif np.isfinite(column).any():  # what is nan is not kept
             np.testing.assert_allclose(table[name], column[order], atol=1e-6, err_msg=name)
     assert sorted(table["trial"]) == list(range(3))
+
+
+NOISE = X.std(0) * np.random.default_rng(0).normal(size=(30, X.shape[1]))
+TWICE = X[::6], 1.5 * X[::6] + 0.7 * NOISE
+TWICE_ELSEWHERE = X[::6], np.sqrt(X[::6]) * 3
+
+
+@pytest.mark.parametrize(
+    ("paired", "options"),
+    [
+        (TWICE, {}),
+        ({"b": TWICE, "c": TWICE_ELSEWHERE}, {"adapter": "ridge"}),
+        (TWICE, {"scoring": ["neg_log_loss", "accuracy"], "selection": "agreement"}),
+        (TWICE, {"selection": "expected", "random_state": 3, "adapter": "ridge"}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The interval of the chosen")
+def test_expected_scores_are_those_of_a_search(paired, options):
+    objective = agreement_objective(GaussianNB(), SPACE, X, Y, paired=paired, cv=3, **options)
+    study = over_grid(objective)
+    metric = "neg_log_loss" if "scoring" in options else "score"
+    refit = metric if "scoring" in options else True
+    search = PASearchCV(GaussianNB(), GRID, refit=refit, cv=3, **options).fit(X, Y, paired=paired)
+    table = objective.cv_results(study)
+    compare(table, search)
+    expected = search.cv_results_[f"expected_{metric}"]
+    assert sorted(table[f"rank_expected_{metric}"]) == sorted(
+        search.cv_results_[f"rank_expected_{metric}"]
+    )
+    for trial in study.trials:
+        value = expected[search.cv_results_["params"].index(trial.params)]
+        assert trial.value == trial.user_attrs["expected_score"] == pytest.approx(value, abs=1e-6)
+        assert trial.user_attrs["agreement"] == trial.user_attrs["cv_results"]["agreement"]
+        assert trial.intermediate_values == {}
     best = objective.best_trial(study)
     assert best.params == search.best_params_
-    value = search.cv_results_["agreement"][search.best_index_]
-    assert best.value == best.user_attrs["agreement"] == pytest.approx(value, abs=1e-6)
     assert best.user_attrs["score"] == pytest.approx(search.best_score_)
+    two = over_grid(objective, 2)
+    for trial in two.trials:
+        assert trial.values == [trial.user_attrs["expected_score"], trial.user_attrs["score"]]
+
+
+@pytest.mark.filterwarnings("ignore:The interval of the chosen")
+def test_the_best_trial_has_the_best_expected_score_of_accurate_trials():
+    near_constant = {"var_smoothing": CategoricalDistribution([1e-9, 1e-4, 1e6])}
+    objective = agreement_objective(GaussianNB(), near_constant, X, Y, paired=TWICE, cv=3)
+    study = study_of(
+        sampler=optuna.samplers.GridSampler({"var_smoothing": [1e-9, 1e-4, 1e6]}, seed=0)
+    )
+    study.optimize(objective)
+    table = objective.cv_results(study)
+    eligible = [t for t, there in zip(study.trials, table["eligible"], strict=True) if there]
+    assert 0 < len(eligible) < 3
+    assert objective.best_trial(study).value == max(t.value for t in eligible)
+    assert "expected 0." in table["reason"][0]
+
+
+def test_expected_scores_cannot_be_pruned():
+    pruner = optuna.pruners.ThresholdPruner(lower=10.0)
+    study = study_of(pruner=pruner)
+    study.optimize(agreement_objective(Failing(), {}, X, Y, paired=TWICE, cv=3), n_trials=1)
+    assert study.trials[0].state == TrialState.COMPLETE
+
+
+def test_warnings_about_pairs_are_those_of_a_search():
+    same = X[:60:2], X[:60:2] + 1e-9
+    objective = agreement_objective(GaussianNB(), SPACE, X, Y, paired=same, cv=3)
+    study = over_grid(objective)
+    with pytest.warns(UserWarning, match="No candidate predicts another class"):
+        objective.best_trial(study)
 
 
 def test_sample_weight_is_passed_on():
@@ -289,11 +363,22 @@ def test_goes_on_with_the_same_problem_only():
         {"scoring": "neg_log_loss"},
         {"X": X + 1},
         {"y": np.roll(Y, 1)},
+        {"views": None, "paired": TWICE},
     ]
     for change in changes:
         other = agreement_objective(Failing(), SPACE, **settings | change)
         with pytest.raises(ValueError, match="study: expected a study of this problem, got one"):
             study.optimize(other, n_trials=1)
+    paired = {"X": X, "y": Y, "paired": {"b": TWICE}, "cv": 2}
+    study = study_of()
+    study.optimize(agreement_objective(GaussianNB(), SPACE, **paired), n_trials=1)
+    for change in (
+        {"paired": {"c": TWICE}},
+        {"paired": {"b": TWICE_ELSEWHERE}},
+        {"adapter": "ridge"},
+    ):
+        with pytest.raises(ValueError, match="study: expected a study of this problem, got one"):
+            study.optimize(agreement_objective(Failing(), SPACE, **paired | change), n_trials=1)
     assert Failing.fits == 0
 
 
@@ -367,6 +452,9 @@ def test_threads_and_copies_give_the_same():
         ({"prior": [0.5, 0.5]}, ValueError, "prior: expected one probability"),
         ({"tol": 1e-20}, ValueError, "tol: expected at least"),
         ({"groups": [1]}, ValueError, "groups"),
+        ({"adapter": "ridge"}, ValueError, "adapter: expected None without"),
+        ({"selection": "expected"}, ValueError, r"paired: expected some"),
+        ({"paired": X}, TypeError, "paired: expected the rows of the same objects"),
     ],
 )
 def test_bad_arguments(arguments, error, message):
