@@ -1,28 +1,34 @@
-"""The command ``pa-select``: its arguments, its computation and its errors."""
+"""The command ``pa-select``: its arguments, its errors, and ``pa-select score``."""
 
 from __future__ import annotations
 
 import argparse
-import gc
-import io
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pa_select._version import __version__
+from pa_select.command_line import expect
 from pa_select.command_line.labels import columns_of_labels
-from pa_select.command_line.reading import InputError, Table, read_labels, read_table
-from pa_select.scores.probabilities import scores_of_probabilities
-from pa_select.utils.probabilities import DEFAULT_CLIP, look_like_probabilities
-from pa_select.utils.score_checks import check_same_shape, check_size, check_tol, check_values
-
-_DONE, _FAILED, _WRONG_INPUT, _INTERRUPTED, _BROKEN_PIPE = 0, 1, 2, 130, 141
+from pa_select.command_line.reading import InputError, read_labels, read_table
+from pa_select.command_line.shared import (
+    BROKEN_PIPE,
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    WRONG_INPUT,
+    check_names,
+    check_same_names,
+    checked_scores,
+    complain,
+    input_errors,
+    print_result,
+    quick_imports,
+    warn,
+)
+from pa_select.utils.score_checks import check_same_shape, check_tol
 
 _SCORE = """\
 Print the posterior agreement of two samples: how much a classifier's posteriors agree on
@@ -68,7 +74,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(_WRONG_INPUT, f"pa-select: error: {message} (see --help)\n")
+        self.exit(WRONG_INPUT, f"pa-select: error: {message} (see --help)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,20 +87,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         try:
-            return _run(_parser().parse_args(arguments), own_process=arguments is None)
+            options = _parser().parse_args(arguments)
+            return int(options.run(options, own_process=arguments is None))
         finally:
             sys.stdout.flush()
     except InputError as error:
-        return _complain(str(error), _WRONG_INPUT)
+        return complain(str(error), WRONG_INPUT)
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader has closed the pipe. Flushing the rest at exit must not fail again.
         _discard_output()
-        return _BROKEN_PIPE
+        return BROKEN_PIPE
     except OSError as error:
         _discard_output()
-        return _complain(str(error), _FAILED)
+        return complain(str(error), FAILED)
 
 
 def _discard_output() -> None:
@@ -105,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="pa-select",
         description="Model selection by posterior agreement, from saved scores.",
-        epilog="See pa-select score --help for details.",
+        epilog="See pa-select score --help and pa-select expect --help for details.",
     )
     parser.add_argument("--version", action="version", version=f"pa-select {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
@@ -125,11 +132,6 @@ def _parser() -> argparse.ArgumentParser:
         "then split into those that are right and those that are wrong in the first sample",
     )
     score.add_argument(
-        "--probabilities",
-        action="store_true",
-        help="the files hold probabilities; values below 1e-8 are raised to it before the log",
-    )
-    score.add_argument(
         "--prior",
         choices=("uniform", "marginal"),
         default="uniform",
@@ -142,32 +144,30 @@ def _parser() -> argparse.ArgumentParser:
         metavar="nats",
         help="largest certified gap (default 1e-6, with the marginal prior 1e-5)",
     )
-    score.add_argument(
-        "--header",
-        action=argparse.BooleanOptionalAction,
-        help="whether line 1 of the csv files of scores holds names (default: it does if it has "
-        "no numbers)",
-    )
-    score.add_argument("--json", action="store_true", help="print one JSON object")
+    expect.add_options_of_files(score)
+    score.set_defaults(run=_score)
+    expect.add_parser(commands)
     return parser
 
 
-def _run(options: argparse.Namespace, own_process: bool) -> int:
+def _score(options: argparse.Namespace, own_process: bool) -> int:
     names = [options.a, options.b] + ([] if options.labels is None else [options.labels])
-    if sum(name == "-" or name.startswith("-:") for name in names) > 1:
-        raise InputError("-: expected once, since standard input can be read only once.")
+    check_names(names)
     # The input is checked before torch is imported, because the import takes seconds.
     tables = [read_table(name, options.header) for name in names[:2]]
-    with _input_errors():
+    with input_errors():
         check_tol(options.tol, 1e-6, "--tol")
-        values = [_scores(t, name, options) for t, name in zip(tables, names, strict=False)]
+        values = [
+            checked_scores(table, name, options.probabilities)
+            for table, name in zip(tables, names, strict=False)
+        ]
         check_same_shape(values[0].shape, values[1].shape, names[0], names[1])
-    _check_same_names(tables[0], tables[1], names[0], names[1])
+    check_same_names(tables[0], tables[1], names[0], names[1])
     columns, labels = tables[0].columns or tables[1].columns, None
     if options.labels is not None:
         shape = values[0].shape
         table = read_labels(options.labels, shape[0])
-        _check_same_names(tables[0], table._replace(columns=None), names[0], options.labels)
+        check_same_names(tables[0], table._replace(columns=None), names[0], options.labels)
         labels, columns = columns_of_labels(table.values, options.labels, shape, columns)
 
     agreements, share_of_one_class = _import_agreement(own_process)
@@ -177,99 +177,23 @@ def _run(options: argparse.Namespace, own_process: bool) -> int:
         result = agreements(values[0], values[1], prior=options.prior, tol=options.tol)
     except (RuntimeError, MemoryError) as error:
         message = str(error).replace("tol, or for certify=False", "--tol") or "out of memory"
-        return _complain(f"the computation failed: {message}", _FAILED)
+        return complain(f"the computation failed: {message}", FAILED)
     share = share_of_one_class(result.source) if options.prior == "uniform" else None
     if share is not None:
-        _warn(
+        warn(
             f"{names[0]} and {names[1]}: {math.floor(100 * share)} % of the predictions are of "
             "one class. With the uniform prior a classifier that always predicts the same class "
             "has the highest possible score; use --prior marginal."
         )
     parts = result.decompose(labels)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # class names may be in any script
-    if options.json:
-        print(as_json(result, parts))
-    else:
-        print(as_text(result, parts, options.prior, columns))
-    return _DONE
+    text = as_json(result, parts) if options.json else None
+    print_result(text or as_text(result, parts, options.prior, columns))
+    return DONE
 
 
 def _import_agreement(own_process: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Import the functions that need torch.
-
-    The imported objects live as long as the process. Searching them for garbage would take half
-    as long again as the import, so a process of its own does without.
-    """
-    if own_process:
-        gc.disable()
-    from pa_select.agreement.inputs.suspicious_scores import share_of_one_class
-    from pa_select.agreement.posterior_agreement import agreements
-
-    if own_process:
-        gc.freeze()
-        gc.enable()
+    """Import the functions that need torch."""
+    with quick_imports(own_process):
+        from pa_select.agreement.inputs.suspicious_scores import share_of_one_class
+        from pa_select.agreement.posterior_agreement import agreements
     return agreements, share_of_one_class
-
-
-@contextmanager
-def _input_errors() -> Iterator[None]:
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        raise InputError(str(error)) from error
-
-
-def _scores(table: Table, name: str, options: argparse.Namespace) -> NDArray[Any]:
-    """Return the scores in a table, or convert its probabilities to scores."""
-    values = table.values
-    if values.dtype.kind not in "biuf":
-        raise InputError(f"{name}: expected real numbers, got dtype {values.dtype}.")
-    if values.ndim != 2:
-        raise InputError(
-            f"{name}: expected a matrix of shape (n_pairs, n_classes), got shape {values.shape}."
-        )
-    check_size(values.shape, name)
-    if options.probabilities:
-        # As a scalar, the clip would be rounded to 0 in half precision.
-        raised = np.count_nonzero(values < np.array([DEFAULT_CLIP]))
-        values = scores_of_probabilities(values, name, DEFAULT_CLIP)
-        if raised:
-            _warn(f"{name}: {raised} probabilities below {DEFAULT_CLIP:g} are raised to it.")
-        return values
-    if values.dtype.kind == "f":
-        check_values(values, name, np)
-    if look_like_probabilities(values)[0]:
-        _warn(
-            f"{name}: all rows are non-negative and sum to 1, but are read as logits; if they "
-            "are probabilities, use --probabilities."
-        )
-    return values
-
-
-def _check_same_names(one: Table, other: Table, first: str, second: str) -> None:
-    """Check that names of rows and columns, if both files have them, are in the same order."""
-    # Different row names may be intended; the same names in another order are an error.
-    ids = {repr(i) for i in one.ids or ()}
-    permuted = ids == {repr(i) for i in other.ids or ()} and len(ids) == len(other.ids or ())
-    for what, wanted, got in (
-        ("column", one.columns, other.columns),
-        ("row", one.ids if permuted else None, other.ids),
-    ):
-        if wanted is None or got is None or len(wanted) != len(got):
-            continue
-        for number, (a, b) in enumerate(zip(wanted, got, strict=True)):
-            if a != b:
-                raise InputError(
-                    f"{second}: expected the {what}s of {first} in the same order, got {b!r} "
-                    f"instead of {a!r} as {what} {number}."
-                )
-
-
-def _warn(message: str) -> None:
-    print(f"pa-select: warning: {message}", file=sys.stderr)
-
-
-def _complain(message: str, status: int) -> int:
-    print(f"pa-select: error: {' '.join(message.split())}", file=sys.stderr)
-    return status

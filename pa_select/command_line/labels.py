@@ -17,7 +17,11 @@ _WHOLE_NUMBER = re.compile(r"\s*[+-]?\d{1,15}\s*")
 
 
 def columns_of_labels(
-    labels: NDArray[Any], name: str, shape: tuple[int, int], columns: list[str] | None
+    labels: NDArray[Any],
+    name: str,
+    shape: tuple[int, int],
+    columns: list[str] | None,
+    what: str = "pairs",
 ) -> tuple[NDArray[np.int64], list[str] | None]:
     """Find the column of each label.
 
@@ -33,6 +37,8 @@ def columns_of_labels(
         Shape of the scores.
     columns : list of str or None
         Names of the columns.
+    what : str, default="pairs"
+        What has labels, in the plural, for messages.
 
     Returns
     -------
@@ -51,7 +57,7 @@ def columns_of_labels(
         labels = labels[:, 0]
     if labels.shape != (n,):
         raise InputError(
-            f"{name}: expected one label for each of {n} pairs, got shape {labels.shape}."
+            f"{name}: expected one label for each of {n} {what}, got shape {labels.shape}."
         )
     if labels.dtype.kind in "US":
         return _columns_by_name(labels, name, n_classes, columns)
@@ -67,7 +73,7 @@ def _columns_by_name(
     found = [label.strip() for label in distinct.tolist()]
     if "" in found:
         row = int((codes == found.index("")).argmax())
-        raise InputError(f"{name}: expected a label for each pair, got none in row {row}.")
+        raise InputError(f"{name}: expected a label in each row, got none in row {row}.")
     if columns is None:
         columns = sorted(set(found))
         if len(columns) != n_classes:

@@ -1,4 +1,4 @@
-"""Agreement as text and as JSON."""
+"""Results as text and as JSON."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pa_select.agreement import Part, PosteriorAgreement
+    from pa_select.unlabelled import ExpectedScore
 
 # Fields that are as long as the data, or not numbers.
 _LEFT_OUT = ("terms", "source")
@@ -22,6 +23,29 @@ def as_json(result: PosteriorAgreement, parts: dict[str, Part]) -> str:
     found = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in _LEFT_OUT}
     found["decomposition"] = {name: part._asdict() for name, part in parts.items()}
     return json.dumps(_json_value(found), allow_nan=False, indent=2)
+
+
+def expected_as_json(found: ExpectedScore) -> str:
+    """Return a JSON object with the fields of an expected score; see `as_json`."""
+    return json.dumps(_json_value(found._asdict()), allow_nan=False, indent=2)
+
+
+def expected_as_text(
+    found: ExpectedScore, n_labelled: int, n_classes: int, columns: list[str] | None
+) -> str:
+    """Return a few aligned lines about the accuracy that is expected at another site."""
+    error = "" if math.isnan(found.standard_error) else f" +- {found.standard_error:.2g}"
+    calibrates = "the inverse temperature that calibrates the posteriors"
+    interval = f"{found.low:.4f} to {found.high:.4f}"
+    lines = [
+        ("expected accuracy", f"{found.score:.4f}{error} at the other site"),
+        ("interval", f"{interval}, also if the posteriors are not calibrated"),
+        ("validation accuracy", f"{found.validation_score:.4f} on {n_labelled} labelled rows"),
+        ("disagreement", f"{found.disagreement:.2%} of {found.n_pairs} pairs"),
+        ("beta", f"{found.beta:.4g}, {calibrates}"),
+        ("classes", str(n_classes) + (f": {_names(columns)}" if columns else "")),
+    ]
+    return "\n".join(f"{name:<20}{value}" for name, value in lines)
 
 
 def _json_value(value: Any) -> Any:

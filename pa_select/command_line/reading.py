@@ -69,7 +69,7 @@ def read_table(name: str, header: bool | None = None) -> Table:
     return _read(name, lambda file: _csv(file, name, header), lambda file: _parquet(file, name))
 
 
-def read_labels(name: str, n: int) -> Table:
+def read_labels(name: str, n: int, what: str = "pairs") -> Table:
     """Read labels, which are numbers or strings.
 
     Parameters
@@ -78,6 +78,8 @@ def read_labels(name: str, n: int) -> Table:
         As for `read_table`.
     n : int
         The number of labels. Line 1 of a csv file of strings is a name if n more lines follow.
+    what : str, default="pairs"
+        What has labels, in the plural, for messages.
 
     Raises
     ------
@@ -86,7 +88,7 @@ def read_labels(name: str, n: int) -> Table:
     """
     return _read(
         name,
-        lambda file: _csv_labels(file, name, n),
+        lambda file: _csv_labels(file, name, n, what),
         lambda file: _parquet(file, name, strings=True),
     )
 
@@ -231,7 +233,7 @@ def _csv(file: BinaryIO, name: str, header: bool | None) -> Table:
     )
 
 
-def _csv_labels(file: BinaryIO, name: str, n: int) -> Table:
+def _csv_labels(file: BinaryIO, name: str, n: int, what: str) -> Table:
     labels: list[str] = []
     ids: list[str] = []
     known: dict[str, str] = {}
@@ -242,7 +244,7 @@ def _csv_labels(file: BinaryIO, name: str, n: int) -> Table:
         has_ids = len(first) == 2 and not first[0].strip()
         if len(first) != 1 + has_ids:
             raise InputError(
-                f"{name}: expected one label for each of {n} pairs, got {len(first)} cells in "
+                f"{name}: expected one label for each of {n} {what}, got {len(first)} cells in "
                 "line 1."
             )
         for _, row in rows:

@@ -9,6 +9,10 @@ from pa_select.utils.frames import check_columns
 from pa_select.utils.sklearn_private import _num_samples
 
 
+# The names of a site's columns must differ from those of the worst site.
+_ENDS = {"se", "low", "high", "measured", "adapted"}
+
+
 class Site(NamedTuple):
     """A site where nobody labels; the paired objects were measured there and where X was."""
 
@@ -63,6 +67,12 @@ def _named(paired: Any) -> dict[str, tuple[Any, Any]]:
         if not paired:
             raise ValueError("paired: expected at least one site, got an empty dict.")
         named = {str(name): rows for name, rows in paired.items()}
+        taken = [name for name in named if not name or set(name.split("_")) & _ENDS]
+        if taken or len(named) < len(paired):
+            raise ValueError(
+                "paired: expected different names of sites without the words "
+                f"{sorted(_ENDS)}, which columns end with, got {list(paired)}."
+            )
     else:
         named = {"": paired}
     for name, rows in named.items():

@@ -186,19 +186,38 @@ def expected_score(
     found = {}
     for name, estimator in named.items():
         a, b, val = (Recorded.of(estimator, X) for X in (X_a, X_b, X_val))
-        columns = columns_of(y_val, val.classes_, name)
-        beta = calibrating_beta(val.scores, columns)
-        change = expected_change(scorer, [calibrated(a.scores, beta)], [a], [b])
-        validated = float(scorer(val, row_numbers(np.arange(len(y_val))), y_val))
-        error_here = error_of_score(scorer, validated, val, y_val)
-        score, error = expected_score_of(scorer, validated, error_here, change)
-        disagreement = float(np.mean(a.predicted != b.predicted))
-        low = high = np.nan
-        if is_accuracy(scorer):
-            low, high = interval(validated, len(y_val), disagreement, len(a.predicted))
-        n = len(a.predicted)
-        found[name] = ExpectedScore(score, error, low, high, validated, disagreement, beta, n)
+        found[name] = expected_of_recorded(a, b, val, y_val, scorer, name)
     return found if several else next(iter(found.values()))
+
+
+def expected_of_recorded(
+    a: Recorded, b: Recorded, val: Recorded, y_val: Any, scorer: Any, name: str
+) -> ExpectedScore:
+    """Estimate how a classifier scores at another site, from its recorded predictions.
+
+    Parameters
+    ----------
+    a, b : Recorded
+        What it predicts for the same objects at both sites.
+    val : Recorded
+        What it predicts for labelled rows.
+    y_val : ndarray of shape (m,)
+        Their labels.
+    scorer : callable
+        A scorer whose metric takes sample weights.
+    name : str
+        Name of the classifier, for the error of a label that it does not know.
+    """
+    beta = calibrating_beta(val.scores, columns_of(y_val, val.classes_, name))
+    change = expected_change(scorer, [calibrated(a.scores, beta)], [a], [b])
+    validated = float(scorer(val, row_numbers(np.arange(len(y_val))), y_val))
+    error_here = error_of_score(scorer, validated, val, y_val)
+    score, error = expected_score_of(scorer, validated, error_here, change)
+    disagreement, n = float(np.mean(a.predicted != b.predicted)), len(a.predicted)
+    low = high = np.nan
+    if is_accuracy(scorer):
+        low, high = interval(validated, len(y_val), disagreement, n)
+    return ExpectedScore(score, error, low, high, validated, disagreement, beta, n)
 
 
 # Stands for the classifier when a scorer is made from its name.

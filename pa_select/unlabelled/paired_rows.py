@@ -15,8 +15,8 @@ from pa_select.utils.typing import Floats
 from pa_select.utils.views import look_up
 from pa_select.utils.warn_caller import warn_caller
 
-# Fewer pairs give an estimate that says little.
-_FEW_PAIRS = 20
+#: Fewer pairs give an estimate that says little.
+FEW_PAIRS = 20
 # Rows of each kind that a forest learns to tell apart.
 _MOST_ROWS = 500
 # The forest's area under the curve must exceed chance by this and by so many standard errors.
@@ -38,9 +38,9 @@ def check_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") ->
     """
     X_a, X_b = aligned_pairs(X_a, X_b, name_a, name_b)
     n = _num_samples(X_a)
-    if n < _FEW_PAIRS:
+    if n < FEW_PAIRS:
         warn_caller(
-            f"{name_a} and {name_b}: expected at least {_FEW_PAIRS} pairs, got {n}. The expected "
+            f"{name_a} and {name_b}: expected at least {FEW_PAIRS} pairs, got {n}. The expected "
             "score says little; look at its standard error and at its interval."
         )
     return X_a, X_b
@@ -83,7 +83,7 @@ def warn_of_other_rows(X_a: Any, X: Any, name: str = "X_a") -> None:
     looked at.
     """
     sides = [x for x in (_numbers(rows) for rows in (X, X_a)) if x is not None]
-    if len(sides) < 2 or min(map(len, sides)) < _FEW_PAIRS:
+    if len(sides) < 2 or min(map(len, sides)) < FEW_PAIRS:
         return
     rng = np.random.default_rng(0)
     some = [x[rng.permutation(len(x))[:_MOST_ROWS]] for x in sides]

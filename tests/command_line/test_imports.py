@@ -68,6 +68,13 @@ WRONG = [
     (["score", "a.npy", "none.csv"], 2, "none.csv: expected at least one row"),
     (["score", "one.csv", "one.csv"], 2, "one.csv: expected a column for each of at least 2"),
     (["score", "a.npy", "b.npy", "--labels", "y.csv"], 2, "y.csv: expected one label for each"),
+    (["expect", "--help"], 0, ""),
+    (["expect", "a.npy", "b.npy"], 2, "the following arguments are required: --validation"),
+    (
+        ["expect", "a.npy", "b.npy", "--validation", "a.npy", "--labels", "y.csv"],
+        2,
+        "y.csv: expected one label for each of 60 rows",
+    ),
 ]
 
 

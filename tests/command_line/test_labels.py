@@ -161,7 +161,7 @@ def test_missing_labels_are_named(kind, refused):
     labels = NAMED.tolist()
     labels[5] = "" if kind == "npy" else None
     WRITERS[kind]("labels", labels)
-    assert refused("labels") == "labels: expected a label for each pair, got none in row 5."
+    assert refused("labels") == "labels: expected a label in each row, got none in row 5."
 
 
 def test_a_name_of_two_columns_is_no_label(refused):

@@ -294,6 +294,8 @@ class Refuses(LogisticRegression):
         ({}, lambda a, b: a, TypeError, r"paired: expected the rows of the same objects.*ndarray"),
         ({}, lambda a, b: (a, b, b), TypeError, "got 3 of them"),
         ({}, lambda a, b: {}, ValueError, "at least one site"),
+        ({}, lambda a, b: {"se": (a, b)}, ValueError, "different names of sites without the wor"),
+        ({}, lambda a, b: {1: (a, b), "1": (a, b)}, ValueError, "different names of sites"),
         ({}, lambda a, b: {"s": a}, TypeError, r"paired\['s'\]: expected the rows"),
         ({}, lambda a, b: (a, b[:-1]), ValueError, r"paired\[1\]: expected the 60 objects"),
         ({}, lambda a, b: (a, b[:, 1:]), ValueError, r"paired\[1\]: expected rows of shape"),

@@ -75,7 +75,9 @@ def test_label_noise_is_seen():
     labelled, _, y_labelled = draw(rng, 20_000, label_noise=0.2)
     found = expected_score(model, a, b_pairs, labelled, y_labelled)
     # A temperature cannot make such posteriors exact, only nearly so.
-    assert found.score == pytest.approx(model.score(b, y), abs=0.015)
+    truth = model.score(b, y)
+    assert found.score == pytest.approx(truth, abs=0.02)
+    assert found.validation_score > truth + 0.06
     assert found.beta < 0.6
 
 

@@ -1,0 +1,121 @@
+"""What the subcommands share: checks of what was read, messages, and imports."""
+
+from __future__ import annotations
+
+import gc
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pa_select.command_line.reading import InputError, Table
+from pa_select.scores.probabilities import scores_of_probabilities
+from pa_select.utils.probabilities import DEFAULT_CLIP, look_like_probabilities
+from pa_select.utils.score_checks import check_size, check_values
+
+#: Exit statuses.
+DONE, FAILED, WRONG_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Check that standard input is named once at most.
+
+    Raises
+    ------
+    InputError
+        If it is not.
+    """
+    if sum(name == "-" or name.startswith("-:") for name in names) > 1:
+        raise InputError("-: expected once, since standard input can be read only once.")
+
+
+@contextmanager
+def quick_imports(own_process: bool) -> Iterator[None]:
+    """Import without garbage collection in a process of its own.
+
+    The imported objects live as long as the process. Searching them for garbage would take half
+    as long again as the import.
+    """
+    if own_process:
+        gc.disable()
+    yield
+    if own_process:
+        gc.freeze()
+        gc.enable()
+
+
+def print_result(text: str) -> None:
+    """Print to standard output; class names may be in any script."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    print(text)
+
+
+@contextmanager
+def input_errors() -> Iterator[None]:
+    """Turn an error that a check raises into an `InputError`."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise InputError(str(error)) from error
+
+
+def checked_scores(table: Table, name: str, probabilities: bool) -> NDArray[Any]:
+    """Return the scores in a table, or convert its probabilities to scores."""
+    values = table.values
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"{name}: expected real numbers, got dtype {values.dtype}.")
+    if values.ndim != 2:
+        raise InputError(
+            f"{name}: expected a matrix of shape (n_pairs, n_classes), got shape {values.shape}."
+        )
+    check_size(values.shape, name)
+    if probabilities:
+        # As a scalar, the clip would be rounded to 0 in half precision.
+        raised = np.count_nonzero(values < np.array([DEFAULT_CLIP]))
+        values = scores_of_probabilities(values, name, DEFAULT_CLIP)
+        if raised:
+            warn(f"{name}: {raised} probabilities below {DEFAULT_CLIP:g} are raised to it.")
+        return values
+    if values.dtype.kind == "f":
+        check_values(values, name, np)
+    if look_like_probabilities(values)[0]:
+        warn(
+            f"{name}: all rows are non-negative and sum to 1, but are read as logits; if they "
+            "are probabilities, use --probabilities."
+        )
+    return values
+
+
+def check_same_names(one: Table, other: Table, first: str, second: str) -> None:
+    """Check that names of rows and columns, if both files have them, are in the same order."""
+    # Different row names may be intended; the same names in another order are an error.
+    ids = {repr(i) for i in one.ids or ()}
+    permuted = ids == {repr(i) for i in other.ids or ()} and len(ids) == len(other.ids or ())
+    for what, wanted, got in (
+        ("column", one.columns, other.columns),
+        ("row", one.ids if permuted else None, other.ids),
+    ):
+        if wanted is None or got is None or len(wanted) != len(got):
+            continue
+        for number, (a, b) in enumerate(zip(wanted, got, strict=True)):
+            if a != b:
+                raise InputError(
+                    f"{second}: expected the {what}s of {first} in the same order, got {b!r} "
+                    f"instead of {a!r} as {what} {number}."
+                )
+
+
+def warn(message: str) -> None:
+    """Write a warning to standard error."""
+    print(f"pa-select: warning: {message}", file=sys.stderr)
+
+
+def complain(message: str, status: int) -> int:
+    """Write an error to standard error, in one line, and return the exit status."""
+    print(f"pa-select: error: {' '.join(message.split())}", file=sys.stderr)
+    return status

@@ -1,0 +1,160 @@
+"""The accuracy at another site, from saved scores."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+
+from pa_select import expected_score
+from pa_select.command_line import expect
+from pa_select.command_line.command import main
+
+X, Y = make_classification(400, 6, n_informative=4, n_redundant=0, n_classes=3, random_state=0)
+MODEL = LogisticRegression().fit(X[:150], Y[:150])
+X_A, X_VAL, Y_VAL = X[150:200], X[200:], Y[200:]
+X_B = X_A + np.random.default_rng(0).normal(size=X_A.shape)
+SCORES = {
+    name: MODEL.decision_function(rows) for name, rows in [("a", X_A), ("b", X_B), ("val", X_VAL)]
+}
+EXPECTED = expected_score(MODEL, X_A, X_B, X_VAL, Y_VAL)
+FILES = ["a.npy", "b.npy", "--validation", "val.npy", "--labels", "y.npy"]
+CLASSES = ["cat", "dog", "eel"]
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, scores in SCORES.items():
+        np.save(f"{name}.npy", scores)
+    np.save("y.npy", Y_VAL)
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*arguments):
+        status = main(["expect", *arguments])
+        return (status, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def refused(run):
+    def refused(*arguments):
+        status, out, error = run(*arguments)
+        assert (status, out) == (2, "")
+        assert error.count("\n") == 1
+        return error.removeprefix("pa-select: error: ").rstrip()
+
+    return refused
+
+
+def replaced(position, name):
+    return [*FILES[:position], name, *FILES[position + 1 :]]
+
+
+def test_text_says_what_expected_score_says(run):
+    status, out, error = run(*FILES)
+    assert (status, error) == (0, "")
+    for line in (
+        f"expected accuracy   {EXPECTED.score:.4f} \\+- {EXPECTED.standard_error:.2g} at",
+        f"interval            {EXPECTED.low:.4f} to {EXPECTED.high:.4f}, also",
+        f"validation accuracy {EXPECTED.validation_score:.4f} on 200 labelled rows",
+        f"disagreement        {EXPECTED.disagreement:.2%} of 50 pairs",
+        f"beta                {EXPECTED.beta:.4g}, ",
+        "classes             3$",
+    ):
+        assert re.search(f"^{line}", out, re.M), line
+
+
+def test_json_has_the_fields_of_expected_score(run):
+    found = json.loads(run(*FILES, "--json")[1])
+    assert found == pytest.approx(EXPECTED._asdict())
+
+
+def test_probabilities(run):
+    for name, rows in [("a", X_A), ("b", X_B), ("val", X_VAL)]:
+        np.save(f"{name}.npy", MODEL.predict_proba(rows))
+    status, out, error = run(*FILES, "--probabilities", "--json")
+    assert (status, error) == (0, "")
+    assert json.loads(out)["score"] == pytest.approx(EXPECTED.score, abs=1e-4)
+    assert run(*FILES)[2].count("use --probabilities") == 3
+
+
+def test_names_of_classes_and_rows(run, refused):
+    for name, scores in SCORES.items():
+        index = [f"{'new' if name == 'val' else 'object'} {i}" for i in range(len(scores))]
+        pd.DataFrame(scores, index, CLASSES).to_csv(f"{name}.csv")
+    labels = pd.Series(np.array(CLASSES)[Y_VAL], index)
+    labels.to_csv("y.csv")
+    named = ["a.csv", "b.csv", "--validation", "val.csv", "--labels", "y.csv"]
+    status, out, error = run(*named)
+    assert (status, error) == (0, "")
+    assert f"{EXPECTED.score:.4f}" in out
+    assert re.search("^classes +3: cat, dog, eel$", out, re.M)
+    # Names of any of the files are names of the columns.
+    status, out, _ = run("a.npy", "b.npy", *named[2:])
+    assert (status, f"{EXPECTED.score:.4f}" in out) == (0, True)
+    labels[::-1].to_csv("y.csv")
+    assert refused(*named).startswith("y.csv: expected the rows of val.csv in the same order")
+    frame = pd.read_csv("b.csv", index_col=0)
+    frame[::-1].to_csv("b.csv")
+    assert refused(*named).startswith("b.csv: expected the rows of a.csv in the same order")
+    frame.to_csv("b.csv")
+    frame = pd.read_csv("val.csv", index_col=0)[CLASSES[::-1]]
+    frame.to_csv("val.csv")
+    assert refused(*named).startswith("val.csv: expected the columns of a.csv in the same order")
+
+
+@pytest.mark.parametrize(
+    ("position", "value", "said"),
+    [
+        (1, SCORES["b"][1:], r"wrong.npy: expected the shape of a.npy, \(50, 3\), got \(49, 3\)"),
+        (3, SCORES["val"][:, 1:], "wrong.npy: expected the 3 columns of a.npy, got 2 columns"),
+        (3, SCORES["val"][1:], r"y.npy: expected one label for each of 199 rows, got shape \(200"),
+        (3, SCORES["val"] * np.nan, "wrong.npy: expected finite scores"),
+        (5, Y_VAL + 1, "wrong.npy: expected numbers of columns, 0 to 2, got 3"),
+    ],
+)
+def test_wrong_files_are_named_before_work_is_lost(position, value, said, refused, monkeypatch):
+    monkeypatch.setattr(expect, "quick_imports", None)
+    np.save("wrong.npy", value)
+    assert re.match(said, refused(*replaced(position, "wrong.npy")))
+
+
+def test_standard_input_is_read_once(refused):
+    message = refused("-", "b.npy", "--validation", "val.npy", "--labels", "-")
+    assert message.startswith("-: expected once")
+
+
+def test_few_pairs_and_the_same_scores_are_noticed(run):
+    for name in "ab":
+        np.save(f"few_{name}.npy", SCORES[name][:5])
+    status, _, error = run("few_a.npy", "few_b.npy", *FILES[2:])
+    assert (status, error.count("\n")) == (0, 1)
+    assert error.startswith("pa-select: warning: few_a.npy and few_b.npy: expected at least 20")
+    status, out, error = run("a.npy", "a.npy", *FILES[2:])
+    assert (status, error.count("\n")) == (0, 1)
+    assert error.startswith("pa-select: warning: a.npy: expected scores of other measurements")
+    assert "0.00% of 50 pairs" in out
+
+
+def test_a_computation_that_fails(run, monkeypatch):
+    def out_of_memory(*arguments):
+        raise MemoryError
+
+    module = sys.modules[expected_score.__module__]  # the room has a function of this name
+    monkeypatch.setattr(module, "calibrating_beta", out_of_memory)
+    assert run(*FILES) == (1, "", "pa-select: error: the computation failed: out of memory\n")
+
+
+def test_nothing_is_changed():
+    before = Path("a.npy").read_bytes()
+    assert main(["expect", *FILES]) == 0
+    assert Path("a.npy").read_bytes() == before
