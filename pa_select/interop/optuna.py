@@ -110,6 +110,7 @@ def agreement_objective(
         cv=cv,
         selection=selection,
         adapter=adapter,
+        reference="self",  # the trials come one by one
         refit=False,
         prior=prior,
         error_score=error_score,

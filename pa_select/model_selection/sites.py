@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from pa_select.utils.frames import check_columns
 from pa_select.utils.sklearn_private import _num_samples
 
-
 # The names of a site's columns must differ from those of the worst site.
 _ENDS = {"se", "low", "high", "measured", "adapted"}
 
