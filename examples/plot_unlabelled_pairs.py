@@ -1,0 +1,555 @@
+"""
+Choosing a model by unlabelled pairs
+====================================
+
+A few dozen objects were measured at the site with labels (a) and at the site where the model will
+be used (b), and nobody labelled them. Which rule then chooses the best of 20 classifiers for
+site b, and how well does each number predict the accuracy there? We try it with @N@ shifts of
+seven data sets, and with labels of the same pairs for comparison.
+"""
+
+# %%
+# Problems
+# --------
+# Every problem is a table with a second measurement of every row. The parameters of the second
+# measurement are drawn for every seed. Some of the rows have labels and are known from site a
+# only, some are the pairs, and the other rows are the test at site b. Several problems share a
+# data set, so they are less independent than the standard errors assume.
+import argparse
+import io
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from PIL import Image
+from scipy import ndimage
+from scipy.special import softmax
+from sklearn.base import clone
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_diabetes,
+    load_digits,
+    load_iris,
+    load_sample_image,
+    load_wine,
+)
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, train_test_split
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+from pa_select import GuardedSelection, PASearchCV, SiteAdapter, posterior_agreement
+
+parser = argparse.ArgumentParser(description="Choosing a model by unlabelled pairs")
+parser.add_argument(
+    "--seeds", type=int, help="seeds of every problem; without, one seed of a few problems"
+)
+parser.add_argument("--save", metavar="FILE", help="save the picture there")
+parser.add_argument(
+    "--table", metavar="FILE", help="write the gains there, and the errors to FILE with _errors"
+)
+options = parser.parse_args()
+
+
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X / 4, y
+
+
+def table(load):
+    def scaled():
+        X, y = load(return_X_y=True)
+        y = y if y.dtype.kind == "i" else (y > np.median(y)).astype(int)
+        return StandardScaler().fit_transform(X), y
+
+    return scaled
+
+
+def again(load, measure):
+    """Make a problem whose rows `measure` changes at site b."""
+
+    def make(rng):
+        X, y = load()
+        return X, measure(X, rng), y
+
+    return make
+
+
+def of_images(change):
+    """Measure digits again, as images of 8 x 8 pixels between 0 and 1."""
+
+    def measure(X, rng):
+        images = change(X.reshape(-1, 8, 8) / 4, rng)
+        return 4 * np.clip(images, 0, 1).reshape(len(X), -1)
+
+    return measure
+
+
+def slipped(images, rng):
+    where = rng.uniform(-0.7, 0.7, 2) + rng.normal(scale=0.3, size=(len(images), 2))
+    return np.stack([ndimage.shift(i, w, order=1) for i, w in zip(images, where, strict=True)])
+
+
+def blurred(images, rng):
+    width = rng.uniform(0.3, 1)
+    return ndimage.gaussian_filter(images, (0, width, width))
+
+
+def dimmed(images, rng):
+    return rng.uniform(0.3, 0.9) * images + rng.uniform(0, 0.2)
+
+
+def grainy(images, rng):
+    return images + rng.normal(scale=rng.uniform(0.05, 0.4), size=images.shape)
+
+
+def thick(images, rng):
+    share = rng.uniform(0.2, 0.9)
+    return (1 - share) * images + share * ndimage.grey_dilation(images, (1, 2, 2))
+
+
+def saturated_images(images, rng):
+    return np.minimum(rng.uniform(1.5, 3) * images, 1) ** rng.uniform(0.4, 0.8)
+
+
+def dead_pixels(images, rng):
+    return images * (rng.random((8, 8)) > rng.uniform(0.1, 0.3))
+
+
+def few_levels(images, rng):
+    return images > rng.uniform(0.3, 0.6)
+
+
+def instrument(X, rng):
+    """Give every column a gain and an offset."""
+    gain, offset = rng.normal(scale=[[0.3], [0.6]], size=(2, X.shape[1]))
+    return X * np.exp(gain) + offset
+
+
+def cross_talk(X, rng):
+    """Let every column leak into all others."""
+    n = X.shape[1]
+    return X @ (np.eye(n) + rng.normal(scale=rng.uniform(0.2, 0.8) / np.sqrt(n), size=(n, n)))
+
+
+def saturated(X, rng):
+    """Bend the response of every column, each with its own limit."""
+    limit = rng.uniform(0.4, 1.2, X.shape[1])
+    return limit * np.tanh((X + 0.5) / limit)
+
+
+def dead_sensors(X, rng):
+    n_dead = round(rng.uniform(0.2, 0.4) * X.shape[1])
+    return X * (rng.permutation(X.shape[1]) >= n_dead)
+
+
+def drifting(X, rng):
+    """Let every column drift over the order of measurement, which is random."""
+    when = rng.permutation(len(X)) / len(X)
+    return X + when[:, None] * rng.normal(scale=1.5, size=X.shape[1])
+
+
+def rounded(X, rng):
+    step = rng.uniform(1, 2.5, X.shape[1])
+    return step * np.floor(X / step)
+
+
+def with_outliers(X, rng):
+    """Replace some values of some rows by values from a distribution with heavy tails."""
+    rows, columns = rng.random((len(X), 1)) < 0.4, rng.random(X.shape) < 0.3
+    return np.where(rows & columns, X + 3 * rng.standard_t(2, X.shape), X)
+
+
+def noisy_at_a(rng):
+    """Make a problem whose site b is the better one."""
+    X, y = digits()
+    return X + rng.normal(scale=rng.uniform(0.5, 1.5), size=X.shape), X, y
+
+
+def two_rulers(rng):
+    """Make a problem with errors of measurement at both sites, and an offset at b."""
+    X, y = table(load_iris)()
+    here, there = rng.normal(scale=0.4, size=(2, *X.shape))
+    return X + here, X + there + rng.normal(scale=0.5, size=X.shape[1]), y
+
+
+def photographs(rng):
+    """Make a problem of patches of two photographs, saved again with loss and other colours.
+
+    The class is the photograph and the third of its height.
+    """
+    sites, labels = ([], []), []
+    for k, name in enumerate(("china.jpg", "flower.jpg")):
+        photo = load_sample_image(name)
+        file = io.BytesIO()
+        cast = np.clip(photo * rng.uniform(0.6, 1.2, 3), 0, 255).astype(np.uint8)
+        Image.fromarray(cast).save(file, "jpeg", quality=int(rng.integers(3, 12)))
+        for site, pixels in zip(sites, (photo, np.asarray(Image.open(file))), strict=True):
+            # Means of 4 x 4 pixels, in patches of 16 x 16 pixels.
+            cut = pixels[:416] / 64
+            patches = cut.reshape(26, 4, 4, 40, 4, 4, 3).mean(axis=(2, 5))
+            site.append(patches.swapaxes(1, 2).reshape(26 * 40, -1))
+        labels.append(3 * k + np.repeat(np.arange(26) * 3 // 26, 40))
+    return np.concatenate(sites[0]), np.concatenate(sites[1]), np.concatenate(labels)
+
+
+cancer, wine, diabetes = map(table, (load_breast_cancer, load_wine, load_diabetes))
+PROBLEMS = {
+    "digits, slipped": again(digits, of_images(slipped)),
+    "digits, blurred": again(digits, of_images(blurred)),
+    "digits, dimmed": again(digits, of_images(dimmed)),
+    "digits, grainy": again(digits, of_images(grainy)),
+    "digits, thick strokes": again(digits, of_images(thick)),
+    "digits, saturated": again(digits, of_images(saturated_images)),
+    "digits, dead pixels": again(digits, of_images(dead_pixels)),
+    "digits, two levels": again(digits, of_images(few_levels)),
+    "digits, cross-talk": again(digits, cross_talk),
+    "digits, noisy at a": noisy_at_a,
+    "photographs, saved again": photographs,
+    "breast cancer, instrument": again(cancer, instrument),
+    "breast cancer, outliers": again(cancer, with_outliers),
+    "breast cancer, rounded": again(cancer, rounded),
+    "diabetes, dead sensors": again(diabetes, dead_sensors),
+    "diabetes, saturated": again(diabetes, saturated),
+    "wine, drifting": again(wine, drifting),
+    "wine, cross-talk": again(wine, cross_talk),
+    "iris, two rulers": two_rulers,
+}
+SHOWN = "digits, thick strokes"  # in the picture
+
+
+class Rows(NamedTuple):
+    """The rows of a problem; a and b are the sites."""
+
+    X: np.ndarray  # labelled
+    y: np.ndarray
+    pairs_a: np.ndarray
+    pairs_b: np.ndarray
+    y_pairs: np.ndarray  # unknown, except to the rule that labels the pairs
+    X_test: np.ndarray
+    y_test: np.ndarray
+
+
+def rows_of(name, seed):
+    """Draw a problem: up to 300 labelled rows, 40, 100 or 300 pairs, up to 800 test rows."""
+    rng = np.random.default_rng([seed, *name.encode()])
+    a, b, y = PROBLEMS[name](rng)
+    n = len(y)
+    n_labelled, n_pairs = min(300, 2 * n // 5), 300 if n > 1000 else 100 if n > 300 else 40
+    every = np.arange(n)
+    labelled, rest = train_test_split(every, train_size=n_labelled, stratify=y, random_state=seed)
+    pairs, test = rest[:n_pairs], rest[n_pairs : n_pairs + 800]
+    return Rows(a[labelled], y[labelled], a[pairs], b[pairs], y[pairs], b[test], y[test])
+
+
+# %%
+# One search for all numbers
+# --------------------------
+# The search is fitted once for a problem and seed. Its sites are the first 20, 40, 100 and 300
+# pairs, and the same pairs after an adapter: a regression of `SiteAdapter` maps each row of b to
+# what site a would have measured, learnt on the other pairs only. So the table has the expected
+# scores of each candidate with and without the adapter. All candidates are then fitted to all
+# labelled rows, to measure their accuracy at b.
+model = Pipeline([("scale", StandardScaler()), ("model", GaussianNB())])
+SCALES = [StandardScaler(), "passthrough"]
+GRID = [
+    {"scale": SCALES, "model": [LogisticRegression(max_iter=1000)], "model__C": [1e-2, 1]},
+    {"scale": SCALES, "model": [SVC(C=10)], "model__gamma": [0.003, 0.03]},
+    {"model": [RandomForestClassifier(20, random_state=0)], "model__max_depth": [4, None]},
+    {"model": [ExtraTreesClassifier(20, random_state=0)]},
+    {"scale": SCALES[1:], "model": [KNeighborsClassifier()], "model__n_neighbors": [1, 5, 25]},
+    {"model": [GaussianNB()], "model__var_smoothing": [1e-9, 0.1]},
+    {"model": [LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")]},
+    {"model": [DecisionTreeClassifier(max_depth=4, random_state=0)]},
+]
+names, seeds, n_pairs = list(PROBLEMS), options.seeds, (20, 40, 100, 300)
+if seeds is None:  # a quick run
+    names, seeds, n_pairs = [SHOWN, "breast cancer, rounded"], 1, (20, 100)
+
+
+def cross_adapted(b, a):
+    """Map each row of b by an adapter that has not seen its pair."""
+    adapted = np.empty_like(b)
+    for train, test in KFold(5, shuffle=True, random_state=0).split(b):
+        adapted[test] = SiteAdapter().fit(b[train], a[train]).transform(b[test])
+    return adapted
+
+
+def posterior_of(predicted, posterior):
+    """Return the posterior of each predicted class: the mean over the folds, (..., pairs)."""
+    posterior = np.broadcast_to(posterior, (*predicted.shape, posterior.shape[-1]))
+    return np.take_along_axis(posterior, predicted[..., None], axis=-1)[..., 0].mean(axis=-2)
+
+
+def read_folds(search, y, n_sites, members):
+    """Return for each number of pairs what the folds' models say that the table does not have.
+
+    All arrays begin with the candidates. ``members`` are the candidates of the ensemble.
+    """
+    by_source = [
+        np.array([[fold[source] for fold in candidate] for candidate in search.fold_scores_])
+        for source in range(1, 1 + 4 * n_sites)  # a, b, a again and adapted, for each number
+    ]
+    known = [np.concatenate([fold[0] for fold in c]) for c in search.fold_scores_]
+    labels = y[np.concatenate([fold[0] for fold in search.fold_rows_])]
+    certain = np.where(labels[:, None] == np.unique(y), 0.0, -np.inf)
+    calibrated = posterior_agreement(known, [certain] * len(known))
+    beta = np.minimum([found.beta for found in calibrated], 1e6)[:, None, None, None]
+    for i in range(n_sites):
+        a, b, _, adapted = by_source[4 * i : 4 * i + 4]
+        flat = (list(rows.reshape(len(rows), -1, rows.shape[-1])) for rows in (a, b))
+        agreements = posterior_agreement(*flat, prior="marginal", tol=1e-4)
+        at_a, at_b = softmax(beta * a, axis=-1), softmax(beta * b, axis=-1)
+        ensemble = at_a[members].mean(axis=(0, 1))
+        predicted = [rows.argmax(-1) for rows in (a, b, adapted)]
+        yield {
+            "agreement": np.array([found.score for found in agreements]),
+            "confidence": at_b.max(-1).mean((1, 2)),
+            "own": [posterior_of(p, at_a) for p in predicted],
+            "ensemble": [posterior_of(p, ensemble) for p in predicted],
+        }
+
+
+def measure(name, seed):
+    """Return what is known of each candidate, for each number of pairs, and the truth."""
+    rows = rows_of(name, seed)
+    sites, adapters = {}, {}
+    for n in [n for n in n_pairs if n <= len(rows.y_pairs)]:
+        a, b = rows.pairs_a[:n], rows.pairs_b[:n]
+        sites |= {f"{n}": (a, b), f"{n} mapped": (a, cross_adapted(b, a))}
+        adapters[n] = SiteAdapter().fit(b, a)
+    search = PASearchCV(model, GRID, refit=False, return_fold_scores=True)
+    found = search.fit(rows.X, rows.y, paired=sites).cv_results_
+    fitted = [
+        clone(model).set_params(**clone(p, safe=False)).fit(rows.X, rows.y)
+        for p in found["params"]
+    ]
+    accuracy, error = found["mean_test_score"], found["se_test_score"]
+    top = int(accuracy.argmax())
+    truth = np.array([m.score(rows.X_test, rows.y_test) for m in fitted])
+    at_b = np.array([m.predict(rows.pairs_b) for m in fitted])
+    opinion = fitted[top].predict(rows.pairs_a)
+    members = accuracy >= accuracy[top] - 2 * error[top]
+    units = []
+    for (n, adapter), read in zip(
+        adapters.items(), read_folds(search, rows.y, len(adapters), members), strict=True
+    ):
+        y, adapted = rows.y_pairs[:n], sites[f"{n} mapped"][1]
+        mapped = adapter.transform(rows.X_test)
+        own_a, own_b, _ = read["own"]
+        unit = {
+            "accuracy": accuracy,
+            "error": error,
+            "chance": found["chance_test_score"],
+            "expected": found[f"expected_score_{n}"],
+            "expected_se": found[f"expected_score_se_{n}"],
+            "low": found[f"expected_score_low_{n}"],
+            "high": found[f"expected_score_high_{n}"],
+            "disagreement": found[f"disagreement_{n}"],
+            "agreement": read["agreement"],
+            "confidence": read["confidence"],
+            "own": accuracy + (own_b - own_a).mean(1),
+            "posterior": own_b.mean(1),
+            "posterior of the ensemble": read["ensemble"][1].mean(1),
+            "pseudo": (at_b == opinion)[:, :n].mean(1),
+            "labels": (at_b == rows.y_pairs)[:, :n].mean(1),
+            "truth": truth,
+            "expected adapted": found[f"expected_score_{n} mapped"],
+            "low adapted": found[f"expected_score_low_{n} mapped"],
+            "disagreement adapted": found[f"disagreement_{n} mapped"],
+            "labels adapted": [m.score(adapted, y) for m in fitted],
+            "truth adapted": [m.score(mapped, rows.y_test) for m in fitted],
+        }
+        names = {"problem": name, "seed": seed, "pairs": n}
+        units.append(pd.DataFrame(unit).assign(**names, candidate=np.arange(len(fitted))))
+    return pd.concat(units)
+
+
+with warnings.catch_warnings():
+    # The search warns of pairs that say little, and folds of wine have few rows of a class.
+    warnings.simplefilter("ignore")
+    data = pd.concat([measure(name, seed) for name in names for seed in range(seeds)])
+for end in ("", " adapted"):
+    data[f"product{end}"] = data["accuracy"] * (1 - data[f"disagreement{end}"])
+print(f"{len(names)} problems, {seeds} seeds of each, {data.candidate.nunique()} candidates")
+
+# %%
+# Rules
+# -----
+# All rules choose among the same candidates, and cross-validated accuracy decides ties. A guarded
+# rule chooses among the candidates that are within some standard errors (SE) of the best accuracy.
+# The labels of the pairs are used by one rule, which shows what labelling the pairs would give.
+RULES = {
+    "expected score (PASearchCV's default)": ("expected", None),
+    "expected score, 4 SE": ("expected", 4),
+    "expected score, own posterior": ("own", None),
+    "mean posterior of the ensemble": ("posterior of the ensemble", None),
+    "mean posterior of its own": ("posterior", None),
+    "low end of the interval": ("low", None),
+    "accuracy x agreement rate": ("product", None),
+    "pseudo-labels": ("pseudo", None),
+    "labels of the pairs": ("labels", None),
+    "best in hindsight": ("truth", None),
+}
+
+
+def choices(unit):
+    """Return the accuracy at b of the choice of each rule, in per cent."""
+    u = {column: unit[column].to_numpy() for column in unit}
+    accuracy, error, truth = u["accuracy"], u["error"], u["truth"]
+    top = int(accuracy.argmax())
+
+    def best(values, n_se):
+        # With the adapter there are values of the candidates without it, then with it.
+        near = accuracy >= accuracy[top] - n_se * error[top] if n_se else accuracy >= 0
+        eligible = np.flatnonzero(np.tile(near, len(values) // len(near)))
+        return max(eligible.tolist(), key=lambda i: (values[i], accuracy[i % len(near)]))
+
+    scores = {"mean_test_score": accuracy, "se_test_score": error}
+    known = scores | {"chance_test_score": u["chance"], "agreement": u["agreement"]}
+    found = {"accuracy": truth[top], "agreement, 4 SE": truth[GuardedSelection(n_se=4)(known)]}
+    for rule, (column, n_se) in RULES.items():
+        found[rule] = truth[best(u[column], n_se)]
+    found["with adapter: accuracy, always adapted"] = u["truth adapted"][top]
+    truth = np.concatenate([truth, u["truth adapted"]])
+    for rule, (column, n_se) in RULES.items():
+        if f"{column} adapted" in u:
+            both = np.concatenate([u[column], u[f"{column} adapted"]])
+            found[f"with adapter: {rule}"] = truth[best(both, n_se)]
+    return 100 * pd.Series(found)
+
+
+keys = ["pairs", "problem", "seed"]
+levels = data.groupby(keys, sort=False).apply(choices)
+gains = levels.sub(levels["accuracy"], axis=0)
+
+
+def over_problems(values):
+    """Return the mean over the problems and its standard error, by number of pairs."""
+    means = values.groupby(["pairs", "problem"]).mean().groupby("pairs")
+    return means.mean(), means.std().div(np.sqrt(means.size()), axis=0)
+
+
+def with_error(mean, error):
+    return f"{mean:.1f} +- {error:.1f}"
+
+
+# %%
+# Gains
+# -----
+# The table shows the points of accuracy at b above the choice by cross-validated accuracy: the
+# mean over the problems, and its standard error, which counts each problem once.
+by_problem = gains.groupby(["pairs", "problem"], sort=False).mean()
+counts = by_problem.groupby("pairs").size()
+mean, error = over_problems(gains)
+columns = {
+    f"{n} pairs ({count} problems)": [with_error(mean.at[n, r], error.at[n, r]) for r in levels]
+    for n, count in counts.items()
+}
+columns["worst problem, 100 pairs"] = by_problem.loc[100].min().round(1).tolist()
+gain_table = pd.DataFrame(columns, index=pd.Index(levels.columns, name="rule"))
+print(gain_table.to_string())
+
+# %%
+# How well each number predicts the accuracy at b
+# -----------------------------------------------
+# The errors are means over all candidates and problems, in points. The last column is the share of
+# candidates whose accuracy at b lies in the interval; that accuracy is itself measured in 50 to
+# 800 test rows.
+NUMBERS = {
+    "cross-validated accuracy": "accuracy",
+    "accuracy x agreement rate": "product",
+    "mean calibrated confidence at b": "confidence",
+    "expected score": "expected",
+    "expected score, own posterior": "own",
+    "mean posterior of the ensemble": "posterior of the ensemble",
+    "mean posterior of its own": "posterior",
+    "labels of the pairs": "labels",
+    "expected score, adapted": "expected adapted",
+    "labels of the pairs, adapted": "labels adapted",
+}
+reach = 1.96 * data["expected_se"]
+INTERVALS = {
+    "interval, low to high": (data["low"], data["high"]),
+    "expected score +- 1.96 SE": (data["expected"] - reach, data["expected"] + reach),
+}
+data = data.set_index(["pairs", "problem"], append=True)
+lines = []
+for name, column in NUMBERS.items():
+    away = 100 * (data[column] - data["truth adapted" if "adapted" in column else "truth"])
+    off, error = over_problems(away.abs())
+    bias, _ = over_problems(away)
+    for n in counts.index:
+        lines.append((name, n, with_error(off[n], error[n]), f"{bias[n]:+.1f}", "", ""))
+for name, (low, high) in INTERVALS.items():
+    low, high = (pd.Series(end.to_numpy(), index=data.index) for end in (low, high))
+    inside, _ = over_problems(100.0 * ((low <= data["truth"]) & (data["truth"] <= high)))
+    width, _ = over_problems(100 * (high - low))
+    lines += [(name, n, "", "", f"{width[n]:.1f}", f"{inside[n]:.0f} %") for n in counts.index]
+header = ["number", "pairs", "absolute error", "mean error", "width", "accuracy inside"]
+error_table = pd.DataFrame(lines, columns=header)
+print(error_table.to_string(index=False))
+if options.table:
+    file = Path(options.table)
+    gain_table.to_csv(file)
+    error_table.to_csv(file.with_name(f"{file.stem}_errors{file.suffix}"), index=False)
+
+# %%
+# Where it fails
+# --------------
+# The gains by problem of some rules, and the accuracy at b of the choice by accuracy.
+DEFAULT = next(iter(RULES))
+SOME = [DEFAULT, "expected score, own posterior", "accuracy x agreement rate"]
+SOME += ["labels of the pairs", "best in hindsight"]
+level = levels["accuracy"].groupby(["pairs", "problem"], sort=False).mean()
+for n in counts.index:
+    by_rule = by_problem.loc[n, SOME].round(1)
+    by_rule.insert(0, "accuracy", level.loc[n].round(1))
+    print(f"\n{n} pairs\n{by_rule.to_string()}")
+
+# %%
+# The picture
+# -----------
+# Left: each candidate of one problem, with 100 pairs. The bars are intervals that do not assume
+# calibrated posteriors. Right: the means of the gains, with their standard errors.
+figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5.5), layout="constrained")
+unit = data.reset_index(["pairs", "problem"]).query(
+    "pairs == 100 and problem == @SHOWN and seed == 0"
+)
+bars = 100 * np.abs(unit[["low", "high"]].to_numpy().T - unit["expected"].to_numpy())
+x = 100 * unit["truth"]
+left.plot(x, 100 * unit["accuracy"], "x", color="0.6", label="cross-validated accuracy")
+left.errorbar(
+    x, 100 * unit["expected"], bars, fmt="o", color="C0", elinewidth=0.7, label="expected score"
+)
+left.axline((50, 50), slope=1, color="0.6", lw=0.8)
+left.set(xlabel="accuracy at b [%]", ylabel="predicted [%]", title=SHOWN)
+left.legend()
+DRAWN = {
+    "agreement, 4 SE": "0.6",
+    DEFAULT: "C0",
+    "accuracy x agreement rate": "C1",
+    "labels of the pairs": "C2",
+    f"with adapter: {DEFAULT}": "C3",
+    "with adapter: labels of the pairs": "C4",
+}
+mean, error = over_problems(gains)
+for k, (rule, color) in enumerate(DRAWN.items()):
+    at = np.arange(len(counts)) + 0.08 * (k - (len(DRAWN) - 1) / 2)
+    right.errorbar(at, mean[rule], error[rule], fmt="o", color=color, label=rule)
+right.axhline(0, color="0.6", lw=0.8)
+right.set_xticks(range(len(counts)), [f"{n} pairs\n{c} problems" for n, c in counts.items()])
+right.set(ylabel="accuracy at b gained over accuracy's choice [points]")
+right.legend(fontsize="small")
+if options.save:
+    figure.savefig(options.save, dpi=120)
+plt.show()
