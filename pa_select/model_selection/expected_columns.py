@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 # The candidates within so many standard errors of the best score are the ensemble.
 _N_SE_OF_ENSEMBLE = 2
-# The least probability of a mean posterior, of which the log is taken.
-_LEAST = 1e-12
 # A warning tells of class shares that differ by more than this, if chance makes such a difference
 # less often than once in this many searches.
 _LARGE_DIFFERENCE, _SELDOM = 0.1, 10_000
@@ -267,19 +265,15 @@ class ExpectedColumns:
     def _of_ensemble(
         self, stacks: Stacks, members: NDArray[np.intp], betas: Sequence[float]
     ) -> dict[Site, list[Floats]]:
-        """Return each split's mean posteriors of some candidates, calibrated again.
-
-        A mean of calibrated posteriors is too uncertain.
-        """
-        from pa_select.unlabelled.calibration import calibrated, calibrating_beta
+        """Return each split's mean posteriors of some candidates, calibrated again."""
+        from pa_select.unlabelled.calibration import calibrated, calibrating_beta, log_mean
 
         if not len(members):
             return {}  # each candidate's own posteriors have to do
 
         def log_means(site: Site | None) -> list[Floats]:
             all_labels = [self._labels(stacks, k, site, betas[k]) for k in members.tolist()]
-            means = [np.mean(of_split, axis=0) for of_split in zip(*all_labels, strict=True)]
-            return [np.log(np.maximum(mean, _LEAST)) for mean in means]
+            return [log_mean(of_split) for of_split in zip(*all_labels, strict=True)]
 
         scores = np.concatenate(log_means(None))
         beta = calibrating_beta(scores, *self._tested(stacks.classes))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pa_select.agreement.confidence import posteriors
 from pa_select.agreement.posterior_agreement import agreements
 from pa_select.utils.typing import Floats
+
+# The least mean posterior, of which the log is taken.
+_LEAST = 1e-12
 
 
 def calibrating_beta(scores: Floats, columns: NDArray[np.intp], weight: Any = None) -> float:
@@ -32,7 +35,15 @@ def calibrating_beta(scores: Floats, columns: NDArray[np.intp], weight: Any = No
 
 def calibrated(scores: Floats, beta: float) -> Floats:
     """Return posteriors at an inverse temperature, (n, n_classes)."""
-    found: Floats = posteriors(
-        torch.from_numpy(np.asarray(scores, dtype=np.float64)), beta
-    ).numpy()
+    values = torch.from_numpy(np.asarray(scores, dtype=np.float64))
+    found: Floats = posteriors_at(values, beta).numpy()
     return found
+
+
+def log_mean(posteriors: Sequence[Floats]) -> Floats:
+    """Return the logs of mean posteriors, as scores to calibrate again.
+
+    A mean of calibrated posteriors is too uncertain.
+    """
+    mean: Floats = np.log(np.maximum(np.mean(posteriors, axis=0), _LEAST))
+    return mean

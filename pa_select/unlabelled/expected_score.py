@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.metrics import check_scoring
 from sklearn.utils.validation import _num_samples
 
 from pa_select.scores.alignment import columns_of
 from pa_select.scores.recorded import Recorded, row_numbers
-from pa_select.unlabelled.calibration import calibrated, calibrating_beta
+from pa_select.unlabelled.calibration import calibrated, calibrating_beta, log_mean
 from pa_select.unlabelled.expectation import (
     check_scorer,
     error_of_score,
@@ -26,6 +27,7 @@ from pa_select.utils.columns import check_column
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns
 from pa_select.utils.optional_imports import optional_import
+from pa_select.utils.typing import Floats
 
 
 class ExpectedScore(NamedTuple):
@@ -84,6 +86,7 @@ def expected_score(
     *,
     scoring: Any = "accuracy",
     adapter: Any = None,
+    reference: Any = "self",
 ) -> Any:
     """Estimate how classifiers score at another site, from pairs of rows without labels.
 
@@ -108,6 +111,10 @@ def expected_score(
     adapter : None, "ridge" or estimator, default=None
         If given, the classifier predicts the rows of b after a regression has mapped them to
         rows of a, as `SiteAdapter` does. No row is mapped by a regression that has seen it.
+    reference : {"self", "ensemble"} or fitted classifier, default="self"
+        Whose posteriors stand in for the labels: each estimator's own, the mean of those of
+        all estimators given, or those of a classifier that was not fitted to the labelled
+        rows either. The more accurate it is, the better.
 
     Returns
     -------
@@ -120,7 +127,8 @@ def expected_score(
         If an estimator is not a classifier, or the metric takes no sample weights.
     ValueError
         If X_a and X_b have different numbers of rows, other columns, the same values or no
-        rows, or a label is missing or unknown to an estimator.
+        rows, a label is missing or unknown to an estimator, or `reference` is unknown or has
+        other classes.
 
     Warns
     -----
@@ -133,8 +141,9 @@ def expected_score(
     the classes given both rows. So the temperature must calibrate the classifier at a, the rows
     of a must come from where the labelled rows come from, and the row of b must say nothing
     about the label beyond the row of a. Nothing is assumed about what differs at b. Only pairs
-    whose two rows are predicted to belong to different classes change the accuracy, so that
-    it is off by the share of these pairs at most, however wrong the posteriors are.
+    whose two rows are predicted to belong to different classes change the accuracy. So the
+    estimate differs from the accuracy on the labelled rows by their share at most, as the
+    accuracy at b does.
 
     The interval for the accuracy holds whether or not the posterior is calibrated: if a
     prediction is right at one site and wrong at the other, the two predictions differ. Its
@@ -183,15 +192,62 @@ def expected_score(
     check_scorer(scorer, np.unique(y_val))
     if adapter is not None:
         X_b = cross_adapted(adapter, X_b, X_a, seed=0)
-    found = {}
-    for name, estimator in named.items():
-        a, b, val = (Recorded.of(estimator, X) for X in (X_a, X_b, X_val))
-        found[name] = expected_of_recorded(a, b, val, y_val, scorer, name)
+    a, b, val = (
+        {name: Recorded.of(estimator, X) for name, estimator in named.items()}
+        for X in (X_a, X_b, X_val)
+    )
+    labels = None
+    if isinstance(reference, str) and reference == "ensemble":
+        labels = _mean_posteriors(a, val, y_val)
+    elif not isinstance(reference, str):
+        of_a, of_val = ({"the reference": Recorded.of(reference, X)} for X in (X_a, X_val))
+        labels = _mean_posteriors(of_a, of_val, y_val)
+    elif reference != "self":
+        raise ValueError(
+            f"reference: expected 'self', 'ensemble' or a fitted classifier, got {reference!r}."
+        )
+    found = {
+        name: expected_of_recorded(a[name], b[name], val[name], y_val, scorer, name, labels)
+        for name in named
+    }
     return found if several else next(iter(found.values()))
 
 
+class _Labels(NamedTuple):
+    """The classes and their probabilities for each pair."""
+
+    classes: NDArray[Any]
+    posterior: Floats
+
+
+def _mean_posteriors(
+    a: Mapping[str, Recorded], val: Mapping[str, Recorded], y_val: NDArray[Any]
+) -> _Labels:
+    """Return the mean of several calibrated posteriors, calibrated again."""
+    classes = next(iter(a.values())).classes
+    columns = columns_of(y_val, classes, next(iter(a)))
+    of_a, of_val = [], []
+    for name, recorded in a.items():
+        if not np.array_equal(recorded.classes, classes):
+            raise ValueError(
+                f"reference: expected estimators of the same classes, got {classes.tolist()} and "
+                f"{recorded.classes.tolist()} of {name}."
+            )
+        beta = calibrating_beta(val[name].scores, columns)
+        of_a.append(calibrated(recorded.scores, beta))
+        of_val.append(calibrated(val[name].scores, beta))
+    log_a, log_val = log_mean(of_a), log_mean(of_val)
+    return _Labels(classes, calibrated(log_a, calibrating_beta(log_val, columns)))
+
+
 def expected_of_recorded(
-    a: Recorded, b: Recorded, val: Recorded, y_val: Any, scorer: Any, name: str
+    a: Recorded,
+    b: Recorded,
+    val: Recorded,
+    y_val: Any,
+    scorer: Any,
+    name: str,
+    labels: _Labels | None = None,
 ) -> ExpectedScore:
     """Estimate how a classifier scores at another site, from its recorded predictions.
 
@@ -207,9 +263,19 @@ def expected_of_recorded(
         A scorer whose metric takes sample weights.
     name : str
         Name of the classifier, for the error of a label that it does not know.
+    labels : _Labels, default=None
+        What stands in for the labels of the pairs. None: the classifier's own posteriors.
     """
     beta = calibrating_beta(val.scores, columns_of(y_val, val.classes_, name))
-    change = expected_change(scorer, [calibrated(a.scores, beta)], [a], [b])
+    posterior = calibrated(a.scores, beta)
+    if labels is not None:
+        if not np.array_equal(np.sort(labels.classes), np.sort(a.classes)):
+            raise ValueError(
+                f"reference: expected a classifier of the classes {a.classes.tolist()}, got one "
+                f"of {labels.classes.tolist()}."
+            )
+        posterior = labels.posterior[:, columns_of(a.classes, labels.classes, "the reference")]
+    change = expected_change(scorer, [posterior], [a], [b])
     validated = float(scorer(val, row_numbers(np.arange(len(y_val))), y_val))
     error_here = error_of_score(scorer, validated, val, y_val)
     score, error = expected_score_of(scorer, validated, error_here, change)

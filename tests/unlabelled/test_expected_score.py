@@ -19,6 +19,7 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
 
 from pa_select import expected_score, expected_scorer
 from pa_select.scores.recorded import Recorded
@@ -166,7 +167,7 @@ def test_the_jackknife_of_a_mean_is_its_standard_error():
     )
 
 
-def test_it_is_off_by_the_disagreement_at_most():
+def test_the_accuracy_changes_by_the_disagreement_at_most():
     rng = np.random.default_rng(11)
     for _ in range(20):
         model = classifier(rng.choice([-5.0, 0.1, 30.0]))
@@ -281,3 +282,34 @@ def test_the_scorer_calibrates_on_the_fold_that_it_is_given():
     assert scorer.__name__ == "expected_score"
     folds = cross_val_score(LogisticRegression(), X, y, scoring=expected_scorer(a, b))
     assert ((0 < folds) & (folds < 1)).all()
+
+
+def test_others_may_stand_in_for_the_labels():
+    model, a, b, X, y = three_classes(12, 60)
+    other = KNeighborsClassifier(20).fit(X[:150], y[:150])
+    X, y = X[150:], y[150:]
+    by_itself = expected_score(model, a, b, X, y)
+    # An ensemble of one is calibrated already.
+    alone = expected_score({"m": model}, a, b, X, y, reference="ensemble")["m"]
+    assert alone.score == pytest.approx(by_itself.score, abs=1e-6)
+    by_other = expected_score(model, a, b, X, y, reference=other)
+    q = np.log(np.maximum(other.predict_proba(a), 1 / 40))
+    validation = np.log(np.maximum(other.predict_proba(X), 1 / 40))
+    columns = np.searchsorted(model.classes_, y)
+    q = softmax(calibrating_beta(validation, columns) * q, axis=1)
+    rows = np.arange(60)
+    hits = [q[rows, np.searchsorted(model.classes_, model.predict(x))].mean() for x in (a, b)]
+    assert by_other.score == pytest.approx(model.score(X, y) + hits[1] - hits[0], abs=1e-6)
+    both = expected_score([model, other], a, b, X, y, reference="ensemble")
+    assert len({e.score for e in both.values()} | {by_itself.score, by_other.score}) == 4
+    with pytest.raises(ValueError, match="reference: expected 'self', 'ensemble' or a fitted"):
+        expected_score(model, a, b, X, y, reference="best")
+    two = LogisticRegression().fit(X[y != "z"], y[y != "z"])
+    with pytest.raises(ValueError, match="expected classes of the reference"):
+        expected_score(model, a, b, X, y, reference=two)
+    of_two = [LogisticRegression().fit(X[y != k], y[y != k]) for k in "xz"]
+    here = y == "y"
+    with pytest.raises(ValueError, match="reference: expected estimators of the same classes"):
+        expected_score(of_two, a, b, X[here], y[here], reference="ensemble")
+    with pytest.raises(ValueError, match="reference: expected a classifier of the classes"):
+        expected_score(model, a, b, X[here], y[here], reference=two)
