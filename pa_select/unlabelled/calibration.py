@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pa_select.agreement.confidence import posteriors as posteriors_at
 from pa_select.agreement.posterior_agreement import agreements
 from pa_select.utils.typing import Floats
 

@@ -45,7 +45,7 @@ def trained():
 @pytest.mark.parametrize("aware", [False, True])
 def test_noise_where_the_accuracy_is_known(aware):
     """Each row has weights 3 and -1 of its own: right with probability Phi(4 / spread)."""
-    n = 4000
+    n = 2000
     network = linear(n * [3.0], n * [-1.0])
     found = sharpness(network, torch.eye(n), n * [0], magnitude_aware=aware, deviation=0.2)
     expected = 4 / norm.ppf(0.8) / math.sqrt(10 if aware else 2)

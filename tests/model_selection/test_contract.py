@@ -52,9 +52,12 @@ def search(estimator=TREE, grid=GRID, **params):
 @pytest.mark.parametrize(
     "estimator",
     [
-        PASearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2, error_score="raise"),
+        # What is found is of no importance here, so that it is not sought to the last digit.
+        PASearchCV(
+            LogisticRegression(tol=0.1), {"C": [0.1, 1.0]}, cv=2, error_score="raise", tol=0.1
+        ),
         PARandomizedSearchCV(
-            make_pipeline(StandardScaler(), LinearSVC()), {"linearsvc__C": [0.1, 1.0]}, 2, cv=2
+            make_pipeline(StandardScaler(), LinearSVC()), {"linearsvc__C": [0.1, 1.0]}, 1, cv=2
         ),
     ],
 )
@@ -133,12 +136,17 @@ def test_parameters_are_only_stored():
 
 
 def test_nested_in_cross_validation_and_in_a_search():
-    assert cross_val_score(search(cv=3), X, Y, cv=3).min() > 0.85
+    grid = {"max_depth": [1, 3]}
+    assert cross_val_score(search(grid=grid, cv=2), X, Y, cv=3).min() > 0.85
     outer = GridSearchCV(
-        search(cv=3), {"selection": ["guarded", "score"], "estimator__criterion": ["gini"]}, cv=2
+        search(grid=grid, cv=2),
+        {"selection": ["guarded", "score"], "estimator__criterion": ["gini"]},
+        cv=2,
     ).fit(X, Y)
     assert isinstance(outer.best_estimator_, PASearchCV)
-    inner = search(make_pipeline(StandardScaler(), search(cv=2)), {"pasearchcv__cv": [2, 3]})
+    model = make_pipeline(StandardScaler(), search(grid=grid, cv=2))
+    repeated = RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
+    inner = search(model, {"pasearchcv__cv": [2, 3]}, cv=repeated)
     assert inner.fit(X, Y).best_score_ > 0.85
 
 

@@ -34,14 +34,15 @@ def test_coverage_of_the_bootstrap_and_of_differences():
         for noise in (1.0, 1.2)
     )
     score_inside, difference_inside = [], []
-    for _ in range(150):
-        # Classifiers of one set of objects: the same true class in each pair.
-        seed = int(rng.integers(1 << 30))
-        first, second = (
-            posterior_agreement(*draw(np.random.default_rng(seed), 100, noise), certify=False)
-            for noise in (1.0, 1.2)
-        )
-        low, high = bootstrap(first, 200, random_state=0).interval
+    # Classifiers of one set of objects: the same true class in each pair.
+    seeds = rng.integers(1 << 30, size=150)
+    results = []
+    for noise in (1.0, 1.2):
+        samples = (draw(np.random.default_rng(seed), 100, noise) for seed in seeds)
+        both = map(list, zip(*samples, strict=True))
+        results.append(posterior_agreement(*both, certify=False))
+    for first, second in zip(*results, strict=True):
+        low, high = bootstrap(first, 100, random_state=0).interval
         score_inside.append(low < easy < high)
         found = compare_agreement(first, second)
         error = abs(found.difference - (easy - hard))
