@@ -3,9 +3,9 @@ Choosing a model by unlabelled pairs
 ====================================
 
 A few dozen objects were measured at the site with labels (a) and at the site where the model will
-be used (b), and nobody labelled them. Which rule then chooses the best of 20 classifiers for
-site b, and how well does each number predict the accuracy there? We try it with @N@ shifts of
-seven data sets, and with labels of the same pairs for comparison.
+be used (b), and nobody labelled them. Which rule then chooses the best of 18 classifiers for
+site b, and how well does each number predict the accuracy there? We try it with nineteen shifts of
+six data sets, and with labels of the same pairs for comparison.
 """
 
 # %%
