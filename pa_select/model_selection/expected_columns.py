@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from pa_select.model_selection.cv_results import Stacks, ranks
-from pa_select.model_selection.pairings import OF_X
+from pa_select.model_selection.pair_labels import PairLabels
 from pa_select.model_selection.plan import Plan
 from pa_select.model_selection.results_columns import scores_and_errors
 from pa_select.model_selection.sites import Site
 from pa_select.model_selection.worker import Data
-from pa_select.scores import align_classes, class_scores
-from pa_select.scores.alignment import columns_of
 from pa_select.scores.recorded import Recorded
 from pa_select.utils.sklearn_private import _MultimetricScorer
 from pa_select.utils.typing import Floats
@@ -25,8 +23,6 @@ from pa_select.utils.warn_caller import warn_caller
 if TYPE_CHECKING:
     from pa_select.unlabelled.expectation import Expectation
 
-# The candidates within so many standard errors of the best score are the ensemble.
-_N_SE_OF_ENSEMBLE = 2
 # A warning tells of class shares that differ by more than this, if chance makes such a difference
 # less often than once in this many searches.
 _LARGE_DIFFERENCE, _SELDOM = 0.1, 10_000
@@ -71,13 +67,10 @@ class ExpectedColumns:
         self._accuracies = [n for n, s in self.scorers.items() if expectation.is_accuracy(s)]
         #: Whether a metric looks at more than the predicted classes.
         self.needs_probabilities = len(self._accuracies) < len(self.scorers)
-        self._plan, self._y, self._weight = plan, np.asarray(data.y), weight
-        self._reference, self._error_score = reference, data.error_score
+        self._plan, self._y, self._error_score = plan, np.asarray(data.y), data.error_score
+        self._labels = PairLabels(plan, data, labels, reference, weight)
         #: For each candidate and site, the mean posterior of each class over the paired objects.
         self.class_shares: dict[tuple[int, str], Floats] = {}
-        self._by_reference: dict[Site, list[Floats]] = {}
-        if not isinstance(reference, str):
-            self._by_reference = self._posteriors_of(reference, data, labels)
 
     def table(
         self, stacks: Stacks, which: NDArray[np.intp], cv_results: dict[str, Any], metric: str
@@ -97,19 +90,13 @@ class ExpectedColumns:
         """
         n = len(cv_results[f"mean_test_{metric}"])
         self._scores = {name: scores_and_errors(cv_results, name) for name in self.scorers}
-        betas = [self._beta(stacks, k) for k in range(len(which))]
-        shared = dict(self._by_reference)
-        if isinstance(self._reference, str) and self._reference == "ensemble":
-            score, error = self._scores[metric]
-            best = int(np.nanargmax(np.where(np.isfinite(score), score, -np.inf)))
-            near = score >= score[best] - _N_SE_OF_ENSEMBLE * error[best]
-            shared = self._of_ensemble(stacks, np.flatnonzero(near[which]), betas)
+        labels_of = self._labels.of(stacks, which, *self._scores[metric])
         self._failures: list[str] = []
         by_site = []
         for site in self._plan.sites:
             columns = {name: np.full(n, np.nan) for name in self._names(metric)}
             for k, c in enumerate(which.tolist()):
-                labels = shared.get(site) or self._labels(stacks, k, site, betas[k])
+                labels = labels_of(k, site)
                 self.class_shares[c, site.name] = np.mean(labels, axis=(0, 1))
                 changes, others = self._changes(stacks, k, site, labels, metric)
                 for name, value in (self._row(c, changes, metric) | others).items():
@@ -126,8 +113,8 @@ class ExpectedColumns:
     def warn_of_other_classes(self, chosen: int) -> None:
         """Warn if the paired objects seem to have other class shares than the labels.
 
-        The chosen candidate's calibrated posteriors say so. They vary less than labels, so
-        that the test is conservative.
+        The posteriors that stand in for the labels say so. They vary less than labels, so that
+        the test is conservative.
         """
         classes, counts = np.unique(self._y, return_counts=True)
         shares = counts / counts.sum()
@@ -142,10 +129,10 @@ class ExpectedColumns:
             most = int(np.abs(found - shares).argmax())
             where = f"paired[{site.name!r}]" if site.name else "paired"
             warn_caller(
-                f"{where}: expected objects of the classes that y has, got objects that the "
-                f"chosen candidate takes for {classes.tolist()[most]!r} in {found[most]:.0%} of "
-                f"the cases, which {shares[most]:.0%} of the labels are. The score on the "
-                "labelled rows, and so the expected score, may not hold for these objects."
+                f"{where}: expected objects of the classes that y has, got objects that seem to "
+                f"be {classes.tolist()[most]!r} in {found[most]:.0%} of the cases, which "
+                f"{shares[most]:.0%} of the labels are. The score on the labelled rows, and so "
+                "the expected score, may not hold for these objects."
             )
 
     def _names(self, metric: str) -> list[str]:
@@ -245,71 +232,6 @@ class ExpectedColumns:
                 joined[name] = joined[name] == 1
         joined[f"rank_expected_{metric}"] = ranks(joined[f"expected_{metric}"])
         return joined
-
-    def _beta(self, stacks: Stacks, k: int) -> float:
-        """Calibrate a candidate by the labels of its test rows, those of all splits together."""
-        from pa_select.unlabelled.calibration import calibrating_beta
-
-        splits = range(len(self._plan.splits))
-        scores = np.concatenate([stacks.matrix(k, s, OF_X) for s in splits])
-        return calibrating_beta(scores, *self._tested(stacks.classes))
-
-    def _labels(self, stacks: Stacks, k: int, site: Site | None, beta: float) -> list[Floats]:
-        """Return each split's calibrated posteriors of paired objects, or of its test rows."""
-        from pa_select.unlabelled.calibration import calibrated
-
-        source = OF_X if site is None else site.a
-        splits = range(len(self._plan.splits))
-        return [calibrated(stacks.matrix(k, s, source), beta) for s in splits]
-
-    def _of_ensemble(
-        self, stacks: Stacks, members: NDArray[np.intp], betas: Sequence[float]
-    ) -> dict[Site, list[Floats]]:
-        """Return each split's mean posteriors of some candidates, calibrated again."""
-        from pa_select.unlabelled.calibration import calibrated, calibrating_beta, log_mean
-
-        if not len(members):
-            return {}  # each candidate's own posteriors have to do
-
-        def log_means(site: Site | None) -> list[Floats]:
-            all_labels = [self._labels(stacks, k, site, betas[k]) for k in members.tolist()]
-            return [log_mean(of_split) for of_split in zip(*all_labels, strict=True)]
-
-        scores = np.concatenate(log_means(None))
-        beta = calibrating_beta(scores, *self._tested(stacks.classes))
-        return {
-            site: [calibrated(of_split, beta) for of_split in log_means(site)]
-            for site in self._plan.sites
-        }
-
-    def _tested(self, classes: NDArray[Any]) -> tuple[NDArray[np.intp], Any]:
-        """Return the columns of the labels of all test rows, and their weights or None."""
-        rows = np.concatenate([wanted[OF_X] for wanted in self._plan.layout.wanted])
-        weight = None if self._weight is None else np.asarray(self._weight)[rows]
-        return columns_of(self._y[rows], classes, "the candidate"), weight
-
-    def _posteriors_of(
-        self, reference: Any, data: Data, labels: NDArray[Any]
-    ) -> dict[Site, list[Floats]]:
-        """Return the calibrated posteriors of a fitted classifier, for each split the same."""
-        from pa_select.unlabelled.calibration import calibrated, calibrating_beta
-
-        sources = [OF_X, *(site.a for site in self._plan.sites)]
-        scores = {}
-        for source in sources:
-            found, classes = class_scores(reference, data.sources[source])
-            if hasattr(found, "detach"):
-                found = found.detach().cpu().numpy()
-            if not np.isin(classes, labels).all():
-                raise ValueError(
-                    f"reference: expected a classifier of the classes {labels.tolist()}, got one "
-                    f"of {np.asarray(classes).tolist()}."
-                )
-            scores[source] = align_classes(np.asarray(found), classes, labels)
-        columns = columns_of(self._y, labels, "the reference")
-        beta = calibrating_beta(scores[OF_X], columns, self._weight)
-        n = len(self._plan.splits)
-        return {site: [calibrated(scores[site.a], beta)] * n for site in self._plan.sites}
 
 
 def warn_of_expectation(table: dict[str, Any], metric: str, chosen: int) -> None:
