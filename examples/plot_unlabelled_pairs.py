@@ -4,8 +4,21 @@ Choosing a model by unlabelled pairs
 
 A few dozen objects were measured at the site with labels (a) and at the site where the model will
 be used (b), and nobody labelled them. Which rule then chooses the best of 18 classifiers for
-site b, and how well does each number predict the accuracy there? We try it with nineteen shifts of
-six data sets, and with labels of the same pairs for comparison.
+site b, and how well does each number predict the accuracy there? The rules use
+
+- *accuracy*: the accuracy in cross-validation at site a;
+- *agreement*: the posterior agreement of both rows of the pairs, guarded by accuracy;
+- *expected score*: the accuracy and the change to expect, as `PASearchCV` computes it. The mean
+  posterior of the most accurate candidates stands in for the labels of the pairs, or the
+  candidate's own posterior;
+- *mean posterior*: the mean posterior, on the row of a, of the class predicted for the row of b;
+- *low end of the interval*: the lower limit that does not assume calibrated posteriors;
+- *accuracy x agreement rate*: the accuracy times the share of pairs with two equal predictions;
+- *pseudo-labels*: the share of rows of b that are predicted as the most accurate candidate
+  predicts the rows of a;
+- *labels of the pairs*: the accuracy on the rows of b, which shows what labels would give.
+
+The tables in :doc:`/paired` come from this script with ``--seeds 5`` and ``--table``.
 """
 
 # %%
@@ -506,7 +519,9 @@ if options.table:
 # %%
 # Where it fails
 # --------------
-# The gains by problem of some rules, and the accuracy at b of the choice by accuracy.
+# The gains of some rules by problem, and the accuracy at b of the choice by accuracy. On digits
+# noisier at a than at b the row of b says more about the label than the row of a, against the
+# assumption of the expected score.
 DEFAULT = next(iter(RULES))
 SOME = [DEFAULT, "expected score, own posterior", "accuracy x agreement rate"]
 SOME += ["labels of the pairs", "best in hindsight"]
