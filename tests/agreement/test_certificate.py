@@ -282,30 +282,32 @@ def test_tighter_certificates_cost_little():
 
 
 def test_the_papers_optimiser_fails_where_the_certificate_holds():
-    def adam(a, b, n_steps):
+    def adam(a, b, after=(1000,)):
         a, b = torch.tensor(a), torch.tensor(b)
         beta = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
         optimiser = torch.optim.Adam([beta], lr=0.1)
-        for _ in range(n_steps):
+        values = []
+        for step in range(max(after)):
             optimiser.zero_grad()
             overlap = torch.softmax(beta * a, 1) * torch.softmax(beta * b, 1)
             loss = -overlap.sum(1).log().mean()
             loss.backward()
             optimiser.step()
-        return pa_kernel(a, b, max(float(beta.detach()), 0.0))
+            if step + 1 in after:
+                values.append(pa_kernel(a, b, max(float(beta.detach()), 0.0)))
+        return max(values)
 
     suite = {name: (a, b) for name, a, b in varied_suite()}
     a = np.repeat([[1e-4, 0.0], [5.0, 0.0]], [999, 1], axis=0)
     tiny = a, np.concatenate([a[:-1], a[-1:, ::-1]])
     same = suite["normal, K=2"][0] / 100
-    for (a, b), n_steps, shortfall in (
-        (suite["two modes"], 500, 0.05),  # the wrong mode
-        (suite["two modes"], 1000, 0.05),
-        ((same, same), 1000, 1e-3),  # on its way to infinity
+    for (a, b), after, shortfall in (
+        (suite["two modes"], (500, 1000), 0.05),  # the wrong mode
+        ((same, same), (1000,), 1e-3),  # on its way to infinity
     ):
         ours = posterior_agreement(a, b)
-        assert adam(a, b, n_steps) < ours.score - shortfall
-    assert posterior_agreement(*tiny).score >= adam(*tiny, 1000)
+        assert adam(a, b, after) < ours.score - shortfall
+    assert posterior_agreement(*tiny).score >= adam(*tiny)
 
 
 def test_a_problem_that_cannot_be_certified_raises(monkeypatch):
