@@ -34,7 +34,8 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"/label_free_rules\.py",  # used by an example
+    # These are used by examples.
+    "ignore_pattern": r"/(label_free_rules|library_texts)\.py",
     "parallel": True,  # as many at once as sphinx's -j says
     "download_all_examples": False,
     "show_memory": False,

@@ -13,14 +13,9 @@ models, without a search.
 # %%
 # The texts
 # ---------
-import importlib
-import inspect
-import pkgutil
-import re
-import warnings
 
 import matplotlib.pyplot as plt
-import numpy as np
+from library_texts import load_library_texts
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
@@ -30,33 +25,7 @@ from sklearn.pipeline import make_pipeline
 from pa_select import ExpectedScoreDisplay, expected_score
 from pa_select.environments import CharacterEdits
 
-
-def first_paragraphs(package):
-    """Return the first paragraphs of the docstrings in a package and one level below."""
-    texts = set()
-    root = importlib.import_module(package)
-    modules = [root]
-    for info in pkgutil.iter_modules(root.__path__):
-        if not info.name.startswith(("_", "test", "conftest")):
-            try:
-                modules.append(importlib.import_module(f"{package}.{info.name}"))
-            except Exception:  # an optional part of the library
-                continue
-    for module in modules:
-        for _, member in inspect.getmembers(module):
-            if callable(member) and str(getattr(member, "__module__", "")).startswith(package):
-                paragraph = re.sub(r"\s+", " ", (inspect.getdoc(member) or "").split("\n\n")[0])
-                # Memory addresses differ in each run.
-                if 40 <= len(paragraph) <= 300 and " at 0x" not in paragraph:
-                    texts.add(paragraph)
-    return sorted(texts)
-
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecated members warn when they are read
-    libraries = {name: first_paragraphs(name) for name in ("numpy", "scipy", "sklearn", "torch")}
-texts = np.array([text for paragraphs in libraries.values() for text in paragraphs], dtype=object)
-labels = np.repeat(list(libraries), [len(paragraphs) for paragraphs in libraries.values()])
+texts, labels = load_library_texts()
 train, rest, y_train, y_rest = train_test_split(
     texts, labels, train_size=0.5, stratify=labels, random_state=0
 )

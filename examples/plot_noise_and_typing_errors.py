@@ -16,14 +16,10 @@ class scores 0. The column ``pa_uniform`` has the uniform prior, as the thesis d
 # Noise on images (Experiment 2)
 # ------------------------------
 # All images get Gaussian noise of growing standard deviation, in units of the pixels' range.
-import importlib
-import inspect
-import pkgutil
-import re
-import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
+from library_texts import load_library_texts
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -86,33 +82,8 @@ print(table.pivot(index="ratio", columns="estimator", values="beta").round(2))
 # ----------------------------
 # Each edit inserts, deletes or substitutes one character. As in the thesis every text gets
 # 1, 2, 4, ... edits. One classifier reads words, the other one reads pieces of words.
-def first_paragraphs(package):
-    """Return the first paragraphs of the docstrings in a package and one level below."""
-    texts = set()
-    root = importlib.import_module(package)
-    modules = [root]
-    for info in pkgutil.iter_modules(root.__path__):
-        if not info.name.startswith(("_", "test", "conftest")):
-            try:
-                modules.append(importlib.import_module(f"{package}.{info.name}"))
-            except Exception:  # an optional part of the library
-                continue
-    for module in modules:
-        for _, member in inspect.getmembers(module):
-            if callable(member) and str(getattr(member, "__module__", "")).startswith(package):
-                paragraph = re.sub(r"\s+", " ", (inspect.getdoc(member) or "").split("\n\n")[0])
-                # Memory addresses differ in each run.
-                if 40 <= len(paragraph) <= 300 and " at 0x" not in paragraph:
-                    texts.add(paragraph)
-    return sorted(texts)
-
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # deprecated members warn when they are read
-    libraries = {name: first_paragraphs(name) for name in ("numpy", "scipy", "sklearn", "torch")}
-texts = [text for paragraphs in libraries.values() for text in paragraphs]
-labels = np.repeat(list(libraries), [len(paragraphs) for paragraphs in libraries.values()])
-print({name: len(paragraphs) for name, paragraphs in libraries.items()})
+texts, labels = load_library_texts()
+print(dict(zip(*np.unique(labels, return_counts=True), strict=True)))
 train, test, y_train, y_test = train_test_split(texts, labels, stratify=labels, random_state=0)
 readers = {
     "words": TfidfVectorizer(sublinear_tf=True),
