@@ -38,8 +38,9 @@ files:
   formats are those of pa-select score.
 
 reading the result:
-  expected accuracy    the mean posterior, on the row of a, of the class that is predicted
-                       for the row of b. The labels calibrate the posteriors.
+  expected accuracy    the validation accuracy and the change to expect: the mean posterior,
+                       on the row of a, of the class predicted for the row of b, less that of
+                       the class predicted for the row of a. The labels calibrate them.
   interval             95 %, also if the posteriors are not calibrated: the validation
                        accuracy minus and plus the disagreement and 1.96 standard errors.
   validation accuracy  the accuracy on the labelled rows.

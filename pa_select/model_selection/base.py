@@ -382,13 +382,17 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self.best_index_ = choose(rule, table)
         self.best_params_ = table["params"][self.best_index_]
         self.best_score_ = table[f"mean_test_{metric}"][self.best_index_]
+        if self.pairing_ != "paired" or looks_at_agreement(rule):
+            self._mark_those_not_told_apart(table, rule)
+        results.warn_of_label_shift(table, self.best_index_)
+
+    def _mark_those_not_told_apart(self, table: dict[str, Any], rule: Any) -> None:
         alike = not_told_apart(
             self.agreement_terms_, self._pairs, self.best_index_, table["eligible"]
         )
         table["not_told_apart"] = alike
         if alike.any() and looks_at_agreement(rule):
             table["reason"][self.best_index_] += f"; {agree_as_well(int(alike.sum()))}"
-        results.warn_of_label_shift(table, self.best_index_)
 
     def _warn_of_interruption(self, n_finished: int, n: int) -> None:
         resume = "" if self.memory is None else " Call fit again to continue from there."

@@ -14,12 +14,13 @@ from pa_select.utils.sklearn_private import Interval
 
 
 class PASearchCV(BasePASearch):
-    """Search over a grid for the candidate whose models agree best and are accurate.
+    """Search over a grid for the candidate that will work under a shift.
 
-    The interface is that of `sklearn.model_selection.GridSearchCV`. The best candidate is
-    the one whose posteriors agree best, among the candidates that are also accurate. The
-    pairing decides what is compared: models fitted to different parts of the data,
-    environments, or views of the same rows.
+    The interface is that of `sklearn.model_selection.GridSearchCV`. With unlabelled objects
+    that were measured at two sites (`paired`) the best candidate is the one that is expected
+    to score the most at the other site. Otherwise it is the one whose posteriors agree best,
+    among the candidates that are also accurate. The pairing decides what is compared: models
+    fitted to different parts of the data, environments, or views of the same rows.
 
     Parameters
     ----------
@@ -128,7 +129,7 @@ class PASearchCV(BasePASearch):
         - ``eligible``, ``reason``: whether the candidate could be chosen, and why, in words;
         - ``not_told_apart``: whether it is eligible and its agreement differs from that of
           the chosen candidate by at most two standard errors of the difference. The choice
-          among these candidates is random;
+          among these candidates is random. Left out if expected scores decide;
         - ``n_failed_splits``: in how many splits the fit failed;
         - ``se_test_<metric>``, ``chance_test_<metric>``: standard error of the mean score,
           and the best score of predictions that look at no feature;
@@ -141,7 +142,8 @@ class PASearchCV(BasePASearch):
           is positive), with a warning that names them;
         - with pairs: ``expected_<metric>``, the score that the candidate is expected to have
           at the other site (``expected_score`` with a single metric), ``expected_<metric>_se``,
-          its standard error over the objects, ``rank_expected_<metric>``, and
+          its standard error over the objects and the test folds (without the error of the
+          calibration), ``rank_expected_<metric>``, and
           ``disagreement``, the share of the objects whose two rows are predicted to belong to
           different classes. For the accuracy, ``expected_<metric>_low`` and
           ``expected_<metric>_high`` are a 95 % interval that holds whether or not posteriors
@@ -162,7 +164,9 @@ class PASearchCV(BasePASearch):
         if adapted rows are expected to score more, or else `best_estimator_`. A dict with
         several sites. Only with `paired` and `refit`.
     expected_score_ : float
-        The expected score of the chosen candidate. Only with `paired`.
+        The expected score of the chosen candidate: with an adapter that of `best_adapted_`,
+        since ``predict`` and ``score`` of the search do not adapt rows. The best of many
+        candidates looks a little better than it is. Only with `paired`.
     expected_interval_ : tuple of float or None
         The 95 % interval (low, high) of the accuracy of the chosen candidate; None if the
         score is another metric. Only with `paired`.

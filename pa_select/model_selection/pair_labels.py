@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
 
 from pa_select.model_selection.cv_results import Stacks
 from pa_select.model_selection.pairings import OF_X
@@ -131,7 +132,13 @@ class PairLabels:
 
         scores = {}
         for source in (OF_X, *(site.a for site in self._plan.sites)):
-            found, classes = class_scores(reference, data.sources[source])
+            try:
+                found, classes = class_scores(reference, data.sources[source])
+            except NotFittedError as error:
+                raise ValueError(
+                    f"reference: expected a fitted classifier, got one that is not fitted: "
+                    f"{reference!r}."
+                ) from error
             if hasattr(found, "detach"):
                 found = found.detach().cpu().numpy()
             if not np.isin(classes, labels).all():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pa_select.utils.frames import check_columns
+from pa_select.utils.frames import check_columns, named_like
 from pa_select.utils.sklearn_private import _num_samples
 
 # The names of a site's columns must differ from those of the worst site.
@@ -47,7 +47,7 @@ def make_sites(paired: Any, X: Any, adapter: Any, seed: int) -> tuple[list[Site]
     looked_at: list[Any] = []
     for name, (X_a, X_b) in _named(paired).items():
         places = [f"paired[{name!r}][{i}]" if name else f"paired[{i}]" for i in (0, 1)]
-        X_a, X_b = check_pairs(X_a, X_b, *places)
+        X_a, X_b = (named_like(X, rows) for rows in check_pairs(X_a, X_b, *places))
         check_columns(X_a, X, places[0])
         if not any(rows is X_a for rows in looked_at):  # sites may share these rows
             warn_of_other_rows(X_a, X, places[0])

@@ -42,13 +42,16 @@ def align_classes(
     return aligned
 
 
-def columns_of(y: NDArray[Any], classes: NDArray[Any], name: str) -> NDArray[np.intp]:
+def columns_of(
+    y: NDArray[Any], classes: NDArray[Any], name: str, argument: str = "y"
+) -> NDArray[np.intp]:
     """Return the column of each label in an estimator's scores."""
     known = np.isin(y, classes)
     if not known.all():
         row = int(np.argmin(known))
         raise ValueError(
-            f"y: expected classes of {name}, {classes.tolist()}, got {y[row]!r} in row {row}."
+            f"{argument}: expected classes of {name}, {classes.tolist()}, got {y[row]!r} in row "
+            f"{row}."
         )
     order = np.argsort(classes)
     return order[np.searchsorted(classes, y, sorter=order)]

@@ -21,13 +21,14 @@ from pa_select.unlabelled.expectation import (
     interval,
     is_accuracy,
 )
-from pa_select.unlabelled.paired_rows import check_pairs
+from pa_select.unlabelled.paired_rows import aligned_pairs, check_pairs, warn_of_other_rows
 from pa_select.unlabelled.site_adapter import cross_adapted
 from pa_select.utils.columns import check_column
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns
 from pa_select.utils.optional_imports import optional_import
 from pa_select.utils.typing import Floats
+from pa_select.utils.warn_caller import warn_caller
 
 
 class ExpectedScore(NamedTuple):
@@ -133,7 +134,9 @@ def expected_score(
     Warns
     -----
     UserWarning
-        If there are fewer than 20 pairs.
+        If there are fewer than 20 pairs, the rows of X_a do not look like the labelled rows,
+        the two rows of a pair resemble each other no more than rows paired at random, or an
+        estimator knows every label of the labelled rows, or none.
 
     Notes
     -----
@@ -166,8 +169,9 @@ def expected_score(
     >>> import numpy as np
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.utils import shuffle
     >>> from pa_select import expected_score
-    >>> X, y = load_digits(return_X_y=True)
+    >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
     >>> X = X / 16
     >>> again = 0.5 * X + 0.5 * np.random.default_rng(0).random(X.shape)  # on another scanner
     >>> model = LogisticRegression(max_iter=1000).fit(X[:700], y[:700])
@@ -179,9 +183,28 @@ def expected_score(
     >>> found.validation_score - truth > 0.1
     True
     """
-    several = isinstance(estimators, (Mapping, list, tuple))
-    named = named_estimators(estimators)
     X_a, X_b = check_pairs(X_a, X_b)
+    given = X_a, X_b, X_val, y_val
+    found = estimates(estimators, *given, scoring, adapter, reference)
+    warn_of_other_rows(X_a, X_val)
+    _warn_of_labelled_rows(found)
+    several = isinstance(estimators, (Mapping, list, tuple))
+    return found if several else next(iter(found.values()))
+
+
+def estimates(
+    estimators: Any,
+    X_a: Any,
+    X_b: Any,
+    X_val: Any,
+    y_val: Any,
+    scoring: Any = "accuracy",
+    adapter: Any = None,
+    reference: Any = "self",
+) -> dict[str, ExpectedScore]:
+    """Compute what `expected_score` returns for several estimators, without its warnings."""
+    named = named_estimators(estimators)
+    X_a, X_b = aligned_pairs(X_a, X_b)
     check_columns(X_val, X_a, "X_val", "X_a")
     y_val = check_column(y_val, _num_samples(X_val), "y_val")
     if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
@@ -206,11 +229,25 @@ def expected_score(
         raise ValueError(
             f"reference: expected 'self', 'ensemble' or a fitted classifier, got {reference!r}."
         )
-    found = {
+    return {
         name: expected_of_recorded(a[name], b[name], val[name], y_val, scorer, name, labels)
         for name in named
     }
-    return found if several else next(iter(found.values()))
+
+
+def _warn_of_labelled_rows(found: Mapping[str, ExpectedScore]) -> None:
+    """Warn if the labelled rows cannot calibrate an estimator."""
+    for name, one in found.items():
+        if one.beta == np.inf:
+            warn_caller(
+                f"X_val: expected rows that {name} was not fitted to, got rows whose labels it "
+                "knows without an exception. Its posteriors cannot be calibrated by them."
+            )
+        elif one.beta == 0:
+            warn_caller(
+                f"y_val: expected the labels of X_val, got labels that the scores of {name} say "
+                "nothing about. Are they in the order of the rows?"
+            )
 
 
 class _Labels(NamedTuple):
@@ -225,7 +262,7 @@ def _mean_posteriors(
 ) -> _Labels:
     """Return the mean of several calibrated posteriors, calibrated again."""
     classes = next(iter(a.values())).classes
-    columns = columns_of(y_val, classes, next(iter(a)))
+    columns = columns_of(y_val, classes, next(iter(a)), "y_val")
     of_a, of_val = [], []
     for name, recorded in a.items():
         if not np.array_equal(recorded.classes, classes):
@@ -266,7 +303,7 @@ def expected_of_recorded(
     labels : _Labels, default=None
         What stands in for the labels of the pairs. None: the classifier's own posteriors.
     """
-    beta = calibrating_beta(val.scores, columns_of(y_val, val.classes_, name))
+    beta = calibrating_beta(val.scores, columns_of(y_val, val.classes_, name, "y_val"))
     posterior = calibrated(a.scores, beta)
     if labels is not None:
         if not np.array_equal(np.sort(labels.classes), np.sort(a.classes)):

@@ -6,7 +6,8 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from pa_select.unlabelled.expected_score import expected_score
+from pa_select.unlabelled.expected_score import estimates
+from pa_select.unlabelled.paired_rows import check_pairs
 from pa_select.utils.pickling import SavedWithVersions
 
 
@@ -62,8 +63,9 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
         TypeError, ValueError
             As `expected_score`.
         """
-        pairs = self.X_a, self.X_b
-        found = expected_score(estimator, *pairs, X, y, scoring=self.scoring, adapter=self.adapter)
+        # A search scores hundreds of models: warnings of the pairs come once, when it is made.
+        given = [estimator], self.X_a, self.X_b, X, y
+        (found,) = estimates(*given, self.scoring, self.adapter).values()
         return float(found.score)
 
 
@@ -92,6 +94,11 @@ def expected_scorer(
     ExpectedScorer
         A function of estimator, X and y.
 
+    Raises
+    ------
+    ValueError
+        If `X_a` and `X_b` are not two measurements of the same objects.
+
     See Also
     --------
     expected_score : The score of trained classifiers, with its error and interval.
@@ -103,8 +110,9 @@ def expected_scorer(
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.utils import shuffle
     >>> from pa_select import expected_scorer
-    >>> X, y = load_digits(return_X_y=True)
+    >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
     >>> here, there = X[:60], X[:60] + np.random.default_rng(0).normal(0, 4, (60, 64))
     >>> search = GridSearchCV(
     ...     RandomForestClassifier(30, random_state=0),
@@ -114,4 +122,6 @@ def expected_scorer(
     >>> search.fit(X[60:500], y[60:500]).best_params_
     {'max_depth': 8}
     """
+    # Wrong pairs would make every fold of a search fail.
+    check_pairs(X_a, X_b)
     return ExpectedScorer(X_a, X_b, scoring, adapter)

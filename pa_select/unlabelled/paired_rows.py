@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from scipy.spatial.distance import pdist, squareform
+from scipy.stats import rankdata
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import _num_samples
@@ -19,6 +21,8 @@ from pa_select.utils.warn_caller import warn_caller
 FEW_PAIRS = 20
 # Rows of each kind that a forest learns to tell apart.
 _MOST_ROWS = 500
+# Objects whose distances are compared, and random orders that they are compared with.
+_MOST_COMPARED, _ORDERS = 150, 99
 # The forest's area under the curve must exceed chance by this and by so many standard errors.
 _LEAST_AREA, _N_ERRORS = 0.65, 4
 
@@ -34,10 +38,13 @@ def check_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") ->
     Warns
     -----
     UserWarning
-        If there are fewer than 20 pairs.
+        If there are fewer than 20 pairs, the two rows of a pair resemble each other no more
+        than rows paired at random, or only `X_b` has missing values.
     """
     X_a, X_b = aligned_pairs(X_a, X_b, name_a, name_b)
     n = _num_samples(X_a)
+    _warn_of_missing_values(X_a, X_b, name_b)
+    _warn_of_strangers(X_a, X_b, name_a, name_b)
     if n < FEW_PAIRS:
         warn_caller(
             f"{name_a} and {name_b}: expected at least {FEW_PAIRS} pairs, got {n}. The expected "
@@ -66,13 +73,61 @@ def aligned_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") 
             f"{_num_samples(X_b)} rows."
         )
     check_columns(X_b, X_a, name_b, name_a)
-    if hasattr(X_a, "loc") and hasattr(X_b, "loc") and not X_a.index.equals(X_b.index):
-        X_b = look_up(X_b, X_a, name_b, name_a)
+    X_b = aligned_by_index(X_b, X_a, name_b, name_a)
     if _equal(X_a, X_b):
         raise ValueError(
             f"{name_b}: expected the objects of {name_a}, measured again, got the same values."
         )
     return X_a, named_like(X_a, X_b)
+
+
+def aligned_by_index(rows: Any, like: Any, name: str, name_of_like: str) -> Any:
+    """Return rows in the order of others, if both are DataFrames and their indexes differ."""
+    if hasattr(rows, "loc") and hasattr(like, "loc") and not like.index.equals(rows.index):
+        return look_up(rows, like, name, name_of_like)
+    return rows
+
+
+def _warn_of_missing_values(X_a: Any, X_b: Any, name_b: str) -> None:
+    a, b = _numbers(X_a), _numbers(X_b)
+    if a is None or b is None or np.isnan(a).any() or not np.isnan(b).any():
+        return
+    row = int(np.isnan(b).any(axis=1).argmax())
+    warn_caller(
+        f"{name_b}: expected no missing values, as in the other rows of these objects, got nan in "
+        f"row {row}. A classifier that does not take missing values fails there."
+    )
+
+
+def _warn_of_strangers(X_a: Any, X_b: Any, name_a: str, name_b: str) -> None:
+    """Warn if the two rows of an object resemble each other no more than those of two objects.
+
+    Objects that are far apart at one site should be far apart at the other one, whatever the
+    sites measure: the distances of all objects are compared with those of the objects in
+    random orders (Mantel test).
+    """
+    a, b = _numbers(X_a), _numbers(X_b)
+    if a is None or b is None or len(a) < FEW_PAIRS or np.isnan(a).any() or np.isnan(b).any():
+        return
+    rng = np.random.default_rng(0)
+    some = rng.permutation(len(a))[:_MOST_COMPARED]
+    here, there = (_ranked_distances(rows[some]) for rows in (a, b))
+    found = float((here * there).sum())
+    orders = [rng.permutation(len(some)) for _ in range(_ORDERS)]
+    if found <= max(float((here * there[np.ix_(o, o)]).sum()) for o in orders):
+        warn_caller(
+            f"{name_a} and {name_b}: expected row i of both to be the same object, got rows that "
+            "resemble each other no more than rows in a random order. Either the rows are in "
+            "different orders, or the other site hardly measures what the first one does."
+        )
+
+
+def _ranked_distances(rows: Floats) -> Floats:
+    """Return the centred ranks of the distances of rows in units of the columns' spread."""
+    spread = rows.std(0)
+    scaled = rows / np.where(spread > 0, spread, 1.0)
+    ranks: Floats = rankdata(squareform(pdist(scaled))).reshape(len(rows), len(rows))
+    return ranks - ranks.mean()
 
 
 def warn_of_other_rows(X_a: Any, X: Any, name: str = "X_a") -> None:
@@ -102,7 +157,8 @@ def warn_of_other_rows(X_a: Any, X: Any, name: str = "X_a") -> None:
         warn_caller(
             f"{name}: expected rows like the labelled ones, got rows that a random forest tells "
             f"from them (area under the curve {area:.2f}; 0.5 is chance). The score on the "
-            "labelled rows, and so the expected score, may not hold for these objects."
+            "labelled rows, and so the expected score, may not hold for these objects. Perhaps "
+            "the two measurements are swapped: that of the labelled site comes first."
         )
 
 

@@ -8,11 +8,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import RidgeCV
-from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from pa_select.unlabelled.paired_rows import aligned_by_index
 from pa_select.utils.frames import named_like
 from pa_select.utils.typing import Floats
 
@@ -65,9 +66,10 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, n_features)
-            Rows of the other site, numbers.
+            Rows of the other site, numbers. They come first: the map goes from there.
         y : array-like of shape (n, n_features)
-            The same objects, measured at the labelled site.
+            The same objects, measured at the labelled site. DataFrames are aligned by their
+            index.
 
         Returns
         -------
@@ -81,7 +83,8 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         ValueError
             If the rows are not numbers.
         """
-        self.regressor_ = _regressor(self.regressor).fit(_matrix(X, "X_b"), _matrix(y, "X_a"))
+        y = aligned_by_index(y, X, "X_a", "X_b")
+        self.regressor_ = _fitted(self.regressor, _matrix(X, "X_b"), _matrix(y, "X_a"))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -97,8 +100,8 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
             What the labelled site would have measured; a DataFrame if X is one.
         """
         check_is_fitted(self)
-        mapped = getattr(self.regressor_, _method(self.regressor_))(_matrix(X, "X_b"))
-        return named_like(X, np.asarray(mapped).reshape(len(mapped), -1))
+        mapped = np.asarray(_mapped(self.regressor_, _matrix(X, "X_b")))
+        return named_like(X, mapped.reshape(len(mapped), -1))
 
 
 def cross_adapted(regressor: Any, X_b: Any, X_a: Any, seed: int) -> Any:
@@ -111,24 +114,38 @@ def cross_adapted(regressor: Any, X_b: Any, X_a: Any, seed: int) -> Any:
     """
     if len(X_b) < 2:
         raise ValueError("adapter: expected at least two pairs to learn from, got one.")
-    regressor = _regressor(regressor)
-    folds = KFold(min(_FOLDS, len(X_b)), shuffle=True, random_state=seed)
     rows, wanted = _matrix(X_b, "X_b"), _matrix(X_a, "X_a")
-    mapped = cross_val_predict(regressor, rows, wanted, cv=folds, method=_method(regressor))
-    return named_like(X_b, np.asarray(mapped).reshape(wanted.shape))
+    mapped = np.empty_like(wanted)
+    folds = KFold(min(_FOLDS, len(X_b)), shuffle=True, random_state=seed)
+    for train, test in folds.split(rows):
+        learnt = _fitted(regressor, rows[train], wanted[train])
+        mapped[test] = np.asarray(_mapped(learnt, rows[test])).reshape(wanted[test].shape)
+    return named_like(X_b, mapped)
 
 
-def _regressor(regressor: Any) -> Any:
-    if not (isinstance(regressor, str) and regressor == "ridge"):
-        _method(regressor)
-        return clone(regressor)
-    ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 4, 13)))
-    return TransformedTargetRegressor(ridge, transformer=StandardScaler())
+def _fitted(regressor: Any, rows: Floats, wanted: Floats) -> Any:
+    """Fit a regressor; an error names the adapter."""
+    if isinstance(regressor, str) and regressor == "ridge":
+        ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 4, 13)))
+        regressor = TransformedTargetRegressor(ridge, transformer=StandardScaler())
+    _method(regressor)
+    try:
+        return clone(regressor).fit(rows, wanted)
+    except ValueError as error:
+        raise ValueError(
+            f"adapter: expected a regressor of several outputs that can learn {wanted.shape[1]} "
+            f"columns from {rows.shape[1]}, got an error from {regressor!r}: {error}"
+        ) from error
+
+
+def _mapped(regressor: Any, rows: Floats) -> Any:
+    return getattr(regressor, _method(regressor))(rows)
 
 
 def _method(regressor: Any) -> str:
     for name in ("predict", "transform"):
-        if hasattr(regressor, "fit") and hasattr(regressor, name):
+        usable = hasattr(regressor, "fit") and hasattr(regressor, name)
+        if usable and not isinstance(regressor, type):
             return name
     raise TypeError(
         "adapter: expected None, 'ridge' or an estimator with fit(X_b, X_a) and predict or "

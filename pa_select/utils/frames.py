@@ -42,6 +42,11 @@ def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X") -> None:
         )
     columns, of_X = getattr(rows, "columns", None), getattr(X, "columns", None)
     if columns is not None and of_X is not None and list(columns) != list(of_X):
+        if set(columns) == set(of_X):
+            raise ValueError(
+                f"{name}: expected the columns in the order of {name_of_X}, got another order, in "
+                f"which {columns[0]!r} is the first one. Select the columns of {name_of_X}."
+            )
         raise ValueError(
             f"{name}: expected the columns of {name_of_X}, {list(of_X)}, got {list(columns)}."
         )

@@ -310,7 +310,18 @@ class Refuses(LogisticRegression):
         ),
         ({"adapter": 3}, lambda a, b: (a, b), TypeError, "adapter: expected None, 'ridge'"),
         ({"reference": "best"}, lambda a, b: (a, b), ValueError, "reference: expected 'self'"),
-        ({"reference": GaussianNB()}, lambda a, b: (a, b), ValueError, "not fitted"),
+        (
+            {"reference": GaussianNB()},
+            lambda a, b: (a, b),
+            ValueError,
+            "reference: expected a fitted classifier, got one that is not fitted",
+        ),
+        (
+            {},
+            lambda a, b: (pd.DataFrame(a), pd.DataFrame(b)[[1, 0, 2, 3, 4, 5]]),
+            ValueError,
+            r"paired\[1\]: expected the columns in the order of paired\[0\]",
+        ),
         (
             {"scoring": make_scorer(lambda y, p: 0.5)},
             lambda a, b: (a, b),

@@ -10,6 +10,7 @@ import torch
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, softmax
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import (
     balanced_accuracy_score,
@@ -25,6 +26,7 @@ from pa_select import expected_score, expected_scorer
 from pa_select.scores.recorded import Recorded
 from pa_select.unlabelled.calibration import calibrating_beta
 from pa_select.unlabelled.expectation import expected_change
+from pa_select.unlabelled.expected_score import estimates
 
 TRUE_SLOPE = 2.0
 
@@ -56,7 +58,7 @@ def test_it_is_unbiased_whatever_the_scale_of_the_scores(slope):
     for _ in range(150):
         a, b, _ = draw(rng, 60)
         labelled, _, y = draw(rng, 400)
-        found.append(expected_score(model, a, b, labelled, y))
+        found += estimates(model, a, b, labelled, y).values()
     scores = np.array([f.score for f in found])
     error = scores.std(ddof=1) / np.sqrt(len(scores))
     assert scores.mean() == pytest.approx(truth, abs=4 * error)
@@ -92,7 +94,7 @@ def test_the_interval_covers_although_the_posterior_is_wrong():
         a, b, _ = draw(rng, 100, noise)
         labelled, _, y = draw(rng, 100, noise)
         _, far, truth = draw(rng, 20_000, noise)
-        found = expected_score(model, a, b, labelled, y)
+        (found,) = estimates(model, a, b, labelled, y).values()
         covered += found.low <= model.score(far, truth) <= found.high
     assert covered >= 0.95 * 200
 
@@ -173,7 +175,7 @@ def test_the_accuracy_changes_by_the_disagreement_at_most():
         model = classifier(rng.choice([-5.0, 0.1, 30.0]))
         a, b, _ = draw(rng, 40)
         labelled, _, y = draw(rng, 100)
-        found = expected_score(model, a, b, labelled, y)
+        (found,) = estimates(model, a, b, labelled, y).values()
         assert abs(found.score - found.validation_score) <= found.disagreement + 1e-12
         assert found.low <= found.score <= found.high
 
@@ -240,7 +242,7 @@ def test_bad_input_is_named():
         expected_score(model, a, b, X[:, :1], y)
     with pytest.raises(ValueError, match="y_val: expected shape"):
         expected_score(model, a, b, X, y[:-1])
-    with pytest.raises(ValueError, match="y: expected classes of LogisticRegression"):
+    with pytest.raises(ValueError, match="y_val: expected classes of LogisticRegression"):
         expected_score(model, a, b, X, np.full(300, "w"))
     with pytest.raises(TypeError, match="scoring: expected a scorer whose metric takes sample w"):
         expected_score(model, a, b, X, y, scoring=make_scorer(lambda y, p: 0.0))
@@ -270,6 +272,24 @@ def test_a_table_of_one_row():
     table = found.to_frame()
     assert list(table.columns) == list(found._fields)
     assert table["score"][0] == found.score
+
+
+def test_warnings_that_save_people():
+    model, a, b, X, y = three_classes(13, 60)
+    with pytest.warns(UserWarning, match="X_a: expected rows like the labelled .* are swapped"):
+        expected_score(model, a + 3, b, X, y)
+    with pytest.warns(UserWarning, match="expected row i of both to be the same object"):
+        expected_score(model, a, b[::-1], X, y)
+    with pytest.warns(UserWarning, match="y_val: expected the labels of X_val"):
+        expected_score(model, a, b, -X, y)
+    sure = KNeighborsClassifier(1).fit(X, y)
+    with pytest.warns(UserWarning, match="X_val: expected rows that KNeighborsClassifier was not"):
+        expected_score(sure, a, b, X, y)
+    missing = b.copy()
+    missing[3, 0] = np.nan
+    forest = RandomForestClassifier(5, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="X_b: expected no missing values.* nan in row 3"):
+        expected_score(forest, a, missing, X, y)
 
 
 def test_the_scorer_calibrates_on_the_fold_that_it_is_given():
@@ -305,7 +325,7 @@ def test_others_may_stand_in_for_the_labels():
     with pytest.raises(ValueError, match="reference: expected 'self', 'ensemble' or a fitted"):
         expected_score(model, a, b, X, y, reference="best")
     two = LogisticRegression().fit(X[y != "z"], y[y != "z"])
-    with pytest.raises(ValueError, match="expected classes of the reference"):
+    with pytest.raises(ValueError, match="y_val: expected classes of the reference"):
         expected_score(model, a, b, X, y, reference=two)
     of_two = [LogisticRegression().fit(X[y != k], y[y != k]) for k in "xz"]
     here = y == "y"

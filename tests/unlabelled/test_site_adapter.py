@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
 
 from pa_select.unlabelled import SiteAdapter
 from pa_select.unlabelled.site_adapter import cross_adapted
@@ -42,8 +43,22 @@ def test_frames_stay_frames():
     assert isinstance(cross_adapted("ridge", b, a, 0), pd.DataFrame)
 
 
+def test_frames_are_aligned_and_transformers_are_taken():
+    a, b = (pd.DataFrame(x, columns=list("vwxyz")) for x in pairs())
+    learnt = [SiteAdapter().fit(b, rows).transform(b) for rows in (a, a.iloc[::-1])]
+    assert np.allclose(*learnt)
+    scaled = cross_adapted(StandardScaler(), b, a, 0)
+    assert np.allclose(scaled.std(), 1, atol=0.2)
+    again = cross_adapted(SiteAdapter(), b, a, 0)
+    assert np.allclose(again, a, atol=0.1 * a.std())
+
+
 def test_bad_input_is_named():
     a, b = pairs(10)
+    with pytest.raises(TypeError, match="adapter: expected None, 'ridge' or an estimator"):
+        SiteAdapter(LinearRegression).fit(b, a)
+    with pytest.raises(ValueError, match="adapter: expected a regressor of several outputs"):
+        SiteAdapter(SVR()).fit(b, a)
     with pytest.raises(TypeError, match="adapter: expected None, 'ridge' or an estimator"):
         SiteAdapter("lasso").fit(b, a)
     with pytest.raises(ValueError, match="adapter: expected rows of numbers in X_b"):
