@@ -109,12 +109,10 @@ def _warn_of_strangers(X_a: Any, X_b: Any, name_a: str, name_b: str) -> None:
     a, b = _numbers(X_a), _numbers(X_b)
     if a is None or b is None or len(a) < FEW_PAIRS or np.isnan(a).any() or np.isnan(b).any():
         return
-    rng = np.random.default_rng(0)
-    some = rng.permutation(len(a))[:_MOST_COMPARED]
-    here, there = (_ranked_distances(rows[some]) for rows in (a, b))
-    found = float((here * there).sum())
-    orders = [rng.permutation(len(some)) for _ in range(_ORDERS)]
-    if found <= max(float((here * there[np.ix_(o, o)]).sum()) for o in orders):
+    some = np.random.default_rng(0).permutation(len(a))[:_MOST_COMPARED]
+    a, b = a[some], b[some]
+    # Columns may differ in their units, or nearly constant ones may only be noise.
+    if not (_resemble(a, b) or _resemble(_scaled(a), _scaled(b))):
         warn_caller(
             f"{name_a} and {name_b}: expected row i of both to be the same object, got rows that "
             "resemble each other no more than rows in a random order. Either the rows are in "
@@ -122,12 +120,22 @@ def _warn_of_strangers(X_a: Any, X_b: Any, name_a: str, name_b: str) -> None:
         )
 
 
-def _ranked_distances(rows: Floats) -> Floats:
-    """Return the centred ranks of the distances of rows in units of the columns' spread."""
+def _resemble(a: Floats, b: Floats) -> bool:
+    """Whether the distances of objects at two sites go together more than in random orders."""
+    here, there = (
+        rankdata(squareform(pdist(rows))).reshape(len(rows), len(rows)) for rows in (a, b)
+    )
+    here -= here.mean()
+    rng = np.random.default_rng(1)
+    orders = [rng.permutation(len(a)) for _ in range(_ORDERS)]
+    by_chance = [float((here * there[np.ix_(o, o)]).sum()) for o in orders]
+    return float((here * there).sum()) > float(np.quantile(by_chance, 0.95))
+
+
+def _scaled(rows: Floats) -> Floats:
+    """Return rows in units of the columns' spread."""
     spread = rows.std(0)
-    scaled = rows / np.where(spread > 0, spread, 1.0)
-    ranks: Floats = rankdata(squareform(pdist(scaled))).reshape(len(rows), len(rows))
-    return ranks - ranks.mean()
+    return rows / np.where(spread > 0, spread, 1.0)
 
 
 def warn_of_other_rows(X_a: Any, X: Any, name: str = "X_a") -> None:
