@@ -1,6 +1,7 @@
 """Processes of a gloo group, spawned once for many questions that are functions here."""
 
 import datetime
+import multiprocessing
 import time
 from unittest import mock
 
@@ -31,7 +32,11 @@ NUMBERS = (
 
 def ask(n_ranks, folder, question, seconds=300):
     """What a function of (rank, n_ranks) returns on each rank; a hang fails."""
-    context = mp.spawn(_answer, args=(n_ranks, str(folder), question), nprocs=n_ranks, join=False)
+    # A server that has imported what takes long, and only that, forks a process for each rank.
+    multiprocessing.set_forkserver_preload(["torch.distributed", "pa_select.agreement"])
+    how = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+    arguments = {"args": (n_ranks, str(folder), question), "nprocs": n_ranks, "join": False}
+    context = mp.start_processes(_answer, **arguments, start_method=how)
     end = time.monotonic() + seconds
     try:
         while not context.join(timeout=1):
