@@ -44,8 +44,8 @@ def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X") -> None:
     if columns is not None and of_X is not None and list(columns) != list(of_X):
         if set(columns) == set(of_X):
             raise ValueError(
-                f"{name}: expected the columns in the order of {name_of_X}, got another order, in "
-                f"which {columns[0]!r} is the first one. Select the columns of {name_of_X}."
+                f"{name}: expected the columns of {name_of_X} in their order, got another order, "
+                f"in which {columns[0]!r} is the first one."
             )
         raise ValueError(
             f"{name}: expected the columns of {name_of_X}, {list(of_X)}, got {list(columns)}."

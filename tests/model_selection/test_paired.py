@@ -320,7 +320,7 @@ class Refuses(LogisticRegression):
             {},
             lambda a, b: (pd.DataFrame(a), pd.DataFrame(b)[[1, 0, 2, 3, 4, 5]]),
             ValueError,
-            r"paired\[1\]: expected the columns in the order of paired\[0\]",
+            r"paired\[1\]: expected the columns of paired\[0\] in their order",
         ),
         (
             {"scoring": make_scorer(lambda y, p: 0.5)},
