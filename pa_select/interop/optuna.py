@@ -215,13 +215,16 @@ class AgreementObjective:
                     if trial.should_prune():
                         raise _optuna.TrialPruned
         row, metric = self.problem.row(outcomes), self.problem.metric
-        attributes = {"agreement": row["agreement"], "score": row[f"mean_test_{metric}"]}
-        value = attributes["agreement"]
+        decides, column = "agreement", "agreement"
         if self.problem.plan.sites:
-            value = attributes["expected_score"] = row[f"expected_{metric}"]
+            decides, column = "expected_score", f"expected_{metric}"
+        if column not in row:  # the row has no nan values
+            return self._failed(trial, f"{column} is nan.", n_values)
+        attributes = {"agreement": row.get("agreement"), decides: row[column]}
+        attributes["score"] = row[f"mean_test_{metric}"]
         for name, attribute in (attributes | {"cv_results": row}).items():
             trial.set_user_attr(name, attribute)
-        return value if n_values == 1 else (value, attributes["score"])
+        return row[column] if n_values == 1 else (row[column], attributes["score"])
 
     def parameters(self, trial: Any) -> dict[str, Any]:
         """Return the estimator's parameters in a running or finished trial.

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,7 +22,6 @@ from pa_select.model_selection.agreement_difference import (
     agreement_difference,
     not_told_apart,
 )
-from pa_select.model_selection.expected_columns import warn_of_expectation
 from pa_select.model_selection.fit_arguments import suggest_more_data
 from pa_select.model_selection.parallel import evaluate, with_parameters
 from pa_select.model_selection.results_columns import scores_and_errors
@@ -34,6 +32,7 @@ from pa_select.model_selection.selection_rules import (
     looks_at_agreement,
     make_rule,
 )
+from pa_select.model_selection.sites import adapted_to_sites
 from pa_select.model_selection.splits import is_sequence_of_splitters
 from pa_select.model_selection.worker import Data, Outcome
 from pa_select.utils.pickling import SavedWithVersions
@@ -198,6 +197,14 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             argument. After all fits, if every candidate failed in some split.
         KeyboardInterrupt
             If interrupted; ``cv_results_`` then has the finished candidates.
+
+        Warns
+        -----
+        sklearn.exceptions.FitFailedWarning
+            If fits failed and `error_score` is a number.
+        UserWarning
+            If rows or pairs do not look like what they should be, or say too little of the
+            candidates to choose one; the message says what was found, and what would help.
         """
         for left_by_an_earlier_fit in ("expected_score_", "expected_interval_", "best_adapted_"):
             self.__dict__.pop(left_by_an_earlier_fit, None)
@@ -247,7 +254,10 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         if self.refit:
             self._refit(base_estimator, X, y, data.fit_params, task)
             if paired is not None:
-                self.best_adapted_ = self._adapted(problem)
+                row = {name: column[self.best_index_] for name, column in self.cv_results_.items()}
+                self.best_adapted_ = adapted_to_sites(
+                    self.best_estimator_, self.adapter, plan.sites, data.sources, row
+                )
         task.end(X, y)
         return self
 
@@ -296,8 +306,10 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self._check_some_succeeded(table, metric, failures[0][1], data)
         table |= problem.expected_columns(outcomes, stacks, table, metric)
         self._select(table, metric, [message for _, message in failures])
-        if plan.sites and hasattr(self, "best_index_"):
-            self._record_expectation(table, metric, problem)
+        if problem.expected is not None and hasattr(self, "best_index_"):
+            self.expected_score_, self.expected_interval_ = problem.expected.of_chosen(
+                table, metric, self.best_index_
+            )
         scorer = data.scorer
         self.scorer_ = scorer._scorers if isinstance(scorer, _MultimetricScorer) else scorer
 
@@ -340,38 +352,6 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self.target_class_balance_[complete] = found.target
         table["class_balance_shift"] = np.full(shape[0], np.nan)
         table["class_balance_shift"][complete] = found.shift
-
-    def _record_expectation(
-        self, table: dict[str, Any], metric: str, problem: SearchProblem
-    ) -> None:
-        """Keep what the chosen candidate is expected to score, and warn if that says little."""
-        best = self.best_index_
-        self.expected_score_ = float(table[f"expected_{metric}"][best])
-        limits = [table.get(f"expected_{metric}_{end}") for end in ("low", "high")]
-        self.expected_interval_ = None
-        if limits[0] is not None and limits[1] is not None:
-            self.expected_interval_ = float(limits[0][best]), float(limits[1][best])
-        warn_of_expectation(table, metric, best)
-        assert problem.expected is not None
-        problem.expected.warn_of_other_classes(best)
-
-    def _adapted(self, problem: SearchProblem) -> Any:
-        """Return what to use at the site: the best estimator, after an adapter if it helps.
-
-        With several sites, a dict of these.
-        """
-        # Imported here: a search without an adapter does not need it.
-        from pa_select.unlabelled.site_adapter import SiteAdapter
-
-        found = {}
-        for site in problem.plan.sites:
-            found[site.name] = self.best_estimator_
-            column = f"adapted_{site.name}" if site.name else "adapted"
-            if site.adapted is not None and self.cv_results_[column][self.best_index_]:
-                rows = problem.data.sources
-                adapter = SiteAdapter(self.adapter).fit(rows[site.b], rows[site.a])
-                found[site.name] = make_pipeline(adapter, self.best_estimator_)
-        return found if problem.plan.sites[0].name else found[""]
 
     def _select(self, table: dict[str, Any], metric: str, failures: list[str | None]) -> None:
         selection = self.refit if callable(self.refit) else self.selection

@@ -38,24 +38,16 @@ class ExpectedColumns:
     plan : Plan
         With sites.
     data : Data
-    labels : ndarray
-        The distinct labels.
-    reference : {"self", "ensemble"} or fitted classifier
-        Whose posteriors stand in for the labels of the pairs.
-    weight : ndarray or None
-        Weights of the rows of X.
+    pair_labels : PairLabels
+        What stands in for the labels of the paired objects.
 
     Raises
     ------
     TypeError
-        If a metric takes no sample weights, or `reference` is not a classifier.
-    ValueError
-        If `reference` does not know a label.
+        If a metric takes no sample weights.
     """
 
-    def __init__(
-        self, plan: Plan, data: Data, labels: NDArray[Any], reference: Any, weight: Any
-    ) -> None:
+    def __init__(self, plan: Plan, data: Data, pair_labels: PairLabels) -> None:
         # Imported here: workers that fit and score do not need torch.
         from pa_select.unlabelled import expectation
 
@@ -63,12 +55,12 @@ class ExpectedColumns:
         #: By the metric's name, as in ``mean_test_<metric>``.
         self.scorers = dict(data.scorer._scorers) if several else {"score": data.scorer}
         for scorer in self.scorers.values():
-            expectation.check_scorer(scorer, labels)
+            expectation.check_scorer(scorer, np.unique(np.asarray(data.y)))
         self._accuracies = [n for n, s in self.scorers.items() if expectation.is_accuracy(s)]
         #: Whether a metric looks at more than the predicted classes.
         self.needs_probabilities = len(self._accuracies) < len(self.scorers)
         self._plan, self._y, self._error_score = plan, np.asarray(data.y), data.error_score
-        self._labels = PairLabels(plan, data, labels, reference, weight)
+        self._labels = pair_labels
         #: For each candidate and site, the mean posterior of each class over the paired objects.
         self.class_shares: dict[tuple[int, str], Floats] = {}
 
@@ -110,7 +102,22 @@ class ExpectedColumns:
             )
         return self._joined(by_site, metric)
 
-    def warn_of_other_classes(self, chosen: int) -> None:
+    def of_chosen(
+        self, table: dict[str, Any], metric: str, chosen: int
+    ) -> tuple[float, tuple[float, float] | None]:
+        """Return what the chosen candidate is expected to score, and the interval if it has one.
+
+        Warn if the pairs say little of it.
+        """
+        warn_of_expectation(table, metric, chosen)
+        self._warn_of_other_classes(chosen)
+        limits = None
+        if metric in self._accuracies:
+            low, high = (table[f"expected_{metric}_{end}"][chosen] for end in ("low", "high"))
+            limits = float(low), float(high)
+        return float(table[f"expected_{metric}"][chosen]), limits
+
+    def _warn_of_other_classes(self, chosen: int) -> None:
         """Warn if the paired objects seem to have other class shares than the labels.
 
         The posteriors that stand in for the labels say so. They vary less than labels, so that

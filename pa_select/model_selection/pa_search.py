@@ -115,7 +115,7 @@ class PASearchCV(BasePASearch):
         With `paired`: whose posteriors stand in for the unknown labels. "ensemble": the mean
         of those of the candidates within 2 standard errors of the best score; "self": the
         candidate's own. A classifier, such as the one in use today, must not have been fitted
-        to X.
+        to X; give it as a `sklearn.frozen.FrozenEstimator` if the search is cloned.
 
     Attributes
     ----------

@@ -112,7 +112,10 @@ def models_on_target(n_splits: int, n_target: int) -> list[Block]:
 
 
 def measured_twice(n_splits: int, sites: Sequence[Site]) -> list[Block]:
-    """Pair both rows of every object, for each model."""
+    """Pair both rows of every object, for each model.
+
+    Objects of the same number at several sites count as one object in standard errors.
+    """
     return [
         Block(s, np.arange(site.n_pairs), s, np.arange(site.n_pairs), site.a, site.b)
         for s in range(n_splits)
@@ -123,9 +126,9 @@ def measured_twice(n_splits: int, sites: Sequence[Site]) -> list[Block]:
 def for_calibration(splits: Sequence[Split], sites: Sequence[Site]) -> list[Block]:
     """Return blocks whose rows are scored, but not compared: test rows and adapted rows."""
     blocks = []
-    for s, (_, test) in enumerate(splits):
+    for s, (_, test) in enumerate(splits if sites else []):
+        blocks.append(Block(s, test, s, test))
         for site in sites:
-            blocks.append(Block(s, test, s, test))
             if site.adapted is not None:
                 rows = np.arange(site.n_pairs)
                 blocks.append(Block(s, rows, s, rows, site.adapted, site.adapted))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+from sklearn.pipeline import make_pipeline
 
 from pa_select.utils.frames import check_columns, named_like
 from pa_select.utils.sklearn_private import _num_samples
@@ -59,6 +61,38 @@ def make_sites(paired: Any, X: Any, adapter: Any, seed: int) -> tuple[list[Site]
         adapted = None if adapter is None else first + 2
         sites.append(Site(name, _num_samples(X_a), first, first + 1, adapted))
     return sites, sources
+
+
+def adapted_to_sites(
+    estimator: Any, adapter: Any, sites: list[Site], sources: Sequence[Any], row: Mapping[str, Any]
+) -> Any:
+    """Return what to use at the site: a fitted estimator, after an adapter if that helps it.
+
+    Parameters
+    ----------
+    estimator : estimator object
+    adapter : None, "ridge" or estimator
+    sites : list of Site
+    sources : sequence
+        X, and the sources that `make_sites` returns.
+    row : mapping
+        The estimator's row of ``cv_results_``, which says whether an adapter helps.
+
+    Returns
+    -------
+    estimator object or dict of these
+        A dict if the sites have names.
+    """
+    # Imported here: workers that fit and score do not need torch.
+    from pa_select.unlabelled.site_adapter import SiteAdapter
+
+    found = {}
+    for site in sites:
+        found[site.name] = estimator
+        if site.adapted is not None and row[f"adapted_{site.name}" if site.name else "adapted"]:
+            learnt = SiteAdapter(adapter).fit(sources[site.b], sources[site.a])
+            found[site.name] = make_pipeline(learnt, estimator)
+    return found if sites[0].name else found[""]
 
 
 def _named(paired: Any) -> dict[str, tuple[Any, Any]]:

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from pa_select.model_selection.results_columns import scores_and_errors
 from pa_select.plotting.axes import GREY, STAR, axes_for, ink, legend_above, look, pyplot
 from pa_select.plotting.candidate_names import candidate_names
-from pa_select.plotting.metric_names import first_metric, metric_in_words
+from pa_select.plotting.search_results import cv_results_of, first_metric, metric_in_words
 from pa_select.utils.typing import Floats, Ints
 
 if TYPE_CHECKING:
@@ -90,8 +89,9 @@ class ExpectedScoreDisplay:
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn.utils import shuffle
     >>> from pa_select import ExpectedScoreDisplay, expected_score
-    >>> X, y = load_digits(return_X_y=True)
+    >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
     >>> models = {"bayes": GaussianNB(), "logistic": LogisticRegression(max_iter=5000)}
     >>> for model in models.values():
     ...     _ = model.fit(X[:700], y[:700])
@@ -178,10 +178,7 @@ class ExpectedScoreDisplay:
             score, the site or a candidate of `true_scores`.
         """
         pyplot()
-        if not hasattr(search, "refit"):
-            raise TypeError(f"search: expected a fitted search, got {type(search).__name__}.")
-        check_is_fitted(search, "cv_results_")
-        table = search.cv_results_
+        table = cv_results_of(search)
         metric = score or first_metric(search, table)
         columns = _columns(table, metric, site)
         names = candidate_names(table["params"], getattr(search, "estimator", None))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from pa_select.model_selection.results_columns import column, recorded_errors, scores_and_errors
 from pa_select.model_selection.selection_rules import make_rule
@@ -21,7 +20,7 @@ from pa_select.plotting.axes import (
     pyplot,
 )
 from pa_select.plotting.candidate_names import candidate_names
-from pa_select.plotting.metric_names import first_metric, metric_in_words
+from pa_select.plotting.search_results import cv_results_of, first_metric, metric_in_words
 from pa_select.plotting.window import far_below, window
 
 _DIAMOND = {"marker": "D", "markersize": 10, "markeredgewidth": 0.8, "linestyle": "none"}
@@ -154,10 +153,7 @@ class PASearchDisplay:
             If `search` is not a search, or has not recorded the score or an agreement.
         """
         pyplot()
-        if not hasattr(search, "refit"):
-            raise TypeError(f"search: expected a fitted search, got {type(search).__name__}.")
-        check_is_fitted(search, "cv_results_")
-        table = search.cv_results_
+        table = cv_results_of(search)
         rule = _rule_of(search, table)
         of_agreement = getattr(rule, "agreement", "agreement")
         agreement = column(table, of_agreement, "search")

@@ -47,13 +47,15 @@ class Recorded(ClassifierMixin, BaseEstimator):
         return self.classes
 
     @classmethod
-    def of(cls, estimator: Any, X: Any) -> Recorded:
+    def of(cls, estimator: Any, X: Any, with_probabilities: bool = True) -> Recorded:
         """Record what an estimator predicts for X."""
         scores, classes = class_scores(estimator, X)
         if hasattr(scores, "detach"):
             scores = scores.detach().cpu().double().numpy()
         scores = np.asarray(scores, dtype=np.float64)
-        return cls(classes, scores, *predictions(estimator, X, scores, classes))
+        return cls(
+            classes, scores, *predictions(estimator, X, scores, classes, with_probabilities)
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

@@ -52,6 +52,20 @@ class ExpectedScore(NamedTuple):
         Inverse temperature at which the labelled rows have the highest likelihood, in [0, inf].
     n_pairs : int
         Number of pairs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn.utils import shuffle
+    >>> from pa_select import expected_score
+    >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
+    >>> model = GaussianNB().fit(X[:60], y[:60])
+    >>> found = expected_score(model, X[120:], 1.1 * X[120:], X[60:120], y[60:120])
+    >>> found.n_pairs, found.low < found.score < found.high
+    (58, True)
+    >>> found.score < found.validation_score
+    True
     """
 
     score: float
@@ -216,14 +230,14 @@ def estimates(
     if adapter is not None:
         X_b = cross_adapted(adapter, X_b, X_a, seed=0)
     a, b, val = (
-        {name: Recorded.of(estimator, X) for name, estimator in named.items()}
+        {name: Recorded.of(one, X, not is_accuracy(scorer)) for name, one in named.items()}
         for X in (X_a, X_b, X_val)
     )
     labels = None
     if isinstance(reference, str) and reference == "ensemble":
         labels = _mean_posteriors(a, val, y_val)
     elif not isinstance(reference, str):
-        of_a, of_val = ({"the reference": Recorded.of(reference, X)} for X in (X_a, X_val))
+        of_a, of_val = ({"the reference": Recorded.of(reference, X, False)} for X in (X_a, X_val))
         labels = _mean_posteriors(of_a, of_val, y_val)
     elif reference != "self":
         raise ValueError(

@@ -98,6 +98,13 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         -------
         ndarray or DataFrame of shape (n, n_features)
             What the labelled site would have measured; a DataFrame if X is one.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the adapter is not fitted.
+        ValueError
+            If the rows are not numbers.
         """
         check_is_fitted(self)
         mapped = np.asarray(_mapped(self.regressor_, _matrix(X, "X_b")))

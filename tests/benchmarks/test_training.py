@@ -24,8 +24,8 @@ class Images(nn.Sequential):
 
 @pytest.mark.parametrize("n", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_scoring_an_epoch(benchmark, n):
-    if not benchmark.enabled and n > 1_000:
-        pytest.skip("1000 rows show that it runs: make bench")
+    if not benchmark.enabled:
+        n //= 10  # enough to show that it runs
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 10, n)
     patterns = 0.3 * rng.normal(size=(10, 3, 28, 28))

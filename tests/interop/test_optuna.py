@@ -10,6 +10,7 @@ from sklearn.datasets import load_wine
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LinearRegression
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
@@ -177,6 +178,23 @@ def test_the_best_trial_has_the_best_expected_score():
     assert table["eligible"].all()
     assert objective.best_trial(study).value == max(trial.value for trial in study.trials)
     assert "expected at the other site 0." in table["reason"][0]
+
+
+def accuracy_of_certain_labels(y, predicted, sample_weight=None):
+    """A metric that fails where labels are uncertain."""
+    if sample_weight is not None and len(np.unique(sample_weight)) > 1:
+        raise ValueError("no luck")
+    return float(np.mean(y == predicted))
+
+
+def test_a_trial_without_an_expected_score_fails_alone():
+    params = {"scoring": make_scorer(accuracy_of_certain_labels), "cv": 3, "error_score": -1.0}
+    objective = agreement_objective(GaussianNB(), SPACE, X, Y, paired=TWICE, **params)
+    study = study_of()
+    with pytest.warns(FitFailedWarning, match="no expected score: expected_score is nan"):
+        study.optimize(objective, n_trials=1)
+    assert study.trials[0].value == -1
+    assert study.trials[0].user_attrs["failure"] == "expected_score is nan."
 
 
 def test_expected_scores_cannot_be_pruned():

@@ -1,11 +1,30 @@
-"""Names of a search's metrics, in words."""
+"""What the displays read from a fitted search: its table, and the names of its metrics."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 # What a search adds to the name of a metric.
 _SUFFIXES = {"_views": " on the views", "_worst_environment": " in the worst environment"}
+
+
+def cv_results_of(search: Any) -> dict[str, Any]:
+    """Return the table of a fitted search.
+
+    Raises
+    ------
+    TypeError
+        If `search` is not a search.
+    sklearn.exceptions.NotFittedError
+        If it is not fitted.
+    """
+    if not hasattr(search, "refit"):
+        raise TypeError(f"search: expected a fitted search, got {type(search).__name__}.")
+    check_is_fitted(search, "cv_results_")
+    table: dict[str, Any] = search.cv_results_
+    return table
 
 
 def metric_in_words(metric: str, scoring: Any) -> str:
