@@ -120,6 +120,10 @@ def posterior_agreement(
     factor :math:`\sqrt{n / (n-1)}`), since the derivative in the inverse temperature
     vanishes at the maximum.
 
+    Scores tie if they differ from the largest of their row by no more than about 1e-14 of
+    its size in float64, or 1e-6 in float32: rounding alone does not tell classes apart.
+    docs/certificate.rst has the rule, and bounds what it may change.
+
     References
     ----------
     .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",

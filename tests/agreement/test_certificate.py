@@ -328,7 +328,7 @@ def test_a_search_without_a_certificate_says_where_it_ended(monkeypatch):
     import pa_select.agreement.solver.branch_and_bound as module
 
     rng = np.random.default_rng(0)
-    a, b = np.round(rng.normal(size=(2, 4))) + 1e-15 * rng.normal(size=(2, 2, 4))
+    a, b = np.round(rng.normal(size=(2, 4))) + 1e-12 * rng.normal(size=(2, 2, 4))
     monkeypatch.setattr(module, "MAX_EVALUATIONS", 50)
     with pytest.warns(ConvergenceWarning, match="problem 0 was ended after 50 evaluations"):
         posterior_agreement(a, b, prior="marginal", certify=False)

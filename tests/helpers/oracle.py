@@ -80,5 +80,6 @@ def pooled_kernel(a, b, model_a, model_b, beta):
 def pooled_maximum(a, b, model_a, model_b):
     """Largest value of `pooled_kernel` on a dense grid."""
     grid = np.geomspace(1e-3, 1e3, 400)
-    with np.errstate(divide="ignore"):
-        return max(0.0, *(pooled_kernel(a, b, model_a, model_b, beta) for beta in grid))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = [pooled_kernel(a, b, model_a, model_b, beta) for beta in grid]
+    return max(0.0, np.nanmax(values))  # a class that underflows in all rows gives 0 / 0

@@ -29,7 +29,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.solver.kernel_sums import Limits, log_masses_of_top
@@ -232,14 +231,33 @@ class MarginalPrior:
         if len(bounded):
             infinite = np.full(len(bounded), np.inf)
             at_infinity[bounded] = marginal_kernel(runs, infinite, bounded)
-        # If each model gives all rows the same scores, or there is one pair, the prior of a
-        # pair is pi = (p' + p'') / 2, so that p' p'' / pi <= pi and no kernel is positive.
-        # Any kernel is at most log K by Jensen's inequality, since the mean over pairs of
-        # (p' + p'') / 2 is the prior.
-        ceiling = np.where(self._constant, 0.0, np.log(runs.pairs.n_classes))
         return limits._replace(
-            at_zero=np.zeros_like(limits.at_zero), at_infinity=at_infinity, ceiling=ceiling
+            at_zero=np.zeros_like(limits.at_zero), at_infinity=at_infinity, ceiling=self._ceiling()
         )
+
+    def _ceiling(self) -> Floats:
+        """Bound the kernels of all problems at every beta, (n_problems,).
+
+        Any kernel is at most log K by Jensen's inequality, since the mean over pairs of
+        (p' + p'') / 2 is the prior pi. Of one pair no kernel is positive, because then
+        p' p'' / pi <= pi. If each model gives all rows nearly the same scores, kernels are of
+        second order in what is different; docs/certificate.rst has the bound.
+        """
+        runs = self.runs
+        low, high = self._extremes_of_models()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            spread = np.where(high > low, high - low, 0.0).max(1)
+            low = low.min(1)
+            near, far = (
+                np.where(spread > 0, spread / np.maximum(distance, 0.0), 0.0) / np.e
+                for distance in (low, low - 2 * spread)
+            )
+        normaliser = near.sum(1)
+        squares = normaliser**2 + 4 * (1 + normaliser) ** 2 * (far**2).sum(1)
+        # An infinite spread over an infinite distance is no bound.
+        ceiling = np.fmin(np.log1p(6 * squares), np.log(runs.pairs.n_classes))
+        problem = np.repeat(np.arange(len(runs.n_runs)), runs.n_runs)
+        return np.where(np.bincount(problem, runs.pairs.n_used) == 1, 0.0, ceiling)
 
     @cached_property
     def _extremes(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -265,19 +283,17 @@ class MarginalPrior:
         nearest = torch.where(torch.isfinite(nearest), nearest, 0.0)
         return nearest if bool(nearest.any()) else None
 
-    @cached_property
-    def _constant(self) -> NDArray[np.bool_]:
-        """Whether all models of a problem are constant, or it has one pair, (n_problems,)."""
+    def _extremes_of_models(self) -> tuple[Floats, Floats]:
+        """Smallest and largest distance X of each model, each (n_problems, n_models, K)."""
         runs = self.runs
         problem = np.repeat(np.arange(len(runs.n_runs)), runs.n_runs)
         model = np.stack([runs.model_a, runs.model_b]) + problem * runs.n_models
         low, high = (x.movedim(1, 2).cpu().numpy() for x in self._extremes)
-        shape = (len(runs.n_runs) * runs.n_models, runs.pairs.n_classes)
-        lowest, highest = np.full(shape, np.inf), np.full(shape, -np.inf)
-        np.minimum.at(lowest, model, low)
-        np.maximum.at(highest, model, high)
-        same = (lowest >= highest).all(1).reshape(-1, runs.n_models)
-        return np.asarray(same.all(1) | (np.bincount(problem, runs.pairs.n_used) == 1))
+        shape = (len(runs.n_runs), runs.n_models, runs.pairs.n_classes)
+        lowest, highest = (np.full(shape, end) for end in (np.inf, -np.inf))
+        np.minimum.at(lowest.reshape(-1, shape[2]), model, low)
+        np.maximum.at(highest.reshape(-1, shape[2]), model, high)
+        return lowest, highest
 
 
 def _widened(sums: MarginalSums, length: Floats, direction: int) -> MarginalSums:

@@ -1,0 +1,204 @@
+"""Scores that tie but for rounding, and classifiers that are constant but for little."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from pa_select import (
+    PASearchCV,
+    agreement_matrix,
+    agreement_of_chunks,
+    log_probabilities,
+    posterior_agreement,
+)
+from pa_select.agreement.inputs.problem import check_problem
+from pa_select.agreement.inputs.ties import tolerance, with_exact_ties
+from pa_select.agreement.pairs.paired_scores import concatenate
+from pa_select.agreement.solver.kernel_sums import limits
+from pa_select.agreement.solver.marginal_prior import MarginalPrior
+from pa_select.agreement.solver.mean_posteriors import ModelRuns
+from tests.helpers import oracle
+
+X, Y = load_digits(return_X_y=True)
+# Few votes tie often, and 0.1 + 0.2 + 0.3 depends on the order.
+WEIGHTS = np.array([0.1, 0.2, 0.3, 0.1, 0.2, 0.3, 0.1, 0.2, 0.3, 0.2])
+TREES = RandomForestClassifier(10, max_leaf_nodes=6, random_state=0).fit(X[:300], Y[:300])
+NEIGHBOURS = KNeighborsClassifier(10).fit(X[:300], Y[:300])
+
+
+def votes_of_trees(rows, order):
+    total = np.zeros((len(rows), 10))
+    for i in order:
+        total += WEIGHTS[i] * np.eye(10)[TREES.estimators_[i].predict(rows).astype(int)]
+    return total / 2
+
+
+def votes_of_neighbours(rows, order):
+    _, found = NEIGHBOURS.kneighbors(rows)
+    total = np.zeros((len(rows), 10))
+    for i in order:
+        total += WEIGHTS[i] * np.eye(10)[Y[found[:, i]]]
+    return total / 2
+
+
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+@pytest.mark.parametrize("votes", [votes_of_trees, votes_of_neighbours])
+@pytest.mark.parametrize("n", [10, 100, 1000])
+def test_votes_agree_alike_in_whatever_order_they_are_added(n, votes, prior):
+    rows, rng = X[500 : 500 + n], np.random.default_rng(0)
+    orders = [np.arange(10), rng.permutation(10), np.arange(10)[::-1]]
+    exact = np.rint(20 * votes(rows, orders[0])) / 20
+    wanted = posterior_agreement(*2 * [log_probabilities(exact)], prior=prior)
+    added = [log_probabilities(votes(rows, order)) for order in orders]
+    assert not all(np.array_equal(added[0], other) for other in added)  # rounding differs
+    for a, b in zip(added, reversed(added), strict=True):
+        found = posterior_agreement(a, b, prior=prior)
+        assert found.score == pytest.approx(wanted.score, abs=2e-5)
+        assert found.beta == wanted.beta or found.beta == pytest.approx(wanted.beta, rel=0.01)
+        assert found.n_evaluations <= 2 * wanted.n_evaluations + 20
+        assert agreement_matrix([a, b], prior=prior).worst == pytest.approx(found.score)
+        assert agreement_of_chunks([(a, b)], prior=prior).score == pytest.approx(found.score)
+
+
+@pytest.mark.parametrize("n", [10, 100, 1000])
+@pytest.mark.parametrize("certify", [True, False])
+def test_a_constant_classifier_scores_zero_whatever_its_rounding(n, certify):
+    rng = np.random.default_rng(0)
+    for constant in ([0.0, 0.0, -1.0], [0.3, 0.1, -1.0], [5.0, 1.0, 1.0], [-700.0, -700.0, 0.5]):
+        a, b = constant + 1e-16 * rng.normal(size=(2, n, 3)) * np.abs(constant)
+        found = posterior_agreement(a, b, prior="marginal", certify=certify)
+        assert found.score == pytest.approx(0, abs=1e-12)
+        assert found.n_evaluations <= 3
+
+
+@pytest.mark.parametrize("n", [10, 100, 1000])
+def test_a_collapsed_net_scores_zero(n):
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(64, 20), torch.nn.ReLU(), torch.nn.Linear(20, 10))
+    with torch.no_grad():
+        net[2].weight[:] = net[2].weight[:1].abs()  # all classes alike
+        net[2].bias[:] = 1.0
+        rows = torch.tensor(X[:n] / 16, dtype=torch.float32)
+        hidden, (weight, bias) = net[1](net[0](rows)), net[2].parameters()
+        reversed_sum = hidden.flip(1) @ weight.flip(1).T + bias
+        rounding = torch.where(torch.rand(n, 10) < 0.5, net(rows), reversed_sum)
+    for prior in ("uniform", "marginal"):
+        found = posterior_agreement(rounding, reversed_sum, prior=prior)
+        assert found.score == pytest.approx(0, abs=1e-12)
+        assert found.n_evaluations <= 3
+
+
+class Noisy(DecisionTreeClassifier):
+    """A tree whose probabilities have been rounded in another way for each random state."""
+
+    def predict_proba(self, X):
+        shares = super().predict_proba(X)
+        units = np.random.default_rng(self.random_state).integers(-1, 2, shares.shape)
+        return shares * (1 + 2.0**-52 * units)
+
+
+def test_a_search_does_not_see_rounding():
+    # Leaves of two labels tie; the best split does not depend on the random state.
+    rows, labels = X[:, 20:23:2].round(-1), Y % 3
+    search = PASearchCV(
+        Noisy(max_leaf_nodes=4, max_features=None), {"random_state": [0, 1, 2]}, cv=3
+    )
+    search.fit(rows, labels, views=lambda rows: rows[::-1][::-1])
+    agreement = search.cv_results_["agreement"]
+    assert agreement == pytest.approx(agreement[0], abs=2e-5)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.sampled_from([torch.float32, torch.float64]))
+def test_the_kernel_changes_by_no_more_than_is_documented(seed, dtype):
+    rng = np.random.default_rng(seed)
+    n, k = rng.integers(1, 6), rng.integers(2, 5)
+    unit = 2.0**-21 if dtype == torch.float32 else 2.0**-47
+    sides = []
+    for _ in range(2):
+        scores = rng.integers(-3, 4, size=(n, k)).astype(np.float64) * rng.choice([1, 1e-3, 50])
+        noisy = scores + unit * rng.normal(size=(n, k)) * np.abs(scores).max(1, keepdims=True)
+        sides.append(torch.tensor(noisy).to(dtype))
+    exact = [with_exact_ties(side) for side in sides]
+    largest = max(float(tolerance(side).max()) for side in sides)
+    for given_, tied in zip(sides, exact, strict=True):
+        assert ((tied - given_).abs() <= tolerance(given_)).all()
+        assert torch.equal(with_exact_ties(tied), tied)
+    as_read, as_tied = ([x.double().numpy() for x in both] for both in (sides, exact))
+    for beta in np.geomspace(1e-2, 0.1 / largest, 8) if largest else ():
+        for prior in ("uniform", "marginal"):
+            change = oracle.kernel(*as_read, beta, prior) - oracle.kernel(*as_tied, beta, prior)
+            allowed = (2 if prior == "uniform" else 4) * beta * largest
+            assert abs(change) <= allowed + 1e-11
+
+
+def test_what_is_not_rounding_stays():
+    untouched = [
+        torch.tensor([[0.0, -0.01, -1e9], [1.0, 1.001, torch.finfo(torch.float32).min]]),
+        torch.tensor([[3.0, 3.0 + 1e-12], [0.0, 1e-300]], dtype=torch.float64),
+        torch.tensor([[1.0, 1.0009765625], [10.0, 10.0078125]], dtype=torch.float16),
+        torch.tensor([[200, 201]], dtype=torch.int32),
+        torch.zeros((0, 3)),
+    ]
+    for scores in untouched:
+        assert with_exact_ties(scores) is scores
+    given_ = torch.tensor([[0.3, 0.1 + 0.2, 0.1]], dtype=torch.float64)
+    assert given_[0, 0] != given_[0, 1]
+    kept = given_.clone()
+    assert with_exact_ties(given_)[0, 0] == given_[0, 1]
+    assert torch.equal(given_, kept)  # a copy was changed
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.integers(1, 3), st.floats(-8, 0), st.booleans())
+def test_nearly_constant_models_have_a_low_ceiling_that_holds(seed, n_models, log_noise, same):
+    rng = np.random.default_rng(seed)
+    n, k = 2 * rng.integers(1, 4), rng.integers(2, 5)
+    constant = np.sort(3 * rng.normal(size=(n_models, 1, k)))[..., ::-1]
+    noise = 10**log_noise * rng.normal(size=(2, n_models, n, k))
+    if same:  # the sides agree, and half of the rows has another score of the last class
+        noise[0] = 0.0
+        noise[0, :, ::2, -1] = 10**log_noise
+        noise[1] = noise[0]
+    a, b = constant + noise
+    weight = np.ones((n_models, n)) if same else rng.random((n_models, n)) + 0.1
+    problems = [check_problem(*model, "marginal") for model in zip(a, b, weight, strict=True)]
+    # One problem, of which each model scored some pairs.
+    by_model = concatenate(problems, totals=np.full(n_models, weight.sum()))
+    models = np.arange(n_models)
+    kernel = MarginalPrior(ModelRuns(by_model, np.array([n_models]), models, models))
+    found = kernel.limits(limits(concatenate([_joined(problems)]), np.zeros(k))).ceiling[0]
+    beta = np.geomspace(1e-3, 1e12, 300)
+    kernels = [
+        oracle.kernel(x, y, beta, "marginal", w) for x, y, w in zip(a, b, weight, strict=True)
+    ]
+    assert (weight.sum(1) @ kernels).max() / weight.sum() <= found + 1e-12
+    if 10**log_noise < 1e-4 * (constant[..., 0] - constant[..., 1]).min():
+        assert found < 1e-4
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.floats(-4, -0.5), st.floats(-4, 0))
+def test_the_ceiling_holds_for_pairs_of_two_models(seed, log_noise, log_apart):
+    rng = np.random.default_rng(seed)
+    k = rng.integers(2, 5)
+    constant = np.sort(3 * rng.normal(size=k))[::-1] + np.r_[1.0, np.zeros(k - 1)]
+    other = constant + 10**log_apart * np.r_[0.0, rng.normal(size=k - 1)]
+    noise = 10**log_noise * rng.choice([-1, 1], size=(2, 6, k))
+    a, b = constant + noise[0], other + noise[rng.integers(2)]
+    pairs = concatenate([check_problem(a, b, None, "marginal")])
+    runs = ModelRuns(pairs, np.array([1]), np.array([0]), np.array([1]))
+    found = MarginalPrior(runs).limits(limits(pairs, np.zeros(k))).ceiling[0]
+    model_a, model_b = np.zeros(6, dtype=int), np.ones(6, dtype=int)
+    assert oracle.pooled_maximum(a, b, model_a, model_b) <= found + 1e-12
+
+
+def _joined(problems):
+    a, b, weight = (torch.cat([torch.as_tensor(p[i]) for p in problems]) for i in range(3))
+    return problems[0]._replace(a=a, b=b, weight=weight.numpy())
