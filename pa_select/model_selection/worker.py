@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pa_select.scores import class_scores
+from pa_select.scores.comparable import comparable_scores
 from pa_select.scores.recorded import predictions
+from pa_select.utils.named_errors import named_error
 from pa_select.utils.sklearn_private import (
     _check_method_params,
     _fit_and_score,
@@ -131,8 +132,8 @@ def fit_and_score_split(
             outcome.predictions = _predictions(fitted, split, data, matrices, classes)
             outcome.matrices, outcome.classes = matrices, classes
         except Exception as error:
-            if data.error_score == "raise":
-                raise
+            if isinstance(data.error_score, str):  # "raise"
+                raise named_error(error, f"candidate {parameters or {}}") from error
             outcome.score_error = f"{type(error).__name__}: {error}"
             outcome.score_traceback = format_exc()
     return outcome
@@ -153,14 +154,9 @@ def _matrices(
     matrices, classes = {}, None
     for source, rows in split.wanted.items():
         X, _ = _safe_split(fitted, data.sources[source], None, rows, split.train)
-        scores, classes = class_scores(fitted, X)
-        if hasattr(scores, "detach"):
-            scores = scores.detach().cpu().numpy()
-        matrices[source] = np.asarray(scores, dtype=data.dtype)
-        wrong = np.isnan(matrices[source]) | (matrices[source] == np.inf)
-        if wrong.any():
-            row = rows[int(wrong.any(axis=1).argmax())]
-            raise ValueError(f"class scores: expected numbers, got nan or inf in row {row}.")
+        matrices[source], classes = comparable_scores(
+            fitted, X, dtype=data.dtype, numbers=rows, labels=data.y
+        )
     return matrices, classes
 
 

@@ -44,7 +44,8 @@ def class_scores(
         The decision function if it has a column for each class (a binary margin m becomes
         (-m / 2, m / 2)), else the logs of the clipped probabilities. For modules and nets the
         raw outputs as a tensor on their own device, without gradients; if a skorch net
-        returns probabilities (criterion `torch.nn.NLLLoss`), their logs.
+        returns probabilities (criterion `torch.nn.NLLLoss`), their logs. Outputs of a type
+        that numpy lacks, such as bfloat16, become float32.
     classes : ndarray of shape (n_classes,)
         The classes of the columns; 0, 1, ... for a module.
 
@@ -54,8 +55,8 @@ def class_scores(
         If the estimator is not a single-output classifier, or has neither a decision
         function with a column for each class nor probabilities.
     ValueError
-        If `clip` is neither "auto" nor a number in (0, 0.5), or `batch_size` is not a
-        positive integer.
+        If `clip` is neither "auto" nor a number in (0, 0.5), `batch_size` is not a
+        positive integer, or the estimator does not return a row for each row of `X`.
     sklearn.exceptions.NotFittedError
         If the estimator is not fitted.
 
@@ -116,7 +117,15 @@ def class_scores(
     scores = _decision_columns(estimator, final, X, len(classes))
     if scores is None:
         scores = _log_probabilities(estimator, final, X, classes, clip)
+    check_n_rows(len(scores), X, name)
     return scores, classes
+
+
+def check_n_rows(n: int, X: Any, name: str) -> None:
+    """Check that an estimator returned a row for each row of X, if X tells how many it has."""
+    wanted = X.shape[0] if getattr(X, "shape", None) else len(X) if hasattr(X, "__len__") else n
+    if n != wanted:
+        raise ValueError(f"estimator: expected scores of {wanted} rows from {name}, got {n}.")
 
 
 def _is_classifier(estimator: Any) -> bool:

@@ -11,7 +11,11 @@ import torch
 from numpy.typing import NDArray
 
 from pa_select.agreement.inputs.arrays import as_tensor
+from pa_select.scores.class_scores import check_n_rows
 from pa_select.utils.modules import first_output
+
+# The floating types that numpy has, too.
+_KEPT = (torch.float16, torch.float32, torch.float64)
 
 
 def module_scores(
@@ -27,7 +31,9 @@ def module_scores(
         for batch in torch.split(inputs, batch_size):
             dtype = parameter.dtype if batch.is_floating_point() else batch.dtype
             outputs.append(first_output(module(batch.to(parameter.device, dtype))))
-    return _columns(torch.cat(outputs), type(module).__name__)
+    scores, classes = _columns(torch.cat(outputs), type(module).__name__)
+    check_n_rows(len(scores), inputs, type(module).__name__)
+    return scores, classes
 
 
 def net_scores(net: Any, X: Any, clip: float) -> tuple[torch.Tensor, NDArray[Any]]:
@@ -76,4 +82,6 @@ def _columns(outputs: torch.Tensor, name: str) -> tuple[torch.Tensor, NDArray[An
             f"estimator: expected outputs of shape (n, n_classes) from {name}, got "
             f"{tuple(outputs.shape)}."
         )
+    if outputs.is_floating_point() and outputs.dtype not in _KEPT:
+        outputs = outputs.float()
     return outputs, np.arange(outputs.shape[1])

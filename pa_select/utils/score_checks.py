@@ -8,6 +8,13 @@ import numpy as np
 
 #: Larger scores could overflow in a sum over pairs.
 LARGEST_SCORE = 1e100
+#: For a row of smaller scores, other than zeros, the inverse temperature could overflow.
+SMALLEST_SCORE = 1e-300
+
+
+class BadScoresError(ValueError):
+    """Scores of the right shape that cannot be compared, such as nan."""
+
 
 # Number of elements to check at once; it bounds the memory of the comparisons.
 _CHECKED_ELEMENTS = 1 << 20
@@ -50,8 +57,10 @@ def check_same_shape(
         raise ValueError(f"{name_b}: expected the shape of {name_a}, {shape_a}, got {shape_b}.")
 
 
-def check_values(matrix: Any, name: str, library: Any, n_rows: int | None = None) -> None:
-    """Check that floating-point scores are finite or -inf, and that no row is all -inf.
+def check_values(
+    matrix: Any, name: str, library: Any, n_rows: int | None = None, numbers: Any = None
+) -> None:
+    """Check that floating-point scores are finite or -inf and neither too large nor too small.
 
     Parameters
     ----------
@@ -63,26 +72,43 @@ def check_values(matrix: Any, name: str, library: Any, n_rows: int | None = None
         numpy or torch, whichever the matrix belongs to.
     n_rows : int, default=None
         Number of rows of each stacked matrix. None: there is only one matrix.
+    numbers : array-like of shape (n,), default=None
+        What error messages call the rows. None: 0, 1, ...
+
+    Raises
+    ------
+    BadScoresError
+        If a score is nan, inf or beyond `LARGEST_SCORE` in size, or if the scores of a row are
+        all -inf, or all below `SMALLEST_SCORE` in size but not all 0.
     """
     at_once = max(_CHECKED_ELEMENTS // matrix.shape[1], 1)
+    # Types of less precision have no positive numbers as small.
+    may_be_tiny = matrix.dtype == library.float64
     for begin in range(0, len(matrix), at_once):
         rows = matrix[begin : begin + at_once]
-        # One maximum is enough in the usual case, because nan and inf survive it.
+        # Maxima are enough in the usual case, because nan and inf survive them.
         with np.errstate(invalid="ignore"):
-            largest = float(library.amax(abs(rows)))
-        if not largest <= LARGEST_SCORE:
-            _check_rows(rows, name, library, n_rows, begin)
+            tops = library.amax(abs(rows), 1) if may_be_tiny else library.amax(abs(rows))
+            largest = float(library.amax(tops))
+            tiny = may_be_tiny and bool(((tops < SMALLEST_SCORE) & (tops > 0)).any())
+        if tiny or not largest <= LARGEST_SCORE:
+            _check_rows(rows, name, library, n_rows, begin, numbers)
 
 
-def _check_rows(rows: Any, name: str, library: Any, n_rows: int | None, begin: int) -> None:
+def _check_rows(
+    rows: Any, name: str, library: Any, n_rows: int | None, begin: int, numbers: Any
+) -> None:
     """Raise an error for rows, numbered from ``begin``, of which some look invalid."""
 
     def place(row: int) -> str:
         row += begin
+        if numbers is not None:
+            return f"row {numbers[row]}"
         return f"row {row}" if n_rows is None else f"problem {row // n_rows}, row {row % n_rows}"
 
     with np.errstate(over="ignore", invalid="ignore"):  # half precision has no 1e100
-        too_large = abs(rows) > LARGEST_SCORE
+        size = abs(rows)
+        too_large = size > LARGEST_SCORE
     for wrong, what in (
         (library.isnan(rows), "nan"),
         (library.isposinf(rows), "inf"),
@@ -90,14 +116,22 @@ def _check_rows(rows: Any, name: str, library: Any, n_rows: int | None, begin: i
     ):
         if wrong.any():
             row, column = (int(i) for i in library.argwhere(wrong)[0])
-            raise ValueError(
+            raise BadScoresError(
                 f"{name}: expected finite scores (or -inf for probability 0) of at most "
                 f"1e100 in size, got {what} in {place(row)}, column {column}."
             )
     empty = library.isneginf(rows).all(1)
     if empty.any():
         row = int(library.argwhere(empty)[0, 0])
-        raise ValueError(
+        raise BadScoresError(
             f"{name}: expected at least one class of positive probability in each row, "
             f"got only -inf in {place(row)}."
+        )
+    tops = library.amax(library.where(library.isfinite(rows), size, library.zeros_like(size)), 1)
+    tiny = (tops > 0) & (tops < SMALLEST_SCORE)
+    if tiny.any():
+        row = int(library.argwhere(tiny)[0, 0])
+        raise BadScoresError(
+            f"{name}: expected scores of which the largest in each row is 0 or at least "
+            f"{SMALLEST_SCORE:g} in size, got at most {float(tops[row]):.3g} in {place(row)}."
         )
