@@ -47,6 +47,7 @@ def pooled_agreement(
     prior: Any = "marginal",
     tol: float = 1e-6,
     device: Any = None,
+    names: Sequence[Any] | None = None,
 ) -> Iterator[PosteriorAgreement]:
     """Yield the agreement of the same pairs for each of many stacks of scores.
 
@@ -61,12 +62,15 @@ def pooled_agreement(
         mean posteriors of the two fitted models of a pair.
     tol, device
         As in `posterior_agreement`; maxima with the marginal prior are not certified.
+    names : sequence, default=None
+        What messages call the stacks. None: their indices.
 
     Yields
     ------
     PosteriorAgreement
         One for each stack; its terms are in the order of the pairs, and its standard
-        error allows for pairs that share an object.
+        error allows for pairs that share an object. A stack whose agreement cannot be
+        certified gets nan and the reason, ``failure``.
     """
     # After sorting, the pairs of the same two models are one run.
     order = np.lexsort((pairs.model_b, pairs.model_a))
@@ -118,8 +122,9 @@ def pooled_agreement(
             np.full(p, total),
             tol,
             certify=certify,
-            names=range(begin, end),
+            names=(range(len(stacks)) if names is None else names)[begin:end],
             runs=runs,
+            isolate=True,
         )
         for result in solved:
             terms = result.terms[back]

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from pa_select.agreement.confidence import Confidence, confidence
 from pa_select.agreement.decomposition import Part, decompose
 from pa_select.agreement.inputs.problem import Problem
@@ -51,6 +53,9 @@ class PosteriorAgreement:
     source : Problem or None
         The scores, weights and prior that were given (not copied), for the bootstrap and
         the decomposition.
+    failure : str or None
+        Why there is no agreement; then all numbers but `n_classes` are nan or 0. None
+        everywhere else. See `error_score` of `posterior_agreement`.
     """
 
     score: float
@@ -65,8 +70,32 @@ class PosteriorAgreement:
     terms: Floats = field(repr=False)
     n_evaluations: int
     source: Problem | None = field(default=None, repr=False)
+    failure: str | None = None
+
+    @classmethod
+    def failed(
+        cls, reason: str, n_classes: int = 0, n_pairs: int = 0, n_evaluations: int = 0
+    ) -> PosteriorAgreement:
+        """Make the result of a problem that has no agreement, for this reason."""
+        unknown = math.nan
+        return cls(
+            score=unknown,
+            beta=unknown,
+            log_kernel=unknown,
+            upper_bound=unknown,
+            gap=unknown,
+            n_pairs=0,
+            n_classes=n_classes,
+            agreement_rate=unknown,
+            standard_error=unknown,
+            terms=np.full(n_pairs, unknown),
+            n_evaluations=n_evaluations,
+            failure=reason,
+        )
 
     def __repr__(self) -> str:
+        if self.failure is not None:
+            return f"PosteriorAgreement(score=nan, failure={self.failure!r})"
         certified = "not certified" if math.isnan(self.gap) else f"certified to {self.gap:.1g}"
         return (
             f"PosteriorAgreement(score={self.score:.6g} nats per pair ({certified}), "

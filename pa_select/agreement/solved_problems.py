@@ -78,6 +78,7 @@ def solve_pairs(
     names: Sequence[Any] | None = None,
     runs: ModelRuns | None = None,
     report: Report | None = None,
+    isolate: bool = False,
 ) -> list[PosteriorAgreement]:
     """Solve a batch of problems with the same prior and number of classes.
 
@@ -97,10 +98,16 @@ def solve_pairs(
         scored all pairs of a problem.
     report : callable, default=None
         Called after each round with the best values and the upper bounds.
+    isolate : bool, default=False
+        Whether a problem that cannot be solved gets a result of nan with the reason in
+        ``failure``, rather than raising an error.
     """
     every = np.arange(pairs.n_problems)
     shape = (len(every), pairs.n_classes)
-    found = find_maxima(pairs, prior, tol, names, runs, certify=certify, report=report)
+    failures: dict[int, str] | None = {} if isolate else None
+    found = find_maxima(
+        pairs, prior, tol, names, runs, certify=certify, report=report, failures=failures
+    )
     score = found.score
     if isinstance(prior, str):
         terms = marginal_terms(runs or ModelRuns.one_model_each(pairs), found.beta)
@@ -115,7 +122,7 @@ def solve_pairs(
     gap = upper - score
     weight = pairs.weight.cpu().numpy()
     ends = pairs.start_weight + pairs.counts
-    return [
+    results = [
         PosteriorAgreement(
             score=float(score[p]),
             beta=float(found.beta[p]),
@@ -131,6 +138,11 @@ def solve_pairs(
         )
         for p in every
     ]
+    for p, reason in (failures or {}).items():
+        results[p] = PosteriorAgreement.failed(
+            reason, results[p].n_classes, len(results[p].terms), results[p].n_evaluations
+        )
+    return results
 
 
 def _batches(problems: Sequence[Problem], largest: int | None) -> Iterator[list[int]]:

@@ -289,14 +289,15 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         table |= columns
         columns, found, stacks = problem.agreement_columns(outcomes)
         table |= columns
+        results.report_unsolved(found.failures, candidates, self.error_score)
         self.agreement_terms_ = found.terms
         self._pairs = plan.pairs
         if self.return_fold_scores:
             self.fold_scores_ = [[o.matrices for o in candidate] for candidate in outcomes]
             self.fold_rows_ = plan.layout.wanted
         if self.pairing_ == "target":
-            self._record_balances(table, stacks, problem)
-        failures = [results.failure(candidate) for candidate in outcomes]
+            self._record_balances(table, stacks, problem, results.complete(outcomes))
+        failures = [results.failure(x, found.failures.get(c)) for c, x in enumerate(outcomes)]
         table["n_failed_splits"] = np.array([n for n, _ in failures])
         # Kept before the choice, since a rule may raise.
         self.cv_results_ = table
@@ -343,8 +344,9 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
                 for outcome in candidate:
                     outcome.test_scores = next(scores)["test_scores"]
 
-    def _record_balances(self, table: dict[str, Any], stacks: Any, problem: SearchProblem) -> None:
-        complete = np.isfinite(table["agreement"])
+    def _record_balances(
+        self, table: dict[str, Any], stacks: Any, problem: SearchProblem, complete: Any
+    ) -> None:
         found = problem.class_balance(stacks)
         shape = len(table["params"]), len(stacks.classes)
         self.source_class_balance_, self.target_class_balance_ = np.full((2, *shape), np.nan)

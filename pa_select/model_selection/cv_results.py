@@ -33,6 +33,8 @@ class Agreements(NamedTuple):
     columns: dict[str, Floats]
     #: (n_candidates, n_pairs) agreement of every pair.
     terms: Floats
+    #: Why there is no agreement, by candidate, where the scores are there.
+    failures: dict[int, str]
 
 
 class Stacks(Sequence[NDArray[Any]]):
@@ -118,15 +120,22 @@ def solve(
         columns["agreement_rate"][which] = 1.0
         columns["n_pairs"][which] = np.count_nonzero(pairs.weight)
         terms[which] = 0.0
-        return Agreements(columns, terms)
-    for c, result in zip(which, pooled_agreement(stacks, pairs, **options), strict=True):
+        return Agreements(columns, terms, {})
+    failures: dict[int, str] = {}
+    options["names"] = which
+    for c, result in zip(which.tolist(), pooled_agreement(stacks, pairs, **options), strict=True):
+        if result.failure is not None:
+            failures[c] = result.failure
+            continue
         for column, attribute in names.items():
             columns[column][c] = getattr(result, attribute)
         terms[c] = result.terms
     uniform = pooled_agreement(stacks, pairs, **options | {"prior": "uniform"})
-    for c, result in zip(which, uniform, strict=True):
+    for c, result in zip(which.tolist(), uniform, strict=True):
         columns["agreement_uniform"][c] = result.score
-    return Agreements(columns, terms)
+        if result.failure is not None and c not in failures:
+            warn_caller(f"agreement_uniform of candidate {c} is nan: {result.failure}")
+    return Agreements(columns, terms, failures)
 
 
 def ranks(values: Floats) -> NDArray[np.int32]:
@@ -306,8 +315,13 @@ def class_balances(
     )
 
 
-def failure(outcomes: Sequence[Outcome]) -> tuple[int, str | None]:
-    """Return the number of splits in which a candidate failed, and the first error."""
+def failure(
+    outcomes: Sequence[Outcome], unsolved: str | None = None
+) -> tuple[int, str | None]:
+    """Return the number of splits in which a candidate failed, and the first error.
+
+    `unsolved` says why there is no agreement although all scores are there.
+    """
     messages = []
     for outcome in outcomes:
         if outcome.fit_error is not None:
@@ -315,7 +329,22 @@ def failure(outcomes: Sequence[Outcome]) -> tuple[int, str | None]:
     if messages:
         return len(messages), f"failed in {len(messages)} of {len(outcomes)} splits: {messages[0]}"
     errors = [outcome.score_error for outcome in outcomes if outcome.score_error is not None]
-    return 0, f"no class scores: {errors[0].splitlines()[0]}" if errors else None
+    if errors:
+        return 0, f"no class scores: {errors[0].splitlines()[0]}"
+    return 0, None if unsolved is None else f"no agreement: {unsolved}"
+
+
+def report_unsolved(failures: dict[int, str], params: Sequence[Any], error_score: Any) -> None:
+    """Warn of candidates whose agreement could not be computed, or raise an error."""
+    if not failures:
+        return
+    first, message = next(iter(failures.items()))
+    if isinstance(error_score, str):  # "raise"
+        raise RuntimeError(f"candidate {params[first]}: {message}")
+    warn_caller(
+        f"The agreement of {len(failures)} of {len(params)} candidates could not be computed. They "
+        f"cannot be selected by it. The first, {params[first]}: {message}"
+    )
 
 
 def warn_of_missing_scores(outcomes: Sequence[Sequence[Outcome]]) -> None:

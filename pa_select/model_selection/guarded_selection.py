@@ -64,8 +64,9 @@ class GuardedSelection(BaseEstimator):
     The standard error is the standard deviation over the splits divided by the square root
     of their number. If rows are tested several times, `PASearchCV` counts the splits as if
     each row was tested once. Folds share training data, so the standard error is a rule of
-    thumb. A candidate that failed in a split is not eligible. If no candidate is eligible,
-    the score decides, with a warning.
+    thumb. A candidate that failed in a split is not eligible, nor is one without an agreement,
+    whose score is not the best one that the others are measured by. If no candidate is
+    eligible, the score decides, with a warning.
 
     With this ``refit`` rule scikit-learn's searches have no ``best_score_``; read
     ``cv_results_`` at ``best_index_``.
@@ -166,12 +167,15 @@ class GuardedSelection(BaseEstimator):
         score, error = scores_and_errors(cv_results, self.score)
         if not np.isfinite(score).any():
             raise ValueError(f"cv_results: expected a finite {self.score!r}, got none.")
-        top = int(np.nanargmax(np.where(np.isfinite(score), score, np.nan)))
+        has_score, has_agreement = np.isfinite(score), np.isfinite(agreement)
+        # One that cannot be chosen must not exclude others.
+        comparable = has_score & has_agreement
+        known = comparable if comparable.any() else has_score
+        top = int(np.nanargmax(np.where(known, score, np.nan)))
         lowest = score[top] - self.n_se * error[top]
         floor = self._floor(cv_results, len(score))
         within = f"within {errors_in_words(self.n_se)} of the best, {score[top]:.4g}"
         above = f"{errors_in_words(self.floor_se)} above chance"
-        has_score, has_agreement = np.isfinite(score), np.isfinite(agreement)
         # The conditions in order, each with the reason if it is not fulfilled.
         demands: list[tuple[Mask, Callable[[int], str]]] = [
             (has_score, lambda i: f"no {self.score}"),

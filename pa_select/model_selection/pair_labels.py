@@ -73,7 +73,8 @@ class PairLabels:
             return lambda k, site: self._shared[site]
         betas = [self._beta(stacks, k) for k in range(len(which))]
         if self._is_ensemble and len(which):
-            best = int(np.nanargmax(np.where(np.isfinite(score), score, -np.inf)))
+            known = np.isin(np.arange(len(score)), which) & np.isfinite(score)
+            best = int(np.nanargmax(np.where(known, score, -np.inf)))
             near = score >= score[best] - _N_SE_OF_ENSEMBLE * error[best]
             members = np.flatnonzero(near[which])
             if len(members):

@@ -285,9 +285,10 @@ def explain(rule: Any, table: dict[str, Any], failures: list[str | None]) -> dic
     else:
         eligible = [failure is None for failure in failures]
         reasons = ["eligible"] * len(failures)
+    # A rule that does not look at the agreement may choose a candidate without one.
     told = [
-        reason if failure is None else f"not eligible: {failure}"
-        for reason, failure in zip(reasons, failures, strict=True)
+        reason if failure is None else f"{'eligible' if fits else 'not eligible'}: {failure}"
+        for reason, failure, fits in zip(reasons, failures, eligible, strict=True)
     ]
     return {"eligible": np.asarray(eligible), "reason": np.array(told, dtype=object)}
 

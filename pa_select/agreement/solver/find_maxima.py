@@ -45,8 +45,9 @@ def find_maxima(
     *,
     certify: bool = True,
     report: Report | None = None,
+    failures: dict[int, str] | None = None,
 ) -> FoundMaxima:
-    """Maximise a batch of checked problems; see `solve_pairs` for the parameters."""
+    """Maximise a batch of checked problems; see `solve_pairs` and `maximize`."""
     log_weights, constant = _kernel.log_prior_weights(
         None if isinstance(prior, str) else prior, pairs.n_classes
     )
@@ -56,6 +57,7 @@ def find_maxima(
         tol=tol,
         names=names,
         certify=certify,
+        failures=failures,
         first=first_betas(pairs.n_scores),
         coarse=may_be_coarse(limits, pairs.n_scores, float(log_weights.max())),
     )
