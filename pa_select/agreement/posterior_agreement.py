@@ -8,10 +8,17 @@ import numpy as np
 
 from pa_select.agreement.inputs import suspicious_scores as _notices
 from pa_select.agreement.inputs.arrays import as_labels
-from pa_select.agreement.inputs.problem import Problem, check_problem, check_problems, is_batch
-from pa_select.agreement.inputs.validation import check_beta, check_tol
+from pa_select.agreement.inputs.problem import (
+    Problem,
+    check_pair,
+    check_problem,
+    check_problems,
+    is_batch,
+)
+from pa_select.agreement.inputs.validation import check_beta, check_tol, is_raise
 from pa_select.agreement.pairs.paired_scores import concatenate
 from pa_select.agreement.pairs.sharded_scores import joined, share
+from pa_select.agreement.result import PosteriorAgreement, report_failures
 from pa_select.agreement.solved_problems import solve_problems
 from pa_select.agreement.solver import kernel_sums as _kernel
 from pa_select.agreement.solver.mean_posteriors import ModelRuns, marginal_kernel
@@ -31,6 +38,7 @@ def posterior_agreement(
     certify: bool = True,
     device: Any = None,
     process_group: Any = None,
+    error_score: Any = "raise",
 ) -> Any:
     r"""Maximise the posterior agreement of paired scores over the inverse temperature.
 
@@ -79,6 +87,11 @@ def posterior_agreement(
         the scores. All get the same result for all rows, except that `terms` and `source`
         have the rank's own rows only, which `decompose`, `bootstrap` and
         `compare_agreement` then use. None: no communication.
+    error_score : "raise" or nan, default="raise"
+        What becomes of a problem whose scores are wrong, or whose agreement cannot be
+        certified. "raise": an error. nan: a warning, and for this problem a result whose
+        numbers are nan and whose ``failure`` has the reason; all others have their results.
+        Wrong weights, priors and other arguments always raise an error.
 
     Returns
     -------
@@ -96,7 +109,9 @@ def posterior_agreement(
     RuntimeError
         If the gap is larger than `tol` after 1500 evaluations, which may happen with a
         kernel that is flat over many decades and a small `tol`. The message has the gap
-        reached. Not raised with ``certify=False``.
+        reached. Not raised with ``certify=False``. The other problems of a list are solved
+        first, and the error's attribute ``results`` has all results, as with
+        ``error_score=nan``.
 
     Warns
     -----
@@ -105,7 +120,8 @@ def posterior_agreement(
         non-negative numbers that sum to 1, not all of them zeros and ones): they are read as
         logits. With the uniform prior, also if at least 95 % of the predictions for at least
         20 pairs are of one class, since a constant classifier has the highest possible
-        score. The second warning is not given with a process group.
+        score. The second warning is not given with a process group. With
+        ``error_score=nan``, if a problem has no agreement.
 
     See Also
     --------
@@ -154,8 +170,9 @@ def posterior_agreement(
         certify=certify,
         device=device,
         process_group=process_group,
+        error_score=error_score,
     )
-    results = found if isinstance(found, list) else [found]
+    results = [r for r in (found if isinstance(found, list) else [found]) if r.failure is None]
     _notices.warn_of_probabilities(
         [look_like_probabilities(*result.source[:2]) for result in results]
     )
@@ -175,8 +192,12 @@ def agreements(
     certify: bool = True,
     device: Any = None,
     process_group: Any = None,
+    error_score: Any = "raise",
 ) -> Any:
     """Compute what `posterior_agreement` does, without its warnings about the scores."""
+    isolate = not is_raise(error_score)
+    if isolate and process_group is not None:
+        raise ValueError("error_score: expected 'raise' with a process_group, got nan.")
     with joined(process_group) as processes:
         shared = processes is not None
         if shared and groups is not None:
@@ -185,18 +206,44 @@ def agreements(
             )
         tol = check_tol(tol, prior)
         many = is_batch(scores_a) or is_batch(scores_b)
+        failures: dict[int, str] | None = {} if isolate else None
         if many:
-            problems = check_problems(scores_a, scores_b, sample_weight, prior, shard=shared)
+            known = check_problems(
+                scores_a, scores_b, sample_weight, prior, shard=shared, failures=failures
+            )
         else:
-            problems = [check_problem(scores_a, scores_b, sample_weight, prior, shard=shared)]
+            known = {}
+            if failures is None or not _failed(scores_a, scores_b, failures):
+                known[0] = check_problem(scores_a, scores_b, sample_weight, prior, shard=shared)
+        problems = list(known.values())
         codes = [None if groups is None else _check_groups(groups, p) for p in problems]
         shard = None
         if processes is not None:
             shard = share(processes, problems, prior=prior, tol=tol, certify=certify)
-        results = solve_problems(
-            problems, tol, certify=certify, device=device, groups=codes, shard=shard
+        solved = solve_problems(
+            problems,
+            tol,
+            certify=certify,
+            device=device,
+            groups=codes,
+            shard=shard,
+            names=list(known),
+            isolate=isolate or (many and not shared),
         )
-        return results if many else results[0]
+        results = dict(zip(known, solved, strict=True))
+        results |= {i: PosteriorAgreement.failed(e) for i, e in (failures or {}).items()}
+        ordered = [results[i] for i in sorted(results)]
+        report_failures(ordered, error_score)
+        return ordered if many else ordered[0]
+
+
+def _failed(scores_a: Any, scores_b: Any, failures: dict[int, str]) -> bool:
+    """Whether the scores of a single problem are wrong; then keep the reason."""
+    try:
+        check_pair(scores_a, scores_b)
+    except (TypeError, ValueError) as error:
+        failures[0] = str(error)
+    return bool(failures)
 
 
 def _check_groups(groups: Any, problem: Problem) -> Ints:

@@ -11,8 +11,9 @@ import numpy as np
 from pa_select.agreement.confidence import Confidence, confidence
 from pa_select.agreement.decomposition import Part, decompose
 from pa_select.agreement.inputs.problem import Problem
-from pa_select.agreement.inputs.validation import check_beta
+from pa_select.agreement.inputs.validation import check_beta, is_raise
 from pa_select.utils.typing import Floats
+from pa_select.utils.warn_caller import warn_caller
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,3 +194,34 @@ class PosteriorAgreement:
                 "one without scores (from chunks, a search, a matrix or a callback)."
             )
         return self.source
+
+
+class NotAllSolvedError(RuntimeError):
+    """Some of many problems could not be solved.
+
+    Attributes
+    ----------
+    results : list of PosteriorAgreement
+        The results of all problems; those that were not solved have a ``failure``.
+    """
+
+    def __init__(self, message: str, results: list[PosteriorAgreement]) -> None:
+        super().__init__(message, results)
+        self.results = results
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def report_failures(results: list[PosteriorAgreement], error_score: Any) -> None:
+    """Raise an error if a problem failed, or warn."""
+    failed = [(i, r.failure) for i, r in enumerate(results) if r.failure is not None]
+    if not failed:
+        return
+    number, reason = failed[0]
+    if is_raise(error_score):
+        raise NotAllSolvedError(str(reason), results)
+    warn_caller(
+        f"{len(failed)} of {len(results)} problems have no agreement, and their results are nan. "
+        f"The first, problem {number}: {reason}"
+    )

@@ -35,6 +35,8 @@ def solve_problems(
     device: Any,
     groups: Sequence[Ints | None],
     shard: Shard | None = None,
+    names: Sequence[Any] | None = None,
+    isolate: bool = False,
 ) -> list[PosteriorAgreement]:
     """Solve many problems; problems with the same number of classes are solved together.
 
@@ -47,6 +49,8 @@ def solve_problems(
         The groups of the pairs of each problem, or None if all pairs are independent.
     shard : Shard, default=None
         The pairs of this process, if several processes share the problems.
+    names, isolate
+        As in `solve_pairs`.
     """
     held = problems if shard is None else shard.problems
     totals = np.array([p.weight.sum() for p in problems]) if shard is None else shard.totals
@@ -56,8 +60,14 @@ def solve_problems(
         if shard is not None:
             pairs = ShardedScores.of(pairs, shard, batch)
         prior = held[batch[0]].prior
-        solved = solve_pairs(pairs, prior, totals[batch], tol, certify=certify, names=batch)
+        called = batch if names is None else [names[i] for i in batch]
+        solved = solve_pairs(
+            pairs, prior, totals[batch], tol, certify=certify, names=called, isolate=isolate
+        )
         for i, result in zip(batch, solved, strict=True):
+            if result.failure is not None:
+                results[i] = result
+                continue
             problem, objects = problems[i], groups[i]
             # An empty shard was solved with one pair of weight 0.
             terms = result.terms[: len(problem.weight)]

@@ -72,20 +72,31 @@ def check_problem(
 
 
 def check_problems(
-    scores_a: Any, scores_b: Any, sample_weight: Any, prior: Any, *, shard: bool = False
-) -> list[Problem]:
-    """Check many problems; with `shard` they may have no rows."""
-    pairs = _check_pairs(scores_a, scores_b, shard=shard)
-    rows: list[Any] = [None] * len(pairs)
+    scores_a: Any,
+    scores_b: Any,
+    sample_weight: Any,
+    prior: Any,
+    *,
+    shard: bool = False,
+    failures: dict[int, str] | None = None,
+) -> dict[int, Problem]:
+    """Check many problems; with `shard` they may have no rows.
+
+    Returns them by number, without those whose scores are wrong. `failures` gets the error of
+    these, by number; if it is None, the error is raised.
+    """
+    pairs = _check_pairs(scores_a, scores_b, shard=shard, failures=failures)
+    rows: list[Any] = [None] * len(scores_a)
     # One array of many problems has no index.
     if isinstance(scores_a, (list, tuple)) or isinstance(scores_b, (list, tuple)):
         rows = list(map(indexed, scores_a, scores_b))
-    weights = _check_weights(sample_weight, [len(a) for a, _ in pairs], rows, shard)
-    priors = {k: _check_prior(prior, k) for k in {a.shape[1] for a, _ in pairs}}
-    return [
-        Problem(a, b, weight, priors[a.shape[1]], getattr(row, "index", None))
-        for (a, b), weight, row in zip(pairs, weights, rows, strict=True)
-    ]
+    counts = {i: len(a) for i, (a, _) in pairs.items()}
+    weights = _check_weights(sample_weight, counts, rows, shard)
+    priors = {k: _check_prior(prior, k) for k in {a.shape[1] for a, _ in pairs.values()}}
+    return {
+        i: Problem(a, b, weights[i], priors[a.shape[1]], getattr(rows[i], "index", None))
+        for i, (a, b) in pairs.items()
+    }
 
 
 def _check_prior(prior: Any, n_classes: int) -> Floats | str | None:
@@ -109,7 +120,9 @@ def check_pair(
     return a, b
 
 
-def _check_pairs(scores_a: Any, scores_b: Any, *, shard: bool) -> list[tuple[torch.Tensor, ...]]:
+def _check_pairs(
+    scores_a: Any, scores_b: Any, *, shard: bool, failures: dict[int, str] | None
+) -> dict[int, tuple[torch.Tensor, ...]]:
     """Check the score matrices of many problems: two arrays (p, n, K), or two lists."""
     for name, scores, other in (("scores_a", scores_a, "b"), ("scores_b", scores_b, "a")):
         check_class_scores(scores, name)
@@ -125,12 +138,19 @@ def _check_pairs(scores_a: Any, scores_b: Any, *, shard: bool) -> list[tuple[tor
             f"scores_b: expected as many problems as scores_a, {len(scores_a)}, got "
             f"{len(scores_b)}."
         )
-    if shard or any(lists):
-        pairs = zip(scores_a, scores_b, strict=True)
-        return [check_pair(a, b, f"[{i}]", shard=shard) for i, (a, b) in enumerate(pairs)]
+    if shard or any(lists) or failures is not None:
+        pairs = {}
+        for i, (a, b) in enumerate(zip(scores_a, scores_b, strict=True)):
+            try:
+                pairs[i] = check_pair(a, b, f"[{i}]", shard=shard)
+            except (TypeError, ValueError) as error:
+                if failures is None:
+                    raise
+                failures[i] = str(error)
+        return pairs
     a, b = _check_stack(scores_a, "scores_a"), _check_stack(scores_b, "scores_b")
     check_same_shape(tuple(a.shape), tuple(b.shape), "scores_a", "scores_b")
-    return list(zip(a, b, strict=True))
+    return dict(enumerate(zip(a, b, strict=True)))
 
 
 def _check_stack(tensor: torch.Tensor, name: str) -> torch.Tensor:
@@ -146,33 +166,33 @@ def _check_stack(tensor: torch.Tensor, name: str) -> torch.Tensor:
 
 
 def _check_weights(
-    sample_weight: Any, counts: list[int], rows: list[Any], shard: bool
-) -> list[Floats]:
+    sample_weight: Any, counts: dict[int, int], rows: list[Any], shard: bool
+) -> dict[int, Floats]:
     """Check the weights of many problems: None, one array for all, or one for each."""
-    if sample_weight is None:
-        return [check_weight(None, n) for n in counts]
+    if sample_weight is None or not counts:
+        return {i: check_weight(None, n) for i, n in counts.items()}
     if isinstance(sample_weight, (list, tuple)):
         one_for_each = any(w is None or n_axes(w) for w in sample_weight)
     else:
         one_for_each = n_axes(sample_weight) == 2
     if not one_for_each:
-        if len(set(counts)) > 1:
+        if len(set(counts.values())) > 1:
             raise ValueError(
                 "sample_weight: expected one array for each problem, since they have "
                 "different numbers of pairs, got a single one."
             )
         for row in rows:
             check_order(sample_weight, row, "sample_weight")
-        weight = check_weight(sample_weight, counts[0], shard=shard)
-        return [weight] * len(counts)
+        weight = check_weight(sample_weight, next(iter(counts.values())), shard=shard)
+        return dict.fromkeys(counts, weight)
     if not isinstance(sample_weight, (list, tuple)):
         sample_weight = as_tensor(sample_weight, "sample_weight")
-    if len(sample_weight) != len(counts):
+    if len(sample_weight) != len(rows):
         raise ValueError(
-            f"sample_weight: expected one array for each of {len(counts)} problems, got "
+            f"sample_weight: expected one array for each of {len(rows)} problems, got "
             f"{len(sample_weight)}."
         )
-    return [
-        check_weight(w, n, f"sample_weight[{i}]", rows=row, shard=shard)
-        for i, (w, n, row) in enumerate(zip(sample_weight, counts, rows, strict=True))
-    ]
+    return {
+        i: check_weight(sample_weight[i], n, f"sample_weight[{i}]", rows=rows[i], shard=shard)
+        for i, n in counts.items()
+    }

@@ -146,6 +146,15 @@ def is_marginal(prior: Any) -> bool:
     return isinstance(prior, str) and prior == "marginal"
 
 
+def is_raise(error_score: Any) -> bool:
+    """Whether errors of single problems are raised; the alternative is a result of nan."""
+    if isinstance(error_score, str) and error_score == "raise":
+        return True
+    if isinstance(error_score, (float, np.floating)) and np.isnan(error_score):
+        return False
+    raise ValueError(f"error_score: expected 'raise' or nan, got {error_score!r}.")
+
+
 def check_beta(beta: Any) -> Floats:
     """Return inverse temperatures in [0, inf], of any shape."""
     betas = as_floats(beta, "beta")
