@@ -41,7 +41,7 @@ class AgreementMatrix:
     standard_errors : ndarray of shape (M, M)
         Standard errors of `scores` in nats.
     gap : float
-        Largest certified gap of all pairs; nan where not certified.
+        Largest certified gap of all pairs in nats.
     mean : float
         Mean agreement of two different samples.
     worst : float

@@ -47,6 +47,7 @@ def pooled_agreement(
     prior: Any = "marginal",
     tol: float = 1e-6,
     device: Any = None,
+    certify: bool | None = None,
     names: Sequence[Any] | None = None,
 ) -> Iterator[PosteriorAgreement]:
     """Yield the agreement of the same pairs for each of many stacks of scores.
@@ -61,7 +62,10 @@ def pooled_agreement(
         The class prior, as in `posterior_agreement`; the marginal one is the mean of the
         mean posteriors of the two fitted models of a pair.
     tol, device
-        As in `posterior_agreement`; maxima with the marginal prior are not certified.
+        As in `posterior_agreement`.
+    certify : bool, default=None
+        As in `posterior_agreement`. None: unless the prior is marginal, whose certificates cost
+        more.
     names : sequence, default=None
         What messages call the stacks. None: their indices.
 
@@ -88,7 +92,8 @@ def pooled_agreement(
     )
     at_once = max(at_once, 1)
     checked = check_prior(prior, n_classes)
-    certify = not is_marginal(prior)
+    if certify is None:
+        certify = not is_marginal(prior)
     for begin in range(0, len(stacks), at_once):
         end = min(begin + at_once, len(stacks))
         batch = [with_exact_ties(torch.as_tensor(stacks[i])) for i in range(begin, end)]

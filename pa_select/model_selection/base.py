@@ -6,7 +6,7 @@ import numbers
 import os
 import time
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,12 @@ from pa_select.model_selection.agreement_difference import (
     agreement_difference,
     not_told_apart,
 )
+from pa_select.model_selection.certified_choice import certify_choice
 from pa_select.model_selection.fit_arguments import suggest_more_data
 from pa_select.model_selection.parallel import evaluate, with_parameters
 from pa_select.model_selection.results_columns import scores_and_errors
 from pa_select.model_selection.search_problem import SearchProblem
 from pa_select.model_selection.selection_rules import (
-    choose,
     explain,
     looks_at_agreement,
     make_rule,
@@ -306,7 +306,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             metric = self.refit if isinstance(self.refit, str) else metrics[0]
         self._check_some_succeeded(table, metric, failures[0][1], data)
         table |= problem.expected_columns(outcomes, stacks, table, metric)
-        self._select(table, metric, [message for _, message in failures])
+        refine = problem.refine(table, found, stacks, results.complete(outcomes))
+        self._select(table, metric, [message for _, message in failures], refine)
         if problem.expected is not None and hasattr(self, "best_index_"):
             self.expected_score_, self.expected_interval_ = problem.expected.of_chosen(
                 table, metric, self.best_index_
@@ -355,13 +356,19 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         table["class_balance_shift"] = np.full(shape[0], np.nan)
         table["class_balance_shift"][complete] = found.shift
 
-    def _select(self, table: dict[str, Any], metric: str, failures: list[str | None]) -> None:
+    def _select(
+        self,
+        table: dict[str, Any],
+        metric: str,
+        failures: list[str | None],
+        refine: Callable[[int, float], None],
+    ) -> None:
         selection = self.refit if callable(self.refit) else self.selection
         rule = make_rule(selection, metric, self.pairing_)
         table |= explain(rule, table, failures)
         if self.refit is False and self.multimetric_:
             return
-        self.best_index_ = choose(rule, table)
+        self.best_index_, self.certified_choice_ = certify_choice(rule, table, self.tol, refine)
         self.best_params_ = table["params"][self.best_index_]
         self.best_score_ = table[f"mean_test_{metric}"][self.best_index_]
         if self.pairing_ != "paired" or looks_at_agreement(rule):

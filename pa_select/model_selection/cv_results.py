@@ -97,26 +97,29 @@ class Stacks(Sequence[NDArray[Any]]):
         return Recorded(self.classes, scores, predicted, probabilities)
 
 
+# The columns of a candidate's agreement, by the attribute of the result.
+_COLUMNS = {
+    "agreement": "score",
+    "agreement_se": "standard_error",
+    "beta": "beta",
+    "agreement_rate": "agreement_rate",
+    "gap": "gap",
+    "n_pairs": "n_pairs",
+}
+
+
 def solve(
     stacks: Stacks, pairs: PooledPairs, which: NDArray[np.intp], n_candidates: int, **options: Any
 ) -> Agreements:
     """Compute the agreement of the candidates ``which``, whose scores are stacked."""
     from pa_select.agreement.pooled_agreement import pooled_agreement
 
-    names = {
-        "agreement": "score",
-        "agreement_se": "standard_error",
-        "beta": "beta",
-        "agreement_rate": "agreement_rate",
-        "gap": "gap",
-        "n_pairs": "n_pairs",
-    }
-    columns = {name: np.full(n_candidates, np.nan) for name in (*names, "agreement_uniform")}
+    columns = {name: np.full(n_candidates, np.nan) for name in (*_COLUMNS, "agreement_uniform")}
     terms = np.full((n_candidates, len(pairs.weight)), np.nan)
     if len(stacks.classes) == 1:
         # With one class all posteriors are 1: agreement 0.
-        for name, value in (("agreement", 0.0), ("agreement_uniform", 0.0), ("beta", 0.0)):
-            columns[name][which] = value
+        for name in ("agreement", "agreement_uniform", "beta", "gap"):
+            columns[name][which] = 0.0
         columns["agreement_rate"][which] = 1.0
         columns["n_pairs"][which] = np.count_nonzero(pairs.weight)
         terms[which] = 0.0
@@ -127,9 +130,7 @@ def solve(
         if result.failure is not None:
             failures[c] = result.failure
             continue
-        for column, attribute in names.items():
-            columns[column][c] = getattr(result, attribute)
-        terms[c] = result.terms
+        _enter(result, c, columns, terms)
     uniform = pooled_agreement(stacks, pairs, **options | {"prior": "uniform"})
     for c, result in zip(which.tolist(), uniform, strict=True):
         columns["agreement_uniform"][c] = result.score
@@ -267,6 +268,38 @@ def _chance(by_chance: dict[str, Floats], name: str, n: int) -> Floats:
     return np.full(n, known.max() if len(known) else np.nan)
 
 
+def refine(
+    table: dict[str, Any],
+    found: Agreements,
+    candidate: int,
+    stack: Floats,
+    plan: Plan,
+    **options: Any,
+) -> None:
+    """Compute a candidate's agreement again, certified, and enter it into the table.
+
+    Nothing changes if the agreement of its stacked scores cannot be certified.
+    """
+    from pa_select.agreement.pooled_agreement import pooled_agreement
+
+    (result,) = pooled_agreement([stack], plan.pairs, certify=True, **options)
+    if result.failure is None:
+        _enter(result, candidate, table, found.terms)
+        _add_ranks_and_drops(table)
+
+
+def _enter(result: Any, candidate: int, columns: dict[str, Any], terms: Floats) -> None:
+    for column, attribute in _COLUMNS.items():
+        columns[column][candidate] = getattr(result, attribute)
+    terms[candidate] = result.terms
+
+
+def _add_ranks_and_drops(columns: dict[str, Any]) -> None:
+    columns["rank_agreement"] = ranks(columns["agreement"])
+    if "source_agreement" in columns:
+        columns["agreement_drop"] = columns["source_agreement"] - columns["agreement"]
+
+
 def agreement_table(
     outcomes: Sequence[Sequence[Outcome]], plan: Plan, labels: NDArray[Any], **options: Any
 ) -> tuple[dict[str, Any], Agreements, Stacks]:
@@ -276,13 +309,12 @@ def agreement_table(
     stacks = Stacks([outcomes[int(c)] for c in which], plan.layout, labels)
     found = solve(stacks, plan.pairs, which, n, **options)
     columns: dict[str, Any] = dict(found.columns)
-    columns["rank_agreement"] = ranks(columns["agreement"])
     if plan.pairing == "target":
         columns["source_agreement"] = np.full(n, np.nan)
         if plan.source_pairs is not None:
             source = solve(stacks, plan.source_pairs, which, n, **options)
             columns["source_agreement"] = source.columns["agreement"]
-        columns["agreement_drop"] = columns["source_agreement"] - columns["agreement"]
+    _add_ranks_and_drops(columns)
     return columns, found, stacks
 
 
@@ -315,9 +347,7 @@ def class_balances(
     )
 
 
-def failure(
-    outcomes: Sequence[Outcome], unsolved: str | None = None
-) -> tuple[int, str | None]:
+def failure(outcomes: Sequence[Outcome], unsolved: str | None = None) -> tuple[int, str | None]:
     """Return the number of splits in which a candidate failed, and the first error.
 
     `unsolved` says why there is no agreement although all scores are there.
@@ -342,8 +372,8 @@ def report_unsolved(failures: dict[int, str], params: Sequence[Any], error_score
     if isinstance(error_score, str):  # "raise"
         raise RuntimeError(f"candidate {params[first]}: {message}")
     warn_caller(
-        f"The agreement of {len(failures)} of {len(params)} candidates could not be computed. They "
-        f"cannot be selected by it. The first, {params[first]}: {message}"
+        f"The agreement of {len(failures)} of {len(params)} candidates could not be computed. "
+        f"They cannot be selected by it. The first, {params[first]}: {message}"
     )
 
 

@@ -71,7 +71,7 @@ class PAScorer(SavedWithVersions, BaseEstimator):
         Smallest probability, as in `class_scores`.
     tol : float, default=1e-6
         Largest certified gap in nats per pair. With the marginal prior the maximum is
-        polished, but not certified.
+        certified to 0.001 nats, and polished.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where the agreement is computed.
     random_state : int, RandomState instance or None, default=None

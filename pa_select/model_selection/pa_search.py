@@ -96,7 +96,8 @@ class PASearchCV(BasePASearch):
         Where the agreement is computed.
     tol : float, default=1e-6
         Largest certified gap of the agreement in nats per pair. With the marginal prior
-        maxima are polished, but not certified, and `gap` is nan.
+        agreements are certified to 0.001 nats, and more exactly only where candidates contend:
+        see `certified_choice_`.
     memory : None, str, path or joblib.Memory, default=None
         A cache for the result of every finished (candidate, split). If a search is killed
         and fitted again, it continues from there, with the same results. A cached result is
@@ -159,6 +160,12 @@ class PASearchCV(BasePASearch):
           shares predicted on X.
     best_index_, best_params_, best_score_, best_estimator_ : int, dict, float, estimator
         As in GridSearchCV.
+    certified_choice_ : bool or None
+        Whether no other eligible candidate can have a higher agreement than the chosen one, but
+        for ties (`tol` and 1e-6 nats). It compares the chosen candidate's agreement with the
+        upper bounds, ``agreement + gap``, of the others. None if the rule does not choose the
+        best agreement. It says nothing of the error that comes from having few pairs:
+        ``not_told_apart`` and `compare` do.
     best_adapted_ : estimator or dict
         What to use at the other site: a pipeline of the fitted adapter and `best_estimator_`
         if adapted rows are expected to score more, or else `best_estimator_`. A dict with

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ from pa_select.model_selection.plan import Rows, make_plan
 from pa_select.model_selection.worker import Data, Outcome
 from pa_select.utils.columns import check_column
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, Ints
 
 
 class ClassBalance(NamedTuple):
@@ -144,6 +145,25 @@ class SearchProblem:
     ) -> tuple[dict[str, Any], results.Agreements, results.Stacks]:
         """Make the columns of the agreements; return agreements and stacked scores, too."""
         return results.agreement_table(outcomes, self.plan, self.labels, **self.solver)
+
+    def refine(
+        self,
+        table: dict[str, Any],
+        found: results.Agreements,
+        stacks: results.Stacks,
+        which: Ints,
+    ) -> Callable[[int, float], None]:
+        """Return a function that enters a candidate's agreement within a gap into the table.
+
+        The scores of the candidates `which` are stacked.
+        """
+
+        def refined(candidate: int, gap: float) -> None:
+            stack = stacks[int(np.searchsorted(which, candidate))]
+            options = self.solver | {"tol": gap}
+            results.refine(table, found, candidate, stack, self.plan, **options)
+
+        return refined
 
     def expected_columns(
         self, outcomes: list[list[Outcome]], stacks: results.Stacks, table: Any, metric: str

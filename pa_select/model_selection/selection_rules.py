@@ -61,13 +61,15 @@ class BestAgreement(_Rule):
     """The best agreement, whatever the score; warns if the chosen candidate is trivial."""
 
     _needs_agreement = True
+    #: Agreements that differ by less tie.
+    tie_tol = 1e-6
 
     def __call__(self, cv_results: dict[str, Any]) -> int:
         """Choose a candidate."""
         agreement = column(cv_results, "agreement", "agreement")
         score, error = scores_and_errors(cv_results, self.score)
         eligible = self.explain(cv_results).eligible
-        tied = eligible & (agreement >= agreement[eligible].max() - 1e-6)
+        tied = eligible & (agreement >= agreement[eligible].max() - self.tie_tol)
         best = first_by(np.flatnonzero(tied), [score], cv_results)
         chance = cv_results.get(f"chance_test_{self.score}")
         if chance is not None and not score[best] > chance[best] + 2 * error[best]:

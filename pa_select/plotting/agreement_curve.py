@@ -45,7 +45,7 @@ class AgreementCurveDisplay:
     score : float
         The maximum, in nats per pair.
     upper_bound : float, default=nan
-        Certified upper bound of the maximum, in nats per pair; nan if not certified.
+        Certified upper bound of the maximum, in nats per pair; nan if unknown.
     name : str, default=None
         Name of the curve in the legend.
 
@@ -56,7 +56,7 @@ class AgreementCurveDisplay:
     optimum_ : matplotlib Line2D
         The mark of the maximum.
     bound_ : matplotlib Line2D or None
-        The certified upper bound; None if not certified.
+        The certified upper bound; None if unknown.
     trained_ : matplotlib Line2D or None
         The line at beta = 1, the inverse temperature at which a model was trained; None if
         that is more than two decades from all `betas`.

@@ -52,7 +52,7 @@ class PAScoring(Callback):
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where the agreement is computed; None: on the net's device.
     tol : float, default=1e-6
-        As in `posterior_agreement`; the marginal prior is not certified.
+        As in `posterior_agreement`; with the marginal prior at least 0.001 nats.
     uniform : bool, default=True
         Whether to record also the agreement with the uniform prior, in the column
         ``pa_uniform``. It is the papers' metric, and is not used to choose epochs. In

@@ -57,7 +57,7 @@ class EpochSelector:
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where the agreement is computed; None: where the scores are.
     tol : float, default=1e-6
-        As in `posterior_agreement`; the marginal prior is not certified.
+        As in `posterior_agreement`; with the marginal prior at least 0.001 nats.
 
     Attributes
     ----------

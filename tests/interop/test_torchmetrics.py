@@ -54,7 +54,7 @@ def test_weights_and_options():
     assert metric.result_.n_pairs == 800
     metric = updated(certify=False)
     metric.compute()
-    assert np.isnan(metric.result_.gap)
+    assert 0 <= metric.result_.gap <= 1e-3
 
 
 def test_forward_is_the_batch_and_accumulates():

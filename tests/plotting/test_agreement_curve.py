@@ -138,9 +138,15 @@ def test_results_and_estimators(ax):
     assert len(ax.get_legend().get_texts()) == 4
 
 
-def test_what_is_not_certified_has_no_bound(ax):
-    result = posterior_agreement(LOGITS, NOISY, certify=False)
-    assert AgreementCurveDisplay.from_result(result, ax=ax).bound_ is None
+def test_without_an_upper_bound_there_is_no_line(ax):
+    drawn = AgreementCurveDisplay.from_result(posterior_agreement(LOGITS, NOISY), ax=ax)
+    known = {
+        "betas": drawn.betas,
+        "kernel": drawn.kernel,
+        "beta": drawn.beta,
+        "score": drawn.score,
+    }
+    assert AgreementCurveDisplay(**known).plot(ax).bound_ is None
 
 
 @pytest.mark.parametrize(

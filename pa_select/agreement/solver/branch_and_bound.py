@@ -26,8 +26,8 @@ from pa_select.utils.warn_caller import warn_caller
 
 #: The search ends after this many evaluations of one problem.
 MAX_EVALUATIONS = 1500
-#: Without a certificate, the search may miss a maximum that is higher than the one it
-#: finds by at most this, in nats. The one it finds is polished as usual.
+#: With ``certify=False`` the search ends at bounds that exceed the value by at most this, in
+#: nats. The maximum that it finds is polished as usual.
 SEARCHED = 1e-3
 
 _SMALLEST_BETA = float(np.finfo(float).tiny)
@@ -71,7 +71,7 @@ def maximize(
     names : sequence, default=None
         What messages call the problems. None: their indices.
     certify : bool, default=True
-        False: `tol` is at least `SEARCHED`, and the upper bounds returned are nan.
+        False: `tol` is at least `SEARCHED`, and a larger gap is a warning.
     first : ndarray
         The first points, in units of the inverse of the scores' typical range.
     coarse : ndarray of shape (n_problems,), default=None
@@ -138,7 +138,9 @@ def maximize(
                 left = problems[open_][widest].tolist()
                 worst = left[0]
                 if certify and failures is not None:
-                    failures |= {p: _not_certified(p, names, upper[p] - value[p], tol) for p in left}
+                    failures |= {
+                        p: _not_certified(p, names, upper[p] - value[p], tol) for p in left
+                    }
                     break
                 if not certify:
                     which = f"problem {worst if names is None else names[worst]}"
@@ -155,7 +157,7 @@ def maximize(
                 raise RuntimeError(_not_certified(worst, names, upper[worst] - value[worst], tol))
             search.keep(unfinished)
             search.advance(newton[unfinished], open_[unfinished], value, tol)
-    return Maxima(value, beta, upper if certify else np.full(n, np.nan), count)
+    return Maxima(value, beta, upper, count)
 
 
 def _not_certified(problem: int, names: Sequence[Any] | None, gap: float, tol: float) -> str:
