@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,11 +17,13 @@ from pa_select.agreement.inputs.validation import (
     check_scores,
     check_tol,
     check_weight,
+    is_raise,
 )
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solved_problems import solve_pairs
 from pa_select.utils.devices import resolve_device
 from pa_select.utils.typing import Floats
+from pa_select.utils.warn_caller import warn_caller
 
 # This many pairs are solved at once: it bounds the memory of their terms, not the result.
 _ROWS_AT_ONCE = 1 << 22
@@ -48,6 +52,10 @@ class AgreementMatrix:
         Lowest agreement of two different samples.
     worst_pair : tuple of int
         The samples (i, j), i < j, of the lowest agreement.
+    failures : dict
+        Why entries are nan, with ``error_score=nan``: by the number of a sample whose scores
+        are wrong, or by the numbers (i, j) of two whose agreement could not be certified.
+        `mean`, `worst` and `gap` are those of the other entries.
     """
 
     scores: Floats
@@ -58,6 +66,7 @@ class AgreementMatrix:
     mean: float
     worst: float
     worst_pair: tuple[int, int]
+    failures: dict[Any, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return (
@@ -74,6 +83,7 @@ def agreement_matrix(
     tol: float | None = None,
     certify: bool = True,
     device: Any = None,
+    error_score: Any = "raise",
 ) -> AgreementMatrix:
     """Compute the posterior agreement of all pairs of several samples.
 
@@ -91,6 +101,10 @@ def agreement_matrix(
         Whether to certify the maxima, as in `posterior_agreement`.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where to compute, as in `posterior_agreement`.
+    error_score : "raise" or nan, default="raise"
+        What becomes of a sample whose scores are wrong, or of two samples whose agreement
+        cannot be certified. "raise": an error. nan: a warning, and nan in the matrix; all
+        other entries are what they are without this sample.
 
     Returns
     -------
@@ -99,13 +113,14 @@ def agreement_matrix(
     Raises
     ------
     TypeError, ValueError, RuntimeError
-        As `posterior_agreement`.
+        As `posterior_agreement`; also if fewer than two samples are right.
 
     Warns
     -----
     UserWarning
         If samples look like probabilities or, with the uniform prior, nearly all their
-        predictions are of one class. The message names the samples.
+        predictions are of one class. The message names the samples. With
+        ``error_score=nan``, if entries are nan.
 
     Examples
     --------
@@ -127,22 +142,20 @@ def agreement_matrix(
             f"list_of_scores: expected a sequence of score matrices, got "
             f"{type(list_of_scores).__name__} ({error})."
         ) from error
-    samples = [check_scores(x, f"list_of_scores[{i}]") for i, x in enumerate(given)]
-    if len(samples) < 2:
+    isolate = not is_raise(error_score)
+    failures: dict[Any, str] = {}
+    known = _checked(given, failures if isolate else None)
+    if len(known) < 2:
+        wrong = "".join(f" {reason}" for reason in failures.values())
         raise ValueError(
-            f"list_of_scores: expected at least two score matrices, got {len(samples)}."
+            f"list_of_scores: expected at least two score matrices, got {len(known)}.{wrong}"
         )
-    for i, sample in enumerate(samples):
-        check_frames(given[i], given[0], f"list_of_scores[{i}]", "list_of_scores[0]")
-        if sample.shape != samples[0].shape:
-            raise ValueError(
-                f"list_of_scores[{i}]: expected the shape of list_of_scores[0], "
-                f"{tuple(samples[0].shape)}, got {tuple(sample.shape)}."
-            )
+    samples, numbers = list(known.values()), np.array(list(known))
     n, n_classes = samples[0].shape
-    weight = check_weight(sample_weight, n, rows=indexed(*given))
+    weight = check_weight(sample_weight, n, rows=indexed(*(given[i] for i in known)))
     checked = check_prior(prior, n_classes)
-    warn_of_samples(samples, weight, uniform=isinstance(prior, str) and prior == "uniform")
+    uniform = isinstance(prior, str) and prior == "uniform"
+    warn_of_samples(samples, weight, uniform=uniform, numbers=list(known))
     target = resolve_device(device, *samples)
     dtypes = {sample.dtype for sample in samples}
     dtype = dtypes.pop() if len(dtypes) == 1 else torch.float64
@@ -152,33 +165,84 @@ def agreement_matrix(
 
     first, second = np.triu_indices(len(samples))
     at_once = max(_ROWS_AT_ONCE // n, 1)
-    results = []
+    results: list[Any] = []
     for begin in range(0, len(first), at_once):
         a, b = first[begin : begin + at_once], second[begin : begin + at_once]
         zeros = np.zeros(len(a), dtype=np.int64)
         pairs = PairedScores(store, store, normalised, zeros + n, a * n, b * n, zeros)
         totals = np.full(len(a), weight.sum())
-        names = list(zip(a.tolist(), b.tolist(), strict=True))
-        results += [
-            (r.score, r.beta, r.agreement_rate, r.standard_error, r.gap)
-            for r in solve_pairs(pairs, checked, totals, tol, certify=certify, names=names)
-        ]
-    shape = (len(samples), len(samples))
-    scores, betas, rates, errors, gaps = (np.empty(shape) for _ in range(5))
+        names = list(zip(numbers[a].tolist(), numbers[b].tolist(), strict=True))
+        solved = solve_pairs(
+            pairs, checked, totals, tol, certify=certify, names=names, isolate=isolate
+        )
+        failures |= {
+            name: r.failure for name, r in zip(names, solved, strict=True) if r.failure is not None
+        }
+        results += [(r.score, r.beta, r.agreement_rate, r.standard_error, r.gap) for r in solved]
+    shape = (len(given), len(given))
+    scores, betas, rates, errors, gaps = (np.full(shape, np.nan) for _ in range(5))
+    first, second = numbers[first], numbers[second]
     for matrix, values in zip(
         (scores, betas, rates, errors, gaps), zip(*results, strict=True), strict=True
     ):
         matrix[first, second] = matrix[second, first] = values
-    different = np.triu_indices(len(samples), 1)
+    if failures:
+        where, reason = next(iter(failures.items()))
+        warn_caller(
+            f"Entries of the matrix are nan, for {len(failures)} reasons. The first, of "
+            f"{'samples' if isinstance(where, tuple) else 'sample'} {where}: {reason}"
+        )
+    different = np.triu_indices(len(given), 1)
     between = scores[different]
-    worst_pair = tuple(int(index[between.argmin()]) for index in different)
+    there = between[~np.isnan(between)]
+    if not len(there):
+        reason = next(iter(failures.values()))
+        raise RuntimeError(f"list_of_scores: expected two samples with an agreement. {reason}")
+    worst_pair = tuple(int(index[np.nanargmin(between)]) for index in different)
+    known_gaps = gaps[first, second][~np.isnan(scores[first, second])]
     return AgreementMatrix(
         scores=scores,
         betas=betas,
         agreement_rates=rates,
         standard_errors=errors,
-        gap=float(gaps.max()),
-        mean=float(between.mean()),
-        worst=float(between.min()),
+        gap=float(known_gaps.max()),
+        mean=float(there.mean()),
+        worst=float(there.min()),
         worst_pair=(worst_pair[0], worst_pair[1]),
+        failures=failures,
     )
+
+
+def _checked(given: list[Any], failures: dict[Any, str] | None) -> dict[int, torch.Tensor]:
+    """Return the samples by number; without those that are wrong, if there are `failures`."""
+
+    def passed(check: Callable[[int, str], Any], numbers: Iterable[int]) -> dict[int, Any]:
+        found = {}
+        for i in numbers:
+            try:
+                found[i] = check(i, f"list_of_scores[{i}]")
+            except (TypeError, ValueError) as error:
+                if failures is None:
+                    raise
+                failures[i] = str(error)
+        return found
+
+    samples = passed(lambda i, name: check_scores(given[i], name), range(len(given)))
+    if not samples:
+        return samples
+    # The most frequent shape: a single wrong sample does not condemn the others.
+    shapes = Counter(sample.shape for sample in samples.values())
+    usual = samples[0].shape if failures is None else shapes.most_common(1)[0][0]
+    first = next(i for i, sample in samples.items() if sample.shape == usual)
+
+    def compare(i: int, name: str) -> torch.Tensor:
+        of = f"list_of_scores[{first}]"
+        check_frames(given[i], given[first], name, of)
+        if samples[i].shape != usual:
+            raise ValueError(
+                f"{name}: expected the shape of {of}, {tuple(usual)}, got "
+                f"{tuple(samples[i].shape)}."
+            )
+        return samples[i]
+
+    return passed(compare, samples)

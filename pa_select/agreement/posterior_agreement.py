@@ -18,7 +18,11 @@ from pa_select.agreement.inputs.problem import (
 from pa_select.agreement.inputs.validation import check_beta, check_tol, is_raise
 from pa_select.agreement.pairs.paired_scores import concatenate
 from pa_select.agreement.pairs.sharded_scores import joined, share
-from pa_select.agreement.result import PosteriorAgreement, report_failures
+from pa_select.agreement.result import (
+    PosteriorAgreement,
+    raise_failures,
+    warn_of_failures,
+)
 from pa_select.agreement.solved_problems import solve_problems
 from pa_select.agreement.solver import kernel_sums as _kernel
 from pa_select.agreement.solver.mean_posteriors import ModelRuns, marginal_kernel
@@ -172,7 +176,9 @@ def posterior_agreement(
         process_group=process_group,
         error_score=error_score,
     )
-    results = [r for r in (found if isinstance(found, list) else [found]) if r.failure is None]
+    everything = found if isinstance(found, list) else [found]
+    warn_of_failures(everything)
+    results = [result for result in everything if result.failure is None]
     _notices.warn_of_probabilities(
         [look_like_probabilities(*result.source[:2]) for result in results]
     )
@@ -233,7 +239,8 @@ def agreements(
         results = dict(zip(known, solved, strict=True))
         results |= {i: PosteriorAgreement.failed(e) for i, e in (failures or {}).items()}
         ordered = [results[i] for i in sorted(results)]
-        report_failures(ordered, error_score)
+        if not isolate:
+            raise_failures(ordered)
         return ordered if many else ordered[0]
 
 

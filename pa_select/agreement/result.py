@@ -11,7 +11,7 @@ import numpy as np
 from pa_select.agreement.confidence import Confidence, confidence
 from pa_select.agreement.decomposition import Part, decompose
 from pa_select.agreement.inputs.problem import Problem
-from pa_select.agreement.inputs.validation import check_beta, is_raise
+from pa_select.agreement.inputs.validation import check_beta
 from pa_select.utils.typing import Floats
 from pa_select.utils.warn_caller import warn_caller
 
@@ -212,15 +212,19 @@ class NotAllSolvedError(RuntimeError):
         return str(self.args[0])
 
 
-def report_failures(results: list[PosteriorAgreement], error_score: Any) -> None:
-    """Raise an error if a problem failed, or warn."""
+def raise_failures(results: list[PosteriorAgreement]) -> None:
+    """Raise an error with all results if one of them has a failure."""
+    failed = [result.failure for result in results if result.failure is not None]
+    if failed:
+        raise NotAllSolvedError(failed[0], results)
+
+
+def warn_of_failures(results: list[PosteriorAgreement]) -> None:
+    """Warn once if results have a failure."""
     failed = [(i, r.failure) for i, r in enumerate(results) if r.failure is not None]
-    if not failed:
-        return
-    number, reason = failed[0]
-    if is_raise(error_score):
-        raise NotAllSolvedError(str(reason), results)
-    warn_caller(
-        f"{len(failed)} of {len(results)} problems have no agreement, and their results are nan. "
-        f"The first, problem {number}: {reason}"
-    )
+    if failed:
+        number, reason = failed[0]
+        warn_caller(
+            f"{len(failed)} of {len(results)} problems have no agreement, and their results are "
+            f"nan. The first, problem {number}: {reason}"
+        )

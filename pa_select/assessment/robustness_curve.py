@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from pa_select.agreement import PosteriorAgreement
-from pa_select.agreement.inputs.validation import check_prior, check_tol
+from pa_select.agreement.inputs.validation import check_prior, check_tol, is_raise
 from pa_select.assessment.arguments import (
     numbers,
     one_of,
@@ -29,12 +30,13 @@ from pa_select.assessment.measures import (
 )
 from pa_select.assessment.shifted_outputs import Samples
 from pa_select.environments import as_shift
-from pa_select.scores import class_scores
 from pa_select.scores.alignment import columns_of
+from pa_select.scores.comparable import comparable_scores
 from pa_select.utils.columns import check_column
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import reordered
 from pa_select.utils.optional_imports import optional_import
+from pa_select.utils.warn_caller import warn_caller
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +65,11 @@ class RobustnessCurve:
     prior: Any
     columns: dict[str, NDArray[np.intp] | None] = field(repr=False)
     _samples: Samples = field(repr=False)
+
+    @property
+    def failures(self) -> dict[tuple[str, float], str]:
+        """Why rows of the table are nan, by estimator and power."""
+        return {key: f"{type(e).__name__}: {e}" for key, e in self._samples.failures.items()}
 
     @property
     def n_classes(self) -> int | None:
@@ -113,10 +120,14 @@ class RobustnessCurve:
         Raises
         ------
         ValueError
-            If there is no such estimator or power, or if one is None but there are several.
+            If there is no such estimator or power, if one is None but there are several, or
+            if the estimator failed at this power.
         """
         name = one_of(self.estimators, estimator, "estimator")
         strength = one_of(self.powers, power, "power")
+        if (name, strength) in self.failures:
+            reason = self.failures[name, strength]
+            raise ValueError(f"estimator: {name} has no agreement at power {strength:g}: {reason}")
         return self._samples.solve([self._samples.pair(name, strength, ratio)], self.prior)[0]
 
 
@@ -136,6 +147,7 @@ def robustness_curve(
     device: Any = None,
     random_state: Any = None,
     verbose: int = 0,
+    error_score: Any = np.nan,
 ) -> RobustnessCurve:
     """Measure how fitted classifiers withstand a shift of growing power and extent.
 
@@ -180,6 +192,10 @@ def robustness_curve(
         Chooses the rows for ``order="random"``; with None they are the same in each call.
     verbose : int, default=0
         If above 0, print a line for each estimator and power.
+    error_score : nan or "raise", default=nan
+        What becomes of an estimator that raises an error or returns scores that cannot be
+        compared, such as nan. nan: a warning, and its rows of the table are nan; ``failures``
+        has the reasons. "raise": an error that names the estimator.
 
     Returns
     -------
@@ -210,11 +226,13 @@ def robustness_curve(
     Raises
     ------
     TypeError, ValueError
-        Before any computation, if an argument is invalid; the message names it.
+        Before any computation, if an argument is invalid; the message names it. Also if no
+        estimator has scores for the rows of X.
 
     Warns
     -----
     UserWarning
+        If an estimator failed.
         With ``prior="uniform"``, if an estimator predicts nearly always the same class.
 
     Notes
@@ -287,27 +305,65 @@ def robustness_curve(
                 f"features: expected one for each of {list(named)}, got {list(found)}."
             )
     check_tol(tol, prior)
+    is_raise(error_score)
     few = _safe_indexing(X, np.arange(min(n, 2)))
-    before, columns = {}, {}
+    how = {"tol": tol, "device": device, "error_score": error_score}
+    samples = Samples({}, order, random_state, prior, how)
+    columns: dict[str, Any] = dict.fromkeys(named)
     for name, estimator in named.items():
-        scores, classes = class_scores(estimator, X)
+        # What is no fitted classifier is a wrong argument, not a failure.
+        with samples.isolated(name, strengths, raised=(TypeError, NotFittedError)):
+            scores, classes = comparable_scores(estimator, X)
+            columns[name] = None if y is None else columns_of(y, classes, name)
+            samples.before[name] = Outputs.of(scores)
+        if name not in samples.before:
+            continue
         check_prior(prior, len(classes))
-        before[name] = Outputs.of(scores)
-        columns[name] = None if y is None else columns_of(y, classes, name)
         if shift._aimed:
             # Fail before the other work if the estimator, such as a forest, cannot be attacked.
             shift(few, None if y is None else y[:2], estimator=estimator, power=strengths[0])
-    samples = Samples(before, order, random_state, prior, {"tol": tol, "device": device})
-    samples.take(named, X, y, shift, strengths, found, verbose)
+    if not samples.before:
+        raise next(iter(samples.failures.values()))
+    scorable = {name: named[name] for name in samples.before}
+    samples.take(scorable, X, y, shift, strengths, found, verbose)
+    table = _table(samples, list(product(named, strengths, shares)), columns, chosen, n)
+    curve = RobustnessCurve(table, list(named), strengths, shares, prior, columns, samples)
+    _warn_of_failures(curve)
+    return curve
 
-    keys = list(product(named, strengths, shares))
-    agreements = samples.agreement_columns(keys) if "agreement" in chosen else [{}] * len(keys)
-    rows = [
-        _measures(samples, key, columns[key[0]], chosen, solved)
-        for key, solved in zip(keys, agreements, strict=True)
-    ]
-    table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return RobustnessCurve(table, list(named), strengths, shares, prior, columns, samples)
+
+def _table(
+    samples: Samples,
+    keys: list[tuple[str, float, float]],
+    columns: Mapping[str, Any],
+    chosen: Sequence[str],
+    n: int,
+) -> dict[str, NDArray[Any]]:
+    """Return the table, with nan where an estimator failed."""
+    known = [key for key in keys if key[:2] in samples.after]
+    solved: list[Any] = [{}] * len(known)
+    if "agreement" in chosen and known:
+        solved = samples.agreement_columns(known)
+    rows = {
+        key: _measures(samples, key, columns[key[0]], chosen, agreement)
+        for key, agreement in zip(known, solved, strict=True)
+    }
+    names = next(iter(rows.values()), ("estimator", "power", "ratio", "n_pairs"))
+    for key in keys:
+        if key[:2] in samples.failures:
+            lost = dict(zip(("estimator", "power", "ratio"), key, strict=True)) | {"n_pairs": n}
+            rows[key] = dict.fromkeys(names, np.nan) | lost
+    return {name: np.array([rows[key][name] for key in keys]) for name in names}
+
+
+def _warn_of_failures(curve: RobustnessCurve) -> None:
+    if curve.failures:
+        (name, power), reason = next(iter(curve.failures.items()))
+        failed = len({name for name, _ in curve.failures})
+        warn_caller(
+            f"{failed} of {len(curve.estimators)} estimators failed, and their rows of the table "
+            f"are nan. The first, {name} at power {power:g}: {reason}"
+        )
 
 
 def _measures(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,11 +13,13 @@ from numpy.typing import NDArray
 
 from pa_select.agreement import PosteriorAgreement
 from pa_select.agreement.inputs.suspicious_scores import share_of_one_class
+from pa_select.agreement.inputs.validation import is_raise
 from pa_select.agreement.posterior_agreement import agreements
 from pa_select.assessment.measures import Outputs
 from pa_select.environments import Shift, Shifted, shifted_rows
-from pa_select.scores import class_scores
+from pa_select.scores.comparable import comparable_scores
 from pa_select.scores.features import features_of
+from pa_select.utils.named_errors import named_error
 from pa_select.utils.typing import Floats
 from pa_select.utils.warn_caller import warn_caller
 
@@ -32,13 +35,15 @@ class Samples:
     order: str
     random_state: Any
     prior: Any
-    #: Other arguments of `posterior_agreement`.
+    #: Other arguments of `posterior_agreement`, among them ``error_score``.
     how: dict[str, Any]
     after: dict[tuple[str, float], Outputs] = field(default_factory=dict)
     #: Results of the shift, without the rows.
     shifted: dict[tuple[str, float], Shifted] = field(default_factory=dict)
     features: dict[str, Floats] = field(default_factory=dict)
     shifted_features: dict[tuple[str, float], Floats] = field(default_factory=dict)
+    #: Why an estimator has no outputs or no agreement at a power.
+    failures: dict[tuple[str, float], Exception] = field(default_factory=dict)
 
     def take(
         self,
@@ -53,23 +58,47 @@ class Samples:
         """Shift the rows for every estimator at every power, and keep the outputs."""
         start = time.perf_counter()
         if features is not None:
-            for name, look in features.items():
-                self.features[name] = features_of(X, look, "X")
+            for name in estimators:
+                self.features[name] = features_of(X, features[name], "X")
+        n_done = 0
         for power in powers:
-            moved = None
+            moved = None if shift._aimed else shift(X, y, power=power)
             for name, estimator in estimators.items():
-                if moved is None or shift._aimed:
-                    moved = shift(X, y, estimator=estimator, power=power)
-                key = name, power
-                self.after[key] = Outputs.of(class_scores(estimator, moved.X)[0])
-                self.shifted[key] = moved._replace(X=None)
-                if features is not None:
-                    self.shifted_features[key] = features_of(moved.X, features[name], "X")
+                with self.isolated(name, [power]):
+                    at = moved
+                    if at is None:
+                        at = shift(X, y, estimator=estimator, power=power)
+                    look = None if features is None else features[name]
+                    self._look(name, power, estimator, at, look)
+                n_done += 1
                 if verbose:
                     print(
-                        f"[{len(self.after)}/{len(estimators) * len(powers)}] {name}, power "
+                        f"[{n_done}/{len(estimators) * len(powers)}] {name}, power "
                         f"{power:g}: {time.perf_counter() - start:.1f} s"
                     )
+
+    def _look(
+        self, name: str, power: float, estimator: Any, moved: Shifted, features: Any
+    ) -> None:
+        key = name, power
+        after = Outputs.of(comparable_scores(estimator, moved.X)[0])
+        if features is not None:
+            self.shifted_features[key] = features_of(moved.X, features, "X")
+        self.after[key], self.shifted[key] = after, moved._replace(X=None)
+
+    @contextmanager
+    def isolated(
+        self, name: str, powers: Sequence[float], raised: tuple[type[Exception], ...] = ()
+    ) -> Iterator[None]:
+        """Keep an error in the context as an estimator's failure, unless errors are raised."""
+        try:
+            yield
+        except raised:
+            raise
+        except Exception as error:
+            if is_raise(self.how["error_score"]):
+                raise named_error(error, f"estimators: {name}") from error
+            self.failures.update({(name, power): error for power in powers})
 
     def replaced(self, name: str, power: float, ratio: float) -> NDArray[np.bool_]:
         """Return which rows the shift reaches at a ratio."""
@@ -113,6 +142,9 @@ class Samples:
         results = self.solve(own_pairs + pairs, self.prior)
         own = dict(zip(self.before, results, strict=False))
         results = uniform = results[len(own) :]
+        for (name, power, _), result in zip(keys, results, strict=True):
+            if result.failure is not None:
+                self.failures[name, power] = RuntimeError(result.failure)
         if isinstance(self.prior, str) and self.prior == "uniform":
             _warn_of_one_class([name for name, *_ in keys], results)
         else:
@@ -135,7 +167,9 @@ def _warn_of_one_class(names: Sequence[str], results: Sequence[PosteriorAgreemen
     """Warn of estimators that score high because they predict nearly always the same class."""
     pairs = zip(names, results, strict=True)
     constant = [
-        name for name, result in pairs if share_of_one_class(result.known_source()) is not None
+        name
+        for name, result in pairs
+        if result.source is not None and share_of_one_class(result.source) is not None
     ]
     if constant:
         warn_caller(

@@ -164,6 +164,7 @@ class PAEarlyStopping(_Callback):
             epoch=trainer.current_epoch + 1,
         )
         assert self.selector_.last is not None
+        # nan for an epoch that cannot be compared; the selector warns of it.
         self.log(self.name, self.selector_.last.score)
         if self.selector_.should_stop:
             trainer.should_stop = True

@@ -214,17 +214,19 @@ class AgreementObjective:
                     trial.report(agreement, step)
                     if trial.should_prune():
                         raise _optuna.TrialPruned
-        row, metric = self.problem.row(outcomes), self.problem.metric
-        decides, column = "agreement", "agreement"
+        row, failure = self.problem.row(outcomes)
+        if failure is not None:
+            if isinstance(self.problem.search.error_score, str):  # "raise"
+                raise RuntimeError(f"trial {trial.number}: {failure}")
+            return self._failed(trial, failure, n_values)
+        metric = self.problem.metric
+        attributes = {"agreement": row.get("agreement"), "score": row[f"mean_test_{metric}"]}
+        value = attributes["agreement"]
         if self.problem.plan.sites:
-            decides, column = "expected_score", f"expected_{metric}"
-        if column not in row:  # the row has no nan values
-            return self._failed(trial, f"{column} is nan.", n_values)
-        attributes = {"agreement": row.get("agreement"), decides: row[column]}
-        attributes["score"] = row[f"mean_test_{metric}"]
+            value = attributes["expected_score"] = row[f"expected_{metric}"]
         for name, attribute in (attributes | {"cv_results": row}).items():
             trial.set_user_attr(name, attribute)
-        return row[column] if n_values == 1 else (row[column], attributes["score"])
+        return value if n_values == 1 else (value, attributes["score"])
 
     def parameters(self, trial: Any) -> dict[str, Any]:
         """Return the estimator's parameters in a running or finished trial.

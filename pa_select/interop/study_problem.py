@@ -86,16 +86,20 @@ class StudyProblem:
         ]
         stacks = results.Stacks([filled], self.plan.layout, self._problem.labels)
         some = PooledPairs(*(column[used] for column in pairs))
-        return float(next(pooled_agreement(stacks, some, **self._problem.solver)).score)
+        found = next(pooled_agreement(stacks, some, **self._problem.solver))
+        return float(found.score) if found.failure is None else None
 
-    def row(self, outcomes: list[Outcome]) -> dict[str, Any]:
-        """Return a candidate's row of ``cv_results_`` without nan values."""
+    def row(self, outcomes: list[Outcome]) -> tuple[dict[str, Any], str | None]:
+        """Return a candidate's row of ``cv_results_`` without nan values.
+
+        Also return why the value of the trial is not in it, or None.
+        """
         columns, metrics = self._problem.score_columns([outcomes])
         scores = [outcome.test_scores for outcome in outcomes]
         for name in metrics:
             values = [[s[name] if isinstance(s, dict) else s for s in scores]]
             columns |= results.metric_columns(name, np.array(values, dtype=np.float64))
-        found, _, stacks = self._problem.agreement_columns([outcomes])
+        found, agreements, stacks = self._problem.agreement_columns([outcomes])
         columns |= found
         columns |= self._problem.expected_columns([outcomes], stacks, columns, self.metric)
         if self.plan.pairing == "target":
@@ -106,7 +110,13 @@ class StudyProblem:
             for name, values in columns.items()
             if not name.startswith(("split", "rank"))
         }
-        return {name: value for name, value in row.items() if value == value}
+        known = {name: value for name, value in row.items() if value == value}
+        if self.plan.sites:
+            expected = f"expected_{self.metric}"
+            return known, None if expected in known else f"{expected} is nan."
+        if "agreement" not in known:
+            return known, agreements.failures.get(0, "no agreement")
+        return known, None
 
     def describe(self) -> dict[str, Any]:
         """Describe the problem, for `same_problem`."""

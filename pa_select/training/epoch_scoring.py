@@ -69,6 +69,9 @@ class PAScoring(Callback):
     ``Checkpoint(monitor="pa_best")`` and ``EarlyStopping("pa", lower_is_better=False,
     threshold_mode="abs")``.
 
+    An epoch whose outputs cannot be compared, such as those of a training that diverged, has
+    nan in these columns and causes a warning; training goes on.
+
     ``iterator_valid`` must not shuffle, because the pairs depend on the order of the rows.
 
     Examples
@@ -186,7 +189,10 @@ class PAScoring(Callback):
             record(f"{self.name}_uniform", self._uniform_score(a, b))
         record(f"{self.name}_agreement_rate", result.agreement_rate)
         if len(self.paired_.pairs) > 1:
-            record(f"{self.name}_worst", self.paired_.worst(result.terms))
+            worst = float("nan")
+            if result.failure is None:
+                worst = self.paired_.worst(result.terms)
+            record(f"{self.name}_worst", worst)
         record(f"{self.name}_seconds", perf_counter() - start)
 
     def _pair_up(self, net: Any, environments: Any) -> PairedEnvironments:
@@ -207,16 +213,9 @@ class PAScoring(Callback):
         if self.captured_:
             made[id(dataset_valid)] = scores_from(net, self.captured_)
         self.captured_ = None
-        for k, dataset in enumerate(self.paired_.datasets):
+        for dataset in self.paired_.datasets:
             if id(dataset) not in made:
                 made[id(dataset)] = scores_on(net, dataset)
-            wrong = ~torch.isfinite(made[id(dataset)])
-            if wrong.any():
-                row = int(wrong.any(1).nonzero()[0])
-                raise ValueError(
-                    f"epoch {net.history[-1, 'epoch']}, environment {k}: expected finite "
-                    f"outputs of the module, got {made[id(dataset)][row].tolist()} in row {row}."
-                )
         return [made[id(dataset)] for dataset in self.paired_.datasets]
 
     def _update(self, net: Any, a: torch.Tensor, b: torch.Tensor, dataset_valid: Any) -> bool:
@@ -233,9 +232,15 @@ class PAScoring(Callback):
         if isinstance(self.prior, str) and self.prior == "uniform":
             assert self.selector_.last is not None
             return self.selector_.last.score
-        # `agreements` does not warn of collapsed epochs, which this column is there to show.
+        # `agreements` does not warn of collapsed epochs, which this column is there to show, nor
+        # again of scores that cannot be compared.
         result = agreements(
-            a, b, sample_weight=self.paired_.weight, certify=False, device=self.device
+            a,
+            b,
+            sample_weight=self.paired_.weight,
+            certify=False,
+            device=self.device,
+            error_score=np.nan,
         )
         return float(result.score)
 

@@ -7,13 +7,16 @@ from copy import copy, deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from pa_select.agreement import PosteriorAgreement
 from pa_select.agreement.inputs.suspicious_scores import warn_of_probabilities
-from pa_select.agreement.inputs.validation import is_marginal
+from pa_select.agreement.inputs.validation import is_marginal, is_raise
 from pa_select.agreement.posterior_agreement import agreements
+from pa_select.utils.named_errors import named_error
 from pa_select.utils.probabilities import look_like_probabilities
+from pa_select.utils.score_checks import BadScoresError
 from pa_select.utils.warn_caller import warn_caller
 
 #: Agreements closer than this, in nats, are tied.
@@ -57,7 +60,15 @@ class EpochSelector:
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where the agreement is computed; None: where the scores are.
     tol : float, default=1e-6
+<<<<<<< HEAD
         As in `posterior_agreement`; with the marginal prior at least 0.001 nats.
+=======
+        As in `posterior_agreement`; the marginal prior is not certified.
+    error_score : nan or "raise", default=nan
+        What becomes of an epoch whose scores cannot be compared, such as those of a training
+        that diverged. nan: a warning; the epoch is not kept, and counts as one without
+        improvement. "raise": an error that names the epoch. What is kept stays either way.
+>>>>>>> eb4c6c3 (Curves, matrices, studies and epochs keep the others' results; a table test of bad candidates)
 
     Attributes
     ----------
@@ -65,7 +76,7 @@ class EpochSelector:
         Number of the last epoch.
     best_epoch, best_score, best_state : int, float, dict
         The epoch kept, its agreement in nats per pair, and its state on the CPU. None
-        before the first update.
+        before the first epoch that can be kept.
     concerns : tuple of str
         Reasons to doubt the epoch kept: it predicts hardly more than one class, or its
         agreement is saturated. Empty if there are none.
@@ -77,7 +88,8 @@ class EpochSelector:
     Warns
     -----
     UserWarning
-        If both environments are the same data, or if the scores look like probabilities.
+        If both environments are the same data, if the scores look like probabilities, or if
+        those of an epoch cannot be compared.
 
     Notes
     -----
@@ -120,7 +132,9 @@ class EpochSelector:
         keep_state: bool = True,
         device: Any = None,
         tol: float = 1e-6,
+        error_score: Any = np.nan,
     ) -> None:
+        is_raise(error_score)
         if patience < 1:
             raise ValueError(f"patience: expected a positive number of epochs, got {patience!r}.")
         if not min_delta >= 0:
@@ -135,6 +149,7 @@ class EpochSelector:
         self.keep_state = keep_state
         self.device = device
         self.tol = tol
+        self.error_score = error_score
         self.epoch = 0
         self.last: PosteriorAgreement | None = None
         self._kept: list[_Epoch] = []  # not dominated by another, in the order of epochs
@@ -205,7 +220,8 @@ class EpochSelector:
         Raises
         ------
         TypeError, ValueError
-            As in `posterior_agreement`; the message names the epoch. What is kept stays.
+            If the scores have a wrong shape or type, or another argument is wrong; the message
+            names the epoch. What is kept stays.
         """
         number = self.epoch + 1 if epoch is None else epoch
         try:
@@ -220,8 +236,12 @@ class EpochSelector:
                 certify=not is_marginal(self.prior),
                 device=self.device,
             )
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"epoch {number}: {error}") from error
+        except (TypeError, ValueError, RuntimeError) as error:
+            lost = isinstance(error, (BadScoresError, RuntimeError))
+            if is_raise(self.error_score) or not lost:
+                raise named_error(error, f"epoch {number}") from error
+            self._lose(number, str(error))
+            return False
         # Do not keep the epoch's scores in memory.
         self.last = result = replace(result, source=None)
         self.epoch = number
@@ -245,6 +265,14 @@ class EpochSelector:
         else:
             self._misses += 1
         return better
+
+    def _lose(self, number: int, reason: str) -> None:
+        """Count an epoch that cannot be compared."""
+        warn_caller(f"Epoch {number} cannot be compared and is not kept: {reason}")
+        self.epoch = number
+        self.last = PosteriorAgreement.failed(reason)
+        if number >= self.min_epochs:
+            self._misses += 1
 
     def resume(self, epoch: int, best_epoch: int, best_score: float, state: Any = None) -> None:
         """Continue after earlier epochs.

@@ -201,7 +201,7 @@ def test_each_output_is_computed_once(monkeypatch, capsys):
         seen.append(type(estimator).__name__)
         return class_scores(estimator, rows)
 
-    monkeypatch.setattr(module, "class_scores", counted)
+    monkeypatch.setattr(module, "comparable_scores", counted)
     shifts = []
 
     class Counted(GaussianNoise):
@@ -312,7 +312,7 @@ def test_what_does_not_fit_is_told_before_the_work(arguments, error, message, mo
         pytest.fail("began to work")
 
     if "power" not in message.split(":")[0] or "powers" in message:
-        monkeypatch.setattr(module, "class_scores", too_late)
+        monkeypatch.setattr(module, "comparable_scores", too_late)
     given = {"estimators": MODELS, "X": X[TEST], "y": Y[TEST], "shift": NOISE} | arguments
     with pytest.raises(error, match=message):
         robustness_curve(given.pop("estimators"), given.pop("X"), given.pop("y"), **given)

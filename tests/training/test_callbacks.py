@@ -172,10 +172,18 @@ def test_ctrl_c_restores_the_best_epoch():
 
 
 def test_outputs_that_are_no_numbers_keep_the_best_so_far():
-    net = make(PAEarlyStopping(PAIR, guard=None), Worsen(3, "nan"), max_epochs=9)
-    with pytest.raises(ValueError, match="epoch 3, environment 0: expected finite outputs"):
+    stopping = PAEarlyStopping(PAIR, guard=None, patience=2)
+    net = make(stopping, Worsen(3, "nan"), max_epochs=9)
+    with pytest.warns(
+        UserWarning, match="Epoch 3 cannot be compared and is not kept: scores_a: .*nan"
+    ):
         net.fit(X, Y)
     assert np.isfinite(class_scores(net, X)[0]).all()
+    kept = callback(net, PAEarlyStopping)
+    assert kept.best_epoch_ <= 2
+    assert kept.stopped_epoch_ == kept.best_epoch_ + 2
+    assert np.isnan(net.history[-1, ("pa", "pa_uniform", "pa_beta")]).all()
+    assert not any(net.history[2:, "pa_best"])
 
 
 def test_the_guard_follows_the_validation_accuracy():

@@ -161,9 +161,12 @@ def test_wrong_scores_name_the_epoch_and_keep_the_best():
     selector = run([1, 2])
     a, b = epoch(1)
     b[3, 0] = np.nan
+    selector.error_score = "raise"
     with pytest.raises(ValueError, match="epoch 3: scores_b.*row 3"):
         selector.update(a, b)
-    assert selector.best_epoch == 1
+    with pytest.raises(ValueError, match="epoch 3: scores_b: expected the shape"):
+        selector.update(a, a[:-1])
+    assert (selector.best_epoch, selector.epoch) == (1, 2)
     for name, value in (("patience", 0), ("min_delta", -1), ("tie", "middle")):
         with pytest.raises(ValueError, match=f"{name}: expected"):
             EpochSelector(**{name: value})

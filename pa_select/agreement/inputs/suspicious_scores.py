@@ -48,9 +48,11 @@ def warn_of_probabilities(found: Sequence[Sequence[bool]]) -> None:
     _warn_of_probabilities_in(names, where)
 
 
-def warn_of_samples(samples: Sequence[torch.Tensor], weight: Floats, *, uniform: bool) -> None:
+def warn_of_samples(
+    samples: Sequence[torch.Tensor], weight: Floats, *, uniform: bool, numbers: Sequence[int]
+) -> None:
     """Warn if samples look like probabilities or, with `uniform`, predict one class."""
-    names = [f"list_of_scores[{i}]" for i in range(len(samples))]
+    names = [f"list_of_scores[{i}]" for i in numbers]
     _warn_of_probabilities_in(list(compress(names, look_like_probabilities(*samples))), "")
     if not uniform or np.count_nonzero(weight) < FEWEST_PAIRS:
         return

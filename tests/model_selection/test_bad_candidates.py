@@ -1,0 +1,395 @@
+"""One candidate whose scores cannot be compared never costs the others their results."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import RadiusNeighborsClassifier
+
+from pa_select import (
+    EpochSelector,
+    PASearchCV,
+    agreement_matrix,
+    class_scores,
+    posterior_agreement,
+    robustness_curve,
+)
+from pa_select.environments import FGSM, GaussianNoise
+
+X, Y = make_classification(120, 4, n_informative=3, n_redundant=0, n_classes=3,
+                           n_clusters_per_class=1, random_state=0)  # fmt: skip
+PAIRED = X[:40], X[:40] + 0.1 * np.cos(np.arange(40))[:, None]
+
+
+def replaced(scores, row, values):
+    scores = scores.copy()
+    scores[row] = values
+    return scores
+
+
+BAD = {
+    "a row of only -inf": lambda s: replaced(s, 1, -np.inf),
+    "a row of nan": lambda s: replaced(s, 1, np.nan),
+    "only nan": lambda s: np.full_like(s, np.nan),
+    "inf": lambda s: replaced(s, (1, 1), np.inf),
+    "beyond 1e100": lambda s: 1e101 * s,
+    "below 1e-300": lambda s: 1e-309 * s,
+    "a row below 1e-300": lambda s: replaced(s, 1, [1e-310, 0, 0]),
+    "one row too few": lambda s: s[:-1],
+    "one row too many": lambda s: np.vstack([s, s[:1]]),
+    "one class too few": lambda s: s[:, :2],
+    "one class too many": lambda s: np.hstack([s, s[:, :1]]),
+    "complex numbers": lambda s: s + 1j,
+    "texts": lambda s: s.astype(str),
+}
+
+
+class Candidate(ClassifierMixin, BaseEstimator):
+    """A linear classifier whose scores may be spoilt; it predicts as well as the others."""
+
+    def __init__(self, C=1.0, bad=None):
+        self.C = C
+        self.bad = bad
+
+    def fit(self, X, y):
+        self.linear_ = LogisticRegression(C=self.C).fit(X, y)
+        self.classes_ = self.linear_.classes_
+        return self
+
+    def predict(self, X):
+        return self.linear_.predict(X)
+
+    def decision_function(self, X):
+        scores = self.linear_.decision_function(X)
+        return scores if self.bad is None else BAD[self.bad](scores)
+
+
+GOOD = [{"C": [0.01]}, {"C": [1.0]}]
+SEARCHES = {
+    "repeated": {},
+    "split-half": {"pairing": "split-half"},
+    "environments": {"environments": np.arange(120) % 2},
+    "views": {"views": 1.05 * X},
+    "target": {"target": X[:30] + 0.1},
+    "paired": {"paired": PAIRED},
+}
+
+
+def searched(grid, pairing="repeated", **fit):
+    search = PASearchCV(Candidate(), grid, pairing=pairing, cv=3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(X, Y, **fit)
+    kinds = [w.category for w in caught if issubclass(w.category, RuntimeWarning)]
+    assert not kinds
+    return search, [str(w.message) for w in caught]
+
+
+ALONE = {name: searched(GOOD, **how)[0] for name, how in SEARCHES.items()}
+
+
+FEW = ["a row of only -inf", "one row too few", "below 1e-300"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "pairing"),
+    [(bad, p) for p in SEARCHES for bad in (BAD if p == "views" else FEW)],
+)
+def test_a_search_keeps_the_results_of_the_others(bad, pairing):
+    alone = ALONE[pairing]
+    grid = [GOOD[0], {"C": [1.0], "bad": [bad]}, GOOD[1]]
+    search, warned = searched(grid, **SEARCHES[pairing])
+    table, others = search.cv_results_, [0, 2]
+    assert any("Class scores could not be computed in" in text for text in warned)
+    assert not table["eligible"][1]
+    assert table["reason"][1].startswith("not eligible: no class scores: ")
+    assert np.isnan(table["agreement"][1])
+    for name, values in alone.cv_results_.items():
+        if name.startswith(("mean_fit", "std_fit", "mean_score", "std_score", "rank", "param")):
+            continue
+        assert values.tolist() == pytest.approx(table[name][others].tolist(), nan_ok=True), name
+    assert search.best_params_ == alone.best_params_
+
+
+def test_a_search_raises_with_the_name_of_the_candidate():
+    grid = [{"C": [1.0], "bad": [None, "a row of nan"]}]
+    search = PASearchCV(Candidate(), grid, cv=3, error_score="raise")
+    with pytest.raises(
+        ValueError, match=r"candidate .*'bad': 'a row of nan'.*: class scores: .*nan"
+    ):
+        search.fit(X, Y)
+
+
+def test_scores_beyond_the_type_of_the_search_lose_their_candidate():
+    grid = {"C": [0.01, 1.0], "bad": [None, "beyond float32"]}
+    BAD["beyond float32"] = lambda s: 1e60 * s
+    try:
+        search = PASearchCV(Candidate(), grid, cv=3, dtype=np.float32)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            warnings.simplefilter("error", RuntimeWarning)
+            table = search.fit(X, Y).cv_results_
+    finally:
+        del BAD["beyond float32"]
+    assert np.isfinite(table["agreement"]).tolist() == [True, False, True, False]
+
+
+def test_an_agreement_that_cannot_be_certified_loses_its_candidate(monkeypatch):
+    import pa_select.agreement.solver.branch_and_bound as solver
+
+    full = searched(GOOD)[0].cv_results_
+    monkeypatch.setattr(solver, "MAX_EVALUATIONS", 8)
+    options = {"prior": "uniform", "tol": 1e-11, "cv": 3}
+    with pytest.warns(UserWarning, match="agreement of . of 2 candidates could not be computed"):
+        search = PASearchCV(Candidate(), GOOD, **options).fit(X, Y)
+    assert search.cv_results_["reason"][0].startswith("not eligible: no agreement: ")
+    np.testing.assert_array_equal(search.cv_results_["mean_test_score"], full["mean_test_score"])
+    with pytest.raises(RuntimeError, match=r"candidate \{'C': 0.01\}: .* could not be certified"):
+        PASearchCV(Candidate(), GOOD, error_score="raise", **options).fit(X, Y)
+
+
+def test_a_more_accurate_candidate_without_scores_does_not_exclude_the_others():
+    alone = PASearchCV(Switch(), {"kind": ["good"]}, cv=3).fit(X, Y)
+    with pytest.warns(UserWarning, match="Class scores could not be computed"):
+        both = PASearchCV(Switch(), {"kind": ["good", "perfect"]}, cv=3).fit(X, Y)
+    assert alone.cv_results_["eligible"][0]
+    assert both.cv_results_["eligible"].tolist() == [True, False]
+    assert both.best_index_ == 0
+
+
+class Switch(Candidate):
+    """Good, or always right but without scores."""
+
+    def __init__(self, kind="good"):
+        super().__init__()
+        self.kind = kind
+
+    def predict(self, rows):
+        if self.kind == "good":
+            return super().predict(rows)
+        return Y[[np.flatnonzero((row == X).all(1))[0] for row in rows]]
+
+    def decision_function(self, rows):
+        scores = self.linear_.decision_function(rows)
+        return scores if self.kind == "good" else scores * np.nan
+
+
+FITTED = {C: Candidate(C).fit(X, Y) for C in (0.01, 1.0)}
+SAMPLES = [FITTED[1.0].decision_function(X + 0.1 * k * np.sin(9 * X)) for k in range(3)]
+
+
+def spoilt(bad):
+    candidate = Candidate(1.0, bad).fit(X, Y)
+    return {"weak": FITTED[0.01], "bad": candidate, "strong": FITTED[1.0]}
+
+
+CURVE = {"shift": GaussianNoise(0.3), "powers": [0.1, 0.5], "ratios": [0.5, 1.0]}
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_curve_keeps_the_rows_of_the_others(bad):
+    given = spoilt(bad)
+    if "class" in bad or bad in ("complex numbers", "texts"):
+        # Known before any work: this is no classifier.
+        with pytest.raises(TypeError, match="expected"):
+            robustness_curve(given, X, Y, **CURVE)
+        return
+    alone = robustness_curve({k: v for k, v in given.items() if k != "bad"}, X, Y, **CURVE)
+    with pytest.warns(UserWarning, match="1 of 3 estimators failed, .* The first, bad at power"):
+        curve = robustness_curve(given, X, Y, **CURVE)
+    others = curve.table["estimator"] != "bad"
+    for name, values in alone.table.items():
+        np.testing.assert_array_equal(curve.table[name][others], values)
+    assert np.isnan(curve.table["pa"][~others]).all()
+    assert np.isnan(curve.table["shifted_accuracy"][~others]).all()
+    assert set(curve.failures) == {("bad", 0.1), ("bad", 0.5)}
+    with pytest.raises(ValueError, match="estimator: bad has no agreement at power 0.5"):
+        curve.agreement("bad", 0.5)
+    with pytest.raises(ValueError, match="estimators: bad: "):
+        robustness_curve(given, X, Y, error_score="raise", **CURVE)
+    with pytest.raises(ValueError, match="expected"):
+        robustness_curve(given["bad"], X, Y, **CURVE)
+
+
+def test_a_classifier_without_neighbours_under_the_shift_loses_its_rows_alone():
+    radius = RadiusNeighborsClassifier(1.5).fit(X, Y)
+    given = {"radius": radius, "linear": FITTED[1.0]}
+    shift = GaussianNoise()
+    with pytest.warns(UserWarning, match="radius at power 20: ValueError: No neighbors found"):
+        curve = robustness_curve(given, X, Y, shift=shift, powers=[0.01, 20])
+    assert np.isnan(curve.table["pa"]).tolist() == [False, True, False, False]
+    alone = robustness_curve(FITTED[1.0], X, Y, shift=shift, powers=[0.01, 20])
+    np.testing.assert_array_equal(curve.table["pa"][2:], alone.table["pa"])
+    with pytest.raises(ValueError, match="estimators: radius: No neighbors"):
+        robustness_curve(given, X, Y, shift=shift, powers=[0.01, 20], error_score="raise")
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("where", [0, 1, 3])
+def test_a_matrix_keeps_the_entries_of_the_others(bad, where):
+    alone = agreement_matrix(SAMPLES)
+    given = list(SAMPLES)
+    given.insert(where, BAD[bad](SAMPLES[0]))
+    with pytest.warns(UserWarning, match=f"nan, for 1 reasons. The first, of sample {where}: "):
+        matrix = agreement_matrix(given, error_score=np.nan)
+    others = np.delete(np.arange(4), where)
+    for name in ("scores", "betas", "agreement_rates", "standard_errors"):
+        values = getattr(matrix, name)
+        np.testing.assert_array_equal(values[np.ix_(others, others)], getattr(alone, name))
+        assert np.isnan(values[where]).all()
+    assert (matrix.mean, matrix.worst) == (alone.mean, alone.worst)
+    assert matrix.worst_pair == tuple(others[list(alone.worst_pair)].tolist())
+    assert list(matrix.failures) == [where]
+    with pytest.raises((TypeError, ValueError), match="list_of_scores"):
+        agreement_matrix(given)
+
+
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+@pytest.mark.parametrize("bad", BAD)
+def test_a_batch_keeps_the_results_of_the_others(bad, prior):
+    weight = np.arange(120.0)
+    options = {"prior": prior, "sample_weight": [weight] * 3}
+    alone = posterior_agreement(SAMPLES[:2], SAMPLES[1:], prior=prior, sample_weight=weight)
+    wrong = BAD[bad](SAMPLES[0])
+    lists = [SAMPLES[0], wrong, SAMPLES[1]], [SAMPLES[1], SAMPLES[0], SAMPLES[2]]
+    with pytest.warns(UserWarning, match="1 of 3 problems have no agreement, .* problem 1: "):
+        found = posterior_agreement(*lists, error_score=np.nan, **options)
+    assert [found[i].score for i in (0, 2)] == [result.score for result in alone]
+    assert np.isnan(found[1].score)
+    assert found[1].failure.startswith(("scores_a[1]: ", "scores_b[1]: "))
+    assert "failure=" in repr(found[1])
+    with pytest.raises((TypeError, ValueError), match=r"scores_[ab]\[1\]: "):
+        posterior_agreement(*lists, **options)
+    with pytest.warns(UserWarning, match="1 of 1 problems"):
+        assert posterior_agreement(wrong, SAMPLES[0], error_score=np.nan).failure is not None
+
+
+def test_stacked_problems_of_which_one_is_wrong():
+    stacks = [np.stack([SAMPLES[0], x, SAMPLES[1]]) for x in (SAMPLES[1] * np.nan, SAMPLES[2])]
+    with pytest.warns(UserWarning, match=r"problem 1: scores_a\[1\]: .*nan in row 0"):
+        found = posterior_agreement(*stacks, error_score=np.nan)
+    assert [result.failure is None for result in found] == [True, False, True]
+
+
+def test_a_problem_that_cannot_be_certified_does_not_lose_the_others(monkeypatch):
+    import pa_select.agreement.solver.branch_and_bound as solver
+
+    hard, easy = (SAMPLES[0], SAMPLES[2]), (SAMPLES[0], SAMPLES[0])
+    problems = [easy[0], hard[0], easy[0]], [easy[1], hard[1], easy[1]]
+    expected = posterior_agreement(*easy).score
+    monkeypatch.setattr(solver, "MAX_EVALUATIONS", 8)
+    with pytest.raises(RuntimeError, match="problem 1 could not be certified") as caught:
+        posterior_agreement(*problems, tol=1e-11)
+    assert [r.score for r in caught.value.results][::2] == [expected] * 2
+    with pytest.warns(UserWarning, match="The agreement of problem 1 could not be certified"):
+        found = posterior_agreement(*problems, tol=1e-11, error_score=np.nan)
+    assert [r.failure is None for r in found] == [True, False, True]
+    with pytest.warns(UserWarning, match=r"of samples \(0, 2\)"):
+        matrix = agreement_matrix(
+            [SAMPLES[0], SAMPLES[0], SAMPLES[2]], tol=1e-11, error_score=np.nan
+        )
+    assert np.isnan(matrix.scores).tolist()[0] == [False, False, True]
+    assert matrix.worst == pytest.approx(expected)
+
+
+def test_arguments_that_all_problems_share_raise_in_any_case():
+    for options in ({"prior": "flat"}, {"sample_weight": np.ones(3)}, {"tol": 0}):
+        with pytest.raises(ValueError, match=f"{next(iter(options))}: expected"):
+            posterior_agreement([SAMPLES[0]], [SAMPLES[1]], error_score=np.nan, **options)
+    for call in (
+        lambda: posterior_agreement(*SAMPLES[:2], error_score=0.0),
+        lambda: agreement_matrix(SAMPLES, error_score="nan"),
+        lambda: robustness_curve(FITTED[1.0], X, shift=GaussianNoise(), error_score=None),
+        lambda: EpochSelector(error_score=1),
+    ):
+        with pytest.raises(ValueError, match="error_score: expected 'raise' or nan"):
+            call()
+
+
+@pytest.mark.parametrize("bad", [name for name in BAD if "too" not in name][:7])
+def test_an_epoch_that_cannot_be_compared_is_not_kept(bad):
+    alone, selector = EpochSelector(patience=2), EpochSelector(patience=2)
+    for one in (alone, selector):
+        one.update(SAMPLES[0], SAMPLES[2], {"epoch": 1})
+    with pytest.warns(UserWarning, match="Epoch 2 cannot be compared and is not kept: scores_b"):
+        assert not selector.update(SAMPLES[0], BAD[bad](SAMPLES[1]), {"epoch": 2})
+    assert selector.last.failure is not None
+    for one in (alone, selector):
+        assert one.update(SAMPLES[0], SAMPLES[1], {"epoch": 3})
+    assert selector.best_score == alone.best_score
+    assert selector.best_epoch == 3
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="cannot be compared"):
+            selector.update(SAMPLES[0], BAD[bad](SAMPLES[1]))
+    assert selector.should_stop
+
+
+@pytest.mark.parametrize("bad", ["a row of nan", "one row too few"])
+def test_a_study_keeps_its_other_trials(bad):
+    optuna = pytest.importorskip("optuna")
+    from pa_select.interop.optuna import agreement_objective
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    space = {"bad": optuna.distributions.CategoricalDistribution([None, bad])}
+    study = optuna.create_study(
+        direction="maximize", sampler=optuna.samplers.GridSampler({"bad": [None, bad]})
+    )
+    objective = agreement_objective(Candidate(), space, X, Y, views=1.05 * X, cv=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        study.optimize(objective, n_trials=2)
+    assert objective.best_trial(study).params == {"bad": None}
+    (failed,) = [t for t in study.trials if t.params["bad"] is not None]
+    assert failed.state == optuna.trial.TrialState.FAIL
+    assert "expected" in failed.user_attrs["failure"]
+
+
+def test_a_trial_without_agreement_fails_alone(monkeypatch):
+    optuna = pytest.importorskip("optuna")
+    import pa_select.agreement.solver.branch_and_bound as solver
+    from pa_select.interop.optuna import agreement_objective
+
+    monkeypatch.setattr(solver, "MAX_EVALUATIONS", 8)
+    options = {"views": 1.05 * X, "cv": 3, "prior": "uniform", "tol": 1e-11}
+    objective = agreement_objective(Candidate(), {}, X, Y, **options)
+    study = optuna.create_study(direction="maximize")
+    with pytest.warns(RuntimeWarning, match="Trial 0 has no agreement: .*could not be certified"):
+        study.optimize(objective, n_trials=1)
+    raising = agreement_objective(Candidate(), {}, X, Y, error_score="raise", **options)
+    with pytest.raises(RuntimeError, match="trial .*: .* could not be certified"):
+        optuna.create_study(direction="maximize").optimize(raising, n_trials=1)
+
+
+def test_an_attack_that_fails_on_one_module_keeps_the_others():
+    torch.manual_seed(0)
+    good = torch.nn.Linear(4, 3)
+
+    class Breaks(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.layer(x) * (torch.nan if len(x) > 2 else 1)
+
+    rows = torch.tensor(X, dtype=torch.float32)
+    with pytest.warns(UserWarning, match="1 of 2 estimators failed"):
+        curve = robustness_curve({"bad": Breaks(), "good": good}, rows, Y, shift=FGSM(0.1))
+    alone = robustness_curve(good, rows, Y, shift=FGSM(0.1))
+    assert curve.table["pa"][1] == alone.table["pa"][0]
+
+
+def test_scores_have_a_row_for_each_row_of_X():
+    for bad, n in (("one row too few", 119), ("one row too many", 121)):
+        with pytest.raises(
+            ValueError, match=f"expected scores of 120 rows from Candidate, got {n}"
+        ):
+            class_scores(spoilt(bad)["bad"], X)
+    halves = torch.nn.Flatten(0), torch.nn.Unflatten(0, (-1, 6))
+    module = torch.nn.Sequential(torch.nn.Linear(4, 3), *halves)
+    with pytest.raises(ValueError, match="expected scores of 120 rows from Sequential, got 60"):
+        class_scores(module, X.astype(np.float32))
