@@ -195,6 +195,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         TypeError, ValueError
             Before any fit, if a parameter or the data are wrong; the message names the
             argument. After all fits, if every candidate failed in some split.
+        OSError
+            Before any fit, if `memory` is a folder that cannot be written.
         KeyboardInterrupt
             If interrupted; ``cv_results_`` then has the finished candidates.
 

@@ -101,8 +101,9 @@ class PASearchCV(BasePASearch):
     memory : None, str, path or joblib.Memory, default=None
         A cache for the result of every finished (candidate, split). If a search is killed
         and fitted again, it continues from there, with the same results. A cached result is
-        used only if the data, the split, the scorers, and the estimator with its parameters
-        and its code are the same.
+        used only if the data, the split, the scorers, the estimator with its parameters, your
+        own code behind them and the versions of packages are the same. What depends on
+        objects that cannot be looked through is not cached, with a warning.
     return_fold_scores : bool, default=False
         Keep the class scores of all models in ``fold_scores_``.
     dtype : dtype, default=None

@@ -38,6 +38,10 @@ def evaluate(
     """
     _check_parameters(candidates, estimator)
     checkpoint = Checkpoint(memory, data, splits, scoring)
+    # Made before the first fit, since fits may change what the code of the user reads.
+    keys: list[list[str | None]] = [[None] * len(splits)] * len(candidates)
+    if memory is not None:
+        keys = [checkpoint.keys(with_parameters(estimator, candidate)) for candidate in candidates]
     n_fits = len(candidates) * len(splits)
     if verbose > 0:
         print(
@@ -51,9 +55,6 @@ def evaluate(
 
     def jobs() -> Iterator[Any]:
         for c, parameters in enumerate(candidates):
-            keys: list[Any] = [None] * len(splits)
-            if memory is not None:
-                keys = checkpoint.keys(with_parameters(estimator, parameters))
             for s, split in enumerate(splits):
                 arguments = {
                     "estimator": clone(estimator),
@@ -64,7 +65,7 @@ def evaluate(
                     "candidate_progress": (c, len(candidates)),
                     "callback": parts[c * len(splits) + s].of_worker(),
                 }
-                yield delayed(run)(checkpoint.work, keys[s], data, arguments)
+                yield delayed(run)(checkpoint.work, keys[c][s], data, arguments)
 
     finished: list[Outcome] = []
     for outcome in _parallel(n_jobs, pre_dispatch)(jobs()):

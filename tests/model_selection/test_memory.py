@@ -114,13 +114,96 @@ def test_changed_code_of_an_estimator_is_another_one(tmp_path, monkeypatch):
     assert scores[1] < 0.4
 
 
-def test_what_cannot_be_told_apart_is_refused(tmp_path):
-    model = make_pipeline(FunctionTransformer(lambda X: X), GaussianNB())
-    search = PASearchCV(model, {"gaussiannb__var_smoothing": [1e-9]}, memory=str(tmp_path))
-    with pytest.raises(
-        ValueError, match="memory: expected Pipeline with its parameters to be pic"
-    ):
+def test_results_are_kept_for_functions_without_a_name(tmp_path, marks):
+    kept = []
+    for columns in (2, 2, 3):
+        step = FunctionTransformer(lambda X, n=columns: X[:, :n])
+        search = PASearchCV(
+            make_pipeline(step, Counting(str(marks))), {}, cv=CV, memory=tmp_path / "memory"
+        )
+        search.set_params(refit=False).fit(X, Y)
+        kept.append(n_fits(marks))
+    assert kept == [4, 4, 8]
+
+
+def test_what_cannot_be_looked_through_is_computed_and_not_kept(tmp_path, marks):
+    models = [Counting(str(marks)), Counting(str(marks), pause=Unseen(0))]
+    search = PASearchCV(
+        make_pipeline(FunctionTransformer(), models[0]),
+        {"counting": models},
+        cv=CV,
+        memory=tmp_path / "memory",
+        refit=False,
+    )
+    for n in (8, 8 + 4):  # the first model is found, the second one is not
+        with pytest.warns(
+            UserWarning, match="memory: .* got Pipeline > .* > pause: no pi"
+        ) as said:
+            search.fit(X, Y)
+        assert n_fits(marks) == n
+        mine = [w for w in said if str(w.message).startswith("memory:")]
+        assert len(mine) == 1  # for all of its splits
+        assert mine[0].filename == __file__
+
+
+class Unseen(float):
+    """A number that cannot be pickled."""
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("no pickle of this")
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def damage(file, how):
+    if how == "folder":
+        file.unlink()
+        file.mkdir()
+    elif how == "other object":
+        joblib.dump({"fit_time": 1.0}, file)
+    else:
+        file.write_bytes(file.read_bytes()[: {"empty": 0, "cut": 100}[how]])
+
+
+@pytest.mark.parametrize("how", ["empty", "cut", "folder", "other object"])
+def test_a_kept_fold_that_cannot_be_read_is_computed_again(tmp_path, marks, how, capfd):
+    search = PASearchCV(Counting(str(marks)), GRID, cv=CV, memory=tmp_path / "memory", refit=False)
+    first = search.fit(X, Y).cv_results_
+    assert n_fits(marks) == 12
+    damage(next((tmp_path / "memory").rglob("output.pkl")), how)
+    with pytest.warns(UserWarning, match="memory: expected a result in the folder, got ") as said:
+        again = search.fit(X, Y).cv_results_
+    assert len([w for w in said if "memory" in str(w.message)]) == 1
+    assert n_fits(marks) == 12 + 1
+    timed = [name for name in first if name.endswith(TIMES)]
+    same_results(
+        {k: v for k, v in again.items() if k not in timed},
+        {k: v for k, v in first.items() if k not in timed},
+    )
+    search.fit(X, Y)  # it was kept again
+    assert n_fits(marks) == 12 + 1
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_fit(tmp_path, marks, monkeypatch):
+    file = tmp_path / "file"
+    file.write_text("")
+    search = PASearchCV(Counting(str(marks)), GRID, cv=CV, memory=file)
+    refused = r"memory: expected a folder that can be written, got '.*{}.*' \({}"
+    with pytest.raises(OSError, match=refused.format("file", "(NotADirectory|FileExists)Error")):
         search.fit(X, Y)
+
+    # A folder of results that has become read-only; the superuser could write there.
+    def refuse(dir):
+        raise PermissionError(13, "Permission denied", dir)
+
+    search.set_params(memory=str(tmp_path / "memory"), refit=False).fit(X, Y)
+    assert n_fits(marks) == 12
+    monkeypatch.setattr("pa_select.model_selection.checkpoint.tempfile.TemporaryFile", refuse)
+    with pytest.raises(OSError, match=refused.format("memory", "PermissionError")):
+        search.fit(X, Y)
+    assert n_fits(marks) == 12
 
 
 PAUSED = {"var_smoothing": np.geomspace(1e-9, 1, 4).tolist()}

@@ -1,0 +1,158 @@
+"""Results of changed code are not used again; those of the same code are, in any process."""
+
+import copy
+import importlib
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from helpers import changed_code
+from helpers.code_cases import CASES, OPAQUE
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pa_select.model_selection.fingerprint import Fingerprints, NoFingerprint
+
+
+def names(text):
+    return [case.split(":")[0] for case in text.split("=== ")[1:]]
+
+
+def of(value):
+    return Fingerprints().of(value, "value")
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """What this process found, and after it another one in the same folder."""
+    folder = str(tmp_path_factory.mktemp("changed"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "__main__", ModuleType("__main__"))
+        patch.syspath_prepend(Path(folder) / "modules")
+        patch.setattr(sys, "dont_write_bytecode", True)
+        patch.setattr("pa_select.model_selection.fit_arguments._suggested", True)
+        here = changed_code.run(folder, "first", "edited")
+    path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONHASHSEED": "1"}
+    there = subprocess.run(
+        [sys.executable, changed_code.__file__, folder, "first"],
+        env=os.environ | path,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    # Through text, so that both have the same types.
+    return json.loads(json.dumps(here)), json.loads(there.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", names(CASES))
+def test_an_edit_is_computed_anew_and_the_old_code_found_again(ran, name):
+    first, edited = ran[0]["both"][name]["first"], ran[0]["both"][name]["edited"]
+    again = ran[1]["both"][name]["first"]
+    assert first["added"] == edited["added"] > 0
+    assert first["found"] != edited["found"]
+    assert again == first | {"added": 0}
+    assert not first["warnings"] + edited["warnings"]
+
+
+@pytest.mark.parametrize(
+    ("name", "object_and_reason"),
+    [
+        ("code made of text", "Pipeline > steps > func > f > eval: it can run code that is not"),
+        ("generator", "Own > columns: cannot pickle 'generator' object"),
+        ("scorer that runs anything", "scoring > f > __import__: it can run code that is"),
+    ],
+)
+def test_what_cannot_be_looked_through_is_not_kept(ran, name, object_and_reason):
+    found = ran[0]["opaque"][name]
+    assert found["added"] == 0
+    (warning,) = found["warnings"]
+    assert object_and_reason in warning
+    assert names(OPAQUE) == [*ran[0]["opaque"]]
+
+
+def test_fingerprints_are_the_same_in_every_process(ran):
+    assert len(ran[0]["objects"]) > 5
+    assert ran[0]["objects"] == ran[1]["objects"]
+
+
+atoms = st.none() | st.booleans() | st.integers(-2, 2) | st.floats(allow_nan=False) | st.text("ab")
+plain = atoms | st.lists(atoms, max_size=3) | st.dictionaries(st.text("ab"), atoms, max_size=2)
+
+
+@given(plain, plain)
+def test_plain_values_have_one_fingerprint_exactly_if_they_are_equal(one, two):
+    assert of(one) == of(copy.deepcopy(one))
+    # Unlike ==, which takes 1, 1.0 and True for the same, and 0.0 for -0.0.
+    same = json.dumps(one, sort_keys=True) == json.dumps(two, sort_keys=True)
+    assert (of(one) == of(two)) == same
+
+
+def test_arrays_count_by_content_type_and_shape():
+    X = np.arange(6.0)
+    others = [X, X + 1e-12, X.astype("f4"), X.astype(">f8"), X.reshape(2, 3), list(X)]
+    others += [X.astype(object), X.astype(str)]
+    assert len({of(other) for other in others}) == len(others)
+    assert of(X) == of(X.copy())
+
+
+def test_functions_that_look_alike_differ():
+    pairs = [
+        (lambda x: x + 1, lambda x: x + 2),
+        (lambda x: x.a, lambda x: x.b),
+        (lambda x: x < 1, lambda x: x > 1),
+        (partial(max, 1), partial(max, 1.0)),
+        (lambda x: 0.0, lambda x: -0.0),
+        (np.mean, np.median),
+        (str.upper, str.lower),
+        ("a".join, "b".join),
+    ]
+    for one, two in pairs:
+        assert of(one) != of(two)
+        assert of(one) == of(one)
+
+
+def test_code_counts_as_it_was_loaded(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    file = tmp_path / "own_edited.py"
+    file.write_text("def f(x):\n    return x\n")
+    own = importlib.import_module("own_edited")
+    before = of(own.f)
+    file.write_text("# A comment.\n\ndef f(x):\n    return -x\n")
+    assert of(own.f) == before  # what runs is still the old code
+    monkeypatch.delitem(sys.modules, "own_edited")
+    importlib.invalidate_caches()
+    assert of(importlib.import_module("own_edited").f) != before
+    # Another place in the file is no change.
+    file.write_text("# A comment.\n\ndef f(x):\n    return x\n")
+    monkeypatch.delitem(sys.modules, "own_edited")
+    assert of(importlib.import_module("own_edited").f) == before
+
+
+def test_compiled_code_counts_by_the_version_of_its_package(tmp_path, monkeypatch):
+    from scipy.special import expit
+
+    before = of(expit), of(np.add), of(np.linalg.norm)
+    monkeypatch.setattr(
+        "pa_select.model_selection.fingerprint.version_of", lambda module: "another"
+    )
+    after = of(expit), of(np.add), of(np.linalg.norm)
+    assert all(one != two for one, two in zip(before, after, strict=True))
+    # Here the compiled module is one that no package brought.
+    monkeypatch.setattr("pa_select.model_selection.fingerprint.is_installed", lambda module: False)
+    with pytest.raises(NoFingerprint, match=r"value: .* is compiled, and no installed package"):
+        of(expit)
+
+
+def test_a_huge_chain_of_objects_is_no_crash():
+    chain = []
+    for _ in range(10_000):
+        chain = [chain]
+    with pytest.raises(NoFingerprint, match="recursion"):
+        of(chain)
