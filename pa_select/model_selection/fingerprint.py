@@ -148,8 +148,13 @@ class _Reader:
         kind = type(value)
         if kind in _ATOMS:
             self._put(kind.__name__, _atom(value))
+        # Whether equal constants are one object depends on whether code was compiled or loaded.
         elif kind is tuple:
             self._sequence("tuple", value)
+        elif kind is frozenset:
+            self._set("frozenset", value)
+        elif kind is CodeType:
+            self._bytecode(value)
         elif isinstance(value, np.dtype) or (
             kind in (np.ndarray, np.memmap) and not value.dtype.hasobject
         ):
@@ -165,9 +170,9 @@ class _Reader:
         if kind is list:
             self._sequence("list", value)
         elif kind in (dict, MappingProxyType):
-            self._mapping(value)
-        elif kind in (set, frozenset):
-            self._sequence(kind.__name__, sorted(map(self._alone, value)))
+            self._dict(value)
+        elif kind is set:
+            self._set("set", value)
         elif kind in _LOCKS:
             self._put("lock")
         elif value is check_random_state(None):
@@ -177,8 +182,6 @@ class _Reader:
             self._sequence("property", (value.fget, value.fset, value.fdel))
         elif kind in (staticmethod, classmethod):
             self._sequence(kind.__name__, [value.__func__])
-        elif kind is CodeType:
-            self._bytecode(value)
         elif isinstance(value, ModuleType):
             self._module(value)
         elif issubclass(kind, type) or kind is FunctionType:
@@ -193,20 +196,22 @@ class _Reader:
         for value in values:
             self._value(value)
 
-    def _mapping(self, values: Any) -> None:
+    def _dict(self, values: Any) -> None:
         self._put("dict", b"%d" % len(values))
-        if all(type(key) is str for key in values):
-            for name in sorted(values):
-                self._named(name, values[name])
-        else:
-            for _, key in sorted((self._alone(key), i) for i, key in enumerate(values)):
-                key = list(values)[key]
-                self._value(key)
-                self._value(values[key])
+        for key, value in values.items():
+            self._value(key)
+            self._named(key if type(key) is str else f"[{type(key).__name__}]", value)
 
-    def _alone(self, value: Any) -> bytes:
-        """Return an object's own fingerprint, to bring a set into an order."""
-        return _Reader(self._known, [*self._way]).digest(value)
+    def _attributes(self, values: Any, names: Iterable[str]) -> None:
+        """Read variables, whose order says nothing."""
+        for name in sorted(names):
+            self._named(name, values[name])
+        self._put("end")
+
+    def _set(self, kind: str, values: Any) -> None:
+        # In the order of the fingerprints that the elements have alone.
+        each = (_Reader(self._known, [*self._way]).digest(value) for value in values)
+        self._sequence(kind, sorted(each))
 
     def _tensor(self, tensor: Any, torch: Any) -> None:
         if tensor.layout is not torch.strided or tensor.is_quantized:
@@ -228,7 +233,10 @@ class _Reader:
         self._put("object")
         self._value(made_by)
         self._value(arguments)
-        self._value(state)
+        if type(state) is dict and all(type(name) is str for name in state):
+            self._attributes(state, state)
+        else:
+            self._value(state)
         self._sequence("items", list(items or ()))
         self._sequence("pairs", list(pairs or ()))
         self._value(setter)
@@ -276,8 +284,8 @@ class _Reader:
         self._put("function", function.__name__.encode())
         self._bytecode(code)
         self._value(function.__defaults__)
-        self._value(function.__kwdefaults__)
-        self._value(function.__dict__)
+        self._attributes(function.__kwdefaults__ or {}, function.__kwdefaults__ or {})
+        self._attributes(function.__dict__, function.__dict__)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             self._named(name, _content(cell))
         if not is_installed(surroundings.get("__name__") or ""):
@@ -320,6 +328,8 @@ class _Reader:
             self._named(module, loaded)
             return
         for name in wanted.names:
+            if hasattr(loaded, "__path__") and not hasattr(loaded, name):
+                importlib.import_module(f"{module}.{name}")
             self._named(f"{module}.{name}", getattr(loaded, name, None))
 
     def _class(self, kind: Any) -> None:
@@ -328,8 +338,7 @@ class _Reader:
         self._put("class", kind.__name__.encode())
         self._value(type(kind))
         self._sequence("bases", kind.__bases__)
-        for name in sorted(vars(kind).keys() - _IGNORED):
-            self._named(name, vars(kind)[name])
+        self._attributes(vars(kind), vars(kind).keys() - _IGNORED)
 
     def _module(self, module: Any) -> None:
         name = module.__name__
@@ -339,8 +348,7 @@ class _Reader:
         if is_compiled(name):
             raise TypeError(f"{name} is compiled, and no installed package brought it")
         self._put("own module", name.encode())
-        for variable in sorted(_variables(module)):
-            self._named(variable, vars(module)[variable])
+        self._attributes(vars(module), _variables(module))
 
 
 def _atom(value: Any) -> bytes:

@@ -1,6 +1,6 @@
 """Code of the user's own, by case, with an edit of each that changes a search's results.
 
-The text of a case begins with its name and the edit. Lines with the name of a file begin modules.
+The text of a case begins with its name and the edit. A line with dashes begins a module.
 """
 
 CASES = """
@@ -106,6 +106,24 @@ def f(X, steps):
         X = step(X)
     return X
 model = shown(f, kw_args={"steps": frozenset({g, same})})
+=== order of a dict: "a": narrow, "b": turn -> "b": turn, "a": narrow
+def narrow(X):
+    return X[:, :2]
+def turn(X):
+    return X[:, ::-1]
+def f(X, steps):
+    for step in steps.values():
+        X = step(X)
+    return X
+model = shown(f, kw_args={"steps": {"a": narrow, "b": turn}})
+=== submodule imported inside of a function: return 1 -> return 2
+def f(X):
+    from own_folder import inner
+    return first(X, inner.g())
+model = shown(f)
+--- own_folder.inner
+def g():
+    return 1
 === helper: return 1 -> return 2
 def g():
     return 1
