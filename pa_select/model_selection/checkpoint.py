@@ -115,10 +115,11 @@ def _look_up(work: Any, key: str, arguments: dict[str, Any]) -> Outcome | None:
         outcome = kept.get()
         reason = f"got {type(outcome).__name__}"
     except Exception as error:  # whatever reading a damaged file raises
-        outcome, reason = None, f"got {type(error).__name__}: {error}"
+        outcome, reason = None, f"got {type(error).__name__}: {error}".rstrip(": ")
     if isinstance(outcome, Outcome):
         return outcome
-    warn_caller(f"memory: expected a result in the folder, {reason:.300}. It is computed again.")
+    folder = getattr(getattr(work, "store_backend", None), "location", "the folder")
+    warn_caller(f"memory: expected a result in {folder}, {reason:.300}. It is computed again.")
     kept.clear()
     return None
 

@@ -178,10 +178,10 @@ class _Reader:
         elif value is check_random_state(None):
             # Seeded or not, it stands for random_state=None, also in frozen distributions.
             self._put("numpy's own generator")
-        elif kind is property:
-            self._sequence("property", (value.fget, value.fset, value.fdel))
-        elif kind in (staticmethod, classmethod):
-            self._sequence(kind.__name__, [value.__func__])
+        elif issubclass(kind, property):
+            self._sequence("property", (kind, value.fget, value.fset, value.fdel))
+        elif issubclass(kind, (staticmethod, classmethod)):
+            self._sequence("method", (kind, value.__func__))
         elif isinstance(value, ModuleType):
             self._module(value)
         elif issubclass(kind, type) or kind is FunctionType:
@@ -256,6 +256,7 @@ class _Reader:
             raise TypeError(f"{module} is compiled, and no installed package brought it")
         self._put("one of its name", name.encode())
         self._value(type(value))
+        self._value(getattr(value, "__dict__", None))
 
     def _is_from_a_package(self, value: Any, module: Any, name: str) -> bool:
         """Write the name and the version of something that an installed package brought."""
@@ -263,7 +264,7 @@ class _Reader:
             return False
         if attribute(module, name) is not value:
             return False  # made by code of the package from something of the user's own
-        if any(value is one for one in _RUN_ANYTHING):
+        if _runs_anything(value):
             raise TypeError("it can run code that is not known beforehand")
         self._put("installed", f"{module}:{name} {version_of(module)}".encode())
         return True
@@ -303,14 +304,11 @@ class _Reader:
 
     def _global(self, path: tuple[str, ...], surroundings: dict[str, Any]) -> None:
         """Read a global variable, or what is taken from a module of the user's own."""
-        missing = getattr(builtins, path[0], None)
-        value = surroundings.get(path[0], missing)
-        if value is importlib and path[1:2] == ("import_module",):
-            value = importlib.import_module
+        value = surroundings.get(path[0], getattr(builtins, path[0], None))
         for name in path[1:]:
-            if not isinstance(value, ModuleType) or is_installed(value.__name__):
-                break
-            if name not in vars(value):  # all of the module counts
+            if not isinstance(value, ModuleType) or name not in vars(value):
+                break  # of a module that makes the name when it is asked for, all counts
+            if is_installed(value.__name__) and not _runs_anything(vars(value)[name]):
                 break
             value = vars(value)[name]
         self._named(".".join(path), value)
@@ -324,10 +322,13 @@ class _Reader:
         except ImportError:
             self._put("missing", module.encode())
             return
-        if is_installed(module) or not wanted.names:
+        # A module of the user's own that is imported as a whole counts as a whole.
+        names = wanted.names or ("import_module",) * (loaded is importlib)
+        if is_installed(module):
+            names = tuple(name for name in names if _runs_anything(getattr(loaded, name, None)))
+        if not names:
             self._named(module, loaded)
-            return
-        for name in wanted.names:
+        for name in names:
             if hasattr(loaded, "__path__") and not hasattr(loaded, name):
                 importlib.import_module(f"{module}.{name}")
             self._named(f"{module}.{name}", getattr(loaded, name, None))
@@ -358,6 +359,10 @@ def _atom(value: Any) -> bytes:
         return value.encode("utf-8", "surrogatepass")
     # The decimals of a very large number are refused.
     return (hex(value) if type(value) is int else repr(value)).encode()
+
+
+def _runs_anything(value: Any) -> bool:
+    return any(value is one for one in _RUN_ANYTHING)
 
 
 def _content(cell: Any) -> Any:

@@ -270,6 +270,21 @@ OPAQUE = """
 def f(X):
     return eval("first(X, 1)")
 model = shown(f)
+=== import by name:
+import importlib
+def f(X):
+    return X / importlib.import_module("math").pi
+model = shown(f)
+=== import by name inside of a function:
+def f(X):
+    from importlib import import_module
+    return X / import_module("math").pi
+model = shown(f)
+=== module for imports inside of a function:
+def f(X):
+    import importlib
+    return X / importlib.import_module("math").pi
+model = shown(f)
 === generator:
 def f(X, columns):
     return X

@@ -6,16 +6,18 @@ import json
 import os
 import subprocess
 import sys
-from functools import partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+import torch
 from helpers import changed_code
 from helpers.code_cases import CASES, OPAQUE
 from hypothesis import given
 from hypothesis import strategies as st
+from skorch import NeuralNetClassifier
 
 from pa_select.model_selection.fingerprint import Fingerprints, NoFingerprint
 
@@ -64,6 +66,14 @@ def test_an_edit_is_computed_anew_and_the_old_code_found_again(ran, name):
     ("name", "object_and_reason"),
     [
         ("code made of text", "Pipeline > steps > func > f > eval: it can run code that is not"),
+        *(
+            (name, "f > importlib.import_module: it can run code that is not known")
+            for name in (
+                "import by name",
+                "import by name inside of a function",
+                "module for imports inside of a function",
+            )
+        ),
         ("generator", "Own > columns: cannot pickle 'generator' object"),
         ("scorer that runs anything", "scoring > f > __import__: it can run code that is"),
     ],
@@ -99,6 +109,56 @@ def test_arrays_count_by_content_type_and_shape():
     others += [X.astype(object), X.astype(str)]
     assert len({of(other) for other in others}) == len(others)
     assert of(X) == of(X.copy())
+
+
+def test_nets_count_by_their_weights_and_their_code():
+    net = torch.nn.Linear(3, 2)
+    classifier = NeuralNetClassifier(net, module__device="cpu")
+    before = of(classifier)
+    with torch.no_grad():
+        net.weight[1, 2] += 1e-6
+    assert of(classifier) != before
+    kinds = []
+    for factor in (1, 2):
+        namespace = {"torch": torch}
+        text = f"class Net(torch.nn.Module):\n  def forward(self, X):\n    return X * {factor}"
+        exec(text, namespace)
+        kinds.append(of(NeuralNetClassifier(namespace["Net"])))
+    assert kinds[0] != kinds[1]
+    tensors = [torch.zeros(4), torch.zeros(4, dtype=torch.bfloat16), torch.zeros(2, 2)]
+    tensors += [torch.eye(2), torch.eye(2).to_sparse(), torch.eye(4)[::2, ::2], torch.tensor(0.0)]
+    assert len({of(tensor) for tensor in tensors}) == len(tensors) - 1  # two are equal
+
+
+def test_descriptors_of_a_class_count():
+    class Documented(property):
+        pass
+
+    def own(n, kind):
+        class Own:
+            width = kind(lambda self: n)
+
+        return Own()
+
+    for kind in (property, Documented, staticmethod, classmethod, cached_property, lru_cache):
+        assert of(own(1, kind)) == of(own(1, kind))
+        assert of(own(1, kind)) != of(own(2, kind))
+
+
+class Setting:
+    """An object that pickle saves by its name."""
+
+    def __reduce__(self):
+        return "SETTING"
+
+
+SETTING = Setting()
+
+
+def test_an_object_that_is_pickled_by_its_name_counts_by_its_content(monkeypatch):
+    before = of(SETTING)
+    monkeypatch.setattr(SETTING, "width", 2, raising=False)
+    assert of(SETTING) != before
 
 
 def test_functions_that_look_alike_differ():

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -92,6 +93,23 @@ def test_whatever_changes_is_computed_anew(tmp_path, marks):
     assert added(prior="uniform", tol=1e-3, selection="score", return_fold_scores=True) == 0
 
 
+def test_another_version_of_a_package_is_computed_anew(tmp_path, marks, monkeypatch):
+    search = PASearchCV(Counting(str(marks)), {}, cv=CV, memory=tmp_path, refit=False).fit(X, Y)
+    checkpoint = "pa_select.model_selection.checkpoint"
+    for i, name in enumerate(("np", "scipy", "sklearn", "torch"), 2):
+        other = SimpleNamespace(__name__=name, __version__="another")
+        with monkeypatch.context() as patch:
+            if name == "torch":
+                patch.setattr("torch.__version__", "another")
+            else:
+                patch.setattr(f"{checkpoint}.{name}", other)
+            search.fit(X, Y)
+        assert n_fits(marks) == 4 * i
+    monkeypatch.setattr(f"{checkpoint}.__version__", "another")
+    search.fit(X, Y)
+    assert n_fits(marks) == 4 * 6
+
+
 def test_changed_code_of_an_estimator_is_another_one(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     # Bytecode of the first code would be taken for that of the second, of the same second.
@@ -172,7 +190,7 @@ def test_a_kept_fold_that_cannot_be_read_is_computed_again(tmp_path, marks, how,
     first = search.fit(X, Y).cv_results_
     assert n_fits(marks) == 12
     damage(next((tmp_path / "memory").rglob("output.pkl")), how)
-    with pytest.warns(UserWarning, match="memory: expected a result in the folder, got ") as said:
+    with pytest.warns(UserWarning, match="memory: expected a result in .*, got ") as said:
         again = search.fit(X, Y).cv_results_
     assert len([w for w in said if "memory" in str(w.message)]) == 1
     assert n_fits(marks) == 12 + 1
