@@ -60,15 +60,11 @@ class EpochSelector:
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where the agreement is computed; None: where the scores are.
     tol : float, default=1e-6
-<<<<<<< HEAD
         As in `posterior_agreement`; with the marginal prior at least 0.001 nats.
-=======
-        As in `posterior_agreement`; the marginal prior is not certified.
     error_score : nan or "raise", default=nan
         What becomes of an epoch whose scores cannot be compared, such as those of a training
         that diverged. nan: a warning; the epoch is not kept, and counts as one without
         improvement. "raise": an error that names the epoch. What is kept stays either way.
->>>>>>> eb4c6c3 (Curves, matrices, studies and epochs keep the others' results; a table test of bad candidates)
 
     Attributes
     ----------

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
+from pa_select.utils.typing import Ints
+
 _REDUCTIONS = {"sum": "sum", "min": "amin", "max": "amax"}
+_UFUNCS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
+# From this mean number of pairs on, one product for each problem is faster than one for all.
+_LONG = 100
 
 
 class Block(NamedTuple):
@@ -51,7 +57,18 @@ class Block(NamedTuple):
         if self.even:
             reduced = getattr(values.reshape(len(values), n_problems, -1), _REDUCTIONS[how])
             return reduced(-1)
-        return torch.segment_reduce(values.T.contiguous(), how, lengths=self.lengths, axis=0).T
+        if values.is_cpu:  # many times faster than segment_reduce
+            return torch.from_numpy(_UFUNCS[how].reduceat(values.numpy(), self._starts, axis=1))
+        rows = values.T.contiguous()
+        # Without `unsafe` the lengths are checked, for which the CPU waits for the device.
+        return torch.segment_reduce(rows, how, lengths=self.lengths, axis=0, unsafe=True).T
+
+    @property
+    def _starts(self) -> Ints:
+        """The first pair of each problem; only on a CPU."""
+        lengths = self.lengths.numpy()
+        starts: Ints = np.cumsum(lengths) - lengths
+        return starts
 
     def class_sums(self, values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """Sum values (n_classes, n_rows) times each of the q rows (q, n_rows) over pairs.
@@ -65,6 +82,11 @@ class Block(NamedTuple):
             values = values.reshape(len(values), n_problems, -1)
             rows = rows.reshape(len(rows), n_problems, -1)
             return torch.einsum("kpn,qpn->qkp", values, rows).double()
+        if values.is_cpu and values.shape[1] >= _LONG * n_problems:
+            ends = [*self._starts.tolist()[1:], values.shape[1]]
+            each = zip([0, *ends], ends, strict=False)
+            sums = [rows[:, begin:end] @ values[:, begin:end].T for begin, end in each]
+            return torch.stack(sums, dim=-1).double()
         products = (rows[:, None] * values).double()
         return self.reduce(products.flatten(0, 1)).reshape(len(rows), len(values), n_problems)
 
