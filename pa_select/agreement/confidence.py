@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from pa_select.agreement.decomposition import groups_of
+from pa_select.agreement.decomposition import groups_of, right_rows
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.standard_errors import error_of_mean
 from pa_select.utils.typing import Floats
@@ -37,6 +37,50 @@ class Confidence(NamedTuple):
     kept: float
     entropy: float
     standard_errors: tuple[float, float, float]
+
+
+class EntropyChange(NamedTuple):
+    """Change of entropies from inverse temperature 1 to that of the maximum, in nats.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows; without rows the changes are nan.
+    of_rows : float
+        Change of the mean entropy of the rows' posteriors. It is at most 0 if the inverse
+        temperature of the maximum is above 1, and at least 0 if it is below.
+    of_average : float
+        Change of the entropy of the average posterior, the mean over rows of each class's
+        posterior.
+    of_ranked_average : float
+        The same after each row's posteriors were sorted, the predicted class first.
+    """
+
+    n_rows: int
+    of_rows: float
+    of_average: float
+    of_ranked_average: float
+
+
+def entropy_change(source: Problem, beta: float, y: Any = None) -> EntropyChange:
+    """Compare the entropies at an inverse temperature with those at 1, for correct rows."""
+    used = source.weight > 0
+    if y is not None:
+        used[used] = right_rows(source, y)
+    if not used.any():
+        return EntropyChange(0, np.nan, np.nan, np.nan)
+    weight = torch.from_numpy(source.weight[used] / source.weight[used].sum())
+    rows = source.a[torch.from_numpy(used).to(source.a.device)]
+    before, after = (_entropies(posteriors(rows, b).cpu(), weight) for b in (1.0, beta))
+    return EntropyChange(len(rows), *(x - y for x, y in zip(after, before, strict=True)))
+
+
+def _entropies(p: torch.Tensor, weight: torch.Tensor) -> tuple[float, float, float]:
+    """Return the mean entropy, and the entropy of the mean, without and with sorting."""
+    ranked = p.sort(1, descending=True).values
+    means = weight @ torch.special.entr(p), weight @ p, weight @ ranked
+    of_means = (torch.special.entr(mean) for mean in means[1:])
+    return (float(means[0].sum()), *(float(entropy.sum()) for entropy in of_means))  # type: ignore[return-value]
 
 
 def confidence(source: Problem, beta: float, y: Any = None) -> dict[str, Confidence]:

@@ -49,7 +49,7 @@ def decompose(source: Problem, terms: Floats, beta: float, y: Any = None) -> dic
         # Probability that is not on the predicted class, in each sample.
         doubt = [1 - _top_posteriors(x, beta)[used] for x in (source.a, source.b)]
         n_classes = source.a.shape[1]
-        accuracy = float(np.average(_right(source, y), weights=weight))
+        accuracy = float(np.average(right_rows(source, y), weights=weight))
         agreement = float(np.average(~groups["disagree"], weights=weight))
         size = weight.sum()
         for name, rate, doubts in (
@@ -87,11 +87,12 @@ def groups_of(source: Problem, y: Any = None) -> dict[str, NDArray[np.bool_]]:
     agree = tops[0] == tops[1]
     if y is None:
         return {"agree": agree, "disagree": ~agree}
-    right = _right(source, y)
+    right = right_rows(source, y)
     return {"agree_right": agree & right, "agree_wrong": agree & ~right, "disagree": ~agree}
 
 
-def _right(source: Problem, y: Any) -> NDArray[np.bool_]:
+def right_rows(source: Problem, y: Any) -> NDArray[np.bool_]:
+    """Return a mask of the pairs of positive weight whose first sample is right."""
     right: NDArray[np.bool_] = source.a.argmax(1).cpu().numpy() == _columns_of(y, source)
     return right[source.weight > 0]
 

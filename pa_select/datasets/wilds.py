@@ -14,6 +14,7 @@ from pa_select.datasets.lazy_inputs import ComputedFeatures, LazyInputs, extract
 from pa_select.datasets.shared_environment import SharedEnvironment
 from pa_select.pairing import NearestPairing, Pairs, pair_environments
 from pa_select.utils.columns import check_column
+from pa_select.utils.modules import refuse_iterable_dataset
 
 #: The metadata fields that define the environments of each data set.
 _FIELDS = {
@@ -105,6 +106,7 @@ class WILDSData(SharedEnvironment):
     ) -> None:
         if transform is not None and not callable(transform):
             raise TypeError(f"transform: expected a function of an input, got {transform!r}.")
+        refuse_iterable_dataset(dataset, "dataset")
         n = len(dataset)
         labels = _labels(dataset, y, n)
         self.environments = _environments(dataset, fields, metadata, n)

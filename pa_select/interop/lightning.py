@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, RandomSampler
+from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from pa_select.scores.modules import module_scores
 from pa_select.training.epoch_selector import EpochSelector
@@ -31,7 +31,8 @@ class PAEarlyStopping(_Callback):
         The rows of both environments. From a DataLoader, which must not shuffle, the first
         element of each batch is used.
     patience, min_delta, tie, min_epochs, prior, tol, device
-        As in `EpochSelector`.
+        As in `EpochSelector`. The agreement of an epoch whose outputs cannot be compared is
+        logged as nan, with a warning.
     guard : str or None, default=None
         Name of a logged validation accuracy. The epoch with the best agreement is kept among
         those whose accuracy is within `guard_error` of the best one so far.
@@ -49,6 +50,8 @@ class PAEarlyStopping(_Callback):
 
     Raises
     ------
+    TypeError
+        If an environment is a Dataset without a loader.
     ValueError
         If there are not two environments, or a loader shuffles.
 
@@ -94,6 +97,11 @@ class PAEarlyStopping(_Callback):
                 f"environments: expected two, in a tuple, got {type(environments).__name__}."
             )
         for k, environment in enumerate(environments):
+            if isinstance(environment, Dataset):
+                raise TypeError(
+                    f"environments[{k}]: expected a tensor, an array or a DataLoader, got the "
+                    f"Dataset {type(environment).__name__}; give DataLoader(dataset)."
+                )
             if isinstance(getattr(environment, "sampler", None), RandomSampler):
                 raise ValueError(
                     f"environments[{k}]: expected a DataLoader that does not shuffle, since rows "

@@ -66,7 +66,7 @@ class PosteriorAgreement(_Metric):
     ...     logits = 3 * torch.randn(100, 5, generator=random)
     ...     metric.update(logits, logits + torch.randn(100, 5, generator=random))
     >>> metric.compute()
-    tensor(1.1924)
+    tensor(1.1924, dtype=torch.float64)
     >>> print(f"beta = {metric.result_.beta:.2f}, {metric.result_.n_pairs} pairs")
     beta = 2.50, 400 pairs
     """
@@ -124,8 +124,9 @@ class PosteriorAgreement(_Metric):
 
         Returns
         -------
-        torch.Tensor of shape ()
-            Agreement in nats per pair.
+        torch.Tensor of shape (), float64
+            Agreement in nats per pair: `score` of `result_`, whatever the type of the scores or
+            of the metric.
         """
         no_rows, no_weights = torch.zeros(0, 0), torch.zeros(0)
         # After dist_sync_fn the cache holds the local scores, and the state all scores.
@@ -139,7 +140,7 @@ class PosteriorAgreement(_Metric):
             certify=self.certify,
             process_group=self._ranks if together else None,
         )
-        return torch.tensor(self.result_.score, dtype=self.dtype, device=self.device)
+        return torch.tensor(self.result_.score, dtype=torch.float64, device=self.device)
 
     def sync(
         self,

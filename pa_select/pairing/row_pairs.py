@@ -59,14 +59,28 @@ class Pairs(NamedTuple):
         Returns
         -------
         Pairs
+
+        Raises
+        ------
+        OSError
+            If the file cannot be opened.
+        ValueError
+            If it is damaged, or something else; no pickle is loaded.
         """
-        with np.load(path) as stored:
-            return cls(
-                stored["a"].astype(np.intp),
-                stored["b"].astype(np.intp),
-                int(stored["left_out"]),
-                str(stored["why"]),
-            )
+        with open(path, "rb") as file:
+            try:
+                with np.load(file, allow_pickle=False) as stored:
+                    return cls(
+                        stored["a"].astype(np.intp),
+                        stored["b"].astype(np.intp),
+                        int(stored["left_out"]),
+                        str(stored["why"]),
+                    )
+            except Exception as error:  # of many types, if the file is damaged
+                raise ValueError(
+                    f"path: expected a file that Pairs.save wrote, got {os.fspath(path)!r} "
+                    f"({type(error).__name__}: {error})."
+                ) from error
 
 
 def check_rows(pairs: Any, lengths: tuple[int, int], samples: tuple[str, str]) -> Pairs:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pa_select.scores.probabilities import check_clip, clipped_logs, wrong_row
 from pa_select.utils.estimators import is_instance, is_pipeline, unwrapped
 from pa_select.utils.probabilities import DEFAULT_CLIP as DEFAULT_CLIP
+from pa_select.utils.score_checks import check_n_rows
 
 # Advice for estimators with these parameters, if they lack a score for each class.
 _HINTS = {
@@ -119,13 +120,6 @@ def class_scores(
         scores = _log_probabilities(estimator, final, X, classes, clip)
     check_n_rows(len(scores), X, name)
     return scores, classes
-
-
-def check_n_rows(n: int, X: Any, name: str) -> None:
-    """Check that an estimator returned a row for each row of X, if X tells how many it has."""
-    wanted = X.shape[0] if getattr(X, "shape", None) else len(X) if hasattr(X, "__len__") else n
-    if n != wanted:
-        raise ValueError(f"estimator: expected scores of {wanted} rows from {name}, got {n}.")
 
 
 def _is_classifier(estimator: Any) -> bool:

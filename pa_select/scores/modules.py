@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from pa_select.agreement.inputs.arrays import as_tensor
-from pa_select.scores.class_scores import check_n_rows
 from pa_select.utils.modules import first_output
+from pa_select.utils.score_checks import check_n_rows
 
 # The floating types that numpy has, too.
 _KEPT = (torch.float16, torch.float32, torch.float64)

@@ -20,7 +20,7 @@ from pa_select.pairing.row_pairs import check_rows
 from pa_select.scores.class_scores import DEFAULT_CLIP
 from pa_select.scores.modules import net_scores, scores_of_net
 from pa_select.utils.columns import check_weight
-from pa_select.utils.modules import first_output
+from pa_select.utils.modules import first_output, refuse_iterable_dataset
 
 Ints = NDArray[np.intp]
 
@@ -85,6 +85,7 @@ def pair_up(
                 f"environments[{i}]: expected rows, got the function or shift {environment!r}; "
                 "call it first."
             )
+        refuse_iterable_dataset(environment, f"environments[{i}]")
     datasets = [_dataset(net, e) for e in environments]
     for i, dataset in enumerate(datasets):
         if not len(dataset):

@@ -5,11 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.utils.data
 
 
 def module_of(net: Any) -> Any:
     """Return the module of a fitted skorch net; other objects are returned as they are."""
     return getattr(net, "module_", net)
+
+
+def refuse_iterable_dataset(dataset: Any, name: str) -> None:
+    """Raise a TypeError for a Dataset whose rows can only be read one after the other."""
+    if isinstance(dataset, torch.utils.data.IterableDataset):
+        raise TypeError(
+            f"{name}: expected a Dataset whose rows have numbers, since pairs are made by these, "
+            f"got the IterableDataset {type(dataset).__name__}; read it into a TensorDataset or "
+            "a list first."
+        )
 
 
 def first_output(outputs: Any, name: str = "estimator") -> torch.Tensor:

@@ -49,6 +49,13 @@ def check_size(shape: tuple[int, int], name: str) -> None:
         )
 
 
+def check_n_rows(n: int, X: Any, name: str) -> None:
+    """Check that an estimator returned a row for each row of X, if X tells how many it has."""
+    wanted = X.shape[0] if getattr(X, "shape", None) else len(X) if hasattr(X, "__len__") else n
+    if n != wanted:
+        raise ValueError(f"estimator: expected scores of {wanted} rows from {name}, got {n}.")
+
+
 def check_same_shape(
     shape_a: tuple[int, ...], shape_b: tuple[int, ...], name_a: str, name_b: str
 ) -> None:

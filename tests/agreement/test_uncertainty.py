@@ -233,3 +233,40 @@ def test_labels_that_are_no_columns_are_named():
         ValueError, match="y: expected the columns of the true classes, 0 to 3, got"
     ):
         posterior_agreement(a, b).decompose(y.astype(str))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_entropy_change_is_that_of_the_correct_rows(weighted):
+    y, a, b = draw()
+    weight = np.random.default_rng(1).integers(0, 3, len(a)) if weighted else None
+    result = posterior_agreement(a, b, sample_weight=weight)
+    w = np.ones(len(a)) if weight is None else weight.astype(float)
+    for labels, rows in ((y, a.argmax(1) == y), (None, np.ones(len(a), dtype=bool))):
+        found = result.entropy_change(labels)
+        used = rows & (w > 0)
+        entropies = []
+        for beta in (1.0, result.beta):
+            p = softmax(beta * a[used], axis=1)
+            ranked = -np.sort(-p, axis=1)
+            entropies.append(
+                [
+                    np.average(entr(p).sum(1), weights=w[used]),
+                    entr(np.average(p, 0, w[used])).sum(),
+                    entr(np.average(ranked, 0, w[used])).sum(),
+                ]
+            )
+        assert found.n_rows == used.sum()
+        assert found[1:] == pytest.approx(np.subtract(entropies[1], entropies[0]), abs=1e-12)
+    nothing = result.entropy_change((a.argmax(1) + 1) % a.shape[1])
+    assert nothing.n_rows == 0
+    assert np.isnan(nothing[1:]).all()
+
+
+def test_entropies_of_the_rows_and_of_their_average_may_change_in_opposite_directions():
+    y = np.arange(300) % 3
+    scores = np.tile([2.0, 0.0, 0.0], (300, 1))
+    scores[np.arange(300), y] = 2.2
+    change = posterior_agreement(scores, scores, prior="marginal").entropy_change(y)
+    assert change.of_rows < -0.5
+    assert change.of_ranked_average < -0.5
+    assert change.of_average > 0.1

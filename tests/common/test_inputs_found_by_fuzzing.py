@@ -10,8 +10,12 @@ import pytest
 import torch
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
+from skorch import NeuralNetClassifier
+from torch.utils.data import IterableDataset
 
 from pa_select import (
+    PAScoring,
+    PASearchCV,
     agreement_matrix,
     agreement_of_chunks,
     bootstrap,
@@ -19,7 +23,11 @@ from pa_select import (
     pa_kernel,
     pa_scorer,
     posterior_agreement,
+    robustness_curve,
 )
+from pa_select.datasets import SharedEnvironment, WILDSData
+from pa_select.environments import GaussianNoise
+from pa_select.pairing import Pairs
 
 A = np.arange(12.0).reshape(4, 3) % 5
 B = A[::-1].copy()
@@ -263,3 +271,93 @@ def test_groups_that_cannot_be_compared(values, error):
 def test_bits_are_no_numbers():
     with pytest.raises(TypeError, match="scores_a: expected real numbers, got torch.bits8"):
         posterior_agreement(torch.empty((4, 3), dtype=torch.bits8), B)
+
+
+class _Stream(IterableDataset):
+    def __iter__(self):
+        return iter(zip(A, LABELS, strict=True))
+
+
+def test_datasets_without_row_numbers_are_refused_by_name():
+    net = NeuralNetClassifier(
+        torch.nn.Linear, callbacks=[PAScoring((A, _Stream()))], verbose=0,
+        module__in_features=3, module__out_features=3, criterion=torch.nn.CrossEntropyLoss,
+    )  # fmt: skip
+    said = "expected a Dataset whose rows have numbers, .* got the IterableDataset _Stream"
+    with pytest.raises(TypeError, match=rf"environments\[1\]: {said}"):
+        net.fit(A.astype(np.float32), LABELS.to_numpy())
+    with pytest.raises(TypeError, match=f"X: {said}"):
+        SharedEnvironment(_Stream())
+    with pytest.raises(TypeError, match=f"dataset: {said}"):
+        WILDSData(_Stream())
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 damaged", b"\x93NUMPY damaged", b"text"])
+def test_damaged_files_of_pairs_are_refused_by_name(content, tmp_path):
+    path = tmp_path / "pairs.npz"
+    path.write_bytes(content)
+    with pytest.raises(
+        ValueError, match=r"path: expected a file that Pairs.save wrote, got .*npz"
+    ):
+        Pairs.load(path)
+    with pytest.raises(FileNotFoundError):
+        Pairs.load(tmp_path / "none.npz")
+
+
+class _Half(torch.nn.Module):
+    """A module that computes in bfloat16, which numpy lacks."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = torch.nn.Linear(3, 3, dtype=torch.bfloat16)
+
+    def forward(self, X):
+        return self.layer(X.bfloat16())
+
+
+def test_outputs_in_bfloat16_are_converted():
+    X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    y = X.argmax(1)
+    scores, _ = class_scores(_Half(), X)
+    assert scores.dtype == torch.float32
+    assert torch.equal(scores.bfloat16(), _Half()(torch.from_numpy(X)).detach())
+    curve = robustness_curve(_Half(), X, y, shift=GaussianNoise())
+    assert np.isfinite(curve.table["pa"]).all()
+    net = NeuralNetClassifier(
+        _Half, criterion=torch.nn.CrossEntropyLoss, max_epochs=2, verbose=0,
+        callbacks=[PAScoring((X, 1.1 * X))], callbacks__valid_acc=None,
+    ).fit(X, y)  # fmt: skip
+    assert np.isfinite(net.history[:, "pa"]).all()
+
+
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_hundreds_of_decades_apart_are_solved_or_refused(seed, prior):
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=(20, 3))
+    b = a + rng.normal(size=(20, 3))
+    sizes = 10.0 ** rng.uniform(-298, 98, size=(20, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for other in (sizes, sizes[::-1]):
+            assert np.isfinite(pa(a * sizes, b * other, prior=prior).score)
+        for size, said in ((1e-310, "at least 1e-300"), (1e105, "beyond 1e100")):
+            sizes[7] = size
+            with pytest.raises(ValueError, match=f"scores_a: expected .* (of )?.*{said}.* row 7"):
+                pa(a * sizes, b, prior=prior)
+
+
+@pytest.mark.parametrize("size", [1e-306, 1e105])
+def test_scorers_refuse_the_sizes_that_searches_refuse(size):
+    class Sized(LogisticRegression):
+        def decision_function(self, X):
+            return size * super().decision_function(X)
+
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.arange(60) % 3
+    with pytest.raises(ValueError, match="expected .*1e"):
+        pa_scorer(Sized().fit(X, y), X, y)
+    search = PASearchCV(Sized(), {}, cv=3, error_score="raise")
+    with pytest.raises(ValueError, match=r"candidate \{\}: class scores: expected .*1e"):
+        search.fit(X, y, views=1.1 * X)
