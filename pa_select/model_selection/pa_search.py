@@ -88,8 +88,13 @@ class PASearchCV(BasePASearch):
     prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
         Class prior of the agreement. Each fitted model has its own marginal prior. With the
         uniform prior constant classifiers agree best.
-    n_jobs, pre_dispatch, verbose, error_score
+    n_jobs, pre_dispatch, verbose
         As in GridSearchCV.
+    error_score : "raise" or float, default=nan
+        As in GridSearchCV. A candidate whose class scores are missing or cannot be compared,
+        such as nan, has no agreement: it is not eligible by it, the column "reason" says why,
+        and there is a warning. All other candidates have the results that they have without
+        it. "raise": an error that names the candidate.
     random_state : int, RandomState instance or None, default=None
         Chooses the default folds and the pairs. None: always the same.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None

@@ -108,3 +108,22 @@ def test_guard_and_wrong_input(tmp_path):
         ValueError, match=r"environments\[0\]: expected a DataLoader that does not"
     ):
         PAEarlyStopping((shuffled, shuffled))
+    with pytest.raises(TypeError, match=r"environments\[1\]: expected .* got the Dataset Tensor"):
+        PAEarlyStopping((X, TensorDataset(X, Y)))
+
+
+def test_an_epoch_that_cannot_be_compared_is_not_kept(tmp_path):
+    class Diverges(Classifier):
+        def training_step(self, batch, _):
+            if self.current_epoch >= 2:
+                with torch.no_grad():
+                    self.net.layers[-1].weight.fill_(torch.nan)
+            return super().training_step(batch, _)
+
+    stopping = PAEarlyStopping((X, OTHER), patience=2)
+    module = Diverges()
+    with pytest.warns(UserWarning, match="Epoch 3 cannot be compared and is not kept"):
+        fit(tmp_path, stopping, module)
+    assert stopping.selector_.best_epoch <= 2
+    assert stopping.selector_.should_stop
+    assert torch.isfinite(module(X)).all()

@@ -123,7 +123,8 @@ class Processes:
 
     def _raise(self, error: Exception | None) -> NoReturn:
         """Raise on every rank the error of the first rank that failed."""
-        mine = None if error is None else (type(error).__name__, str(error))
+        kinds = (name for name, kind in _KINDS.items() if isinstance(error, kind))
+        mine = None if error is None else (next(kinds, type(error).__name__), str(error))
         failures = self._all_gather_objects(mine)
         self.closed = True
         if error is not None and all(failure == mine for failure in failures):
