@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         agreement_of_chunks,
         bootstrap,
         compare_agreement,
+        confidence_interval,
         pa_kernel,
         posterior_agreement,
     )
@@ -70,6 +71,7 @@ __all__ = [
     "bootstrap",
     "class_scores",
     "compare_agreement",
+    "confidence_interval",
     "expected_score",
     "expected_scorer",
     "log_probabilities",
@@ -106,6 +108,7 @@ _HOMES = {
     "bootstrap": "agreement",
     "class_scores": "scores",
     "compare_agreement": "agreement",
+    "confidence_interval": "agreement",
     "expected_score": "unlabelled",
     "expected_scorer": "unlabelled",
     "log_probabilities": "scores",

@@ -9,6 +9,7 @@ from pa_select.agreement.bootstrap import (
     compare_agreement,
 )
 from pa_select.agreement.confidence import Confidence
+from pa_select.agreement.confidence_interval import confidence_interval
 from pa_select.agreement.decomposition import Part
 from pa_select.agreement.posterior_agreement import pa_kernel, posterior_agreement
 from pa_select.agreement.result import PosteriorAgreement
@@ -24,6 +25,7 @@ __all__ = [
     "agreement_of_chunks",
     "bootstrap",
     "compare_agreement",
+    "confidence_interval",
     "pa_kernel",
     "posterior_agreement",
 ]

@@ -14,8 +14,13 @@ from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.result import PosteriorAgreement
 from pa_select.agreement.solver.find_maxima import find_maxima
-from pa_select.agreement.standard_errors import check_groups, standard_error
-from pa_select.utils.p_values import adjust_by_holm, p_value
+from pa_select.agreement.standard_errors import (
+    check_groups,
+    check_level,
+    mean_difference,
+    warn_of_few_pairs,
+)
+from pa_select.utils.p_values import adjust_by_holm
 from pa_select.utils.typing import Floats, Ints
 
 # This many weights of replicates are held at once: it bounds the memory, not the result.
@@ -50,8 +55,9 @@ class AgreementComparison(NamedTuple):
     standard_error : float
         Standard error of `difference`, to first order.
     p_value : float
-        Two-sided p-value of no difference, from the normal distribution; 1.0 if both results
-        are equal.
+        Two-sided p-value of no difference: Student's t with a continuity correction (see
+        `compare_agreement`); 1.0 if both results are equal but for rounding, nan for fewer
+        than two pairs.
     p_adjusted : float
         `p_value` adjusted by Holm's method for all comparisons of the call.
     interval : tuple of float
@@ -112,7 +118,7 @@ def bootstrap(
     >>> print(f"{result.standard_error:.3f} {replicates.standard_error:.3f}")
     0.041 0.039
     """
-    _check_level(confidence_level)
+    check_level(confidence_level)
     scores = _replicates([result], n, groups, random_state)[0]
     return AgreementBootstrap(
         scores, float(scores.std(ddof=1)), _interval(scores, confidence_level)
@@ -131,7 +137,10 @@ def compare_agreement(
     """Compare the agreement of two classifiers on the same pairs.
 
     To first order an agreement is the mean of its terms. So the standard error of the
-    difference of two agreements is that of the mean difference of their terms.
+    difference of two agreements is that of the mean difference of their terms. The p-value is
+    that of Student's t-test of this mean, after one pair was added that speaks against the
+    difference, by as much as the largest difference of a pair exceeds their root mean square.
+    The plain test rejects too often where few pairs disagree: one may then carry everything.
 
     Parameters
     ----------
@@ -159,9 +168,22 @@ def compare_agreement(
         If the results differ in the number or the weights of their pairs, or an argument
         does not fit.
 
+    Warns
+    -----
+    UserWarning
+        If there are fewer than six independent pairs (or groups), or fewer than six pairs
+        disagree, by both results together: a small p-value is then hardly possible.
+
+    Notes
+    -----
+    In simulations with 20, 50 and 100 pairs, a true null was rejected at the level 0.05 in at
+    most 7 % of samples; in less than 3 % where few pairs disagree (:doc:`/comparing`).
+
     References
     ----------
     .. [1] S. Holm, "A simple sequentially rejective multiple test procedure", 1979.
+    .. [2] A. L. Edwards, "Note on the correction for continuity in testing the significance of
+       the difference between correlated proportions", Psychometrika 1948.
 
     Examples
     --------
@@ -177,7 +199,7 @@ def compare_agreement(
     >>> print(f"{comparison.difference:.2f} +- {comparison.standard_error:.2f}")
     0.15 +- 0.04
     """
-    _check_level(confidence_level)
+    check_level(confidence_level)
     others = [result_b] if isinstance(result_b, PosteriorAgreement) else list(result_b)
     weight = result_a.known_source().weight
     for i, other in enumerate(others):
@@ -194,23 +216,21 @@ def compare_agreement(
         first, *rest = _replicates([result_a, *others], n_bootstrap, groups, random_state)
         intervals = [_interval(first - scores, confidence_level) for scores in rest]
     differences = [result_a.score - other.score for other in others]
-    errors = [
-        standard_error(_differences(result_a.terms, other.terms, weight), normalised, objects)
-        for other in others
-    ]
-    p_values = [p_value(d, e) for d, e in zip(differences, errors, strict=True)]
+    found = [mean_difference(result_a.terms, other.terms, normalised, objects) for other in others]
+    errors = [each.standard_error for each in found]
+    p_values = [each.p_value for each in found]
+    if others:
+        n_disagreeing = [
+            found[0].n_units * (2 - result_a.agreement_rate - other.agreement_rate)
+            for other in others
+        ]
+        warn_of_few_pairs("result_a, result_b", found[0].n_units, min(n_disagreeing))
     adjusted = adjust_by_holm(np.array(p_values)).tolist()
     compared = [
         AgreementComparison(*row)
         for row in zip(differences, errors, p_values, adjusted, intervals, strict=True)
     ]
     return compared[0] if isinstance(result_b, PosteriorAgreement) else compared
-
-
-def _differences(terms: Floats, others: Floats, weight: Floats) -> Floats:
-    """Subtract terms; the difference is 0 for pairs of weight 0, whose terms may be infinite."""
-    used = weight > 0
-    return np.where(used, np.where(used, terms, 0.0) - np.where(used, others, 0.0), 0.0)
 
 
 def _replicates(
@@ -258,13 +278,6 @@ def _replicates(
 
 def _codes(groups: Any, source: Problem) -> Ints:
     return check_groups(as_labels(groups, "groups", source), len(source.weight))
-
-
-def _check_level(confidence_level: float) -> None:
-    if not 0 < confidence_level < 1:
-        raise ValueError(
-            f"confidence_level: expected a number between 0 and 1, got {confidence_level!r}."
-        )
 
 
 def _interval(scores: Floats, level: float) -> tuple[float, float]:

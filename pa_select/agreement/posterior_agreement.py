@@ -89,8 +89,8 @@ def posterior_agreement(
         problem; "world" stands for all processes. A shard may be empty, of shape
         (0, n_classes). The processes exchange a few numbers for each evaluation and never
         the scores. All get the same result for all rows, except that `terms` and `source`
-        have the rank's own rows only, which `decompose`, `bootstrap` and
-        `compare_agreement` then use. None: no communication.
+        have the rank's own rows only, which `decompose`, `bootstrap`, `confidence_interval`
+        and `compare_agreement` then use. None: no communication.
     error_score : "raise" or nan, default="raise"
         What becomes of a problem whose scores are wrong, or whose agreement cannot be
         certified. "raise": an error. nan: a warning, and for this problem a result whose

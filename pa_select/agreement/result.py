@@ -45,7 +45,8 @@ class PosteriorAgreement:
         choice among its classes.
     standard_error : float
         Standard error of `score` in nats, to first order at the maximum; nan for one pair.
-        One-sided if `beta` is 0 or inf.
+        One-sided if `beta` is 0 or inf, and too small if few pairs disagree: see
+        `confidence_interval`.
     terms : ndarray of shape (n_pairs,)
         The normalised kernel of every pair at `beta`, in nats, in the order of the rows
         (pairs of weight 0 included). `score` is the weighted mean of the terms.

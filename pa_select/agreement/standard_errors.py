@@ -4,14 +4,73 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from pa_select.utils.p_values import p_value
 from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.warn_caller import warn_caller
 
 # The deviations of this many pairs are held at once: it bounds the memory, not the result.
 _PAIRS_AT_ONCE = 1 << 20
+# Differences of terms below this share of the largest term, or of 1 nat, are rounding.
+_ROUNDING = 1e-12
+#: Six independent pairs are the fewest of which a sign test can reject at the level 0.05.
+FEWEST = 6
+
+
+class MeanDifference(NamedTuple):
+    """Difference of two mean agreements, its standard error and its p-value."""
+
+    difference: float
+    standard_error: float
+    p_value: float
+    n_units: int
+
+
+def mean_difference(
+    terms: Floats, others: Floats, weight: Floats, objects: tuple[Ints, Ints] | None = None
+) -> MeanDifference:
+    """Compare the weighted means of the terms of two classifiers on the same pairs.
+
+    Parameters
+    ----------
+    terms, others : ndarray of shape (n,)
+        In nats; infinite only where the weight is 0.
+    weight : ndarray of shape (n,)
+        Non-negative weights that sum to one.
+    objects : tuple of two ndarrays of shape (n,), default=None
+        As in `standard_error`.
+    """
+    used = weight > 0
+    terms, others, weight = terms[used], others[used], weight[used]
+    if objects is not None:
+        objects = objects[0][used], objects[1][used]
+    differences = terms - others
+    mean = float(weight @ differences)
+    error = standard_error(differences, weight, objects)
+    shares = weight * differences if objects is None else _shares(weight * differences, objects)
+    n = len(shares)
+    if not n or np.isnan(differences).any():
+        return MeanDifference(mean, error, math.nan, n)
+    scale = max(1.0, float(np.abs(terms).max()), float(np.abs(others).max()))
+    largest = n * float(np.abs(shares).max())
+    return MeanDifference(mean, error, p_value(mean, error, n, largest, _ROUNDING * scale), n)
+
+
+def warn_of_few_pairs(name: str, n_units: int, n_disagreeing: float | None = None) -> None:
+    """Warn if there are too few independent pairs, or too few that disagree."""
+    if n_units < FEWEST:
+        few = f"{n_units} independent {'pair' if n_units == 1 else 'pairs'}"
+    elif n_disagreeing is not None and n_disagreeing < FEWEST:
+        few = f"{n_disagreeing:.3g} disagreeing pairs"
+    else:
+        return
+    warn_caller(
+        f"{name}: expected at least {FEWEST} independent pairs, and as many that disagree, got "
+        f"{few}. So few show no more than large differences."
+    )
 
 
 def standard_error(
@@ -53,6 +112,13 @@ def standard_error(
     # In small samples the sum may be below that of independent pairs, or even negative.
     variance = max(variance, of_pairs)
     return error_of_mean(float(variance), len(np.union1d(a, b)))
+
+
+def _shares(contributions: Floats, objects: tuple[Ints, Ints]) -> Floats:
+    """Share the contribution of each pair between its two objects; the sum stays the same."""
+    units, codes = np.unique(np.concatenate(objects), return_inverse=True)
+    shared = np.bincount(codes, np.tile(contributions / 2, 2), minlength=len(units))
+    return shared.astype(np.float64)
 
 
 def error_of_mean(squares: float, n: int) -> float:
@@ -106,3 +172,11 @@ def check_groups(groups: Any, n: int) -> Ints:
     except TypeError as error:
         kinds = sorted({type(value).__name__ for value in values.tolist()})
         raise TypeError(f"groups: expected values of one type, got {kinds}.") from error
+
+
+def check_level(confidence_level: float) -> None:
+    """Raise a ValueError unless the level of an interval is between 0 and 1."""
+    if not 0 < confidence_level < 1:
+        raise ValueError(
+            f"confidence_level: expected a number between 0 and 1, got {confidence_level!r}."
+        )

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pa_select.utils.p_values import p_value
 from pa_select.utils.typing import Floats
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
 
 
-#: Standard errors by which two agreements must differ to be told apart.
-N_SE_TOLD_APART = 2
+#: Two agreements are told apart if the p-value of no difference is below this level.
+LEVEL_TOLD_APART = 0.05
 
 
 class AgreementDifference(NamedTuple):
@@ -28,9 +27,9 @@ class AgreementDifference(NamedTuple):
         Standard error of `difference` in nats; pairs that share a row are not taken as
         independent.
     p_value : float
-        Two-sided p-value of no difference, from the normal distribution, in [0, 1]. It is
-        valid for two candidates that were named beforehand. The best of many candidates
-        looks better than it is.
+        Two-sided p-value of no difference, in [0, 1]: Student's t with a continuity
+        correction, as in `compare_agreement`. It is valid for two candidates that were named
+        beforehand. The best of many candidates looks better than it is.
 
     References
     ----------
@@ -52,15 +51,17 @@ class AgreementDifference(NamedTuple):
     p_value: float
 
 
-def agreement_difference(terms: Floats, others: Floats, pairs: PooledPairs) -> AgreementDifference:
-    """Compare the mean terms of two candidates, each of shape (n_pairs,)."""
-    from pa_select.agreement.standard_errors import standard_error
+def agreement_difference(
+    terms: Floats, others: Floats, pairs: PooledPairs, *, warn: bool = False
+) -> AgreementDifference:
+    """Compare the mean terms of two candidates, each of shape (n_pairs,); warn of few objects."""
+    from pa_select.agreement.standard_errors import mean_difference, warn_of_few_pairs
 
     weight = pairs.weight / pairs.weight.sum()
-    used = weight > 0
-    difference = float(weight[used] @ (terms[used] - others[used]))
-    error = standard_error(terms - others, weight, (pairs.object_a, pairs.object_b))
-    return AgreementDifference(difference, error, p_value(difference, error))
+    found = mean_difference(terms, others, weight, (pairs.object_a, pairs.object_b))
+    if warn:
+        warn_of_few_pairs("pairs", found.n_units)
+    return AgreementDifference(found.difference, found.standard_error, found.p_value)
 
 
 def not_told_apart(terms: Floats, pairs: PooledPairs, best: int, eligible: Any) -> Any:
@@ -77,14 +78,14 @@ def not_told_apart(terms: Floats, pairs: PooledPairs, best: int, eligible: Any) 
     Returns
     -------
     ndarray of shape (n_candidates,) of bool
-        True if the difference is at most two of its standard errors; False for the chosen
-        candidate, and if there is no agreement or no standard error.
+        True if the p-value of no difference is at least 0.05; False for the chosen candidate,
+        and if there is no p-value.
     """
     alike = np.zeros(len(terms), dtype=bool)
     for i in np.flatnonzero(eligible):
         if i != best:
             found = agreement_difference(terms[best], terms[i], pairs)
-            alike[i] = abs(found.difference) <= N_SE_TOLD_APART * found.standard_error
+            alike[i] = found.p_value >= LEVEL_TOLD_APART
     return alike
 
 
@@ -92,6 +93,6 @@ def agree_as_well(n: int) -> str:
     """Return the reason to add if n other candidates differ little from the chosen one."""
     others = "another eligible candidate" if n == 1 else f"{n} other eligible candidates"
     return (
-        f"chosen, but its agreement cannot be told from that of {others} (the difference is less "
-        f"than {N_SE_TOLD_APART} of its standard errors)"
+        f"chosen, but its agreement cannot be told from that of {others} (the p-value of no "
+        f"difference is at least {LEVEL_TOLD_APART})"
     )

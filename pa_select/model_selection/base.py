@@ -428,6 +428,11 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             If the search is not fitted.
         IndexError
             If i or j is not the index of a candidate.
+
+        Warns
+        -----
+        UserWarning
+            If the pairs are of fewer than six rows.
         """
         check_is_fitted(self, "cv_results_")
         n = len(self.agreement_terms_)
@@ -435,7 +440,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             if not isinstance(value, numbers.Integral) or not 0 <= value < n:
                 raise IndexError(f"{name}: expected a candidate from 0 to {n - 1}, got {value!r}.")
         first, second = self.agreement_terms_[i], self.agreement_terms_[j]
-        return agreement_difference(first, second, self._pairs)
+        return agreement_difference(first, second, self._pairs, warn=True)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Get metadata routing of this search.

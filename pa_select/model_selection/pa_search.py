@@ -134,8 +134,8 @@ class PASearchCV(BasePASearch):
         - ``agreement_uniform``: agreement with the uniform prior, the papers' metric;
         - ``beta``, ``agreement_rate``, ``gap``, ``n_pairs``: as in `PosteriorAgreement`;
         - ``eligible``, ``reason``: whether the candidate could be chosen, and why, in words;
-        - ``not_told_apart``: whether it is eligible and its agreement differs from that of
-          the chosen candidate by at most two standard errors of the difference. The choice
+        - ``not_told_apart``: whether it is eligible and its agreement cannot be told from
+          that of the chosen candidate (the p-value of `compare` is at least 0.05). The choice
           among these candidates is random. Left out if expected scores decide;
         - ``n_failed_splits``: in how many splits the fit failed;
         - ``se_test_<metric>``, ``chance_test_<metric>``: standard error of the mean score,

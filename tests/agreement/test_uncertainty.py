@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import entr, softmax
 from scipy.stats import norm
+from scipy.stats import t as student
 
 from pa_select import (
     agreement_matrix,
@@ -60,9 +61,12 @@ def test_comparison_of_classifiers_on_the_same_pairs():
     terms = steady.terms - shaky.terms
     assert found.difference == steady.score - shaky.score
     assert found.standard_error == pytest.approx(terms.std(ddof=1) / np.sqrt(len(terms)))
-    assert found.p_value == pytest.approx(
-        2 * norm.sf(abs(found.difference) / found.standard_error)
-    )
+    # Student's t, with one pair that speaks against the difference.
+    excess = np.abs(terms).max() - np.sqrt(np.mean(terms**2))
+    against = np.r_[terms, -np.sign(terms.mean()) * excess]
+    mean, error = against.mean(), against.std(ddof=1) / np.sqrt(len(against))
+    assert found.p_value == pytest.approx(2 * student.sf(abs(mean) / error, len(terms) - 1))
+    assert found.p_value > 2 * norm.sf(abs(found.difference) / found.standard_error)
     assert found.p_adjusted == found.p_value
     assert found.interval[0] < found.difference < found.interval[1]
     width = (found.interval[1] - found.interval[0]) / (2 * 1.96)

@@ -29,7 +29,13 @@ AGREEMENT = [
     ["solver", "confidence"],
     ["result"],
     ["solved_problems", "bootstrap"],
-    ["posterior_agreement", "agreement_matrix", "agreement_of_chunks", "pooled_agreement"],
+    [
+        "posterior_agreement",
+        "agreement_matrix",
+        "agreement_of_chunks",
+        "pooled_agreement",
+        "confidence_interval",
+    ],
 ]
 
 

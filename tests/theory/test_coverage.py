@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.small_samples import KINDS, coverage, size_of_test, truth
 
 from pa_select import bootstrap, compare_agreement, posterior_agreement
 
@@ -69,3 +70,17 @@ def test_at_zero_the_bootstrap_sees_what_the_standard_error_does_not():
     scores = bootstrap(unrelated, 200, random_state=0).scores
     assert (scores >= 0).all()
     assert scores.std() > 0
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:result_a, result_b:UserWarning")
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+@pytest.mark.parametrize("k", [2, 10])
+@pytest.mark.parametrize("kind", KINDS)
+def test_intervals_and_tests_of_few_pairs(kind, k, prior):
+    # 400 samples have a standard error of 0.011, for 0.95 and for 0.05. Where nearly all pairs
+    # agree intervals are wider than necessary, and nulls are hardly ever rejected.
+    exact = truth(k, kind, prior).score
+    for n in (20, 100):
+        assert coverage(exact, n, k, kind, prior, 400)[0] >= 0.95 - 3 * 0.011
+        assert size_of_test(n, k, kind, prior, 400)[0] <= 0.05 + 3 * 0.011
