@@ -153,7 +153,7 @@ class PAEarlyStopping(_Callback):
         self.selector_ = state_dict["selector"]
 
     def _score(self, trainer: Any, pl_module: Any) -> None:
-        with untouched_random_states():
+        with untouched_random_states(pl_module):
             a, b = (_outputs(pl_module, environment) for environment in self.environments)
         score = None
         if self.guard is not None:

@@ -20,7 +20,7 @@ from pa_select.pairing.row_pairs import check_rows
 from pa_select.scores.class_scores import DEFAULT_CLIP
 from pa_select.scores.modules import net_scores, scores_of_net
 from pa_select.utils.columns import check_weight
-from pa_select.utils.modules import first_output, refuse_iterable_dataset
+from pa_select.utils.modules import first_output, module_of, refuse_iterable_dataset
 
 Ints = NDArray[np.intp]
 
@@ -181,7 +181,7 @@ def _try_out(net: Any, dataset: Any, name: str, prior: Any) -> None:
 
 
 def _refuse_shuffling(net: Any, dataset: Any) -> None:
-    with untouched_random_states():
+    with untouched_random_states(net):
         iterator = net.get_iterator(dataset, training=False)
     if isinstance(getattr(iterator, "sampler", None), RandomSampler):
         raise ValueError(
@@ -236,7 +236,7 @@ def _with_used_rows(
 
 def scores_on(net: Any, dataset: Any) -> torch.Tensor:
     """Return the net's scores of a dataset, on the net's device; random states are restored."""
-    with untouched_random_states():
+    with untouched_random_states(net):
         return net_scores(net, dataset, DEFAULT_CLIP)[0]
 
 
@@ -246,10 +246,15 @@ def scores_from(net: Any, batches: list[Any]) -> torch.Tensor:
 
 
 @contextmanager
-def untouched_random_states() -> Iterator[None]:
-    """Restore the global random states afterwards, since loaders and datasets draw from them."""
+def untouched_random_states(net: Any) -> Iterator[None]:
+    """Restore the global random states afterwards, since loaders and datasets draw from them.
+
+    Of devices only the net's is looked at: a look at others would initialise them.
+    """
     states = random.getstate(), np.random.get_state()  # noqa: NPY002
-    with torch.random.fork_rng():
+    device = next((p.device for p in module_of(net).parameters()), torch.device("cpu"))
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices):
         try:
             yield
         finally:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from helpers import oracle
 from helpers.problems import check_against_the_oracle, random_problem, varied_suite
 
 from pa_select import pa_kernel, posterior_agreement
@@ -120,6 +121,40 @@ def test_coarse_sums_of_many_pairs_are_within_their_error(counts, weighted):
         for name in ("l1", "l2", "dl1", "dl2", "curvature"):
             difference = np.abs(getattr(coarse, name) - getattr(exact, name))
             assert (difference <= coarse.error / 3).all(), name
+
+
+@pytest.mark.parametrize(("n_problems", "n"), [(1, 40_000), (40, 1000)])
+def test_coarse_sums_do_not_depend_on_what_torch_may_round(n_problems, n):
+    rng = np.random.default_rng(0)
+    scores = torch.tensor(2 * rng.normal(size=(n_problems, n, 10)))
+    problems = [Problem(a, a.flip(1) / 2 + a, np.broadcast_to(np.ones(1), n)) for a in scores]
+    kernel = MarginalPrior(ModelRuns.one_model_each(concatenate(problems)))
+    at, every = np.full(n_problems, 0.5), np.arange(n_problems)
+    exact = kernel.evaluate(at, at, every)
+    allowed = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        coarse = kernel.evaluate(at, at, every, coarse=True)
+    finally:
+        torch.set_float32_matmul_precision(allowed)
+    for name in ("overlap", "d_log_prior", "excess", "distance"):
+        difference = np.abs(getattr(coarse, name) - getattr(exact, name))
+        assert difference.max() <= coarse.error.max(), name
+
+
+def test_two_priors_do_not_share_what_is_kept_of_a_block():
+    rng = np.random.default_rng(0)
+    a, b = (torch.tensor(2 * rng.normal(size=(50, 3))) for _ in range(2))
+    pairs = concatenate([Problem(a, b, np.broadcast_to(np.ones(1), 50))])
+    one, zero = np.ones(1), np.zeros(1, dtype=np.int64)
+    for prior in ([0.2, 0.3, 0.5], [0.8, 0.1, 0.1], None):
+        weights, constant = kernel_module.log_prior_weights(
+            None if prior is None else np.array(prior), 3
+        )
+        kernel = FixedPrior(pairs, weights, kernel_module.limits(pairs, weights))
+        value = kernel.evaluate(one, one, zero).value[0] + constant
+        expected = oracle.kernel(a, b, 1.0, "uniform" if prior is None else prior)
+        assert value == pytest.approx(expected, abs=1e-9)
 
 
 def test_bounds_with_coarse_ends_hold(far_off):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from helpers import oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
@@ -23,7 +24,6 @@ from pa_select.agreement.pairs.paired_scores import concatenate
 from pa_select.agreement.solver.kernel_sums import limits
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
 from pa_select.agreement.solver.mean_posteriors import ModelRuns
-from tests.helpers import oracle
 
 X, Y = load_digits(return_X_y=True)
 # Few votes tie often, and 0.1 + 0.2 + 0.3 depends on the order.

@@ -17,6 +17,7 @@ from torch import nn
 
 from pa_select import PAEarlyStopping, PAScoring, class_scores, posterior_agreement
 from pa_select.datasets import SharedEnvironment
+from pa_select.training.paired_environments import untouched_random_states
 
 X, Y = load_digits(return_X_y=True)
 X, Y = (X[:400] / 16).astype(np.float32), Y[:400].astype(np.int64)
@@ -431,3 +432,16 @@ def test_refused_before_training(scoring, params, message):
 
     with pytest.raises((TypeError, ValueError), match=message):
         make(scoring, kind=Untrainable, **params).fit(X, Y)
+
+
+def test_a_net_on_the_cpu_touches_no_device(monkeypatch):
+    def touched(*args, **kwargs):
+        raise AssertionError("a device was asked for its random state")
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", touched)
+    net = torch.nn.Linear(2, 2)
+    before = torch.random.get_rng_state()
+    with untouched_random_states(net):
+        torch.rand(3)
+    assert torch.equal(torch.random.get_rng_state(), before)

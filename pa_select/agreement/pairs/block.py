@@ -37,7 +37,7 @@ class Block(NamedTuple):
     #: Index of the block in the pass.
     number: int
     #: Values that a kernel computes once from the scores, by name; kept as long as these.
-    derived: dict[str, Any]
+    derived: dict[Any, Any]
 
     def spread(self, values: torch.Tensor) -> torch.Tensor:
         """Repeat values of problems (last axis) for each of their pairs."""
@@ -73,9 +73,11 @@ class Block(NamedTuple):
     def class_sums(self, values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """Sum values (n_classes, n_rows) times each of the q rows (q, n_rows) over pairs.
 
-        Returns an array of shape (q, n_classes, last - first).
+        Returns a float64 tensor of shape (q, n_classes, last - first).
         """
         n_problems = self.last - self.first
+        if values.dtype == torch.float32 and not _multiplies_float32_exactly():
+            values, rows = values.double(), rows.double()
         if n_problems == 1:
             return (rows @ values.T)[..., None].double()
         if self.even:
@@ -101,3 +103,11 @@ class Block(NamedTuple):
     def means(self, values: torch.Tensor) -> torch.Tensor:
         """Return unweighted means of (q, n_rows) over the pairs of each problem."""
         return self.reduce(values) / self.lengths
+
+
+def _multiplies_float32_exactly() -> bool:
+    """Whether torch rounds no factors of float32 products, as to TF32 or bfloat16."""
+    try:
+        return torch.get_float32_matmul_precision() == "highest"
+    except RuntimeError:  # set for single backends, which this function cannot tell
+        return False

@@ -136,11 +136,12 @@ def evaluate(
     factor = pairs.tensor(np.exp(log_weights))[:, None].to(dtype) if log_weights.any() else None
     prior_range = float(log_weights.max())
     lowest = torch.finfo(dtype).min / 1e8
+    key = "distances", log_weights.tobytes()
 
     def part(block: Block) -> list[torch.Tensor]:
-        if "distances" not in block.derived:
-            block.derived["distances"] = Distances(block, pairs.has_zero_posteriors, factor)
-        distances: Distances = block.derived["distances"]
+        if key not in block.derived:
+            block.derived[key] = Distances(block, pairs.has_zero_posteriors, factor)
+        distances: Distances = block.derived[key]
         beta_i, unit_i = block.spread(betas), block.spread(units)
         at = distances.moments(beta_i, unit_i)
         variance = (at.second - at.mean * at.mean).clamp_min_(0)
