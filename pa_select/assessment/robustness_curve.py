@@ -36,7 +36,6 @@ from pa_select.utils.columns import check_column
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import reordered
 from pa_select.utils.optional_imports import optional_import
-from pa_select.utils.warn_caller import warn_caller
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,9 +326,8 @@ def robustness_curve(
     scorable = {name: named[name] for name in samples.before}
     samples.take(scorable, X, y, shift, strengths, found, verbose)
     table = _table(samples, list(product(named, strengths, shares)), columns, chosen, n)
-    curve = RobustnessCurve(table, list(named), strengths, shares, prior, columns, samples)
-    _warn_of_failures(curve)
-    return curve
+    samples.warn_of_failures(len(named))
+    return RobustnessCurve(table, list(named), strengths, shares, prior, columns, samples)
 
 
 def _table(
@@ -354,16 +352,6 @@ def _table(
             lost = dict(zip(("estimator", "power", "ratio"), key, strict=True)) | {"n_pairs": n}
             rows[key] = dict.fromkeys(names, np.nan) | lost
     return {name: np.array([rows[key][name] for key in keys]) for name in names}
-
-
-def _warn_of_failures(curve: RobustnessCurve) -> None:
-    if curve.failures:
-        (name, power), reason = next(iter(curve.failures.items()))
-        failed = len({name for name, _ in curve.failures})
-        warn_caller(
-            f"{failed} of {len(curve.estimators)} estimators failed, and their rows of the table "
-            f"are nan. The first, {name} at power {power:g}: {reason}"
-        )
 
 
 def _measures(

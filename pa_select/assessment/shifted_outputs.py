@@ -100,6 +100,17 @@ class Samples:
                 raise named_error(error, f"estimators: {name}") from error
             self.failures.update({(name, power): error for power in powers})
 
+    def warn_of_failures(self, n_estimators: int) -> None:
+        """Warn once if estimators failed."""
+        if not self.failures:
+            return
+        (first, power), error = next(iter(self.failures.items()))
+        n_failed = len({name for name, _ in self.failures})
+        warn_caller(
+            f"{n_failed} of {n_estimators} estimators failed, and their rows of the table are "
+            f"nan. The first, {first} at power {power:g}: {type(error).__name__}: {error}"
+        )
+
     def replaced(self, name: str, power: float, ratio: float) -> NDArray[np.bool_]:
         """Return which rows the shift reaches at a ratio."""
         shifted, norm = self.shifted[name, power], None
