@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pa_select.scores.comparable import comparable_scores
 from pa_select.scores.recorded import predictions
 from pa_select.utils.named_errors import named_error
+from pa_select.utils.score_checks import BadScoresError
 from pa_select.utils.sklearn_private import (
     _check_method_params,
     _fit_and_score,
@@ -134,7 +135,8 @@ def fit_and_score_split(
         except Exception as error:
             if isinstance(data.error_score, str):  # "raise"
                 raise named_error(error, f"candidate {parameters or {}}") from error
-            outcome.score_error = f"{type(error).__name__}: {error}"
+            kind = "ValueError" if isinstance(error, BadScoresError) else type(error).__name__
+            outcome.score_error = f"{kind}: {error}"
             outcome.score_traceback = format_exc()
     return outcome
 
