@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from pa_select.agreement.inputs.ties import with_exact_ties
 from pa_select.agreement.inputs.validation import check_prior, is_marginal
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.result import PosteriorAgreement
@@ -96,7 +95,7 @@ def pooled_agreement(
         certify = not is_marginal(prior)
     for begin in range(0, len(stacks), at_once):
         end = min(begin + at_once, len(stacks))
-        batch = [with_exact_ties(torch.as_tensor(stacks[i])) for i in range(begin, end)]
+        batch = [torch.as_tensor(stacks[i]) for i in range(begin, end)]
         target = resolve_device(device, *batch)
         p = len(batch)
         zeros = np.zeros(p, dtype=np.int64)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pa_select.unlabelled import ExpectedScore
 
 # Fields that are as long as the data, or not numbers.
-_LEFT_OUT = ("terms", "source")
+_LEFT_OUT = ("terms", "source", "failure")
 
 
 def as_json(result: PosteriorAgreement, parts: dict[str, Part]) -> str:

@@ -60,6 +60,7 @@ def elements(dtype, largest, signed):
         return small | small | st.integers(-largest - (largest == 127) if signed else 0, largest)
     width = min(8 * np.dtype(dtype).itemsize, 64)
     ordinary = st.floats(-30 if signed else 0, 30, width=width, allow_subnormal=False)
+    ordinary = ordinary.map(lambda x: x if abs(x) >= 1e-300 else 0.0)  # smaller ones are refused
     if not signed:
         return ordinary
     # Sizes of all decades, not all in one matrix: no kernel that is flat over hundreds of them.

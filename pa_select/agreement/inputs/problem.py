@@ -14,7 +14,6 @@ from pa_select.agreement.inputs.arrays import (
     check_order,
     indexed,
 )
-from pa_select.agreement.inputs.ties import with_exact_ties
 from pa_select.agreement.inputs.validation import (
     check_class_scores,
     check_prior,
@@ -160,9 +159,8 @@ def _check_stack(tensor: torch.Tensor, name: str) -> torch.Tensor:
             f"{name}: expected scores of shape (n_problems, n_pairs, n_classes) with at least "
             f"one problem, one pair and 2 classes, got shape {tuple(tensor.shape)}."
         )
-    rows = tensor.reshape(-1, tensor.shape[2])
-    check_score_values(rows, name, tensor.shape[1])
-    return with_exact_ties(rows).reshape(tensor.shape)
+    check_score_values(tensor.reshape(-1, tensor.shape[2]), name, tensor.shape[1])
+    return tensor
 
 
 def _check_weights(

@@ -12,7 +12,6 @@ from pa_select.agreement.inputs.arrays import (
     as_scores,
     check_order,
 )
-from pa_select.agreement.inputs.ties import with_exact_ties
 from pa_select.utils.arrays import n_axes
 from pa_select.utils.score_checks import check_size, check_values
 from pa_select.utils.score_checks import check_tol as _check_tol
@@ -39,8 +38,7 @@ def check_tol(tol: Any, prior: Any = "uniform") -> float:
 def check_scores(scores: Any, name: str, *, shard: bool = False) -> torch.Tensor:
     """Return one score matrix as a tensor (n, K): finite or -inf, K >= 2, no row all -inf.
 
-    Scores that tie but for rounding are equal in it. With `shard` it may have no rows, and then
-    also no columns.
+    With `shard` it may have no rows, and then also no columns.
     """
     check_class_scores(scores, name)
     tensor = as_scores(scores, name)
@@ -60,7 +58,7 @@ def check_scores(scores: Any, name: str, *, shard: bool = False) -> torch.Tensor
         return tensor
     check_size((n, n_classes), name)
     check_score_values(tensor, name)
-    return with_exact_ties(tensor)
+    return tensor
 
 
 def check_score_values(tensor: torch.Tensor, name: str, n_rows: int | None = None) -> None:

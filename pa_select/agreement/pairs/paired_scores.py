@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.pairs.threads import single_threaded_operations, start_single_threaded
+from pa_select.agreement.pairs.ties import centred_with_ties
 from pa_select.utils.devices import resolve_device
 from pa_select.utils.typing import Floats, Ints
 
@@ -300,12 +301,13 @@ def _classes_first(scores: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
     They are converted to a lower precision only after the subtraction.
     """
+    stored = scores.dtype
     if not scores.is_floating_point():
         scores = scores.double()
     scores = scores.to(torch.promote_types(scores.dtype, dtype)).T
     if len(scores) < _MANY_CLASSES:
         scores = scores.contiguous()
-    return (scores - scores.amax(0)).to(dtype)
+    return centred_with_ties(scores, stored).to(dtype)
 
 
 def concatenate(

@@ -1,0 +1,42 @@
+"""Ties of scores that differ by rounding alone.
+
+The limit of the agreement for an infinite inverse temperature depends on which scores are exactly
+equal.  The same votes of trees, added in another order, differ in the last digit, and then a tie
+of two classes would look like a decision for one of them.  So scores that differ from the largest
+of their row by no more than what rounding of numbers of their size can do are made equal to it,
+where the scores of a block are centred, which all sums over pairs use.
+
+docs/certificate.rst bounds what this may change.
+"""
+
+from __future__ import annotations
+
+import torch
+
+# Scores tie if they differ by less than this share of their row's size: 64 roundings in float64,
+# as in sums of a few hundred votes, and 8 in float32. Numbers of half precision were rounded once,
+# from numbers that were more precise, and integers never.
+_SHARE = {torch.float64: 2.0**-46, torch.float32: 2.0**-20}
+# A row's size is that of its largest score, or the range of its scores if that is larger. Larger
+# ranges than this are those of classes that were ruled out, for example by a score of -1e9.
+_LARGEST_RANGE = 100.0
+
+
+def centred_with_ties(scores: torch.Tensor, stored: torch.dtype) -> torch.Tensor:
+    """Return scores (n_classes, n_rows) less the top of their row; what ties with it is 0.
+
+    `stored` is the type in which the scores were given.
+    """
+    top = scores.amax(0)
+    centred = scores - top
+    if stored in _SHARE:
+        centred.masked_fill_(centred >= -tolerance(top, centred.amin(0), stored), 0.0)
+    return centred
+
+
+def tolerance(top: torch.Tensor, lowest: torch.Tensor, stored: torch.dtype) -> torch.Tensor:
+    """Return how far from the top of its row a score may be to tie with it, (n_rows,).
+
+    `lowest` is the lowest score less the top.
+    """
+    return _SHARE[stored] * torch.maximum(top.abs(), (-lowest).clamp_max_(_LARGEST_RANGE))
