@@ -8,17 +8,19 @@ from pa_select.agreement.bootstrap import (
     bootstrap,
     compare_agreement,
 )
-from pa_select.agreement.confidence import Confidence
+from pa_select.agreement.confidence import Confidence, EntropyChange
 from pa_select.agreement.confidence_interval import confidence_interval
 from pa_select.agreement.decomposition import Part
 from pa_select.agreement.posterior_agreement import pa_kernel, posterior_agreement
-from pa_select.agreement.result import PosteriorAgreement
+from pa_select.agreement.result import NotAllSolvedError, PosteriorAgreement
 
 __all__ = [
     "AgreementBootstrap",
     "AgreementComparison",
     "AgreementMatrix",
     "Confidence",
+    "EntropyChange",
+    "NotAllSolvedError",
     "Part",
     "PosteriorAgreement",
     "agreement_matrix",

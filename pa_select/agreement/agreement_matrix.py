@@ -20,6 +20,7 @@ from pa_select.agreement.inputs.validation import (
     is_raise,
 )
 from pa_select.agreement.pairs.paired_scores import PairedScores
+from pa_select.agreement.pairs.ties import converted
 from pa_select.agreement.solved_problems import solve_pairs
 from pa_select.utils.devices import resolve_device
 from pa_select.utils.typing import Floats
@@ -160,7 +161,7 @@ def agreement_matrix(
     dtypes = {sample.dtype for sample in samples}
     dtype = dtypes.pop() if len(dtypes) == 1 else torch.float64
     # All pairs of samples read the same copy.
-    store = torch.cat([sample.to(target, dtype) for sample in samples])
+    store = torch.cat([converted(sample.to(target), dtype) for sample in samples])
     normalised = torch.from_numpy(weight / weight.sum()).to(target)
 
     first, second = np.triu_indices(len(samples))

@@ -89,6 +89,10 @@ def confidence_interval(
     0.74 nats, 95 % interval 0.53 to 0.88
     """
     check_level(confidence_level)
+    if not isinstance(result, PosteriorAgreement):
+        raise TypeError(
+            f"result: expected a result of posterior_agreement, got {type(result).__name__}."
+        )
     source = result.known_source()
     n = len(source.weight)
     units = np.arange(n)

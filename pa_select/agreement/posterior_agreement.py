@@ -10,7 +10,7 @@ from pa_select.agreement.inputs import suspicious_scores as _notices
 from pa_select.agreement.inputs.arrays import as_labels
 from pa_select.agreement.inputs.problem import (
     Problem,
-    check_pair,
+    check_one_problem,
     check_problem,
     check_problems,
     is_batch,
@@ -218,9 +218,9 @@ def agreements(
                 scores_a, scores_b, sample_weight, prior, shard=shared, failures=failures
             )
         else:
-            known = {}
-            if failures is None or not _failed(scores_a, scores_b, failures):
-                known[0] = check_problem(scores_a, scores_b, sample_weight, prior, shard=shared)
+            known = check_one_problem(
+                scores_a, scores_b, sample_weight, prior, shard=shared, failures=failures
+            )
         problems = list(known.values())
         codes = [None if groups is None else _check_groups(groups, p) for p in problems]
         shard = None
@@ -242,15 +242,6 @@ def agreements(
         if not isolate:
             raise_failures(ordered)
         return ordered if many else ordered[0]
-
-
-def _failed(scores_a: Any, scores_b: Any, failures: dict[int, str]) -> bool:
-    """Whether the scores of a single problem are wrong; then keep the reason."""
-    try:
-        check_pair(scores_a, scores_b)
-    except (TypeError, ValueError) as error:
-        failures[0] = str(error)
-    return bool(failures)
 
 
 def _check_groups(groups: Any, problem: Problem) -> Ints:

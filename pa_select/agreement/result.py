@@ -35,7 +35,8 @@ class PosteriorAgreement:
     upper_bound : float
         Upper bound of the kernel at every inverse temperature.
     gap : float
-        ``upper_bound - score``, at most `tol`, or 0.001 with ``certify=False``.
+        ``upper_bound - score``, at most `tol`. With ``certify=False`` at most the larger of
+        `tol` and 0.001, unless a ConvergenceWarning was given.
     n_pairs : int
         Number of pairs of positive weight.
     n_classes : int
@@ -245,6 +246,8 @@ class PosteriorAgreement:
 
     def known_source(self) -> Problem:
         """Return the source, or raise a ValueError if it is None."""
+        if self.failure is not None:
+            raise ValueError(f"result: expected an agreement, got a failure: {self.failure}")
         if self.source is None:
             raise ValueError(
                 "result: expected a result of posterior_agreement, which keeps its scores, got "
@@ -260,6 +263,21 @@ class NotAllSolvedError(RuntimeError):
     ----------
     results : list of PosteriorAgreement
         The results of all problems; those that were not solved have a ``failure``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select import posterior_agreement
+    >>> from pa_select.agreement import NotAllSolvedError
+    >>> clear = np.eye(3)
+    >>> nearly_constant = [0.3, 0.1, -1] + 1e-3 * np.random.default_rng(0).normal(size=(10, 3))
+    >>> problems = [clear, nearly_constant]
+    >>> try:
+    ...     posterior_agreement(problems, problems, prior="marginal", tol=1e-12)
+    ... except NotAllSolvedError as error:
+    ...     results = error.results
+    >>> [result.failure is None for result in results]
+    [True, False]
     """
 
     def __init__(self, message: str, results: list[PosteriorAgreement]) -> None:

@@ -176,7 +176,8 @@ def check_groups(groups: Any, n: int) -> Ints:
 
 def check_level(confidence_level: float) -> None:
     """Raise a ValueError unless the level of an interval is between 0 and 1."""
-    if not 0 < confidence_level < 1:
+    number = isinstance(confidence_level, (int, float, np.number))
+    if not (number and 0 < confidence_level < 1):
         raise ValueError(
             f"confidence_level: expected a number between 0 and 1, got {confidence_level!r}."
         )

@@ -321,8 +321,7 @@ def robustness_curve(
         if shift._aimed:
             # Fail before the other work if the estimator, such as a forest, cannot be attacked.
             shift(few, None if y is None else y[:2], estimator=estimator, power=strengths[0])
-    if not samples.before:
-        raise next(iter(samples.failures.values()))
+    samples.check_some_are_left(samples.before)
     scorable = {name: named[name] for name in samples.before}
     samples.take(scorable, X, y, shift, strengths, found, verbose)
     table = _table(samples, list(product(named, strengths, shares)), columns, chosen, n)
@@ -338,15 +337,16 @@ def _table(
     n: int,
 ) -> dict[str, NDArray[Any]]:
     """Return the table, with nan where an estimator failed."""
+    samples.check_some_are_left(samples.after)
     known = [key for key in keys if key[:2] in samples.after]
     solved: list[Any] = [{}] * len(known)
-    if "agreement" in chosen and known:
+    if "agreement" in chosen:
         solved = samples.agreement_columns(known)
     rows = {
         key: _measures(samples, key, columns[key[0]], chosen, agreement)
         for key, agreement in zip(known, solved, strict=True)
     }
-    names = next(iter(rows.values()), ("estimator", "power", "ratio", "n_pairs"))
+    names = next(iter(rows.values()))
     for key in keys:
         if key[:2] in samples.failures:
             lost = dict(zip(("estimator", "power", "ratio"), key, strict=True)) | {"n_pairs": n}

@@ -111,6 +111,12 @@ class Samples:
             f"nan. The first, {first} at power {power:g}: {type(error).__name__}: {error}"
         )
 
+    def check_some_are_left(self, outputs: Mapping[Any, Outputs]) -> None:
+        """Raise the first failure if no estimator has outputs."""
+        if not outputs:
+            (name, _), error = next(iter(self.failures.items()))
+            raise named_error(error, f"estimators: {name}") from error
+
     def replaced(self, name: str, power: float, ratio: float) -> NDArray[np.bool_]:
         """Return which rows the shift reaches at a ratio."""
         shifted, norm = self.shifted[name, power], None

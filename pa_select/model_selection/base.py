@@ -47,6 +47,7 @@ from pa_select.utils.sklearn_private import (
     _MultimetricScorer,
     _warn_or_raise_about_fit_failures,
 )
+from pa_select.utils.typing import Ints
 from pa_select.utils.warn_caller import warn_caller
 
 SELECTIONS = (
@@ -363,7 +364,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         table: dict[str, Any],
         metric: str,
         failures: list[str | None],
-        refine: Callable[[int, float], None],
+        refine: Callable[[Ints, float], None],
     ) -> None:
         selection = self.refit if callable(self.refit) else self.selection
         rule = make_rule(selection, metric, self.pairing_)

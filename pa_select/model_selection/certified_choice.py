@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pa_select.model_selection.guarded_selection import GuardedSelection
 from pa_select.model_selection.selection_rules import BestAgreement, choose
+from pa_select.utils.typing import Ints
 
 
 def certify_choice(
-    rule: Any, table: dict[str, Any], tol: float, refine: Callable[[int, float], None]
+    rule: Any, table: dict[str, Any], tol: float, refine: Callable[[Ints, float], None]
 ) -> tuple[int, bool | None]:
     """Choose a candidate, and certify that none that is eligible agrees better.
 
@@ -29,8 +28,8 @@ def certify_choice(
     tol : float
         Largest gap of agreements that count as known, in nats.
     refine : callable
-        Takes a candidate and a gap; computes the candidate's agreement within this gap, and
-        enters both into the table.
+        Takes candidates and a gap; computes their agreements within this gap, and enters
+        agreements and gaps into the table.
 
     Returns
     -------
@@ -41,23 +40,24 @@ def certify_choice(
         rule does not choose the best agreement, or no candidate was eligible.
     """
     best = choose(rule, table)
-    if not isinstance(rule, (GuardedSelection, BestAgreement)) or not table["eligible"].any():
+    chooses_it = isinstance(rule, BestAgreement) or getattr(rule, "agreement", "") == "agreement"
+    if not chooses_it or not table["eligible"].any():
         return best, None
     tie = tol + getattr(rule, "tie_tol", BestAgreement.tie_tol)
     asked = np.full(len(table["eligible"]), np.inf)
     while True:
         left = contenders(table, best, tie)
         margin = np.maximum(table["agreement"][best] - table["agreement"][left], tol)
-        new = margin < asked[left] / 2
-        if not new.any():
+        new = left[margin < asked[left] / 2]
+        if not len(new):
             return best, not len(left)
-        for c, gap in zip(left[new].tolist(), margin[new].tolist(), strict=True):
-            asked[c] = gap
-            refine(c, gap)
+        gap = float(margin.min())
+        asked[new] = gap
+        refine(new, gap)
         best = choose(rule, table)
 
 
-def contenders(table: dict[str, Any], best: int, tie: float) -> NDArray[np.intp]:
+def contenders(table: dict[str, Any], best: int, tie: float) -> Ints:
     """Return the other eligible candidates that may agree better by more than `tie`."""
     upper = table["agreement"] + np.nan_to_num(table["gap"], nan=np.inf)
     may_be_better = table["eligible"] & (upper > table["agreement"][best] + tie)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from pa_select.model_selection.plan import Plan
 from pa_select.model_selection.worker import Outcome
 from pa_select.scores import align_classes
 from pa_select.scores.recorded import Recorded
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, Ints
 from pa_select.utils.warn_caller import warn_caller
 
 if TYPE_CHECKING:
@@ -74,6 +75,12 @@ class Stacks(Sequence[NDArray[Any]]):
             for source in sorted(wanted)
         ]
         return np.concatenate(parts)
+
+    def of(self, positions: Ints) -> Stacks:
+        """Return the stacks at these positions."""
+        chosen = copy(self)
+        chosen._outcomes = [self._outcomes[i] for i in positions.tolist()]
+        return chosen
 
     def matrix(self, index: int, split: int, source: int) -> NDArray[Any]:
         """Return a split's scores of the rows of a source, with all classes as columns."""
@@ -271,21 +278,22 @@ def _chance(by_chance: dict[str, Floats], name: str, n: int) -> Floats:
 def refine(
     table: dict[str, Any],
     found: Agreements,
-    candidate: int,
-    stack: Floats,
+    candidates: Ints,
+    stacks: Stacks,
     plan: Plan,
     **options: Any,
 ) -> None:
-    """Compute a candidate's agreement again, certified, and enter it into the table.
+    """Compute agreements of candidates again, certified, and enter them into the table.
 
-    Nothing changes if the agreement of its stacked scores cannot be certified.
+    The agreement of a candidate does not change if it cannot be certified.
     """
     from pa_select.agreement.pooled_agreement import pooled_agreement
 
-    (result,) = pooled_agreement([stack], plan.pairs, certify=True, **options)
-    if result.failure is None:
-        _enter(result, candidate, table, found.terms)
-        _add_ranks_and_drops(table)
+    solved = pooled_agreement(stacks, plan.pairs, certify=True, **options)
+    for c, result in zip(candidates.tolist(), solved, strict=True):
+        if result.failure is None:
+            _enter(result, c, table, found.terms)
+    _add_ranks_and_drops(table)
 
 
 def _enter(result: Any, candidate: int, columns: dict[str, Any], terms: Floats) -> None:

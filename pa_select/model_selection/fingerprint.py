@@ -34,6 +34,7 @@ from sklearn.utils import check_random_state
 from pa_select.model_selection.own_code import (
     Import,
     attribute,
+    brought_by_a_package,
     is_compiled,
     is_installed,
     reads,
@@ -42,7 +43,7 @@ from pa_select.model_selection.own_code import (
 
 _ATOMS = {type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented)}
 # What they run is not known before they run.
-_RUN_ANYTHING = (eval, exec, globals, __import__, importlib.import_module)
+_RUN_ANYTHING = (compile, eval, exec, globals, __import__, importlib.import_module)
 # Locks change no result.
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 # Of a class: what Python adds to it, and what says nothing about what it does.
@@ -64,7 +65,7 @@ class NoFingerprint(Exception):
 class Fingerprints:
     """Fingerprints of objects, equal in every process for equal values and equal code.
 
-    Each function and class is read once, when it is met first.
+    What a function or a class reads is known after it was read alone.
     """
 
     def __init__(self) -> None:
@@ -130,7 +131,7 @@ class _Reader:
             raise
         except Exception as error:  # whatever the user's own `__reduce__` raises
             reason = f"{error}" or type(error).__name__
-            raise NoFingerprint(f"{' > '.join(self._way)}: {reason:.200}") from error
+            raise NoFingerprint(f"{_shortened(self._way)}: {reason:.200}") from error
         return self._hash.digest()
 
     def _put(self, kind: str, content: bytes = b"") -> None:
@@ -317,6 +318,9 @@ class _Reader:
         """Read what a function imports, as the function will do."""
         package = surroundings.get("__package__") or surroundings.get("__name__", "")
         module = resolve_name("." * wanted.level + wanted.module, package)
+        if brought_by_a_package(module):  # it need not be imported now
+            self._put("installed module", f"{module} {version_of(module)}".encode())
+            return
         try:
             loaded = importlib.import_module(module)
         except ImportError:
@@ -359,6 +363,11 @@ def _atom(value: Any) -> bytes:
         return value.encode("utf-8", "surrogatepass")
     # The decimals of a very large number are refused.
     return (hex(value) if type(value) is int else repr(value)).encode()
+
+
+def _shortened(way: list[str]) -> str:
+    ends = way if len(way) <= 10 else [*way[:5], "...", *way[-4:]]
+    return " > ".join(ends)
 
 
 def _runs_anything(value: Any) -> bool:

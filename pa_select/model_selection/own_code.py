@@ -8,6 +8,7 @@ import sys
 from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import packages_distributions, version
+from importlib.util import find_spec
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -38,6 +39,16 @@ def is_installed(module: str) -> bool:
     parts = place.split(os.sep)
     installed = "site-packages" in parts or "dist-packages" in parts
     return installed or place.startswith(_STANDARD_LIBRARY)
+
+
+def brought_by_a_package(module: str) -> bool:
+    """Whether a module that is not loaded came with Python or with an installed package."""
+    top = module.split(".")[0]
+    if module in sys.modules or top in sys.modules and not is_installed(top):
+        return False
+    if top in sys.modules or top in sys.stdlib_module_names:
+        return True
+    return bool(packages_distributions().get(top)) and find_spec(top) is not None
 
 
 def is_compiled(module: str) -> bool:

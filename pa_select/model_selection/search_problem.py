@@ -119,6 +119,7 @@ class SearchProblem:
             routed.scorer.score,
             search.error_score,
             search.dtype,
+            labels=self.labels,
         )
         #: What the columns of expected scores are computed with; None without pairs.
         self.expected: ExpectedColumns | None = None
@@ -152,16 +153,16 @@ class SearchProblem:
         found: results.Agreements,
         stacks: results.Stacks,
         which: Ints,
-    ) -> Callable[[int, float], None]:
-        """Return a function that enters a candidate's agreement within a gap into the table.
+    ) -> Callable[[Ints, float], None]:
+        """Return a function that enters candidates' agreements within a gap into the table.
 
         The scores of the candidates `which` are stacked.
         """
 
-        def refined(candidate: int, gap: float) -> None:
-            stack = stacks[int(np.searchsorted(which, candidate))]
+        def refined(candidates: Ints, gap: float) -> None:
+            chosen = stacks.of(np.searchsorted(which, candidates))
             options = self.solver | {"tol": gap}
-            results.refine(table, found, candidate, stack, self.plan, **options)
+            results.refine(table, found, candidates, chosen, self.plan, **options)
 
         return refined
 

@@ -56,6 +56,8 @@ class Data:
     score_params: dict[str, Any]
     error_score: Any
     dtype: Any
+    #: The distinct labels, the classes that estimators may have. None: any.
+    labels: Any = None
     #: Whether predictions come with probabilities, which some metrics need.
     with_probabilities: bool = False
 
@@ -157,7 +159,7 @@ def _matrices(
     for source, rows in split.wanted.items():
         X, _ = _safe_split(fitted, data.sources[source], None, rows, split.train)
         matrices[source], classes = comparable_scores(
-            fitted, X, dtype=data.dtype, numbers=rows, labels=data.y
+            fitted, X, dtype=data.dtype, numbers=rows, labels=data.labels
         )
     return matrices, classes
 

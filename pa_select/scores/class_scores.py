@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pa_select.scores.probabilities import check_clip, clipped_logs, wrong_row
 from pa_select.utils.estimators import is_instance, is_pipeline, unwrapped
 from pa_select.utils.probabilities import DEFAULT_CLIP as DEFAULT_CLIP
-from pa_select.utils.score_checks import check_n_rows
+from pa_select.utils.score_checks import BadScoresError, check_n_rows
 
 # Advice for estimators with these parameters, if they lack a score for each class.
 _HINTS = {
@@ -166,6 +166,10 @@ def _log_probabilities(
     probabilities = np.asarray(probabilities, dtype=np.float64)
     row = wrong_row(probabilities)
     if row is not None:
+        if np.isnan(probabilities[row]).any():
+            raise BadScoresError(
+                f"estimator: expected probabilities, got nan in row {row} from {name}."
+            )
         raise TypeError(
             f"estimator: expected probabilities of exclusive classes from {name}, got a sum "
             f"of {probabilities[row].sum():.4g} in row {row}."

@@ -160,3 +160,22 @@ def test_a_search_warns_of_few_rows():
     search._pairs = PooledPairs(rows, rows, rows, rows, rows, rows, np.ones(3))
     with pytest.warns(UserWarning, match="pairs: expected at least 6 independent pairs.*got 3"):
         assert search.compare(0, 1).p_value == 1
+
+
+@pytest.mark.parametrize(("k", "n"), [(2, 100), (10, 50)])
+def test_intervals_of_pairs_of_which_many_disagree_are_hardly_wider_than_the_normal_ones(k, n):
+    rng = np.random.default_rng(0)
+    widths = []
+    for _ in range(10):
+        a = 3 * rng.normal(size=(n, k))
+        result = posterior_agreement(a, a + 3 * rng.normal(size=a.shape))
+        low, high = confidence_interval(result)
+        widths.append((high - low) / (2 * 1.96 * result.standard_error))
+    assert 1 < np.mean(widths) < 1.3
+
+
+def test_what_is_no_result_or_no_level_is_named():
+    with pytest.raises(TypeError, match="result: expected a result of posterior_agreement, got i"):
+        confidence_interval(3)
+    with pytest.raises(ValueError, match="confidence_level: expected a number between 0 and 1"):
+        confidence_interval(posterior_agreement(np.eye(3), np.eye(3)), "x")

@@ -161,7 +161,7 @@ def tops_and_lowest(scores):
 def tied(scores):
     """The scores of each row, after those that tie but for rounding were made equal."""
     top = scores.double().amax(1, keepdim=True)
-    centred = centred_with_ties(scores.double().T, scores.dtype).T
+    centred = centred_with_ties(scores.double().T, scores.dtype)[0].T
     return torch.where(centred == 0, top, scores.double())
 
 
@@ -212,3 +212,15 @@ def test_the_ceiling_holds_for_pairs_of_two_models(seed, log_noise, log_apart):
 def _joined(problems):
     a, b, weight = (torch.cat([torch.as_tensor(p[i]) for p in problems]) for i in range(3))
     return problems[0]._replace(a=a, b=b, weight=weight.numpy())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_ties_do_not_depend_on_what_is_solved_together(dtype):
+    near = torch.tensor([[1.0, 1.0, 0.0]]).to(dtype).repeat(20, 1)
+    near[:, 1] = torch.nextafter(near[:, 0], torch.tensor(2.0, dtype=dtype))
+    other = torch.eye(3, dtype=torch.float64).repeat(7, 1)[:20]
+    alone = posterior_agreement(near, near, prior="uniform").score
+    assert alone == pytest.approx(np.log(1.5) if dtype == torch.float32 else np.log(3), abs=1e-6)
+    together = posterior_agreement([near, other], [near, other])
+    assert together[0].score == pytest.approx(alone, abs=1e-9)
+    assert agreement_matrix([near, other]).scores[0, 0] == pytest.approx(alone, abs=1e-9)

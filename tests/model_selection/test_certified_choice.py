@@ -40,10 +40,10 @@ class Truth:
     def __init__(self, table, truth):
         self.table, self.truth, self.asked = table, truth, []
 
-    def __call__(self, candidate, gap):
-        self.asked.append((candidate, gap))
-        self.table["agreement"][candidate] = self.truth[candidate]
-        self.table["gap"][candidate] = gap / 2
+    def __call__(self, candidates, gap):
+        self.asked.append((candidates.tolist(), gap))
+        self.table["agreement"][candidates] = np.array(self.truth)[candidates]
+        self.table["gap"][candidates] = gap / 2
 
 
 @pytest.mark.parametrize("rule", [GuardedSelection(score="score"), BestAgreement("score")])
@@ -52,14 +52,14 @@ def test_only_contenders_are_refined(rule):
     refine = Truth(table, table["agreement"].copy())
     table["eligible"][3] = False
     assert certify_choice(rule, table, 1e-6, refine) == (0, True)
-    assert refine.asked == [(2, pytest.approx(5e-4))]
+    assert refine.asked == [([2], pytest.approx(5e-4))]
 
 
 def test_a_higher_maximum_changes_the_choice():
     table = table_of([0.5, 0.4999, 0.4], [1e-3, 1e-3, 1e-3])
     refine = Truth(table, [0.5, 0.5005, 0.4])
     assert certify_choice(BestAgreement("score"), table, 1e-6, refine) == (1, True)
-    assert [c for c, _ in refine.asked] == [1, 0]
+    assert [c for c, _ in refine.asked] == [[1], [0]]
 
 
 def test_a_candidate_that_cannot_be_refined_leaves_the_choice_uncertified():
@@ -73,6 +73,9 @@ def test_a_candidate_that_cannot_be_refined_leaves_the_choice_uncertified():
 def test_other_rules_do_not_ask():
     table = table_of([0.5, 0.4999], [1e-3, 1e-3])
     assert certify_choice(BestScore("score"), table, 1e-6, None) == (1, None)
+    table["agreement_uniform"] = np.array([0.4, 0.6])
+    rule = GuardedSelection(agreement="agreement_uniform", score="score")
+    assert certify_choice(rule, table, 1e-6, None) == (1, None)
 
 
 def test_the_choice_of_a_search_is_certified():

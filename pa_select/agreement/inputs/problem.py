@@ -63,11 +63,30 @@ def check_problem(
     scores_a: Any, scores_b: Any, sample_weight: Any, prior: Any, *, shard: bool = False
 ) -> Problem:
     """Check one problem; with `shard` it may have no rows."""
-    a, b = check_pair(scores_a, scores_b, shard=shard)
+    return check_one_problem(scores_a, scores_b, sample_weight, prior, shard=shard)[0]
+
+
+def check_one_problem(
+    scores_a: Any,
+    scores_b: Any,
+    sample_weight: Any,
+    prior: Any,
+    *,
+    shard: bool = False,
+    failures: dict[int, str] | None = None,
+) -> dict[int, Problem]:
+    """Check one problem, of number 0; see `check_problems`."""
+    try:
+        a, b = check_pair(scores_a, scores_b, shard=shard)
+    except (TypeError, ValueError) as error:
+        if failures is None:
+            raise
+        failures[0] = str(error)
+        return {}
     rows = indexed(scores_a, scores_b)
     weight = check_weight(sample_weight, len(a), rows=rows, shard=shard)
     checked = _check_prior(prior, a.shape[1])
-    return Problem(a, b, weight, checked, getattr(rows, "index", None))
+    return {0: Problem(a, b, weight, checked, getattr(rows, "index", None))}
 
 
 def check_problems(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.pairs.threads import single_threaded_operations, start_single_threaded
-from pa_select.agreement.pairs.ties import centred_with_ties
+from pa_select.agreement.pairs.ties import centred_with_ties, converted
 from pa_select.utils.devices import resolve_device
 from pa_select.utils.typing import Floats, Ints
 
@@ -194,11 +194,14 @@ class PairedScores:
         lengths = self.counts[here] if n_rows is None else np.array([n_rows])
         starts = self.start_a[here] + skip, self.start_b[here] + skip
         if alone or not kept:
-            stores = self.a, self.b
-            a, b = (
-                _classes_first(_rows(store, start, lengths), dtype)
-                for store, start in zip(stores, starts, strict=True)
+            sides = zip((self.a, self.b), starts, strict=True)
+            may_tie = key not in self._without_ties
+            (a, tied_a), (b, tied_b) = (
+                _classes_first(_rows(store, start, lengths), dtype, may_tie)
+                for store, start in sides
             )
+            if alone and not kept and not (tied_a or tied_b):
+                self._without_ties.add(key)
         else:
             a, b = (
                 _columns(store, start, lengths)
@@ -228,11 +231,16 @@ class PairedScores:
         """The blocks that hold one problem or a part of it, kept if the data are small."""
         return {}
 
+    @cached_property
+    def _without_ties(self) -> set[tuple[int, int, int | None, torch.dtype]]:
+        """The blocks that are not kept, and in which no scores tie but for rounding."""
+        return set()
+
     def _centred(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         """Return all scores as in blocks; blocks of several problems are cut from them."""
         if dtype not in self._kept_scores:
-            a = _classes_first(self.a, dtype)
-            b = a if self.b is self.a else _classes_first(self.b, dtype)
+            a, _ = _classes_first(self.a, dtype)
+            b = a if self.b is self.a else _classes_first(self.b, dtype)[0]
             self._kept_scores[dtype] = a, b
         return self._kept_scores[dtype]
 
@@ -296,8 +304,10 @@ def _indices(starts: Ints, lengths: Ints, device: torch.device) -> torch.Tensor:
     return torch.from_numpy(index).to(device)
 
 
-def _classes_first(scores: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return scores less the top of their row, (n_classes, n_rows).
+def _classes_first(
+    scores: torch.Tensor, dtype: torch.dtype, may_tie: bool = True
+) -> tuple[torch.Tensor, bool]:
+    """Return scores less the top of their row, (n_classes, n_rows), and whether some tied.
 
     They are converted to a lower precision only after the subtraction.
     """
@@ -307,7 +317,10 @@ def _classes_first(scores: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     scores = scores.to(torch.promote_types(scores.dtype, dtype)).T
     if len(scores) < _MANY_CLASSES:
         scores = scores.contiguous()
-    return centred_with_ties(scores, stored).to(dtype)
+    centred, some = (scores - scores.amax(0), False)
+    if may_tie:
+        centred, some = centred_with_ties(scores, stored)
+    return centred.to(dtype), some
 
 
 def concatenate(
@@ -331,7 +344,7 @@ def concatenate(
             return parts[0].to(target)
         dtypes = {x.dtype for x in parts}
         dtype = dtypes.pop() if len(dtypes) == 1 else torch.float64
-        return torch.cat([x.to(target, dtype) for x in parts])
+        return torch.cat([converted(x.to(target), dtype) for x in parts])
 
     counts = np.array([len(problem.a) for problem in problems])
     starts = np.cumsum(counts) - counts

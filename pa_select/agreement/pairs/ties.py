@@ -22,16 +22,23 @@ _SHARE = {torch.float64: 2.0**-46, torch.float32: 2.0**-20}
 _LARGEST_RANGE = 100.0
 
 
-def centred_with_ties(scores: torch.Tensor, stored: torch.dtype) -> torch.Tensor:
+def centred_with_ties(scores: torch.Tensor, stored: torch.dtype) -> tuple[torch.Tensor, bool]:
     """Return scores (n_classes, n_rows) less the top of their row; what ties with it is 0.
 
-    `stored` is the type in which the scores were given.
+    `stored` is the type in which the scores were given. Also return whether some scores tied that
+    were not equal.
     """
     top = scores.amax(0)
     centred = scores - top
-    if stored in _SHARE:
-        centred.masked_fill_(centred >= -tolerance(top, centred.amin(0), stored), 0.0)
-    return centred
+    if stored not in _SHARE:
+        return centred, False
+    near = centred >= -tolerance(top, centred.amin(0), stored)
+    if scores.is_cpu:  # a device would have to be waited for
+        n_near = int(near.sum())
+        # Each row has a top.
+        if n_near == near.shape[1] or n_near == int((centred == 0).sum()):
+            return centred, False
+    return centred.masked_fill_(near, 0.0), True
 
 
 def tolerance(top: torch.Tensor, lowest: torch.Tensor, stored: torch.dtype) -> torch.Tensor:
@@ -40,3 +47,12 @@ def tolerance(top: torch.Tensor, lowest: torch.Tensor, stored: torch.dtype) -> t
     `lowest` is the lowest score less the top.
     """
     return _SHARE[stored] * torch.maximum(top.abs(), (-lowest).clamp_max_(_LARGEST_RANGE))
+
+
+def converted(scores: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Convert scores (n_rows, n_classes) to another type, with the ties of their own type."""
+    if scores.dtype in _SHARE and scores.dtype != dtype:
+        centred, some = centred_with_ties(scores.T, scores.dtype)
+        if some:
+            scores = torch.where(centred.T == 0, scores.amax(1, keepdim=True), scores)
+    return scores.to(dtype)
