@@ -348,6 +348,15 @@ def test_rows_hundreds_of_decades_apart_are_solved_or_refused(seed, prior):
                 pa(a * sizes, b, prior=prior)
 
 
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+def test_sides_hundreds_of_decades_apart_do_not_warn(prior):
+    a, b = np.zeros((2, 2, 4))
+    a[0, 3], b[0, 3] = 1.7014118e38, -3.25355396e-273
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert pa(a, b, prior=prior).score == 0
+
+
 @pytest.mark.parametrize("size", [1e-306, 1e105])
 def test_scorers_refuse_the_sizes_that_searches_refuse(size):
     class Sized(LogisticRegression):

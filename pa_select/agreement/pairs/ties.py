@@ -17,8 +17,9 @@ import torch
 # as in sums of a few hundred votes, and 8 in float32. Numbers of half precision were rounded once,
 # from numbers that were more precise, and integers never.
 _SHARE = {torch.float64: 2.0**-46, torch.float32: 2.0**-20}
-# A row's size is that of its largest score, or the range of its scores if that is larger. Larger
-# ranges than this are those of classes that were ruled out, for example by a score of -1e9.
+# A row's size is that of its largest score, or the range of its scores if that is larger. Scores
+# further than this below the largest do not count: their classes were ruled out, for example by a
+# score of -1e9.
 _LARGEST_RANGE = 100.0
 
 
@@ -32,7 +33,7 @@ def centred_with_ties(scores: torch.Tensor, stored: torch.dtype) -> tuple[torch.
     centred = scores - top
     if stored not in _SHARE:
         return centred, False
-    near = centred >= -tolerance(top, centred.amin(0), stored)
+    near = centred >= -tolerance(top, _lowest(centred), stored)
     if scores.is_cpu:  # a device would have to be waited for
         n_near = int(near.sum())
         # Each row has a top.
@@ -44,9 +45,17 @@ def centred_with_ties(scores: torch.Tensor, stored: torch.dtype) -> tuple[torch.
 def tolerance(top: torch.Tensor, lowest: torch.Tensor, stored: torch.dtype) -> torch.Tensor:
     """Return how far from the top of its row a score may be to tie with it, (n_rows,).
 
-    `lowest` is the lowest score less the top.
+    `lowest` is the lowest score less the top, of those that are not ruled out.
     """
-    return _SHARE[stored] * torch.maximum(top.abs(), (-lowest).clamp_max_(_LARGEST_RANGE))
+    return _SHARE[stored] * torch.maximum(top.abs(), -lowest)
+
+
+def _lowest(centred: torch.Tensor) -> torch.Tensor:
+    """Return the lowest scores of the rows, without those of classes that are ruled out."""
+    lowest = centred.amin(0)
+    if centred.is_cpu and float(lowest.amin()) >= -_LARGEST_RANGE:
+        return lowest
+    return torch.where(centred >= -_LARGEST_RANGE, centred, 0.0).amin(0)
 
 
 def converted(scores: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -54,5 +54,6 @@ def may_be_coarse(limits: Limits, n_scores: int, prior_range: float = 0.0) -> ND
 
 def coarse_betas(beta: Floats, typical_range: Floats) -> NDArray[np.bool_]:
     """Return which inverse temperatures are in the range of single precision."""
-    scaled = beta * typical_range
+    with np.errstate(over="ignore"):  # infinity is out of range, too
+        scaled = beta * typical_range
     return np.asarray((scaled > _BETAS_IN_TYPICAL[0]) & (scaled < _BETAS_IN_TYPICAL[1]))
