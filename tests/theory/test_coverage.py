@@ -74,13 +74,18 @@ def test_at_zero_the_bootstrap_sees_what_the_standard_error_does_not():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:result_a, result_b:UserWarning")
-@pytest.mark.parametrize("prior", ["uniform", "marginal"])
-@pytest.mark.parametrize("k", [2, 10])
-@pytest.mark.parametrize("kind", KINDS)
-def test_intervals_and_tests_of_few_pairs(kind, k, prior):
+@pytest.mark.parametrize(
+    ("prior", "k", "n", "kind"),
+    [
+        *(("uniform", k, n, kind) for k, n in ((2, 100), (10, 20)) for kind in KINDS),
+        ("marginal", 2, 20, "nearly perfect, contradictions"),
+        ("marginal", 2, 100, "weak"),
+    ],
+)
+def test_intervals_and_tests_of_few_pairs(prior, k, n, kind):
     # 400 samples have a standard error of 0.011, for 0.95 and for 0.05. Where nearly all pairs
-    # agree intervals are wider than necessary, and nulls are hardly ever rejected.
+    # agree intervals are wider than necessary, and nulls are hardly ever rejected. The other
+    # cells are in the tables of `make bench`.
     exact = truth(k, kind, prior).score
-    for n in (20, 100):
-        assert coverage(exact, n, k, kind, prior, 400)[0] >= 0.95 - 3 * 0.011
-        assert size_of_test(n, k, kind, prior, 400)[0] <= 0.05 + 3 * 0.011
+    assert coverage(exact, n, k, kind, prior, 400)[0] >= 0.95 - 3 * 0.011
+    assert size_of_test(n, k, kind, prior, 400)[0] <= 0.05 + 3 * 0.011
