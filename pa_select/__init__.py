@@ -24,6 +24,11 @@ if TYPE_CHECKING:
         posterior_agreement,
     )
     from pa_select.assessment import RobustnessCurve, robustness_curve
+    from pa_select.calibration import (
+        AccuracyEstimate,
+        AgreementCalibratedClassifier,
+        estimate_accuracy,
+    )
     from pa_select.model_selection import (
         GuardedSelection,
         PARandomizedSearchCV,
@@ -46,6 +51,8 @@ if TYPE_CHECKING:
     from pa_select.unlabelled import ExpectedScore, SiteAdapter, expected_score, expected_scorer
 
 __all__ = [
+    "AccuracyEstimate",
+    "AgreementCalibratedClassifier",
     "AgreementCurveDisplay",
     "AgreementMatrix",
     "AgreementMatrixDisplay",
@@ -72,6 +79,7 @@ __all__ = [
     "class_scores",
     "compare_agreement",
     "confidence_interval",
+    "estimate_accuracy",
     "expected_score",
     "expected_scorer",
     "log_probabilities",
@@ -83,6 +91,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AccuracyEstimate": "calibration",
+    "AgreementCalibratedClassifier": "calibration",
     "AgreementCurveDisplay": "plotting",
     "AgreementMatrix": "agreement",
     "AgreementMatrixDisplay": "plotting",
@@ -109,6 +119,7 @@ _HOMES = {
     "class_scores": "scores",
     "compare_agreement": "agreement",
     "confidence_interval": "agreement",
+    "estimate_accuracy": "calibration",
     "expected_score": "unlabelled",
     "expected_scorer": "unlabelled",
     "log_probabilities": "scores",

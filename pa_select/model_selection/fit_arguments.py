@@ -3,44 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
-from difflib import get_close_matches
-from inspect import Parameter, signature
 from typing import Any
-
-from sklearn import get_config
 
 from pa_select.utils.warn_caller import warn_caller
 
 #: The arguments of ``fit`` beside X and y.
 DATA = ("environments", "views", "target", "paired", "groups")
-# With the parameter that most estimators take.
-_KNOWN = (*DATA, "sample_weight")
 
 _suggested = False
-
-
-def check_fit_params(estimator: Any, params: dict[str, Any]) -> None:
-    """Check that the estimator's ``fit`` takes the parameters that are passed on to it.
-
-    Raises
-    ------
-    TypeError
-        If it does not.
-    """
-    if get_config()["enable_metadata_routing"]:
-        return  # scikit-learn checks it
-    known = signature(estimator.fit).parameters
-    takes_any = any(p.kind is Parameter.VAR_KEYWORD for p in known.values())
-    for name in params:
-        close = get_close_matches(name, _KNOWN, 1)
-        # A pipeline takes any keyword, since it passes on the parameters of its steps.
-        if name in known or takes_any and ("__" in name or name in _KNOWN or not close):
-            continue
-        meant = f" Did you mean {close[0]!r}?" if close and close[0] != name else ""
-        raise TypeError(
-            f"fit: expected {', '.join(DATA)} or a parameter of {type(estimator).__name__}.fit, "
-            f"got {name!r}.{meant}"
-        )
 
 
 def check_text(value: Any, name: str, X: Any) -> None:

@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from pa_select.model_selection import cv_results as results
 from pa_select.model_selection.expected_columns import ExpectedColumns
 from pa_select.model_selection.fit_arguments import (
-    check_fit_params,
+    DATA,
     check_selection,
     check_site_parameters,
     check_text,
@@ -27,6 +27,7 @@ from pa_select.model_selection.parallel import chance_scores
 from pa_select.model_selection.plan import Rows, make_plan
 from pa_select.model_selection.worker import Data, Outcome
 from pa_select.utils.columns import check_column
+from pa_select.utils.fit_params import check_fit_params
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples
 from pa_select.utils.typing import Floats, Ints
 
@@ -73,7 +74,7 @@ class SearchProblem:
         params: dict[str, Any],
         **given: Any,
     ) -> None:
-        check_fit_params(search.estimator, params)
+        check_fit_params(search.estimator, params, DATA)
         check_text(groups, "groups", X)
         check_selection(search.selection, given)
         check_site_parameters(search.adapter, search.reference, given.get("paired"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
 from inspect import signature
 from typing import Any
@@ -80,18 +79,3 @@ def _cells(environments: Any, y: Any) -> Ints:
     """Return a number for each row that stands for its environment and class."""
     codes = [np.unique(np.asarray(values), return_inverse=True)[1] for values in (environments, y)]
     return np.unique(np.column_stack(codes), axis=0, return_inverse=True)[1].ravel()
-
-
-def halves(splits: Sequence[Split], y: Any, groups: Any, seed: int) -> list[Split]:
-    """Make two splits of each: one for each half of the training rows, same test rows."""
-    y = np.asarray(y)
-    out = []
-    for train, test in splits:
-        if groups is None:
-            splitter = StratifiedKFold(2, shuffle=True, random_state=seed)
-            parts = splitter.split(train, y[train])
-        else:
-            splitter = StratifiedGroupKFold(2, shuffle=True, random_state=seed)
-            parts = splitter.split(train, y[train], np.asarray(groups)[train])
-        out += [(train[half], test) for half, _ in parts]
-    return out

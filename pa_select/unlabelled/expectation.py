@@ -86,7 +86,7 @@ def expected_change(
 
     def change_of(rows: Ints) -> float:
         changes = [
-            _counted(scorer, b, known[rows], rows) - _counted(scorer, a, known[rows], rows)
+            counted(scorer, b, known[rows], rows) - counted(scorer, a, known[rows], rows)
             for known, a, b in models
         ]
         return float(np.mean(changes))
@@ -136,7 +136,7 @@ def _hits(labels: Floats, model: Recorded) -> Floats:
     return hits
 
 
-def _counted(scorer: Any, model: Recorded, labels: Floats, rows: Ints) -> float:
+def counted(scorer: Any, model: Recorded, labels: Floats, rows: Ints) -> float:
     """Count each of the rows once for every class, with the class's probability as weight."""
     k = labels.shape[1]
     return _weighted(

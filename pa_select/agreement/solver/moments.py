@@ -63,6 +63,8 @@ class Distances:
             allowed = [(x | ~x.any(0)).to(joint.dtype) for x in finite]
             self._x = [torch.where(f, x, 0.0) for f, x in zip(finite, self._x, strict=True)]
             self._factors = [*allowed[:2], allowed[2] if factor is None else allowed[2] * factor]
+        #: A side of decisions, such as labels, has no distances but 0 and infinite ones.
+        self._flat = [may_be_infinite and not bool(x.any()) for x in self._x]
         self._largest = -float(torch.stack([x.amin() for x in self._x]).amin())
 
     def moments(self, beta: torch.Tensor, unit: torch.Tensor) -> Moments:
@@ -77,6 +79,10 @@ class Distances:
             scores, unit = [x * unit for x in scores], torch.ones_like(unit)
         sums = self.peak.new_empty((4, 3, len(self.peak)))
         for i, (raw, x, factor) in enumerate(zip(self._x, scores, self._factors, strict=True)):
+            if self._flat[i] and factor is not None:
+                sums[:, i] = 0.0
+                torch.sum(factor, 0, out=sums[0, i])
+                continue
             e = raw * beta
             if dtype == torch.float32:
                 e.clamp_min_(LOWEST_EXPONENT)

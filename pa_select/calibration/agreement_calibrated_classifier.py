@@ -1,0 +1,533 @@
+"""A classifier whose probabilities are calibrated for a target without labels."""
+
+from __future__ import annotations
+
+import numbers
+from inspect import signature
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import check_random_state, column_or_1d, get_tags, indexable
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    process_routing,
+)
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from pa_select.calibration.fold_models import (
+    FoldScores,
+    aligned_scores,
+    fit_folds,
+    make_folds,
+    scores_by_folds,
+)
+from pa_select.calibration.inverse_temperatures import (
+    HalvesAgreement,
+    halves_agreement,
+    labels_beta,
+    ratio_of,
+)
+from pa_select.scores.alignment import columns_of
+from pa_select.unlabelled.calibration import calibrated
+from pa_select.utils.columns import check_column, check_weight
+from pa_select.utils.fit_params import check_fit_params
+from pa_select.utils.frames import check_columns
+from pa_select.utils.pickling import SavedWithVersions
+from pa_select.utils.sklearn_private import (
+    HasMethods,
+    StrOptions,
+    _check_method_params,
+    _fit_context,
+    _num_samples,
+)
+from pa_select.utils.typing import Floats
+from pa_select.utils.warn_caller import warn_caller
+
+# The arguments of ``fit`` beside X, y and the weights.
+_DATA = ("target", "groups")
+# Fewer rows of a target are refused, and fewer than these give a warning.
+_LEAST_ROWS, _FEW_ROWS = 20, 100
+# Without a shift the ratio of the two agreements lies here, nearly always.
+_NO_SHIFT = 0.8, 1.2
+
+
+class HeldOut(NamedTuple):
+    """What the fold models say of the labelled rows that they were not fitted to.
+
+    Attributes
+    ----------
+    scores : FoldScores
+        Scores of these rows.
+    columns : ndarray of shape (m,)
+        The column of the label of each of them.
+    weight : ndarray of shape (n,)
+        Weights of all labelled rows.
+    """
+
+    scores: FoldScores
+    columns: NDArray[np.intp]
+    weight: Floats
+
+
+class AgreementCalibratedClassifier(
+    SavedWithVersions, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+):
+    r"""Calibrate a classifier's probabilities for a target that has no labels.
+
+    Temperature scaling calibrates probabilities where there are labels. Under a shift they are
+    then too sure. This classifier corrects the inverse temperature by how much less models of
+    different training rows predict each other on the target than on labelled rows that none of
+    them has seen. Of the target it needs unlabelled rows alone.
+
+    For each fold one model is fitted to the other folds, and two more to disjoint halves of the
+    other folds. The inverse temperature is
+
+    .. math:: \beta = \beta_{\text{labels}}
+              \cdot \frac{\beta_{\text{halves}}(\text{target})}
+                         {\beta_{\text{halves}}(\text{held-out rows})}
+
+    where :math:`\beta_{\text{labels}}` is that of temperature scaling on the held-out rows, and
+    :math:`\beta_{\text{halves}}` is where one half's posteriors best predict what the other
+    half's model decides, in both directions and over all folds.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier with ``decision_function`` or ``predict_proba``, or a skorch net.
+    cv : int, splitter or iterable of splits, default=5
+        The folds, as in `sklearn.calibration.CalibratedClassifierCV`. For a number the folds are
+        stratified, and with groups they are those of `StratifiedGroupKFold`.
+    partner : {"hard", "soft"}, default="hard"
+        Whether a half's posteriors predict the decisions of the other half's model, or are
+        compared with its posteriors (the agreement with the uniform prior).
+    ensemble : bool, default=True
+        Whether the scores are the mean of those of the fold models, or those of one model that is
+        fitted to all rows.
+    n_jobs : int, default=None
+        Number of fits at a time, as in scikit-learn.
+    random_state : int, RandomState instance or None, default=None
+        Divides the training rows into halves. None divides them always in the same way.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes.
+    inverse_temperature_ : float
+        The inverse temperature of the probabilities.
+    source_inverse_temperature_ : float
+        That of temperature scaling on the labelled rows.
+    ratio_ : float
+        What it was multiplied by for the target: below 1, the models predict each other less
+        well there than on labelled rows, so that probabilities are drawn towards equal ones.
+        1 without a target.
+    source_agreement_ : HalvesAgreement
+        How the models of halves predict each other on labelled rows that neither has seen.
+    target_agreement_ : HalvesAgreement or None
+        The same on the target; None without one.
+    fold_models_ : list of FoldModels
+        The ``model`` and the two ``halves`` of each fold.
+    estimator_ : estimator
+        The model that was fitted to all rows. Only for ``ensemble=False``.
+    n_features_in_ : int
+        Number of features, if the estimator knows it.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if the estimator knows them.
+
+    See Also
+    --------
+    estimate_accuracy : How accurate a classifier will be on unlabelled rows.
+    expected_score : The same, for objects that were measured at both sites.
+    sklearn.calibration.CalibratedClassifierCV : Calibration where there are labels.
+
+    Notes
+    -----
+    The agreement of the models on the target alone is no calibrating temperature: models can
+    agree on a class that is right seven times in ten. What labels say about that, they say on the
+    source, and the ratio of the two agreements carries it over. It assumes that models of
+    different rows err apart on the target as far as they err at all. A shift on which all models
+    err alike, and are stable, cannot be seen by any rule without labels.
+
+    Each inverse temperature is found with one more row, which is an error. So it is finite also
+    where no error was seen.
+
+    References
+    ----------
+    .. [1] C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On calibration of modern neural
+       networks", ICML 2017 (temperature scaling).
+    .. [2] Y. Jiang, V. Nagarajan, C. Baek, J. Z. Kolter, "Assessing generalization of SGD via
+       disagreement", ICLR 2022 (the disagreement of two models as an estimate of their error).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.metrics import log_loss
+    >>> from sklearn.utils import shuffle
+    >>> from pa_select import AgreementCalibratedClassifier
+    >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
+    >>> X = X / 16
+    >>> noise = np.random.default_rng(0).normal(0, 0.4, X[900:].shape)
+    >>> target = X[900:] + noise  # on another scanner
+    >>> model = AgreementCalibratedClassifier(LogisticRegression(max_iter=1000))
+    >>> there = model.fit(X[:900], y[:900], target=target).predict_proba(target)
+    >>> model.ratio_ < 0.8
+    True
+    >>> here = AgreementCalibratedClassifier(LogisticRegression(max_iter=1000))
+    >>> not_corrected = here.fit(X[:900], y[:900]).predict_proba(target)
+    >>> log_loss(y[900:], there) < log_loss(y[900:], not_corrected)
+    True
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "estimator": [
+            HasMethods(["fit", "predict_proba"]),
+            HasMethods(["fit", "decision_function"]),
+        ],
+        "cv": ["cv_object"],
+        "partner": [StrOptions({"hard", "soft"})],
+        "ensemble": ["boolean"],
+        "n_jobs": [numbers.Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        cv: Any = 5,
+        partner: Any = "hard",
+        ensemble: bool = True,
+        n_jobs: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.cv = cv
+        self.partner = partner
+        self.ensemble = ensemble
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        target: Any = None,
+        groups: Any = None,
+        **params: Any,
+    ) -> AgreementCalibratedClassifier:
+        """Fit the models, and find the inverse temperature for the target.
+
+        Parameters
+        ----------
+        X : array-like of n rows
+            Labelled rows.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the labelled rows.
+        target : array-like of m rows, default=None
+            Unlabelled rows from where the probabilities will be used, at least 20. None: the
+            probabilities are those for rows like `X`; `recalibrate` can be called later.
+        groups : array-like of shape (n,), default=None
+            Groups of rows that belong together, such as those of one patient. Neither folds nor
+            halves divide them.
+        **params : dict
+            Passed on to the estimator's ``fit`` and to the splitter as in
+            `CalibratedClassifierCV`.
+
+        Returns
+        -------
+        AgreementCalibratedClassifier
+            Itself.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Before any fit, if there is one class only, a class or the groups are too few for
+            the folds and their halves, or `target` has other columns or fewer than 20 rows.
+
+        Warns
+        -----
+        UserWarning
+            If the target has fewer than 100 rows, or the ratio is one that is found without a
+            shift.
+        """
+        X, y = indexable(X, y)
+        if not _num_samples(X):
+            raise ValueError("X: expected at least one row, got none.")
+        check_classification_targets(y)
+        labels = check_column(column_or_1d(y, warn=True), _num_samples(X), "y")
+        self.classes_ = np.unique(labels)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y: expected at least two classes, got one class, {self.classes_[0]!r}."
+            )
+        weight = np.ones(len(labels))
+        if sample_weight is not None:
+            weight = check_weight(sample_weight, len(labels))
+        if target is not None:
+            check_target(target, X, "target")
+        if groups is not None:
+            groups = check_column(groups, len(labels), "groups")
+        fit_params, split_params = self._routed(X, sample_weight, groups, params)
+        rng = check_random_state(0 if self.random_state is None else self.random_state)
+        seed = int(rng.randint(2**31 - 2))
+        folds = make_folds(self.cv, X, labels, groups, seed, split_params)
+        self.fold_models_, scores = fit_folds(
+            self.estimator, X, labels, folds, self.classes_, fit_params, self.n_jobs
+        )
+        columns = columns_of(labels[scores.rows], self.classes_, "the estimator")
+        self._held_out = HeldOut(scores, columns, weight)
+        if self.ensemble:
+            self.__dict__.pop("estimator_", None)  # left by an earlier fit
+        else:
+            self.estimator_ = clone(self.estimator).fit(X, labels, **fit_params)
+        self._copy_features(self.fold_models_[0].model)
+        self.source_inverse_temperature_ = labels_beta(
+            scores.of_models, columns, scores.rows, weight
+        )
+        self.source_agreement_ = halves_agreement(
+            *scores.of_halves, scores.rows, weight, self.partner
+        )
+        self.target_agreement_: HalvesAgreement | None = None
+        self.ratio_ = 1.0
+        self.inverse_temperature_ = self.source_inverse_temperature_
+        return self if target is None else self.recalibrate(target)
+
+    def recalibrate(self, X: Any) -> AgreementCalibratedClassifier:
+        """Find the inverse temperature for another target, without fitting any model again.
+
+        Parameters
+        ----------
+        X : array-like of m rows
+            Unlabelled rows of the target, at least 20.
+
+        Returns
+        -------
+        AgreementCalibratedClassifier
+            Itself; ``inverse_temperature_``, ``ratio_`` and ``target_agreement_`` are those for
+            this target.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the classifier is not fitted.
+        ValueError
+            If there are fewer than 20 rows, or the models cannot take them.
+
+        Warns
+        -----
+        UserWarning
+            As `fit`.
+        """
+        check_is_fitted(self)
+        check_target(X, X, "X")
+        _, found, ratio = self._on_target(X)
+        _warn_of_ratio(ratio)
+        self.target_agreement_, self.ratio_ = found, ratio
+        self.inverse_temperature_ = self.source_inverse_temperature_ * ratio
+        return self
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Compute the calibrated probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of m rows
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            Probabilities that sum to 1 in each row.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the classifier is not fitted.
+        """
+        return calibrated(self._scores(X), self.inverse_temperature_)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Compute the scores whose softmax are the calibrated probabilities.
+
+        Parameters
+        ----------
+        X : array-like of m rows
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes), or (m,) for two classes
+            The mean scores times the inverse temperature, in nats. Of two classes, the score of
+            the second minus that of the first.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the classifier is not fitted.
+        """
+        scores = self._scores(X) * self.inverse_temperature_
+        difference: Floats = scores[:, 1] - scores[:, 0]
+        return difference if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict the class of the highest probability.
+
+        Parameters
+        ----------
+        X : array-like of m rows
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            The predicted classes.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the classifier is not fitted.
+        """
+        scores = self._scores(X)  # raises before the classes are asked for
+        predicted: NDArray[Any] = self.classes_[scores.argmax(1)]
+        return predicted
+
+    def summary(self) -> str:
+        """Say in words what was found on the target.
+
+        Returns
+        -------
+        str
+            Sentences with both agreements and their ratio.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the classifier is not fitted.
+        """
+        check_is_fitted(self)
+        here, there = self.source_agreement_, self.target_agreement_
+        text = (
+            "Two models of different rows predict the same class for "
+            f"{here.agreement_rate:.1%} of {here.n_rows} labelled rows that neither has seen"
+        )
+        if there is None:
+            return (
+                f"{text}. No target was given: the probabilities are calibrated for rows like the "
+                f"labelled ones (inverse temperature {self.inverse_temperature_:.3g})."
+            )
+        return (
+            f"{text}, and for {there.agreement_rate:.1%} of {there.n_rows} rows of the target. On "
+            f"the target the inverse temperature at which they predict each other best is "
+            f"{self.ratio_:.3g} times that on labelled rows. So the inverse temperature of the "
+            f"probabilities is {self.inverse_temperature_:.3g} instead of "
+            f"{self.source_inverse_temperature_:.3g}, that of temperature scaling: "
+            f"{_in_words(self.ratio_)}."
+        )
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Get metadata routing of this classifier.
+
+        Returns
+        -------
+        sklearn.utils.metadata_routing.MetadataRouter
+        """
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(
+                estimator=self.estimator,
+                method_mapping=MethodMapping().add(caller="fit", callee="fit"),
+            )
+            .add(
+                splitter=self.cv,
+                method_mapping=MethodMapping().add(caller="fit", callee="split"),
+            )
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        return tags
+
+    def _routed(
+        self, X: Any, sample_weight: Any, groups: Any, params: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the parameters for the estimator's ``fit`` and for the splitter."""
+        params = dict(params)
+        if sample_weight is not None:
+            params["sample_weight"] = sample_weight
+        own_folds = self.cv is None or isinstance(self.cv, numbers.Integral)
+        split_params = {} if groups is None or own_folds else {"groups": groups}
+        if get_config()["enable_metadata_routing"]:
+            routed = process_routing(self, "fit", **params, **split_params)
+            return routed.estimator.fit, routed.splitter.split
+        takes_weights = "sample_weight" in signature(self.estimator.fit).parameters
+        if sample_weight is not None and not takes_weights:
+            warn_caller(
+                f"sample_weight: expected an estimator whose fit takes it, got "
+                f"{type(self.estimator).__name__}. The weights are used for the calibration alone."
+            )
+            del params["sample_weight"]
+        check_fit_params(self.estimator, params, _DATA)
+        return _check_method_params(X, params), split_params
+
+    def _on_target(self, X: Any) -> tuple[FoldScores, HalvesAgreement, float]:
+        """Return the scores of other rows, the agreement of the halves' models, and its ratio."""
+        scores = scores_by_folds(self.fold_models_, X, self.classes_, self.n_jobs)
+        weight = np.ones(_num_samples(X))
+        found = halves_agreement(*scores.of_halves, scores.rows, weight, self.partner)
+        return scores, found, ratio_of(found, self.source_agreement_)
+
+    def _scores(self, X: Any) -> Floats:
+        """Return the scores that the inverse temperature is for, (m, n_classes)."""
+        check_is_fitted(self)
+        if not self.ensemble:
+            return aligned_scores(self.estimator_, X, self.classes_)
+        scores = [aligned_scores(fold.model, X, self.classes_) for fold in self.fold_models_]
+        return np.mean(scores, axis=0)
+
+    def _copy_features(self, model: Any) -> None:
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
+
+
+def check_target(target: Any, X: Any, name: str) -> None:
+    """Check that unlabelled rows of a target have the columns of X, and are not too few."""
+    if isinstance(target, str):
+        raise TypeError(f"{name}: expected rows like X, got the text {target!r}.")
+    n = _num_samples(target)
+    if n < _LEAST_ROWS:
+        raise ValueError(f"{name}: expected at least {_LEAST_ROWS} rows, got {n}.")
+    check_columns(target, X, name)
+    if n < _FEW_ROWS:
+        warn_caller(
+            f"{name}: expected at least {_FEW_ROWS} rows, got {n}. The ratio of agreements is "
+            "then mostly chance."
+        )
+
+
+def _warn_of_ratio(ratio: float) -> None:
+    low, high = _NO_SHIFT
+    if low <= ratio <= high:
+        warn_caller(
+            f"target: expected rows on which the models predict each other less well than on "
+            f"labelled ones, got a ratio of {ratio:.2f}. Ratios from {low} to {high} are found "
+            "without a shift. Temperature scaling on the labelled rows would do as well."
+        )
+
+
+def _in_words(ratio: float) -> str:
+    if ratio < _NO_SHIFT[0]:
+        return "probabilities are less sure there"
+    if ratio > _NO_SHIFT[1]:
+        return "probabilities are surer there"
+    return "so small a change is found without a shift, too"
