@@ -301,7 +301,7 @@ class AgreementCalibratedClassifier(
         self.target_agreement_: HalvesAgreement | None = None
         self.ratio_ = 1.0
         self.inverse_temperature_ = self.source_inverse_temperature_
-        return self if target is None else self.recalibrate(target)
+        return self if target is None else self._calibrate_for(target)
 
     def recalibrate(self, X: Any) -> AgreementCalibratedClassifier:
         """Find the inverse temperature for another target, without fitting any model again.
@@ -331,11 +331,7 @@ class AgreementCalibratedClassifier(
         """
         check_is_fitted(self)
         check_target(X, X, "X")
-        _, found, ratio = self._on_target(X)
-        _warn_of_ratio(ratio)
-        self.target_agreement_, self.ratio_ = found, ratio
-        self.inverse_temperature_ = self.source_inverse_temperature_ * ratio
-        return self
+        return self._calibrate_for(X)
 
     def predict_proba(self, X: Any) -> Floats:
         """Compute the calibrated probabilities of the classes.
@@ -478,6 +474,12 @@ class AgreementCalibratedClassifier(
             del params["sample_weight"]
         check_fit_params(self.estimator, params, _DATA)
         return _check_method_params(X, params), split_params
+
+    def _calibrate_for(self, target: Any) -> AgreementCalibratedClassifier:
+        _, self.target_agreement_, self.ratio_ = self._on_target(target)
+        _warn_of_ratio(self.ratio_)
+        self.inverse_temperature_ = self.source_inverse_temperature_ * self.ratio_
+        return self
 
     def _on_target(self, X: Any) -> tuple[FoldScores, HalvesAgreement, float]:
         """Return the scores of other rows, the agreement of the halves' models, and its ratio."""

@@ -88,13 +88,11 @@ def halves_agreement(
     decided = first.argmax(1), second.argmax(1)
     share = _shares(rows, weight)
     rate = np.average(decided[0] == decided[1], weights=share)
+    others = second, first
     if partner == "hard":
-        a = np.concatenate([first, second])
-        b = np.concatenate([_only(first, decided[1]), _only(second, decided[0])])
-        share = np.tile(share / 2, 2)
-    else:
-        a, b = first, second
-    beta, score = _maximum(a, b, share, weight)
+        others = _only(first, decided[1]), _only(second, decided[0])
+    both = np.concatenate([first, second]), np.concatenate(others)
+    beta, score = _maximum(*both, np.tile(share / 2, 2), weight)
     return HalvesAgreement(beta, score, float(rate), len(np.unique(rows)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 
-_OWN = ("pa_select", "sklearn", "skorch", "lightning", "contextlib")
+_OWN = ("pa_select", "sklearn", "skorch", "joblib", "lightning", "contextlib")
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
