@@ -88,7 +88,7 @@ def test_it_is_nearer_to_the_truth_than_validation(fitted):
 def test_without_a_shift_it_is_the_validation_score(fitted):
     found = estimate_accuracy(fitted, X[1200:])
     for name, one in found.items():
-        # Scores of a full-grown tree are 0 or 1: the mean of three is surer than their temperature.
+        # Scores of full-grown trees are of two kinds: a mean of them has another temperature.
         if name != "tree":
             assert one.score == pytest.approx(one.validation_score, abs=0.04)
 
