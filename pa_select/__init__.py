@@ -47,7 +47,12 @@ if TYPE_CHECKING:
         RobustnessCurveDisplay,
     )
     from pa_select.scores import class_scores, log_probabilities
-    from pa_select.training import EpochSelector, PAEarlyStopping, PAScoring
+    from pa_select.training import (
+        EpochSelector,
+        PAEarlyStopping,
+        PAScoring,
+        PosteriorAgreementLoss,
+    )
     from pa_select.unlabelled import ExpectedScore, SiteAdapter, expected_score, expected_scorer
 
 __all__ = [
@@ -70,6 +75,7 @@ __all__ = [
     "PASearchCV",
     "PASearchDisplay",
     "PosteriorAgreement",
+    "PosteriorAgreementLoss",
     "RobustnessCurve",
     "RobustnessCurveDisplay",
     "SiteAdapter",
@@ -110,6 +116,7 @@ _HOMES = {
     "PASearchCV": "model_selection",
     "PASearchDisplay": "plotting",
     "PosteriorAgreement": "agreement",
+    "PosteriorAgreementLoss": "training",
     "RobustnessCurve": "assessment",
     "RobustnessCurveDisplay": "plotting",
     "SiteAdapter": "unlabelled",

@@ -3,6 +3,16 @@
 from pa_select.training.early_stopping import PAEarlyStopping
 from pa_select.training.epoch_scoring import PAScoring
 from pa_select.training.epoch_selector import EpochSelector
-from pa_select.training.learners import ERMNet, IRMNet, LISANet
+from pa_select.training.learners import AgreementNet, ERMNet, IRMNet, LISANet
+from pa_select.training.posterior_agreement_loss import PosteriorAgreementLoss
 
-__all__ = ["ERMNet", "EpochSelector", "IRMNet", "LISANet", "PAEarlyStopping", "PAScoring"]
+__all__ = [
+    "AgreementNet",
+    "ERMNet",
+    "EpochSelector",
+    "IRMNet",
+    "LISANet",
+    "PAEarlyStopping",
+    "PAScoring",
+    "PosteriorAgreementLoss",
+]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
-from sklearn.utils import check_random_state
-from skorch import NeuralNetClassifier
 from skorch.utils import to_tensor
 
+from pa_select.training.learners.base import LearnerNet
 from pa_select.training.learners.environments import (
     EnvironmentDataset,
     EnvironmentSampler,
@@ -21,7 +19,7 @@ from pa_select.training.learners.environments import (
 )
 
 
-class ERMNet(NeuralNetClassifier):
+class ERMNet(LearnerNet):
     """A classifier that minimises the mean of its risks in several environments.
 
     Each environment counts equally, however many rows it has, and every batch holds rows of
@@ -67,22 +65,6 @@ class ERMNet(NeuralNetClassifier):
     array([0, 0])
     """
 
-    def __init__(
-        self,
-        module: Any,
-        *args: Any,
-        criterion: Any = torch.nn.CrossEntropyLoss,
-        random_state: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(module, *args, criterion=criterion, **kwargs)
-        self.random_state = random_state
-
-    def initialize(self) -> ERMNet:
-        """Forget all training."""
-        self.random_ = check_random_state(0 if self.random_state is None else self.random_state)
-        return super().initialize()
-
     def fit(self, X: Any, y: Any = None, environments: Any = None, **fit_params: Any) -> ERMNet:
         """Train from the start.
 
@@ -102,10 +84,6 @@ class ERMNet(NeuralNetClassifier):
         ValueError
             If a parameter or the environments do not fit; the message names them.
         """
-        self._check_parameters()
-        if y is not None and np.asarray(y).dtype.kind in "OUS":
-            first = np.asarray(y).ravel().tolist()[0]
-            raise ValueError(f"y: expected numbers of classes from 0 on, got {first!r}.")
         numbers = environment_numbers(X, environments)
         return super().fit(X, y, environments=numbers, **fit_params)
 
@@ -130,7 +108,6 @@ class ERMNet(NeuralNetClassifier):
         -------
         self
         """
-        self._check_parameters()
         numbers = environment_numbers(X, environments)
         return super().partial_fit(X, y, classes, environments=numbers, **fit_params)
 
@@ -187,6 +164,3 @@ class ERMNet(NeuralNetClassifier):
         return torch.stack(
             [super(ERMNet, self).get_loss(y_pred[rows], y_true[rows]) for rows in parts]
         )
-
-    def _check_parameters(self) -> None:
-        """Raise if a parameter of the learner does not fit."""

@@ -1,0 +1,260 @@
+"""Learning from few labels and many unlabelled pairs, by their posterior agreement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy.stats import chi2_contingency
+from skorch.callbacks import PassthroughScoring
+from skorch.dataset import unpack_data
+
+from pa_select.training.learners.base import LearnerNet
+from pa_select.training.learners.pair_batches import LEAST_PAIRS, PairBatches, check_pairs
+from pa_select.training.posterior_agreement_loss import PosteriorAgreementLoss
+from pa_select.utils.warn_caller import warn_caller
+
+# Class shares that differ by more than chance at this level give a warning.
+_LEVEL = 1e-3
+# The columns of the history.
+_COLUMNS = ("train_label_loss", "train_agreement", "beta")
+
+
+class _WithPairs(NamedTuple):
+    """The inputs of labelled rows, and of both rows of pairs."""
+
+    X: Any
+    pairs: tuple[Any, Any]
+
+
+class AgreementNet(LearnerNet):
+    """A classifier that learns from labelled rows and from unlabelled pairs.
+
+    It minimises the loss of the labelled rows minus `weight` times the posterior agreement of the
+    pairs: two views of the same unlabelled row should be given the same class. This is worth most
+    with few labels and many unlabelled rows, if the views show the nuisance that the net will
+    meet.
+
+    Parameters
+    ----------
+    module : torch.nn.Module class or instance
+        A module that returns logits.
+    pairs : tuple (rows, rows) or (rows, view)
+        Unlabelled rows, and the same rows measured again or what makes a view of them: a
+        function, a shift of `pa_select.environments` or a transformer. Row i of both is the same
+        object. Rows are arrays, tensors or a `pa_select.datasets.SharedEnvironment`, which
+        searches do not copy. A view is drawn anew in each step, with another `random_state` if it
+        has one.
+    weight : float, default=1.0
+        Weight of the agreement, in nats per pair; at least 0.
+    ramp : float, default=0.2
+        Share of all steps in which the weight rises from 0 to `weight`, in [0, 1].
+    pair_batch_size : int, default=64
+        Number of pairs in each step, at least 2.
+    prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
+        As in `PosteriorAgreementLoss`. With the uniform prior the net may give all rows one class.
+    beta : "learn" or float, default="learn"
+        As in `PosteriorAgreementLoss`. If learnt, it has a rate of 0.03 and no weight decay.
+    augment : bool, default=True
+        Whether the loss of the labels is the mean over the labelled rows and their views. Only if
+        `pairs` has a view.
+    criterion : class or instance, default=torch.nn.CrossEntropyLoss
+        A loss that takes logits.
+    random_state : int, RandomState instance or None, default=None
+        Draws the pairs and the views; None draws always the same. Initial weights and dropout use
+        torch's random state (``torch.manual_seed``), as with any skorch net.
+    **kwargs
+        Other parameters of `skorch.NeuralNetClassifier`. The optimiser must take several groups of
+        parameters.
+
+    Attributes
+    ----------
+    agreement_loss_ : PosteriorAgreementLoss
+        The loss of the pairs; ``agreement_loss_.beta`` is the inverse temperature.
+    pair_classes_ : ndarray of shape (n_classes,)
+        Share of each predicted class among the pairs of the last epoch.
+
+    Warns
+    -----
+    UserWarning
+        If a batch has fewer than 16 pairs, if the prior is uniform, or if after training the
+        net predicts other shares of the classes for the pairs than the labelled rows have, by
+        more than chance.
+
+    Notes
+    -----
+    ``net.history`` has three more columns: ``train_label_loss``, ``train_agreement`` (nats per
+    pair, before its weight) and ``beta``. ``train_loss`` is the sum that is minimised.
+
+    It is not for every shift. Views of labelled rows are better used by a consistency loss, and
+    pairs of two sites by an adapter (`SiteAdapter`). If the classes are rarer or more frequent
+    among the unlabelled rows than among the labelled ones, it can do harm, and the labelled rows
+    do not show it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.utils import shuffle
+    >>> from pa_select.environments import GaussianNoise
+    >>> from pa_select.training import AgreementNet
+    >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
+    >>> X = (X / 16).astype("float32")
+    >>> _ = torch.manual_seed(0)
+    >>> net = AgreementNet(
+    ...     lambda: torch.nn.Sequential(
+    ...         torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10)
+    ...     ),
+    ...     pairs=(X[100:1000], GaussianNoise(0.3)),
+    ...     optimizer=torch.optim.Adam,
+    ...     lr=0.01,
+    ...     max_epochs=60,
+    ...     train_split=None,
+    ...     verbose=0,
+    ... )
+    >>> _ = net.fit(X[:50], y[:50])
+    >>> bool(net.history[-1, "train_agreement"] > 1)
+    True
+    >>> net.score(X[1000:], y[1000:]) > 0.7
+    True
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        *args: Any,
+        pairs: Any = None,
+        weight: float = 1.0,
+        ramp: float = 0.2,
+        pair_batch_size: int = 64,
+        prior: Any = "marginal",
+        beta: Any = "learn",
+        augment: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(module, *args, **kwargs)
+        self.pairs = pairs
+        self.weight = weight
+        self.ramp = ramp
+        self.pair_batch_size = pair_batch_size
+        self.prior = prior
+        self.beta = beta
+        self.augment = augment
+
+    def initialize_criterion(self) -> AgreementNet:
+        """Make both losses; the inverse temperature is trained with the module."""
+        super().initialize_criterion()
+        self.agreement_loss_ = PosteriorAgreementLoss(self.prior, self.beta)
+        return self
+
+    def get_params_for_optimizer(self, prefix: str, named_parameters: Iterable[Any]) -> Any:
+        """Give the inverse temperature its own group, without weight decay."""
+        own = {id(p) for p in self.agreement_loss_.parameters()}
+        others = [(name, p) for name, p in named_parameters if id(p) not in own]
+        (groups, *rest), kwargs = super().get_params_for_optimizer(prefix, others)
+        if own:
+            groups = [*groups, self.agreement_loss_.parameter_group()]
+        return (groups, *rest), kwargs
+
+    def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
+        """Check the pairs."""
+        super().on_train_begin(net, X=X, y=y, **kwargs)
+        self._batches = PairBatches(self, self.pairs, self.pair_batch_size, self.random_)
+        self._step = 0
+
+    def on_epoch_begin(
+        self, net: Any, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any
+    ) -> None:
+        """Count the steps of the ramp, and forget the classes of the epoch before."""
+        super().on_epoch_begin(net, dataset_train, dataset_valid, **kwargs)
+        size = len(dataset_train)
+        batch_size = size if self.batch_size == -1 else self.batch_size
+        self._n_ramp = self.ramp * self.max_epochs * math.ceil(size / batch_size)
+        self._pair_counts: Any = 0
+
+    def on_train_end(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
+        """Compare the classes of the pairs with those of the labelled rows."""
+        n_pairs = len(self._batches)
+        del self._batches  # holds the rows
+        if np.any(self._pair_counts):
+            self.pair_classes_ = self._pair_counts / self._pair_counts.sum()
+            if y is not None:
+                self._warn_of_other_classes(np.asarray(y), n_pairs)
+        super().on_train_end(net, X=X, y=y, **kwargs)
+
+    def train_step(self, batch: Any, **fit_params: Any) -> Any:
+        """Take a step on a batch of labelled rows and one of pairs."""
+        X, y = unpack_data(batch)
+        if self.augment and self._batches.view is not None:
+            X, y = torch.cat([X, self._batches.seen(X)]), torch.cat([y, y])
+        self._step += 1
+        return super().train_step((_WithPairs(X, self._batches.draw()), y), **fit_params)
+
+    def infer(self, x: Any, **fit_params: Any) -> Any:
+        """Return the module's outputs, for labelled rows alone."""
+        return super().infer(x.X if isinstance(x, _WithPairs) else x, **fit_params)
+
+    def get_loss(self, y_pred: Any, y_true: Any, X: Any = None, training: bool = False) -> Any:
+        """Return the sum of both losses; in validation that of the labels."""
+        if not isinstance(X, _WithPairs):
+            return super().get_loss(y_pred, y_true, X=X, training=training)
+        of_labels = super().get_loss(y_pred, y_true, X=X.X, training=training)
+        first, second = (super(AgreementNet, self).infer(rows) for rows in X.pairs)
+        of_pairs = self.agreement_loss_(first, second)
+        self._count_classes(first.detach())
+        found = of_labels.item(), -of_pairs.item(), self.agreement_loss_.beta
+        for name, value in zip(_COLUMNS, found, strict=True):
+            self.history.record_batch(name, value)
+        rise = min(self._step / self._n_ramp, 1.0) if self._n_ramp else 1.0
+        return of_labels + self.weight * rise * of_pairs
+
+    @property
+    def _default_callbacks(self) -> list[tuple[str, Any]]:
+        columns = [(name, PassthroughScoring(name=name, on_train=True)) for name in _COLUMNS]
+        return [*super()._default_callbacks, *columns]
+
+    def _count_classes(self, logits: torch.Tensor) -> None:
+        counts = torch.bincount(logits.argmax(1), minlength=logits.shape[1])
+        self._pair_counts = self._pair_counts + counts.cpu().numpy()
+
+    def _warn_of_other_classes(self, y: Any, n_pairs: int) -> None:
+        labelled = np.bincount(y.astype(np.intp), minlength=len(self.pair_classes_))
+        # A pair that was drawn several times is one observation.
+        table = np.stack([labelled, np.round(self.pair_classes_ * n_pairs)])
+        table = table[:, table.any(0)]
+        if table.shape[1] < 2 or chi2_contingency(table).pvalue > _LEVEL:
+            return
+        k = int(np.argmax(np.abs(self.pair_classes_ - labelled / labelled.sum())))
+        warn_caller(
+            "pairs: expected the classes to be as frequent as among the labelled rows, got class "
+            f"{k} for {self.pair_classes_[k]:.0%} of the pairs and {labelled[k] / len(y):.0%} of "
+            "the labels. Either the pairs are of another class mix, or the net has collapsed. "
+            "Which of the two it is cannot be told without labels."
+        )
+
+    def _check_parameters(self) -> None:
+        check_pairs(self.pairs)
+        if not 0 <= self.weight < np.inf:
+            raise ValueError(
+                f"weight: expected a finite number of at least 0, got {self.weight!r}."
+            )
+        if not 0 <= self.ramp <= 1:
+            raise ValueError(f"ramp: expected a share in [0, 1], got {self.ramp!r}.")
+        if not isinstance(self.pair_batch_size, (int, np.integer)) or self.pair_batch_size < 2:
+            raise ValueError(
+                f"pair_batch_size: expected at least 2 pairs, got {self.pair_batch_size!r}."
+            )
+        if self.pair_batch_size < LEAST_PAIRS:
+            warn_caller(
+                f"pair_batch_size: expected at least {LEAST_PAIRS} pairs in a batch, got "
+                f"{self.pair_batch_size}. The marginal prior of so few rows is mostly chance."
+            )
+        if isinstance(self.prior, str) and self.prior == "uniform":
+            warn_caller(
+                "prior: expected 'marginal', got 'uniform'. A net that gives all rows the same "
+                "class has the highest agreement then."
+            )

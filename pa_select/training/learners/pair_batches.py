@@ -1,0 +1,112 @@
+"""Batches of pairs of unlabelled rows, drawn beside the batches of labelled rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from skorch.dataset import unpack_data
+from torch.utils.data import Dataset, default_collate
+
+from pa_select.utils.modules import refuse_iterable_dataset
+from pa_select.utils.views import view_of
+
+# Fewer pairs in a batch say too little of the classes' shares.
+LEAST_PAIRS = 16
+
+
+class PairBatches:
+    """Endless batches of pairs: every pair once in a random order, then again.
+
+    Parameters
+    ----------
+    net : skorch.NeuralNet
+        Makes datasets of rows.
+    pairs : tuple (rows, rows) or (rows, view)
+        Two measurements of the same rows, or rows and what makes a view of them.
+    batch_size : int
+        Number of pairs in a batch.
+    random_state : numpy.random.RandomState
+        Orders the pairs, and draws the seeds of views that have one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `pairs` is not such a tuple, or the numbers of rows differ.
+    """
+
+    def __init__(
+        self, net: Any, pairs: Any, batch_size: int, random_state: np.random.RandomState
+    ) -> None:
+        rows, other = check_pairs(pairs)
+        self._first = _dataset(net, rows)
+        self.view: Any = other if is_view(other) else None
+        self._second = None if is_view(other) else _dataset(net, other)
+        if self._second is not None and len(self._second) != len(self._first):
+            raise ValueError(
+                f"pairs: expected as many rows of both, got {len(self._first)} and "
+                f"{len(self._second)}."
+            )
+        if len(self._first) < LEAST_PAIRS:
+            raise ValueError(
+                f"pairs: expected at least {LEAST_PAIRS} pairs, got {len(self._first)}."
+            )
+        self._batch_size = min(batch_size, len(self._first))
+        self._random_state = random_state
+        self._order = np.empty(0, dtype=np.intp)
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def draw(self) -> tuple[Any, Any]:
+        """Return the next batch of both rows of the pairs."""
+        while len(self._order) < self._batch_size:
+            self._order = np.r_[self._order, self._random_state.permutation(len(self))]
+        rows, self._order = self._order[: self._batch_size], self._order[self._batch_size :]
+        first = _batch(self._first, rows)
+        if self._second is None:
+            return first, self.seen(first)
+        return first, _batch(self._second, rows)
+
+    def seen(self, batch: Any) -> Any:
+        """Return a batch as the view shows it, each time with another seed."""
+        if not isinstance(batch, torch.Tensor):
+            raise TypeError(f"pairs: expected one tensor to view, got {type(batch).__name__}.")
+        view = self.view
+        if hasattr(view, "get_params") and "random_state" in view.get_params():
+            seed = int(self._random_state.randint(2**31 - 1))
+            view = type(view)(**{**view.get_params(deep=False), "random_state": seed})
+        shown = view_of(view, batch.cpu().numpy(), "pairs")
+        return torch.as_tensor(np.asarray(shown), dtype=batch.dtype)
+
+
+def check_pairs(pairs: Any) -> tuple[Any, Any]:
+    """Return rows, and their second measurement or a view.
+
+    Raises
+    ------
+    TypeError
+        If `pairs` is not such a tuple.
+    """
+    if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
+        raise TypeError(
+            "pairs: expected a tuple (rows, rows measured again) or (rows, view), got "
+            f"{type(pairs).__name__}."
+        )
+    return pairs[0], pairs[1]
+
+
+def is_view(other: Any) -> bool:
+    """Whether the second of `pairs` makes views, and is not rows itself."""
+    # A dataset of skorch has a method of this name, too.
+    return not isinstance(other, Dataset) and (callable(other) or hasattr(other, "transform"))
+
+
+def _dataset(net: Any, rows: Any) -> Any:
+    refuse_iterable_dataset(rows, "pairs")
+    return rows if isinstance(rows, Dataset) else net.get_dataset(rows)
+
+
+def _batch(dataset: Any, rows: Any) -> Any:
+    return default_collate([unpack_data(dataset[int(row)])[0] for row in rows])

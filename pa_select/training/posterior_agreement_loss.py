@@ -1,0 +1,212 @@
+"""Minus the kernel of posterior agreement, as a loss to train torch modules with."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+# The inverse temperature that is learnt stays in this range.
+_LOWEST, _HIGHEST = 0.05, 20.0
+
+
+class PosteriorAgreementLoss(torch.nn.Module):
+    r"""Minus the posterior agreement of two batches of logits, at an inverse temperature.
+
+    It trains a net to predict the same for two views of the same rows, without their labels. With
+    the marginal prior a net that predicts one class everywhere gains nothing, so that this term
+    needs no other one against collapse.
+
+    Parameters
+    ----------
+    prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
+        The class prior of the kernel. "marginal": the mean posterior of both batches. With the
+        uniform prior, or another fixed one, a net that always predicts the same class has the
+        smallest loss.
+    beta : "learn" or float, default="learn"
+        The inverse temperature. "learn": its logarithm is a parameter of this module, which starts
+        at 0. Otherwise a positive number.
+
+    Attributes
+    ----------
+    log_beta : torch.nn.Parameter or torch.Tensor of shape ()
+        Logarithm of the inverse temperature; a parameter if it is learnt. If so, each call puts it
+        back into the range from log(0.05) to log(20).
+
+    Raises
+    ------
+    ValueError
+        If `prior` or `beta` is none of these.
+
+    See Also
+    --------
+    pa_kernel : The same number for arrays, without the sign.
+    posterior_agreement : The maximum over the inverse temperature, with a certificate.
+
+    Notes
+    -----
+    With logits :math:`F', F''` of two views, posteriors :math:`p', p''` and weights :math:`w` that
+    sum to 1 the loss is
+
+    .. math:: -\sum_i w_i \log \sum_j \frac{p'_i(j)\, p''_i(j)}{\pi_j} \quad \text{nats}.
+
+    With the marginal prior, minus the loss is, for many rows, at most the mutual information of
+    the two views, and at most the log of the number of classes. Training maximises it over the
+    net and the inverse temperature at once. At a maximum over the inverse temperature the
+    derivative by the net is that of the maximised agreement (envelope theorem), and with a fixed
+    prior the scale of the logits feels no force.
+
+    Give `log_beta` a rate of its own and no weight decay: `parameter_group` makes the group for an
+    optimiser. Half precision is computed in float32, also under autocast.
+
+    References
+    ----------
+    .. [1] Master's thesis on posterior agreement, outlook (training by posterior agreement).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from pa_select.training import PosteriorAgreementLoss
+    >>> _ = torch.manual_seed(0)
+    >>> X = torch.randn(200, 5)
+    >>> net, loss = torch.nn.Linear(5, 3), PosteriorAgreementLoss()
+    >>> rates = [{"params": net.parameters(), "lr": 0.05}, loss.parameter_group()]
+    >>> optimiser = torch.optim.Adam(rates)
+    >>> history = []
+    >>> for _ in range(50):
+    ...     optimiser.zero_grad()
+    ...     value = loss(net(X), net(X + 0.3 * torch.randn_like(X)))
+    ...     value.backward()
+    ...     _ = optimiser.step()
+    ...     history.append(value.item())
+    >>> history[-1] < history[0] - 0.3
+    True
+    >>> loss.beta > 1
+    True
+    """
+
+    log_beta: torch.Tensor
+    _log_prior: torch.Tensor | None
+
+    def __init__(self, prior: Any = "marginal", beta: Any = "learn") -> None:
+        super().__init__()
+        log_prior = None
+        if isinstance(prior, str):
+            if prior not in ("marginal", "uniform"):
+                raise ValueError(
+                    "prior: expected 'marginal', 'uniform' or positive probabilities of the "
+                    f"classes, got {prior!r}."
+                )
+        else:
+            log_prior = _logs(prior)
+        self.prior = prior if isinstance(prior, str) else "given"
+        self.register_buffer("_log_prior", log_prior)
+        if isinstance(beta, str):
+            if beta != "learn":
+                raise ValueError(f"beta: expected 'learn' or a positive number, got {beta!r}.")
+            self.log_beta = torch.nn.Parameter(torch.zeros(()))
+        else:
+            if not 0 < beta < np.inf:
+                raise ValueError(f"beta: expected 'learn' or a positive number, got {beta!r}.")
+            self.register_buffer("log_beta", torch.tensor(math.log(beta), dtype=torch.float64))
+
+    @property
+    def beta(self) -> float:
+        """The inverse temperature."""
+        return float(self.log_beta.detach().exp())
+
+    def parameter_group(self, lr: float = 0.03) -> dict[str, Any]:
+        """Return the group of the inverse temperature for an optimiser.
+
+        Parameters
+        ----------
+        lr : float, default=0.03
+            Its rate.
+
+        Returns
+        -------
+        dict
+            With "params", "lr" and "weight_decay", which is 0.
+        """
+        return {"params": list(self.parameters()), "lr": lr, "weight_decay": 0.0}
+
+    def forward(
+        self, logits_a: torch.Tensor, logits_b: torch.Tensor, sample_weight: Any = None
+    ) -> torch.Tensor:
+        """Compute the loss.
+
+        Parameters
+        ----------
+        logits_a, logits_b : torch.Tensor of shape (n, n_classes)
+            Logits of two views; row i of both is the same row of data.
+        sample_weight : torch.Tensor of shape (n,), default=None
+            Non-negative weights of the pairs.
+
+        Returns
+        -------
+        torch.Tensor of shape ()
+            Minus the kernel, in nats per pair.
+
+        Raises
+        ------
+        ValueError
+            If the shapes do not fit, or there is no pair.
+        """
+        _check(logits_a, logits_b, sample_weight, self._log_prior)
+        with torch.autocast(logits_a.device.type, enabled=False):
+            return self._loss(_exact(logits_a), _exact(logits_b), sample_weight)
+
+    def extra_repr(self) -> str:
+        """Return the parameters, for ``print``."""
+        learnt = isinstance(self.log_beta, torch.nn.Parameter)
+        return f"prior={self.prior!r}, beta={'learn' if learnt else format(self.beta, '.4g')!r}"
+
+    def _loss(self, a: torch.Tensor, b: torch.Tensor, sample_weight: Any) -> torch.Tensor:
+        if isinstance(self.log_beta, torch.nn.Parameter):
+            with torch.no_grad():  # a clamp inside the graph would stop its gradient
+                self.log_beta.clamp_(math.log(_LOWEST), math.log(_HIGHEST))
+        beta = self.log_beta.exp().to(a.dtype)
+        log_p, log_q = torch.log_softmax(beta * a, 1), torch.log_softmax(beta * b, 1)
+        if sample_weight is None:
+            log_weight = torch.full((len(a), 1), -math.log(len(a)), dtype=a.dtype, device=a.device)
+        else:
+            weight = sample_weight.to(a.device, a.dtype)
+            log_weight = (weight / weight.sum()).log()[:, None]
+        if self.prior == "marginal":
+            rows = torch.cat([log_p + log_weight, log_q + log_weight])
+            log_prior = torch.logsumexp(rows, 0) - math.log(2)
+        elif self.prior == "uniform":
+            log_prior = torch.full_like(log_p[0], -math.log(a.shape[1]))
+        elif self._log_prior is not None:
+            log_prior = self._log_prior.to(a.dtype)
+        terms = torch.logsumexp(log_p + log_q - log_prior, 1)
+        return -(log_weight[:, 0].exp() * terms).sum()
+
+
+def _exact(logits: torch.Tensor) -> torch.Tensor:
+    """Return logits in a type in which their sums are exact enough."""
+    return logits if logits.dtype == torch.float64 else logits.float()
+
+
+def _logs(prior: Any) -> torch.Tensor:
+    values = torch.as_tensor(np.asarray(prior, dtype=np.float64))
+    if values.ndim != 1 or not bool((values > 0).all()) or abs(float(values.sum()) - 1) > 1e-6:
+        raise ValueError(
+            "prior: expected 'marginal', 'uniform' or positive probabilities of the classes that "
+            f"sum to 1, got {prior!r}."
+        )
+    return values.log()
+
+
+def _check(a: Any, b: Any, weight: Any, log_prior: torch.Tensor | None) -> None:
+    if a.ndim != 2 or a.shape != b.shape or not len(a) or a.shape[1] < 2:
+        raise ValueError(
+            "logits_b: expected logits of two views, both of shape (n, n_classes), got "
+            f"{tuple(a.shape)} and {tuple(b.shape)}."
+        )
+    if log_prior is not None and len(log_prior) != a.shape[1]:
+        raise ValueError(f"prior: expected {a.shape[1]} probabilities, got {len(log_prior)}.")
+    if weight is not None and tuple(weight.shape) != (len(a),):
+        raise ValueError(f"sample_weight: expected shape ({len(a)},), got {tuple(weight.shape)}.")

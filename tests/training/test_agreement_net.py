@@ -1,0 +1,240 @@
+"""The learner of few labels and many pairs: its contract as of the others, and what it learns."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils import shuffle
+from skorch.dataset import Dataset
+
+from pa_select import PAEarlyStopping, PASearchCV, class_scores
+from pa_select.datasets import SharedEnvironment
+from pa_select.environments import GaussianNoise
+from pa_select.training import AgreementNet, ERMNet, PosteriorAgreementLoss
+from pa_select.training.learners.pair_batches import PairBatches
+
+X, Y = shuffle(*load_digits(return_X_y=True), random_state=0)
+X = (X / 16).astype("float32")
+PAIRS = X[100:400], X[100:400] + np.random.default_rng(0).normal(0, 0.2, (300, 64)).astype("f4")
+
+
+class Linear(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(64, 10)
+
+
+class Deep(torch.nn.Sequential):
+    def __init__(self):
+        super().__init__(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+
+
+def net(**params):
+    torch.manual_seed(0)
+    usual = {"module": Linear, "max_epochs": 2, "lr": 0.1, "verbose": 0, "pairs": PAIRS}
+    return AgreementNet(**usual | params)
+
+
+def weights(fitted):
+    return [p.detach().numpy().copy() for p in fitted.module_.parameters()]
+
+
+def test_one_step_is_that_of_the_two_losses():
+    fitted = net(train_split=None, batch_size=-1, ramp=0.0, weight=3.0, pair_batch_size=300)
+    fitted.set_params(max_epochs=1, beta=2.0).initialize()
+    start = [torch.tensor(w).requires_grad_() for w in weights(fitted)]
+    fitted.partial_fit(X[:50], Y[:50])
+    logits = [torch.tensor(rows) @ start[0].T + start[1] for rows in (X[:50], *PAIRS)]
+    of_labels = torch.nn.functional.cross_entropy(logits[0], torch.tensor(Y[:50]))
+    of_pairs = PosteriorAgreementLoss(beta=2.0)(*logits[1:])
+    (of_labels + 3 * of_pairs).backward()
+    for before, after in zip(start, weights(fitted), strict=True):
+        assert_allclose(after, (before - 0.1 * before.grad).detach(), atol=1e-6)
+    last = fitted.history[-1]
+    assert last["train_label_loss"] == pytest.approx(of_labels.item(), abs=1e-5)
+    assert last["train_agreement"] == pytest.approx(-of_pairs.item(), abs=1e-5)
+    assert last["beta"] == pytest.approx(2.0)
+    assert last["train_loss"] == pytest.approx((of_labels + 3 * of_pairs).item(), abs=1e-5)
+    shares = np.bincount(logits[1].argmax(1), minlength=10) / 300
+    assert_allclose(fitted.pair_classes_, shares)
+
+
+def test_the_weight_rises_over_the_ramp():
+    fitted = net(train_split=None, batch_size=25, ramp=0.5, max_epochs=4).fit(X[:50], Y[:50])
+    history = fitted.history
+    columns = ("train_loss", "train_label_loss", "train_agreement")
+    steps = [b for epoch in history for b in epoch["batches"]]
+    rises = [(b[columns[1]] - b[columns[0]]) / b[columns[2]] for b in steps]
+    assert_allclose(rises, [0.25, 0.5, 0.75, 1, 1, 1, 1, 1], atol=1e-3)
+
+
+def test_without_weight_it_is_plain_training():
+    plain = net(weight=0.0, train_split=None, batch_size=-1).fit(X[:50], Y[:50])
+    torch.manual_seed(0)
+    usual = ERMNet(Linear, max_epochs=2, lr=0.1, verbose=0, train_split=None, batch_size=-1)
+    # Both environments are the same rows, so that their mean risk is that of the rows.
+    usual.fit(np.tile(X[:50], (2, 1)), np.tile(Y[:50], 2), environments=np.repeat([0, 1], 50))
+    for a, b in zip(weights(plain), weights(usual), strict=True):
+        assert_allclose(a, b, atol=1e-5)
+
+
+def test_beta_is_learnt_at_its_own_rate_without_decay():
+    fitted = net(optimizer=torch.optim.AdamW, optimizer__weight_decay=0.5, lr=1e-3)
+    fitted.fit(X[:50], Y[:50])
+    groups = fitted.optimizer_.param_groups
+    assert [g["weight_decay"] for g in groups] == [0.5, 0]
+    assert [g["lr"] for g in groups] == [1e-3, 0.03]
+    assert groups[1]["params"] == [fitted.agreement_loss_.log_beta]
+    assert fitted.agreement_loss_.beta != 1
+    assert fitted.history[-1, "beta"] == pytest.approx(fitted.agreement_loss_.beta, rel=0.2)
+    fixed = net(beta=2.0).fit(X[:50], Y[:50])
+    assert len(fixed.optimizer_.param_groups) == 1
+    assert fixed.history[-1, "beta"] == pytest.approx(2)
+
+
+def test_every_pair_is_drawn_once_before_any_twice():
+    rows = np.arange(40, dtype="f4")[:, None]
+    batches = PairBatches(net(), (rows, rows + 100), 16, np.random.RandomState(0))
+    drawn = [batches.draw() for _ in range(5)]
+    for first, second in drawn:
+        assert_array_equal(second, first + 100)
+    order = torch.cat([first for first, _ in drawn]).ravel().tolist()
+    assert sorted(order[:40]) == rows.ravel().tolist()
+    assert len(set(order[40:80])) == 40
+
+
+def test_views_are_drawn_anew_and_labelled_rows_are_seen_through_them():
+    view = GaussianNoise(0.5, random_state=0)
+    batches = PairBatches(net(), (X[:100], view), 20, np.random.RandomState(0))
+    batch = torch.tensor(X[:20])
+    one, other = batches.seen(batch), batches.seen(batch)
+    assert one.dtype == batch.dtype
+    assert not torch.equal(one, other)
+    assert float((one - batch).std()) == pytest.approx(0.5, rel=0.1)
+    seen = []
+
+    class Module(Linear):
+        def forward(self, rows):
+            seen.append(len(rows))
+            return super().forward(rows)
+
+    options = {"module": Module, "train_split": None, "max_epochs": 1, "batch_size": -1}
+    net(pairs=(X[100:200], lambda rows: rows[:, ::-1].copy()), **options).fit(X[:50], Y[:50])
+    assert seen == [100, 64, 64]
+    seen.clear()
+    net(pairs=(X[100:200], view), augment=False, **options).fit(X[:50], Y[:50])
+    assert seen == [50, 64, 64]
+
+
+def test_parameters_clones_pickles_and_seeds():
+    own = {"weight": 2.0, "ramp": 0.1, "pair_batch_size": 32, "beta": 1.5, "random_state": 3}
+    one = net(**own)
+    other = clone(one)
+    assert own.items() <= other.get_params().items()
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    one.fit(X[:100], Y[:100])
+    assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+    again = pickle.loads(pickle.dumps(one))
+    assert_array_equal(again.predict(X), one.predict(X))
+    assert not hasattr(one, "_batches")
+    torch.manual_seed(0)
+    other.fit(X[:100], Y[:100])
+    assert_array_equal(weights(one)[0], weights(other)[0])
+    torch.manual_seed(0)
+    other.set_params(random_state=4).fit(X[:100], Y[:100])
+    assert (weights(one)[0] != weights(other)[0]).any()
+
+
+def test_training_goes_on():
+    fitted = net().fit(X[:100], Y[:100])
+    beta = fitted.agreement_loss_.beta
+    fitted.partial_fit(X[:100], Y[:100])
+    assert len(fitted.history) == 4
+    assert fitted.agreement_loss_.beta != beta
+
+
+def test_rows_of_all_kinds():
+    expected = weights(net().fit(X[:100], Y[:100]))[0]
+    for convert in (torch.tensor, SharedEnvironment, Dataset):
+        found = net(pairs=tuple(convert(rows) for rows in PAIRS)).fit(X[:100], Y[:100])
+        assert_array_equal(weights(found)[0], expected)
+
+
+@pytest.mark.filterwarnings("ignore:pairs:UserWarning")
+def test_searches_and_callbacks():
+    shared = tuple(SharedEnvironment(rows) for rows in PAIRS)
+    search = GridSearchCV(
+        net(pairs=shared), {"weight": [0.0, 1.0]}, cv=2, error_score="raise"
+    ).fit(X[:200], Y[:200])
+    assert class_scores(search, X[:5])[0].shape == (5, 10)
+    assert clone(search).estimator.pairs[0] is shared[0]
+    by_agreement = PASearchCV(net(pairs=shared), {"weight": [0.0, 1.0]}, cv=2)
+    assert by_agreement.fit(X[:200], Y[:200]).best_index_ in (0, 1)
+    stopping = PAEarlyStopping((X[:100], X[:100] / 2), patience=2)
+    fitted = net(callbacks=[("pa", stopping)]).fit(X[:200], Y[:200])
+    assert np.isfinite(fitted.history[-1, ("pa", "valid_acc", "train_agreement")]).all()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:pairs:UserWarning")
+def test_pairs_help_where_labels_are_few():
+    gains = []
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        rows, labels = shuffle(X, Y, random_state=seed)
+        there = rows[1000:] + rng.normal(0, 0.4, (797, 64)).astype("f4")
+        scores = []
+        for weight in (0.0, 1.0):
+            torch.manual_seed(seed)
+            fitted = AgreementNet(
+                Deep,
+                pairs=(rows[50:1000], GaussianNoise(0.4)),
+                weight=weight,
+                optimizer=torch.optim.Adam,
+                lr=0.003,
+                max_epochs=100,
+                train_split=None,
+                verbose=0,
+            ).fit(rows[:50], labels[:50])
+            scores.append(fitted.score(there, labels[1000:]))
+        gains.append(scores[1] - scores[0])
+    assert min(gains) > 0
+    assert np.mean(gains) > 0.03
+
+
+def test_warnings():
+    one_class = X[Y == 3][:100]
+    with pytest.warns(UserWarning, match=r"got class \d for .* of the pairs"):
+        net(pairs=(one_class, one_class * 0.9), max_epochs=30).fit(X[:200], Y[:200])
+    with pytest.warns(UserWarning, match="expected at least 16 pairs in a batch, got 8"):
+        net(pair_batch_size=8).fit(X[:100], Y[:100])
+    with pytest.warns(UserWarning, match="prior: expected 'marginal', got 'uniform'"):
+        net(prior="uniform").fit(X[:100], Y[:100])
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"pairs": None}, TypeError, "pairs: expected a tuple .* got NoneType"),
+        ({"pairs": X}, TypeError, "pairs: expected a tuple .* got ndarray"),
+        ({"pairs": (X[:50], X[:49])}, ValueError, "pairs: expected as many rows of both, got 50"),
+        ({"pairs": (X[:9], X[:9])}, ValueError, "pairs: expected at least 16 pairs, got 9"),
+        ({"weight": -1.0}, ValueError, "weight: expected a finite number"),
+        ({"ramp": 1.5}, ValueError, "ramp: expected a share"),
+        ({"pair_batch_size": 1}, ValueError, "pair_batch_size: expected at least 2"),
+        ({"prior": "flat"}, ValueError, "prior: expected 'marginal'"),
+        ({"beta": -1.0}, ValueError, "beta: expected 'learn' or a positive number"),
+    ],
+)
+def test_parameters_that_do_not_fit(params, error, message):
+    with pytest.raises(error, match=message):
+        net(**params).fit(X[:50], Y[:50])
+
+
+def test_labels_have_to_be_numbers():
+    with pytest.raises(ValueError, match="y: expected numbers of classes from 0 on, got '0'"):
+        net().fit(X[:20], np.repeat("0", 20))

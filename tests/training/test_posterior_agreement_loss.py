@@ -1,0 +1,182 @@
+"""The loss against the kernel, finite differences, and the claims of its documentation."""
+
+import math
+import pickle
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import torch
+
+from pa_select import pa_kernel, posterior_agreement
+from pa_select.training import PosteriorAgreementLoss
+
+PRIORS = ["marginal", "uniform", [0.2, 0.3, 0.5]]
+
+
+def two_views(seed=0, n=40, k=3, dtype=torch.float64):
+    draws = torch.Generator().manual_seed(seed)
+    truth = 2 * torch.randn(n, k, generator=draws, dtype=torch.float64)
+    views = [truth + torch.randn(n, k, generator=draws, dtype=torch.float64) for _ in range(2)]
+    return [view.to(dtype).requires_grad_() for view in views]
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=str)
+@pytest.mark.parametrize("beta", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_it_is_minus_the_kernel(prior, beta, weighted):
+    a, b = two_views()
+    weight = torch.linspace(0, 3, 40) if weighted else None
+    found = PosteriorAgreementLoss(prior, beta)(a, b, weight)
+    given = {"prior": prior, "sample_weight": None if weight is None else weight.numpy()}
+    assert found.item() == pytest.approx(-float(pa_kernel(a.detach(), b.detach(), beta, **given)))
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=str)
+def test_gradients_are_those_of_finite_differences(prior):
+    a, b = two_views(n=6)
+    weight = torch.linspace(0.5, 2, 6)
+    loss = PosteriorAgreementLoss(prior).double()
+    loss.log_beta.data.fill_(0.4)
+    assert torch.autograd.gradcheck(lambda x, y: loss(x, y, weight), (a, b))
+    loss(a, b, weight).backward()
+    sides = []
+    for step in (1e-5, -1e-5):
+        shifted = PosteriorAgreementLoss(prior, math.exp(0.4 + step))
+        sides.append(shifted(a, b, weight).item())
+    slope = (sides[0] - sides[1]) / 2e-5
+    assert loss.log_beta.grad.item() == pytest.approx(slope, rel=1e-4, abs=1e-8)
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=str)
+def test_learning_beta_finds_the_certified_maximum(prior):
+    a, b = (view.detach() for view in two_views(1, n=200))
+    loss = PosteriorAgreementLoss(prior)
+    optimiser = torch.optim.Adam([loss.parameter_group(0.05)])
+    for _ in range(400):
+        optimiser.zero_grad()
+        loss(a, b).backward()
+        optimiser.step()
+    best = posterior_agreement(a, b, prior=prior)
+    assert -loss(a, b).item() == pytest.approx(best.score, abs=1e-4)
+    assert loss.beta == pytest.approx(best.beta, rel=0.02)
+
+
+def test_at_the_best_beta_the_scale_of_the_logits_feels_no_force():
+    a, b = (view.detach() for view in two_views(2, n=200))
+    beta = posterior_agreement(a, b).beta
+    scale = torch.ones((), dtype=torch.float64, requires_grad=True)
+    PosteriorAgreementLoss("uniform", beta)(scale * a, scale * b).backward()
+    assert abs(scale.grad.item()) < 1e-4
+
+
+def test_a_constant_net_gains_nothing_with_the_marginal_prior():
+    constant = torch.tensor([[3.0, 0.0, 0.0]]).repeat(50, 1)
+    assert PosteriorAgreementLoss()(constant, constant).item() == pytest.approx(0, abs=1e-6)
+    # With the uniform prior it has nearly the smallest loss that there is.
+    loss = PosteriorAgreementLoss("uniform", 20.0)
+    assert loss(constant, constant).item() == pytest.approx(-math.log(3), abs=1e-6)
+
+
+def test_the_marginal_prior_bounds_it_by_the_mutual_information():
+    # Two decisions that agree with rate q have this mutual information, which no beta exceeds.
+    rng = np.random.default_rng(0)
+    n, k, q = 20_000, 4, 0.8
+    first = rng.integers(0, k, n)
+    second = np.where(rng.random(n) < q, first, rng.integers(0, k, n))
+    views = [torch.eye(k, dtype=torch.float64)[torch.from_numpy(x)] for x in (first, second)]
+    agree = q + (1 - q) / k
+    information = math.log(k) + agree * math.log(agree)
+    information += (1 - agree) * math.log((1 - agree) / (k - 1))
+    kernels = [-PosteriorAgreementLoss(beta=b)(*views).item() for b in (0.5, 1, 2, 3, 5, 10, 20)]
+    assert max(kernels) <= information + 0.01
+    assert max(kernels) < math.log(k)
+    assert posterior_agreement(*views, prior="marginal").score == pytest.approx(
+        information, abs=0.02
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_and_autocast(dtype):
+    a, b = (view.detach() for view in two_views(dtype=dtype))
+    expected = PosteriorAgreementLoss(beta=2.0)(a.double(), b.double()).item()
+    assert PosteriorAgreementLoss(beta=2.0)(a, b).item() == pytest.approx(expected, abs=1e-5)
+    layer = torch.nn.Linear(3, 3)
+    loss = PosteriorAgreementLoss()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = loss(layer(a.float()), layer(b.float()))
+    assert value.dtype == torch.float32
+    value.backward()
+    assert torch.isfinite(layer.weight.grad).all()
+    assert torch.isfinite(loss.log_beta.grad)
+
+
+def test_sure_rows_that_disagree_stay_finite():
+    a = torch.tensor([[1e4, 0.0], [0.0, 1e4]], requires_grad=True)
+    b = torch.tensor([[1e4, 0.0], [1e4, 0.0]])
+    value = PosteriorAgreementLoss(beta=1.0)(a, b)
+    value.backward()
+    assert 1e3 < value.item() < 1e4
+    assert torch.isfinite(a.grad).all()
+
+
+def test_beta_stays_in_its_range_and_can_return():
+    loss = PosteriorAgreementLoss()
+    a, b = (view.detach() for view in two_views())
+    loss.log_beta.data.fill_(50.0)
+    loss(a, b).backward()
+    assert loss.beta == pytest.approx(20)
+    assert loss.log_beta.grad.item() > 0  # towards smaller ones
+    loss.log_beta.data.fill_(-50.0)
+    loss(a, b)
+    assert loss.beta == pytest.approx(0.05)
+
+
+def test_copies_pickles_states_and_groups():
+    loss = PosteriorAgreementLoss([0.2, 0.3, 0.5])
+    loss.log_beta.data.fill_(0.7)
+    a, b = two_views()
+    for other in (deepcopy(loss), pickle.loads(pickle.dumps(loss))):
+        assert other(a, b).item() == loss(a, b).item()
+    again = PosteriorAgreementLoss([0.2, 0.3, 0.5])
+    again.load_state_dict(loss.state_dict())
+    assert again.beta == loss.beta
+    assert loss.parameter_group() == {"params": [loss.log_beta], "lr": 0.03, "weight_decay": 0.0}
+    assert list(PosteriorAgreementLoss(beta=1.0).parameters()) == []
+    assert "beta='learn'" in repr(loss)
+    assert "prior='uniform', beta='0.5'" in repr(PosteriorAgreementLoss("uniform", 0.5))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"prior": "flat"}, "prior: expected 'marginal', 'uniform' or positive"),
+        ({"prior": [0.5, 0.6]}, "prior: expected 'marginal', 'uniform' or positive"),
+        ({"prior": [1.0, 0.0]}, "prior: expected 'marginal', 'uniform' or positive"),
+        ({"beta": "learnt"}, "beta: expected 'learn' or a positive number, got 'learnt'"),
+        ({"beta": 0.0}, "beta: expected 'learn' or a positive number, got 0.0"),
+        ({"beta": math.inf}, "beta: expected 'learn' or a positive number, got inf"),
+    ],
+)
+def test_bad_parameters(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        PosteriorAgreementLoss(**arguments)
+
+
+def test_bad_batches():
+    a, b = two_views()
+    loss = PosteriorAgreementLoss()
+    for first, second in [(a, b[:-1]), (a[:0], b[:0]), (a[:, 0], b[:, 0]), (a[:, :1], b[:, :1])]:
+        with pytest.raises(ValueError, match="logits_b: expected logits of two views"):
+            loss(first, second)
+    with pytest.raises(ValueError, match=r"sample_weight: expected shape \(40,\), got \(3,\)"):
+        loss(a, b, torch.ones(3))
+    with pytest.raises(ValueError, match="prior: expected 3 probabilities, got 2"):
+        PosteriorAgreementLoss([0.5, 0.5])(a, b)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_on_a_device():
+    a, b = (view.detach() for view in two_views())
+    loss = PosteriorAgreementLoss()
+    assert loss.cuda()(a.cuda(), b.cuda()).item() == pytest.approx(loss.cpu()(a, b).item())
