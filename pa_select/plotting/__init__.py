@@ -2,9 +2,11 @@
 
 from pa_select.plotting.agreement_curve import AgreementCurveDisplay
 from pa_select.plotting.agreement_matrix import AgreementMatrixDisplay
+from pa_select.plotting.calibration_under_shift import CalibrationUnderShiftDisplay
 from pa_select.plotting.confidence import ConfidenceDisplay
 from pa_select.plotting.decomposition import DecompositionDisplay
 from pa_select.plotting.epochs import EpochsDisplay
+from pa_select.plotting.estimated_accuracy import EstimatedAccuracyDisplay
 from pa_select.plotting.expected_score import ExpectedScoreDisplay
 from pa_select.plotting.rank_correlation import RankCorrelationDisplay
 from pa_select.plotting.robustness_curve import RobustnessCurveDisplay
@@ -13,9 +15,11 @@ from pa_select.plotting.search import PASearchDisplay
 __all__ = [
     "AgreementCurveDisplay",
     "AgreementMatrixDisplay",
+    "CalibrationUnderShiftDisplay",
     "ConfidenceDisplay",
     "DecompositionDisplay",
     "EpochsDisplay",
+    "EstimatedAccuracyDisplay",
     "ExpectedScoreDisplay",
     "PASearchDisplay",
     "RankCorrelationDisplay",

@@ -1,0 +1,381 @@
+"""Confidence and accuracy on labelled rows and on a target, before and after a correction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pa_select.plotting.axes import GREY, axes_for, ink, legend_above, look, number, pyplot
+from pa_select.plotting.reliability import Reliability, reliability
+from pa_select.scores.alignment import columns_of
+from pa_select.utils.columns import check_column
+from pa_select.utils.probabilities import are_probabilities
+from pa_select.utils.typing import Floats
+
+_LABELLED, _TARGET = "labelled rows", "target"
+_CONFIDENCE = "confidence (probability of the predicted class)"
+# The histograms take this part of the height; the curves begin a little above.
+_HISTOGRAMS, _CURVES = 0.25, 0.3
+_TOP = 1.03
+# The accuracy on fewer rows says next to nothing.
+_LEAST_ROWS = 5
+
+
+class CalibrationUnderShiftDisplay:
+    """Confidence against accuracy at several places, before and after a correction.
+
+    Create it with `from_estimator` or `from_predictions`. Rows are sorted into bins by their
+    confidence, which is the probability of the predicted class. Where labels are known, a curve
+    shows the accuracy in each bin. Points below the diagonal are rows of which the classifier is
+    too sure. Below the curves, histograms show how many rows are in each bin; they need no
+    labels. Each place has a colour. Hollow marks and dashed lines are not corrected, filled marks
+    and full lines are corrected. Error bars are one standard error. Bins of fewer than five
+    rows have no point.
+
+    Parameters
+    ----------
+    before, after : dict of str to Reliability
+        The rows of each place in bins, before and after the correction.
+    ratio : float, default=None
+        What the correction multiplied the inverse temperature by, for the legend.
+
+    Attributes
+    ----------
+    curves_ : dict of (str, str) to matplotlib ErrorbarContainer
+        The curves by place and "before" or "after", where labels are known.
+    histograms_ : dict of (str, str) to matplotlib StepPatch
+        The histograms by place and "before" or "after".
+    diagonal_ : matplotlib Line2D or None
+        Where the confidence is the accuracy. None if no labels are known.
+    ax_histograms_ : matplotlib Axes
+        The axes of the histograms, inside `ax_`; without any labels they are `ax_`.
+    ax_, figure_ : matplotlib Axes, Figure
+
+    See Also
+    --------
+    pa_select.AgreementCalibratedClassifier : Corrects the probabilities for a target.
+    pa_select.EstimatedAccuracyDisplay : How well the accuracy on a target was estimated.
+    sklearn.calibration.CalibrationDisplay : The curve for the probability of one of two classes.
+
+    Notes
+    -----
+    The labelled rows are predicted by the models of folds that were not fitted to them, whereas
+    the target is predicted by what the classifier predicts with: for ``ensemble=True`` the mean
+    scores of all fold models, which are a little better. The correction is one for the target.
+    On the labelled rows it shows what the correction would do where there is no shift.
+
+    References
+    ----------
+    .. [1] A. Niculescu-Mizil, R. Caruana, "Predicting good probabilities with supervised
+       learning", ICML 2005 (reliability curves).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.utils import shuffle
+    >>> from pa_select import AgreementCalibratedClassifier, CalibrationUnderShiftDisplay
+    >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
+    >>> X = X / 16
+    >>> target = X[900:] + np.random.default_rng(0).normal(0, 0.4, X[900:].shape)
+    >>> model = AgreementCalibratedClassifier(LogisticRegression(max_iter=1000))
+    >>> model = model.fit(X[:900], y[:900], target=target)
+    >>> display = CalibrationUnderShiftDisplay.from_estimator(model, target)
+    >>> list(display.curves_)  # nobody labelled the target
+    [('labelled rows', 'before'), ('labelled rows', 'after')]
+    >>> before, after = display.before["target"], display.after["target"]
+    >>> before.mean_confidence > after.mean_confidence
+    True
+
+    For a test somebody labelled it. The correction brings the confidence closer to the accuracy:
+
+    >>> display = CalibrationUnderShiftDisplay.from_estimator(model, target, y[900:])
+    >>> before, after = display.before["target"], display.after["target"]
+    >>> abs(after.mean_confidence - after.mean_accuracy) < 0.05
+    True
+    >>> before.mean_confidence - before.mean_accuracy > 0.1
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        before: Mapping[str, Reliability],
+        after: Mapping[str, Reliability],
+        ratio: float | None = None,
+    ) -> None:
+        self.before = before
+        self.after = after
+        self.ratio = ratio
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        n_bins: int = 10,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> CalibrationUnderShiftDisplay:
+        """Draw what a classifier says of its labelled rows and of a target.
+
+        Parameters
+        ----------
+        estimator : AgreementCalibratedClassifier
+            A classifier that was calibrated for a target. Before the correction it has the
+            temperature of its labelled rows, after it the one that it predicts with.
+        X : array-like of m rows
+            Rows of the target.
+        y : array-like of shape (m,), default=None
+            Their labels, if somebody knows them. None: of the target only histograms are drawn.
+        n_bins : int, default=10
+            Number of bins, of equal width from 1 / n_classes to 1.
+        ax : matplotlib Axes, default=None
+            Axes to draw in. None: those of a new figure.
+        **kwargs : dict
+            Passed on to ``ax.errorbar``.
+
+        Returns
+        -------
+        CalibrationUnderShiftDisplay
+            The places are "labelled rows" and "target".
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `estimator` is another classifier or has seen no target, there are no rows, or
+            `y` has other classes or another length.
+        sklearn.exceptions.NotFittedError
+            If it is not fitted.
+        """
+        pyplot()
+        from sklearn.utils.validation import check_is_fitted
+
+        from pa_select.calibration import AgreementCalibratedClassifier
+        from pa_select.unlabelled.calibration import calibrated
+
+        if not isinstance(estimator, AgreementCalibratedClassifier):
+            raise TypeError(
+                "estimator: expected an AgreementCalibratedClassifier, got "
+                f"{type(estimator).__name__}."
+            )
+        check_is_fitted(estimator)
+        if estimator.target_agreement_ is None:
+            raise ValueError(
+                "estimator: expected one that was calibrated for a target, by fit(X, y, "
+                "target=...) or recalibrate(...), got one that has seen no target."
+            )
+        _check_n_bins(n_bins)
+        scores = estimator._scores(X)
+        columns = _columns(y, estimator.classes_, len(scores), "y")
+        here, labels, weight = estimator._held_out
+        before, after = (
+            {
+                _LABELLED: reliability(
+                    calibrated(here.of_models, beta),
+                    labels,
+                    n_bins=n_bins,
+                    rows=here.rows,
+                    weight=weight,
+                ),
+                _TARGET: reliability(calibrated(scores, beta), columns, n_bins=n_bins),
+            }
+            for beta in (estimator.source_inverse_temperature_, estimator.inverse_temperature_)
+        )
+        return cls(before=before, after=after, ratio=estimator.ratio_).plot(ax, **kwargs)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        before: Any,
+        after: Any,
+        y: Any = None,
+        *,
+        classes: Any = None,
+        n_bins: int = 10,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> CalibrationUnderShiftDisplay:
+        """Draw probabilities of any classifier, before and after any correction.
+
+        Parameters
+        ----------
+        before, after : array-like of shape (m, n_classes), or dict of str to such
+            Probabilities of a target, or of several places by their names.
+        y : array-like of shape (m,), or dict of str to such, default=None
+            Labels of the target, or of those places where somebody knows them.
+        classes : array-like of shape (n_classes,), default=None
+            The class of each column. None: 0, 1, ...
+        n_bins, ax, **kwargs
+            As in `from_estimator`.
+
+        Returns
+        -------
+        CalibrationUnderShiftDisplay
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the matrices are no probabilities, `before`, `after`, `classes` and `y` do not
+            match, or `n_bins` is not positive.
+        """
+        pyplot()
+        _check_n_bins(n_bins)
+        first, second = (_posteriors(*one) for one in (("before", before), ("after", after)))
+        given = y if isinstance(y, Mapping) else {_TARGET: y}
+        labels = {str(place): column for place, column in given.items()}
+        _check_places(first, second)
+        if y is not None and not set(labels) <= set(first):
+            raise ValueError(f"y: expected some of the places {list(first)}, got {list(labels)}.")
+        n_classes = next(iter(first.values())).shape[1]
+        of_columns = np.arange(n_classes) if classes is None else np.asarray(classes)
+        if of_columns.shape != (n_classes,):
+            raise ValueError(f"classes: expected {n_classes}, got shape {of_columns.shape}.")
+        found: tuple[dict[str, Reliability], ...] = ({}, {})
+        for place, matrix in first.items():
+            for name, one in (("before", matrix), ("after", second[place])):
+                if one.shape != (len(matrix), n_classes):
+                    raise ValueError(
+                        f"{name}: expected shape {(len(matrix), n_classes)} for {place}, got "
+                        f"{one.shape}."
+                    )
+            name = f"y[{place!r}]" if isinstance(y, Mapping) else "y"
+            columns = _columns(labels.get(place), of_columns, len(matrix), name)
+            for table, one in zip(found, (matrix, second[place]), strict=True):
+                table[place] = reliability(one, columns, n_bins=n_bins)
+        return cls(before=found[0], after=found[1]).plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> CalibrationUnderShiftDisplay:
+        """Draw the curves and the histograms.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw in. None: those of a new figure.
+        **kwargs : dict
+            Passed on to ``ax.errorbar``.
+
+        Returns
+        -------
+        CalibrationUnderShiftDisplay
+            This display.
+
+        Raises
+        ------
+        ValueError
+            If `before` and `after` have other places.
+        """
+        _check_places(self.before, self.after)
+        ax = axes_for(ax, figsize=(6.4, 6.0))
+        tables = {"before": self.before, "after": self.after}
+        every = [one for table in tables.values() for one in table.values()]
+        labelled = any(one.accuracy is not None for one in every)
+        self.ax_histograms_ = _histogram_axes(ax) if labelled else ax
+        self.curves_: dict[tuple[str, str], Any] = {}
+        self.histograms_: dict[tuple[str, str], Any] = {}
+        for i, place in enumerate(self.before):
+            for when, table in tables.items():
+                self._draw(ax, i, (place, when), table[place], kwargs)
+        low = min(one.edges[0] for one in every)
+        margin = 0.02 * (1 - low)
+        ax.set(xlim=(low - margin, 1 + margin), xlabel=_CONFIDENCE)
+        self.diagonal_ = None
+        if labelled:
+            (self.diagonal_,) = ax.plot([low, 1], [low, 1], color=GREY, lw=1, zorder=1)
+            ax.axhline(0, color=GREY, lw=0.5, zorder=0)
+            ax.set(ylim=(-_CURVES / (1 - _CURVES) * _TOP, _TOP), yticks=np.linspace(0, 1, 6))
+            ax.set_ylabel("accuracy", y=(1 + _CURVES) / 2)
+        self.ax_histograms_.set_ylim(bottom=0)
+        self.ax_histograms_.set_ylabel("share of rows")
+        title = None
+        if self.ratio is not None:
+            title = f"corrected: inverse temperature times {number(self.ratio)}"
+        handles = list({**self.histograms_, **self.curves_}.values())
+        style = {"alignment": "left", "fontsize": "small", "handlelength": 3}
+        legend_above(ax, handles, title=title, **style)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _draw(
+        self, ax: Any, i: int, key: tuple[str, str], found: Reliability, kwargs: dict[str, Any]
+    ) -> None:
+        """Draw the histogram of a place, and its curve if there are labels."""
+        own, is_after, label = look(i), key[1] == "after", _in_words(*key, found)
+        style: dict[str, Any] = {"ls": "-" if is_after else (0, (4, 2)), "label": label}
+        self.histograms_[key] = self.ax_histograms_.stairs(
+            found.share, found.edges, edgecolor=own.color, lw=1.5, **style
+        )
+        if found.accuracy is None or found.error is None:
+            return
+        enough = found.in_bin >= _LEAST_ROWS
+        style |= {"color": own.color, "marker": own.marker, "markersize": 6, "elinewidth": 1}
+        style |= {"mfc": own.color if is_after else ax.get_facecolor()}
+        style |= {"zorder": 3 + 0.1 * len(self.curves_)} | kwargs
+        x, y, error = found.confidence[enough], found.accuracy[enough], found.error[enough]
+        self.curves_[key] = ax.errorbar(x, y, error, **style)
+
+
+def _histogram_axes(ax: Any) -> Any:
+    """Return the axes of the histograms inside the lower part of others, once for each."""
+    if getattr(ax, "_pa_select_below", None) is None:
+        below = ax._pa_select_below = ax.inset_axes([0, 0, 1, _HISTOGRAMS], sharex=ax)
+        below.tick_params(axis="x", bottom=False, labelbottom=False)
+        below.spines[["bottom", "left", "right"]].set_visible(False)
+        below.spines["top"].set_color(GREY)
+        below.yaxis.label.set_color(ink(ax))
+    return ax._pa_select_below
+
+
+def _in_words(place: str, when: str, found: Reliability) -> str:
+    text = f"{place} (n = {found.n_rows}), {'not ' if when == 'before' else ''}corrected: "
+    text += f"mean confidence {found.mean_confidence:.2f}"
+    return text if found.accuracy is None else f"{text}, accuracy {found.mean_accuracy:.2f}"
+
+
+def _check_places(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    if set(after) != set(before):
+        raise ValueError(f"after: expected the places {list(before)}, got {list(after)}.")
+
+
+def _check_n_bins(n_bins: Any) -> None:
+    if not isinstance(n_bins, (int, np.integer)) or n_bins < 1:
+        raise ValueError(f"n_bins: expected a positive integer, got {n_bins!r}.")
+
+
+def _columns(y: Any, classes: Any, n: int, name: str) -> Any:
+    """Return the columns of labels, or None without labels."""
+    if y is None:
+        return None
+    return columns_of(check_column(y, n, name), classes, "the columns", name)
+
+
+def _posteriors(name: str, given: Any) -> dict[str, Floats]:
+    """Return checked probabilities by the names of their places."""
+    several = dict(given) if isinstance(given, Mapping) else {_TARGET: given}
+    if not several:
+        raise ValueError(f"{name}: expected probabilities of a place at least, got none.")
+    found = {}
+    for place, one in several.items():
+        try:
+            matrix = np.asarray(one, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name}: expected a matrix of numbers ({error}).") from error
+        if matrix.ndim != 2 or not len(matrix) or matrix.shape[1] < 2:
+            raise ValueError(
+                f"{name}: expected shape (m, n_classes) with a row and two classes at least, got "
+                f"{matrix.shape}."
+            )
+        wrong = ~are_probabilities(matrix)
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise ValueError(
+                f"{name}: expected probabilities, which sum to 1, got {matrix[row].tolist()} in "
+                f"row {row} of {place}."
+            )
+        found[str(place)] = matrix
+    return found
