@@ -7,14 +7,17 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from scipy.special import softmax
 
 from pa_select import agreement_matrix, posterior_agreement
 from pa_select.plotting import (
     AgreementCurveDisplay,
     AgreementMatrixDisplay,
+    CalibrationUnderShiftDisplay,
     ConfidenceDisplay,
     DecompositionDisplay,
     EpochsDisplay,
+    EstimatedAccuracyDisplay,
     ExpectedScoreDisplay,
     PASearchDisplay,
     RankCorrelationDisplay,
@@ -26,6 +29,7 @@ RNG = np.random.default_rng(0)
 LOGITS = 3 * RNG.normal(size=(100, 4))
 NOISY = LOGITS + RNG.normal(size=(100, 4))
 RESULT = posterior_agreement(LOGITS, NOISY)
+SURE, LESS_SURE = softmax(2 * NOISY, axis=1), softmax(NOISY, axis=1)
 MAKERS = {
     "ranks": lambda ax=None: RankCorrelationDisplay(
         tau=[[0.5, -0.2]], measures=["m"], gaps=["a", "b"], p_value=[[0.01, 0.5]]
@@ -54,6 +58,20 @@ MAKERS = {
         best_index=1,
         adapted=[True, False],
         true_score=[0.6, 0.75],
+    ).plot(ax),
+    "calibration": lambda ax=None: CalibrationUnderShiftDisplay.from_predictions(
+        SURE, LESS_SURE, LOGITS.argmax(1), ax=ax
+    ),
+    "confidences": lambda ax=None: CalibrationUnderShiftDisplay.from_predictions(
+        SURE, LESS_SURE, ax=ax
+    ),
+    "accuracy": lambda ax=None: EstimatedAccuracyDisplay(
+        score=[0.7, 0.6],
+        true_score=[0.75, 0.5],
+        low=[0.6, 0.55],
+        high=[0.8, 0.7],
+        claimed=[0.9, 0.95],
+        names=["a", "a classifier with a rather long name, of sixty characters 1"],
     ).plot(ax),
     "epochs": lambda ax=None: EpochsDisplay.from_history(
         [{"pa": 0.1, "valid_acc": 0.7}, {"pa": 0.4, "valid_acc": 0.6, "pa_best": True}], ax=ax
@@ -114,6 +132,10 @@ def test_matplotlib_is_imported_when_something_is_drawn():
         "    lambda: p.AgreementMatrixDisplay.from_matrix(None),\n"
         "    lambda: p.DecompositionDisplay.from_result(None),\n"
         "    lambda: p.DecompositionDisplay.from_decompositions(None),\n"
+        "    lambda: p.CalibrationUnderShiftDisplay.from_estimator(None, None),\n"
+        "    lambda: p.CalibrationUnderShiftDisplay.from_predictions(None, None),\n"
+        "    lambda: p.EstimatedAccuracyDisplay.from_estimators(None, None, None),\n"
+        "    lambda: p.EstimatedAccuracyDisplay.from_estimates(None, None),\n"
         "    lambda: p.ConfidenceDisplay.from_result(None),\n"
         "    lambda: p.ConfidenceDisplay.from_results(None),\n"
         "    lambda: p.RobustnessCurveDisplay.from_curve(None),\n"
