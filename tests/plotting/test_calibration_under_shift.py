@@ -130,6 +130,14 @@ def test_curves_and_histograms_of_predictions(ax):
     assert (x - y)[-1] > 0.1
 
 
+def test_bins_of_few_rows_have_no_point(ax):
+    display = CalibrationUnderShiftDisplay.from_predictions(TOO_SURE, RIGHT, Y, n_bins=20, ax=ax)
+    for (_, when), curve in display.curves_.items():
+        in_bin = getattr(display, when)["target"].in_bin
+        assert ((0 < in_bin) & (in_bin < 5)).any()
+        assert len(drawn(curve)[0]) == (in_bin >= 5).sum()
+
+
 def test_the_curves_are_above_the_histograms(ax):
     display = CalibrationUnderShiftDisplay.from_predictions(TOO_SURE, RIGHT, Y, ax=ax)
     below = display.ax_histograms_

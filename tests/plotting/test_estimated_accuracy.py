@@ -75,7 +75,8 @@ def test_another_metric_and_rules_that_are_missing(models, ax):
     there = copy.copy(model).recalibrate(TARGET)
     assert_allclose(display.true_score, [-log_loss(TRUTH, there.predict_proba(TARGET))])
     assert model.target_agreement_ is None
-    assert model.ratio_ == 1  # the classifier that was given is not changed
+    # The classifier that was given is not changed.
+    assert model.inverse_temperature_ == model.source_inverse_temperature_
     assert np.isnan(found.agreement_line)
     two = found.confidence, found.agreement_change
     assert_allclose([display.low[0], display.high[0]], [min(two), max(two)])
