@@ -258,8 +258,8 @@ class AgreementCalibratedClassifier(
         Warns
         -----
         UserWarning
-            If the target has fewer than 100 rows, or the ratio is one that is found without a
-            shift.
+            If the target has fewer than 100 rows, the ratio is one that is found without a
+            shift, or it makes the probabilities surer.
         """
         X, y = indexable(X, y)
         if not _num_samples(X):
@@ -524,6 +524,13 @@ def _warn_of_ratio(ratio: float) -> None:
             f"target: expected rows on which the models predict each other less well than on "
             f"labelled ones, got a ratio of {ratio:.2f}. Ratios from {low} to {high} are found "
             "without a shift. Temperature scaling on the labelled rows would do as well."
+        )
+    if ratio > high:
+        warn_caller(
+            "target: expected rows on which the models predict each other less well than on "
+            f"labelled ones, got a ratio of {ratio:.2f}: the probabilities are made surer there. "
+            "That is wrong if the estimator's scores shrink away from the labelled rows, as those "
+            "of a kernel do."
         )
 
 

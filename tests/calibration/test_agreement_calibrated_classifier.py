@@ -340,3 +340,6 @@ def test_warnings():
     assert given[0].filename == __file__
     with pytest.warns(UserWarning, match="Ratios from 0.8 to 1.2 are found without a shift"):
         calibrated().fit(X, Y, target=X + 1e-3)
+    far = np.where(Y[:, None] == 2, X + 5, X)
+    with pytest.warns(UserWarning, match="the probabilities are made surer there"):
+        calibrated(LogisticRegression()).fit(X, Y, target=far)
