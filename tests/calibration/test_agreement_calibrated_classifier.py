@@ -340,6 +340,7 @@ def test_warnings():
     assert given[0].filename == __file__
     with pytest.warns(UserWarning, match="Ratios from 0.8 to 1.2 are found without a shift"):
         calibrated().fit(X, Y, target=X + 1e-3)
-    far = np.where(Y[:, None] == 2, X + 5, X)
+    labels = np.arange(200) % 2
+    rows = 4 * (2 * labels - 1)[:, None] + np.random.default_rng(0).normal(size=(200, 1))
     with pytest.warns(UserWarning, match="the probabilities are made surer there"):
-        calibrated(LogisticRegression()).fit(X, Y, target=far)
+        calibrated(LogisticRegression()).fit(rows, labels, target=0.3 * rows)
