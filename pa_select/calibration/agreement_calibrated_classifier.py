@@ -28,6 +28,7 @@ from pa_select.calibration.fold_models import (
 )
 from pa_select.calibration.inverse_temperatures import (
     HalvesAgreement,
+    factor_of,
     halves_agreement,
     labels_beta,
     ratio_of,
@@ -88,8 +89,8 @@ class AgreementCalibratedClassifier(
     other folds. The inverse temperature is
 
     .. math:: \beta = \beta_{\text{labels}}
-              \cdot \frac{\beta_{\text{halves}}(\text{target})}
-                         {\beta_{\text{halves}}(\text{held-out rows})}
+              \cdot \min\left(1, \frac{\beta_{\text{halves}}(\text{target})}
+                         {\beta_{\text{halves}}(\text{held-out rows})}\right)
 
     where :math:`\beta_{\text{labels}}` is that of temperature scaling on the held-out rows, and
     :math:`\beta_{\text{halves}}` is where one half's posteriors best predict what the other
@@ -122,9 +123,9 @@ class AgreementCalibratedClassifier(
     source_inverse_temperature_ : float
         That of temperature scaling on the labelled rows.
     ratio_ : float
-        What it was multiplied by for the target: below 1, the models predict each other less
-        well there than on labelled rows, so that probabilities are drawn towards equal ones.
-        1 without a target.
+        The ratio in the formula, at least 0. Below 1, the models predict each other less well on
+        the target than on labelled rows, and the inverse temperature is multiplied by it. A ratio
+        above 1 changes nothing. 1 without a target.
     source_agreement_ : HalvesAgreement
         How the models of halves predict each other on labelled rows that neither has seen.
     target_agreement_ : HalvesAgreement or None
@@ -258,8 +259,8 @@ class AgreementCalibratedClassifier(
         Warns
         -----
         UserWarning
-            If the target has fewer than 100 rows, the ratio is one that is found without a
-            shift, or it makes the probabilities surer.
+            If the target has fewer than 100 rows, or the ratio is one that is found without a
+            shift, or far above 1.
         """
         X, y = indexable(X, y)
         if not _num_samples(X):
@@ -478,7 +479,7 @@ class AgreementCalibratedClassifier(
     def _calibrate_for(self, target: Any) -> AgreementCalibratedClassifier:
         _, self.target_agreement_, self.ratio_ = self._on_target(target)
         _warn_of_ratio(self.ratio_)
-        self.inverse_temperature_ = self.source_inverse_temperature_ * self.ratio_
+        self.inverse_temperature_ = self.source_inverse_temperature_ * factor_of(self.ratio_)
         return self
 
     def _on_target(self, X: Any) -> tuple[FoldScores, HalvesAgreement, float]:
@@ -528,15 +529,15 @@ def _warn_of_ratio(ratio: float) -> None:
     if ratio > high:
         warn_caller(
             "target: expected rows on which the models predict each other less well than on "
-            f"labelled ones, got a ratio of {ratio:.2f}: the probabilities are made surer there. "
-            "That is wrong if the estimator's scores shrink away from the labelled rows, as those "
-            "of a kernel do."
+            f"labelled ones, got a ratio of {ratio:.2f}. Such ratios are found if the scores "
+            "shrink away from the labelled rows, as those of a kernel do, or features are lost. "
+            "The probabilities are those of temperature scaling on the labelled rows."
         )
 
 
 def _in_words(ratio: float) -> str:
     if ratio < _NO_SHIFT[0]:
         return "probabilities are less sure there"
-    if ratio > _NO_SHIFT[1]:
-        return "probabilities are surer there"
+    if ratio > 1:
+        return "a ratio above 1 does not make probabilities surer"
     return "so small a change is found without a shift, too"

@@ -16,7 +16,7 @@ from pa_select.calibration.agreement_calibrated_classifier import (
     check_target,
 )
 from pa_select.calibration.fold_models import FoldScores
-from pa_select.calibration.inverse_temperatures import HalvesAgreement
+from pa_select.calibration.inverse_temperatures import HalvesAgreement, factor_of
 from pa_select.scores.recorded import Recorded, row_numbers
 from pa_select.unlabelled.calibration import calibrated
 from pa_select.unlabelled.expectation import check_scorer, counted, is_accuracy
@@ -51,7 +51,7 @@ class AccuracyEstimate(NamedTuple):
     validation_score : float
         The metric on the labelled rows, each scored by a model that was not fitted to it.
     ratio : float
-        The ratio of agreements, by which the probabilities were calibrated.
+        The ratio of agreements; the probabilities were calibrated by it if it is below 1.
     n_rows : int
         Number of rows of the target.
 
@@ -220,14 +220,15 @@ def _estimate(
 ) -> AccuracyEstimate:
     (target, _, ratio), n = on_target, _num_samples(X)
     held_out, classes = one._held_out, one.classes_
-    posterior = calibrated(one._scores(X), one.source_inverse_temperature_ * ratio)
+    factor = factor_of(ratio)
+    posterior = calibrated(one._scores(X), one.source_inverse_temperature_ * factor)
     predicted = Recorded(classes, posterior, classes[posterior.argmax(1)], posterior)
     confidence = counted(scorer, predicted, posterior, np.arange(n))
     beta, here = one.source_inverse_temperature_, held_out.scores
     weight = held_out.weight[here.rows]
     labels = classes[held_out.columns]
     validation = _score(scorer, _recorded(here.of_models, beta, classes), labels, weight)
-    there = _by_halves(scorer, target, ratio * beta, classes, np.ones(len(target.rows)))
+    there = _by_halves(scorer, target, factor * beta, classes, np.ones(len(target.rows)))
     changed = validation + there - _by_halves(scorer, here, beta, classes, weight)
     if is_accuracy(scorer):
         changed = min(max(changed, 0.0), 1.0)

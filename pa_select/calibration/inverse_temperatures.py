@@ -119,6 +119,15 @@ def ratio_of(target: HalvesAgreement, source: HalvesAgreement) -> float:
     return target.beta / source.beta
 
 
+def factor_of(ratio: float) -> float:
+    """Return what the inverse temperature is multiplied by: probabilities are not made surer.
+
+    Models that agree more surely on the target are seldom right more often there. Their scores
+    shrink away from the labelled rows, or features that told them apart are lost.
+    """
+    return min(ratio, 1.0)
+
+
 def _shares(rows: Ints, weight: Floats) -> Floats:
     """Return the weights of rows that are there several times; together they count once."""
     shares: Floats = (weight / np.bincount(rows, minlength=len(weight)).clip(1))[rows]

@@ -156,6 +156,7 @@ class CalibrationUnderShiftDisplay:
         from sklearn.utils.validation import check_is_fitted
 
         from pa_select.calibration import AgreementCalibratedClassifier
+        from pa_select.calibration.inverse_temperatures import factor_of
         from pa_select.unlabelled.calibration import calibrated
 
         if not isinstance(estimator, AgreementCalibratedClassifier):
@@ -186,7 +187,9 @@ class CalibrationUnderShiftDisplay:
             }
             for beta in (estimator.source_inverse_temperature_, estimator.inverse_temperature_)
         )
-        return cls(before=before, after=after, ratio=estimator.ratio_).plot(ax, **kwargs)
+        return cls(before=before, after=after, ratio=factor_of(estimator.ratio_)).plot(
+            ax, **kwargs
+        )
 
     @classmethod
     def from_predictions(

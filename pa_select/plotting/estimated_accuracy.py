@@ -133,6 +133,7 @@ class EstimatedAccuracyDisplay:
         from sklearn.metrics import check_scoring
 
         from pa_select.calibration import estimate_accuracy
+        from pa_select.calibration.inverse_temperatures import factor_of
         from pa_select.utils.columns import check_column
         from pa_select.utils.sklearn_private import _num_samples
 
@@ -142,7 +143,9 @@ class EstimatedAccuracyDisplay:
         truth = {}
         for name, one in named.items():
             there = copy.copy(one)
-            there.inverse_temperature_ = one.source_inverse_temperature_ * estimates[name].ratio
+            there.inverse_temperature_ = one.source_inverse_temperature_ * factor_of(
+                estimates[name].ratio
+            )
             truth[name] = check_scoring(there, scoring)(there, X, labels)
         words = "accuracy" if scoring is None else None
         words = words or (scoring.replace("_", " ") if isinstance(scoring, str) else "score")

@@ -88,6 +88,7 @@ def test_the_formula():
     there = halves_agreement(firsts, seconds, rows, np.ones(len(TARGET)), "hard")
     assert model.target_agreement_ == there
     assert model.ratio_ == there.beta / model.source_agreement_.beta
+    assert model.ratio_ < 1
     assert model.inverse_temperature_ == model.source_inverse_temperature_ * model.ratio_
     mean = np.mean([class_scores(fold.model, TARGET)[0] for fold in model.fold_models_], axis=0)
     expected = softmax(model.inverse_temperature_ * mean, axis=1)
@@ -342,5 +343,9 @@ def test_warnings():
         calibrated().fit(X, Y, target=X + 1e-3)
     labels = np.arange(200) % 2
     rows = 4 * (2 * labels - 1)[:, None] + np.random.default_rng(0).normal(size=(200, 1))
-    with pytest.warns(UserWarning, match="the probabilities are made surer there"):
-        calibrated(LogisticRegression()).fit(rows, labels, target=0.3 * rows)
+    with pytest.warns(UserWarning, match="shrink away from the labelled rows"):
+        model = calibrated(LogisticRegression()).fit(rows, labels, target=0.3 * rows)
+    # Models that agree more surely are not right more often.
+    assert model.ratio_ > 1.2
+    assert model.inverse_temperature_ == model.source_inverse_temperature_
+    assert "does not make probabilities surer" in model.summary()

@@ -109,7 +109,7 @@ def test_a_row_that_is_there_several_times_counts_once():
     ) == pytest.approx(labels_beta(first, labels, rows, weight), rel=1e-4)
 
 
-@settings(max_examples=25)
+@settings(deadline=None, max_examples=25)
 @given(
     seed=st.integers(0, 10**6),
     k=st.integers(2, 5),
