@@ -130,7 +130,7 @@ def solve_pairs(
         overlap = _kernel.mean_terms(pairs, found.beta, every, np.zeros(shape))
     upper = np.maximum(found.upper_bound, score)
     gap = upper - score
-    weight = pairs.weight.cpu().numpy()
+    weight = pairs.host_weight
     ends = pairs.start_weight + pairs.counts
     results = [
         PosteriorAgreement(

@@ -18,6 +18,8 @@ class BadScoresError(ValueError):
 
 # Number of elements to check at once; it bounds the memory of the comparisons.
 _CHECKED_ELEMENTS = 1 << 20
+# On a device each check is waited for.
+_CHECKED_ON_DEVICE = 1 << 27
 
 
 def check_tol(tol: Any, default: float, name: str = "tol") -> float:
@@ -88,7 +90,8 @@ def check_values(
         If a score is nan, inf or beyond `LARGEST_SCORE` in size, or if the scores of a row are
         all -inf, or all below `SMALLEST_SCORE` in size but not all 0.
     """
-    at_once = max(_CHECKED_ELEMENTS // matrix.shape[1], 1)
+    elements = _CHECKED_ELEMENTS if getattr(matrix, "is_cpu", True) else _CHECKED_ON_DEVICE
+    at_once = max(elements // matrix.shape[1], 1)
     # Types of less precision have no positive numbers as small.
     may_be_tiny = matrix.dtype == library.float64
     for begin in range(0, len(matrix), at_once):

@@ -15,7 +15,13 @@ from pa_select import (
     pa_kernel,
     posterior_agreement,
 )
+from pa_select.agreement.inputs.problem import check_problem
+from pa_select.agreement.inputs.validation import check_score_values
 from pa_select.agreement.pairs import paired_scores
+from pa_select.agreement.pairs.paired_scores import concatenate
+from pa_select.agreement.solver.fixed_prior import evaluate
+from pa_select.agreement.solver.marginal_prior import MarginalPrior
+from pa_select.agreement.solver.mean_posteriors import ModelRuns
 from pa_select.utils.devices import resolve_device
 
 PRIORS = ["uniform", "marginal", [0.4, 0.3, 0.2, 0.1]]
@@ -275,3 +281,65 @@ def test_bad_scores_name_their_row(device, wrong):
     a[7, 2] = wrong
     with pytest.raises(ValueError, match="row 7, column 2"):
         posterior_agreement(device.put(a), device.put(B))
+
+
+def held(device, problems, prior="uniform"):
+    """The pairs of problems on the device, with an inverse temperature and a unit for each."""
+    checked = [check_problem(device.put(a), device.put(b), None, prior) for a, b in problems]
+    pairs, ones = concatenate(checked), np.ones(len(problems))
+    return pairs, (ones, ones, np.arange(len(problems)))
+
+
+def counted(device, evaluate):
+    """Waits and copies of the second of two equal evaluations."""
+    evaluate()
+    before = device.counts.copy()
+    evaluate()
+    found = device.counts - before
+    return found.waits, found.copies
+
+
+@pytest.mark.parametrize("log_weights", [np.zeros(4), np.arange(4.0)])
+def test_an_evaluation_copies_once_and_waits_once(device, log_weights):
+    pairs, where = held(device, [(A, B)])
+    for coarse in (False, True):
+        found = counted(device, lambda c=coarse: evaluate(pairs, *where, log_weights, coarse=c))
+        assert found == (1, 1)
+
+
+def test_blocks_of_uneven_problems_wait_for_their_lowest_scores_only(device):
+    pairs, where = held(device, UNEVEN)
+    # The result and the lowest scores; beta and unit, and the lengths of the block.
+    assert counted(device, lambda: evaluate(pairs, *where, np.zeros(4))) == (2, 2)
+
+
+def test_the_two_passes_of_the_marginal_prior(device):
+    pairs, where = held(device, [(A, B)], "marginal")
+    kernel = MarginalPrior(ModelRuns.one_model_each(pairs))
+    # Two results, and whether an overlap underflows; what the passes need, and the priors.
+    assert counted(device, lambda: kernel.evaluate(*where)) == (3, 2)
+
+
+def test_weights_come_back_once(device):
+    pairs, _ = held(device, [(A, B)])
+    before = device.counts.copy()
+    for _ in range(2):
+        assert_allclose(pairs.total_weights, 1)
+        assert_allclose(pairs.n_used, len(A))
+    assert (device.counts - before).waits == 1
+
+
+def test_what_is_kept_is_a_share_of_the_free_memory(device, monkeypatch):
+    pairs, _ = held(device, [(A, B)])
+    assert pairs.keeps(torch.float64)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (16 * 8 * A.size - 1, 1 << 30))
+    pairs, _ = held(device, [(A, B)])
+    assert not pairs.keeps(torch.float64)
+    assert pairs.keeps(torch.float32)
+
+
+def test_many_scores_are_checked_at_once(device):
+    scores = device.put(np.zeros((300_000, 10)))
+    before = device.counts.copy()
+    check_score_values(scores, "scores")
+    assert (device.counts - before).waits == 2

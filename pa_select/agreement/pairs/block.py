@@ -30,7 +30,8 @@ class Block(NamedTuple):
     #: The problems of these pairs are ``problems[first:last]`` of those asked for.
     first: int
     last: int
-    #: (last - first,) number of pairs of each of these problems in the block.
+    #: (last - first,) number of pairs of each of these problems in the block; on the device
+    #: only if they differ.
     lengths: torch.Tensor
     #: Whether these are all equal.
     even: bool
@@ -49,7 +50,9 @@ class Block(NamedTuple):
             return values
         if self.even:
             return values.repeat_interleave(self.a.shape[1] // values.shape[-1], dim=-1)
-        return values.repeat_interleave(self.lengths, dim=-1)
+        # Without `output_size` the CPU waits for the device, to add up the lengths.
+        n_rows = self.a.shape[1]
+        return values.repeat_interleave(self.lengths, dim=-1, output_size=n_rows)
 
     def reduce(self, values: torch.Tensor, how: str = "sum") -> torch.Tensor:
         """Reduce (q, n_rows) over the pairs of each problem, to (q, last - first)."""
@@ -102,7 +105,8 @@ class Block(NamedTuple):
 
     def means(self, values: torch.Tensor) -> torch.Tensor:
         """Return unweighted means of (q, n_rows) over the pairs of each problem."""
-        return self.reduce(values) / self.lengths
+        length = self.a.shape[1] // (self.last - self.first) if self.even else self.lengths
+        return self.reduce(values) / length
 
 
 def _multiplies_float32_exactly() -> bool:

@@ -32,6 +32,9 @@ _THREAD_BLOCK_ELEMENTS = 1 << 17
 _FEWEST_THREAD_BLOCKS = 8
 # Up to this size of either sample, centred scores are kept from one pass to the next.
 _KEPT_BYTES = 40 << 20
+# On a GPU up to this part of the memory that is free: nine matrices may be kept, which are those
+# of both samples and of their sum in two precisions, and which of the scores are -inf.
+_SHARE_OF_FREE_MEMORY = 16
 # From this many classes on, rows stay as they are stored: sums over classes run along them.
 _MANY_CLASSES = 64
 _NEUTRAL = {"sum": 0.0, "min": torch.inf, "max": -torch.inf, "logsumexp": -torch.inf}
@@ -103,8 +106,14 @@ class PairedScores:
         """Number of pairs of positive weight of each problem, (n_problems,)."""
         return np.array([np.count_nonzero(weight) for weight in self._weights()])
 
+    @cached_property
+    def host_weight(self) -> NDArray[np.float64]:
+        """The weights as an array, copied from a device only once, (n_rows,)."""
+        weight: NDArray[np.float64] = self.weight.cpu().numpy()
+        return weight
+
     def _weights(self) -> Iterator[NDArray[np.float64]]:
-        weight = self.weight.cpu().numpy()
+        weight = self.host_weight
         for start, count in zip(self.start_weight, self.counts, strict=True):
             yield weight[start : start + count]
 
@@ -112,9 +121,16 @@ class PairedScores:
         """Put small float64 values (inverse temperatures, priors) on the device."""
         return torch.as_tensor(np.ascontiguousarray(values), dtype=torch.float64).to(self.device)
 
-    def indices(self, values: Ints) -> torch.Tensor:
-        """Put indices on the device."""
-        return torch.from_numpy(values).to(self.device)
+    def tensors(self, *values: Floats, dtype: torch.dtype) -> list[torch.Tensor]:
+        """Put small arrays on the device in one copy, since the CPU waits for each."""
+        there = [torch.as_tensor(np.ascontiguousarray(x), dtype=torch.float64) for x in values]
+        if self.device.type == "cpu":
+            return [x.to(dtype) for x in there]
+        flat = torch.cat([x.flatten() for x in there]).to(dtype).to(self.device)
+        ends = np.cumsum([x.numel() for x in there]).tolist()
+        return [
+            flat[end - x.numel() : end].view(x.shape) for x, end in zip(there, ends, strict=True)
+        ]
 
     def map_blocks(
         self,
@@ -207,14 +223,16 @@ class PairedScores:
                 _columns(store, start, lengths)
                 for store, start in zip(self._centred(dtype), starts, strict=True)
             )
+        even = bool((lengths == lengths[0]).all())
+        on_cpu = torch.from_numpy(lengths)
         block = Block(
             a,
             b,
             _rows(self.weight, self.start_weight[here] + skip, lengths),
             first,
             last,
-            torch.from_numpy(lengths).to(self.device),
-            bool((lengths == lengths[0]).all()),
+            on_cpu if even else on_cpu.to(self.device),
+            even,
             0,
             {},
         )
@@ -224,7 +242,15 @@ class PairedScores:
 
     def keeps(self, dtype: torch.dtype) -> bool:
         """Whether centred scores are kept from one pass to the next."""
-        return len(self.a) * self.n_classes * dtype.itemsize <= _KEPT_BYTES
+        return len(self.a) * self.n_classes * dtype.itemsize <= self._room
+
+    @cached_property
+    def _room(self) -> int:
+        """Size up to which the centred scores of either sample are kept, in bytes."""
+        if self.device.type != "cuda":
+            return _KEPT_BYTES
+        free: int = torch.cuda.mem_get_info(self.device)[0]
+        return free // _SHARE_OF_FREE_MEMORY
 
     @cached_property
     def _kept_blocks(self) -> dict[tuple[int, int, int | None, torch.dtype], Block]:

@@ -132,8 +132,10 @@ def evaluate(
     The exponentials of coarse sums are in single precision.
     """
     dtype = torch.float32 if coarse else torch.float64
-    betas, units = (pairs.tensor(values).to(dtype) for values in (beta, unit))
-    factor = pairs.tensor(np.exp(log_weights))[:, None].to(dtype) if log_weights.any() else None
+    small = [beta, unit, np.exp(log_weights)[:, None]] if log_weights.any() else [beta, unit]
+    betas, units, *factors = pairs.tensors(*small, dtype=dtype)
+    factor = factors[0] if factors else None
+    host_unit = unit.astype(np.float32) if coarse else unit
     prior_range = float(log_weights.max())
     lowest = torch.finfo(dtype).min / 1e8
     key = "distances", log_weights.tobytes()
@@ -143,7 +145,8 @@ def evaluate(
             block.derived[key] = Distances(block, pairs.has_zero_posteriors, factor)
         distances: Distances = block.derived[key]
         beta_i, unit_i = block.spread(betas), block.spread(units)
-        at = distances.moments(beta_i, unit_i)
+        here = host_unit[block.first : block.last]
+        at = distances.moments(beta_i, unit_i, (float(here.min()), float(here.max())))
         variance = (at.second - at.mean * at.mean).clamp_min_(0)
         peak = torch.stack([beta_i * distances.peak, unit_i * distances.peak])
         # A pair with a smaller term rules out this beta on its own; the sums stay finite.

@@ -203,8 +203,8 @@ def _overlap_terms(
     pairs: PairedScores, beta: Floats, log_prior: Floats
 ) -> Callable[[Block], torch.Tensor]:
     """Return a function that computes the kernel of every pair of a block."""
-    betas = pairs.tensor(beta)
-    log_priors = pairs.tensor(np.where(np.isneginf(log_prior), 0.0, log_prior).T)
+    finite = np.where(np.isneginf(log_prior), 0.0, log_prior)
+    betas, log_priors = pairs.tensors(beta, finite.T, dtype=torch.float64)
     usual = bool(((beta > 0) & (beta < np.inf)).all())
 
     def overlap(block: Block) -> torch.Tensor:

@@ -41,7 +41,7 @@ class MarginalPasses:
     ----------
     pairs : PairedScores
         Each problem of it is a run.
-    nearest : torch.Tensor of shape (2, n_classes, n_runs) or None
+    nearest : ndarray of shape (2, n_classes, n_runs) or None
         The smallest distance X of each class; None if all are 0.
     beta, unit : ndarray of shape (n,)
         Inverse temperatures and units of derivatives, as in `Kernel.evaluate`.
@@ -54,15 +54,23 @@ class MarginalPasses:
     def __init__(
         self,
         pairs: PairedScores,
-        nearest: torch.Tensor | None,
+        nearest: Floats | None,
         beta: Floats,
         unit: Floats,
         index: Ints,
         dtype: torch.dtype,
     ) -> None:
         self._pairs, self._index, self._dtype = pairs, index, dtype
-        self._beta, self._unit = (pairs.tensor(values).to(dtype) for values in (beta, unit))
-        self._nearest = None if nearest is None else nearest[:, :, pairs.indices(index)].to(dtype)
+        small = [beta, unit] if nearest is None else [beta, unit, nearest[:, :, index]]
+        self._beta, self._unit, *nearest_of_runs = pairs.tensors(*small, dtype=dtype)
+        self._nearest = nearest_of_runs[0] if nearest_of_runs else None
+        #: (2, n, n_classes) how much is missing in the logs of masses.
+        self._shift = np.zeros((2, len(index), pairs.n_classes))
+        if nearest is not None:
+            kind = np.float32 if dtype == torch.float32 else np.float64
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._shift += np.swapaxes(beta.astype(kind) * small[2].astype(kind), 1, 2)
+        self._largest_unit = float(unit.max())
         self._kept: dict[int, list[_Side]] = {}
         elements = int(pairs.counts[index].sum()) * pairs.n_classes
         self._keep = elements <= _KEPT_ELEMENTS
@@ -92,15 +100,11 @@ class MarginalPasses:
             return [torch.stack([added for _, added in both])]
 
         (sums,) = pairs.reduce_blocks(part, self._index, "sum", dtype=self._dtype)
-        if self._nearest is None:
-            shift = np.zeros((2, n, n_classes))
-        else:
-            shift = (self._beta * self._nearest).mT.double().cpu().numpy()
         sums_np = sums.mT.cpu().numpy()
         totals = sums_np[:, :, -5:]
         mass, *means = np.moveaxis(sums_np[:, :, :-5].reshape(2, n, 10, n_classes), 2, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            log_mass = np.log(mass) - shift
+            log_mass = np.log(mass) - self._shift
             m, m2, variance, growth, decline, entropy, x, xm, x2 = np.nan_to_num(means / mass)
         classes = np.stack(
             [m - x, m2 - 2 * xm + x2, variance, growth, decline, entropy, x], axis=-1
@@ -114,9 +118,13 @@ class MarginalPasses:
         if self._pairs.has_zero_posteriors:
             allowed = torch.isfinite(x)
             x = torch.where(allowed, x, 0.0)
+        key = "largest distance", side
+        if key not in block.derived:  # the CPU waits for it
+            block.derived[key] = -float(x.amin())
+        largest: float = block.derived[key]
         x = x * -unit
         ratio = beta / unit  # 1, or 0 at beta = 0
-        if float(x.max()) > LARGEST_CUBED[x.dtype]:
+        if largest * self._largest_unit > LARGEST_CUBED[x.dtype]:
             # These distances have exp(-x) = 0, so that x^3 need only be finite.
             x = torch.where(ratio > 0, x.clamp_max(LARGEST_CUBED[x.dtype]), x)
         root = torch.mul(x, ratio / -2)
@@ -177,7 +185,7 @@ class MarginalPasses:
             Weighted sums of the classes' shares of the overlaps.
         """
         pairs = self._pairs
-        y, d = (pairs.tensor(x.T).to(self._dtype) for x in (log_prior, d_log_prior))
+        y, d = pairs.tensors(log_prior.T, d_log_prior.T, dtype=self._dtype)
         factor = torch.exp(-y.clamp_min(_LOWEST_LOG_PRIOR[self._dtype]))
 
         def part(block: Block) -> list[torch.Tensor]:

@@ -200,12 +200,13 @@ class MarginalPrior:
         """
         runs, pairs = self.runs, self.runs.pairs
         log_floor, index, owner = log_marginal_priors(runs, beta, problems, log_masses_of_top)
-        floors, betas = pairs.tensor(log_floor.T), pairs.tensor(beta[owner])
         weights = runs.log_weights[problems]
         models = np.maximum(
             weights[owner, runs.model_a[index]], weights[owner, runs.model_b[index]]
         )
-        log_share = pairs.tensor(np.log(2) + models)
+        floors, betas, log_share = pairs.tensors(
+            log_floor.T, beta[owner], np.log(2) + models, dtype=torch.float64
+        )
 
         def part(block: Block) -> list[torch.Tensor]:
             beta_i, floor = block.spread(betas), block.spread(floors)
@@ -277,11 +278,11 @@ class MarginalPrior:
         return nearest.view(2, pairs.n_classes, -1), farthest.view(2, pairs.n_classes, -1)
 
     @cached_property
-    def _nearest(self) -> torch.Tensor | None:
+    def _nearest(self) -> Floats | None:
         """Smallest distances; None if every class is the top of some row in every run."""
-        nearest = self._extremes[0]
-        nearest = torch.where(torch.isfinite(nearest), nearest, 0.0)
-        return nearest if bool(nearest.any()) else None
+        nearest: Floats = self._extremes[0].cpu().numpy()
+        nearest = np.where(np.isfinite(nearest), nearest, 0.0)
+        return nearest if nearest.any() else None
 
     def _extremes_of_models(self) -> tuple[Floats, Floats]:
         """Smallest and largest distance X of each model, each (n_problems, n_models, K)."""

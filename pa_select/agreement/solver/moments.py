@@ -63,14 +63,21 @@ class Distances:
             allowed = [(x | ~x.any(0)).to(joint.dtype) for x in finite]
             self._x = [torch.where(f, x, 0.0) for f, x in zip(finite, self._x, strict=True)]
             self._factors = [*allowed[:2], allowed[2] if factor is None else allowed[2] * factor]
+        # Read at once, since the CPU waits for a device.
+        lowest: list[float] = torch.stack([x.amin() for x in self._x]).tolist()
         #: A side of decisions, such as labels, has no distances but 0 and infinite ones.
-        self._flat = [may_be_infinite and not bool(x.any()) for x in self._x]
-        self._largest = -float(torch.stack([x.amin() for x in self._x]).amin())
+        self._flat = [may_be_infinite and low == 0 for low in lowest]
+        self._largest = -min(lowest)
 
-    def moments(self, beta: torch.Tensor, unit: torch.Tensor) -> Moments:
-        """Compute the moments at inverse temperatures; both arguments are (n_rows,) or (1,)."""
+    def moments(
+        self, beta: torch.Tensor, unit: torch.Tensor, units: tuple[float, float]
+    ) -> Moments:
+        """Compute the moments at inverse temperatures; both tensors are (n_rows,) or (1,).
+
+        `units` are the smallest and the largest unit, which the CPU knows.
+        """
         scores, dtype = self._x, self.peak.dtype
-        low, high = float(unit.min()), float(unit.max())
+        low, high = units
         if high * self._largest > LARGEST_CUBED[dtype]:
             # These distances have exp(-x) = 0, so that x^3 need only be finite.
             most = LARGEST_CUBED[dtype] / unit
