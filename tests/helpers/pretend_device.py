@@ -160,6 +160,10 @@ class PretendDevice(TorchFunctionMode):
                 stack.enter_context(mock.patch.object(torch.cuda, name, function))
             # Tensors made in inference mode cannot wrap views of others.
             stack.enter_context(mock.patch.object(torch, "inference_mode", _no_gradients))
+            # A module that is moved gets new parameters: the old ones cannot hold such tensors.
+            swap = torch.__future__.set_overwrite_module_params_on_conversion
+            stack.callback(swap, torch.__future__.get_overwrite_module_params_on_conversion())
+            swap(True)
             self._patches = stack.pop_all()
         return super().__enter__()
 

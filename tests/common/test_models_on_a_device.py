@@ -1,0 +1,191 @@
+"""Scorers, curves, callbacks and metrics on a device that only pretends to be one."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from helpers.nets import Module
+from helpers.pretend_device import PretendDevice, PretendTensor
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from skorch import NeuralNetClassifier
+from torch import nn
+
+from pa_select import (
+    EpochSelector,
+    PAEarlyStopping,
+    PAScorer,
+    PAScoring,
+    PASearchCV,
+    class_scores,
+    log_probabilities,
+    posterior_agreement,
+    robustness_curve,
+)
+from pa_select.environments import GaussianNoise
+
+X, Y = load_digits(return_X_y=True)
+X, Y = (X[:90] / 16).astype(np.float32), Y[:90].astype(np.int64)
+OTHER = (0.7 * X + 0.1).astype(np.float32)
+CLOSE = {"rtol": 1e-6, "atol": 1e-7}
+
+
+@pytest.fixture
+def device():
+    with PretendDevice() as there:
+        yield there
+
+
+def module():
+    torch.manual_seed(0)
+    return Module().eval()
+
+
+def test_class_scores_of_a_module_stay_there(device):
+    here, _ = class_scores(module(), X)
+    there, classes = class_scores(module().to("cuda"), X)
+    assert isinstance(there, PretendTensor)
+    assert len(classes) == 10
+    assert_allclose(there.cpu(), here, **CLOSE)
+    p = log_probabilities(there.softmax(1))
+    assert isinstance(p, PretendTensor)
+    assert_allclose(p.cpu(), log_probabilities(here.softmax(1)), **CLOSE)
+
+
+@pytest.mark.parametrize("pairing", ["label", "views"])
+def test_scorers(device, pairing):
+    def score(where):
+        views = {"views": lambda rows: 0.7 * rows} if pairing == "views" else {}
+        scorer = PAScorer(pairing, prior="uniform", device=where, **views)
+        return cross_val_score(LogisticRegression(), X, Y, scoring=scorer, cv=2)
+
+    here = score("cpu")
+    assert not device.counts.launches
+    assert_allclose(score("cuda"), here, **CLOSE)
+    assert device.counts.launches
+
+
+def test_searches(device):
+    def search(where):
+        found = PASearchCV(
+            LogisticRegression(), {"C": [0.01, 1]}, cv=2, prior="uniform", device=where
+        )
+        return found.fit(X, Y, views=lambda rows: 0.7 * rows).cv_results_
+
+    here, there = search("cpu"), search("cuda")
+    assert device.counts.launches
+    names = [
+        name for name in here if name.startswith(("mean_agree", "mean_test", "agree", "rank"))
+    ]
+    assert names
+    for name in names:
+        assert_allclose(
+            np.asarray(there[name], float), np.asarray(here[name], float), err_msg=name, **CLOSE
+        )
+
+
+def test_robustness_curves(device):
+    model = LogisticRegression().fit(X, Y)
+    here, there = (
+        robustness_curve(
+            {"model": model},
+            X,
+            Y,
+            shift=GaussianNoise(random_state=0),
+            powers=[0.2],
+            prior="uniform",
+            device=where,
+        ).table
+        for where in (None, "cuda")
+    )
+    assert device.counts.launches
+    for name in set(here) - {"estimator"}:
+        assert_allclose(
+            np.asarray(there[name], float), np.asarray(here[name], float), err_msg=name, **CLOSE
+        )
+
+
+class StandingStill(NeuralNetClassifier):
+    """A net that does not learn: the pretended device has no gradients."""
+
+    def train_step_single(self, batch, **_):
+        return {"loss": torch.zeros(()), "y_pred": torch.zeros(len(batch[0]), 10)}
+
+    def run_single_epoch(self, iterator, training, prefix, step_fn, **options):
+        if training:
+            super().run_single_epoch(iterator, training, prefix, step_fn, **options)
+
+
+@pytest.mark.parametrize("kind", [PAScoring, PAEarlyStopping])
+def test_callbacks(device, kind):
+    def fit(where):
+        torch.manual_seed(0)
+        net = StandingStill(
+            Module,
+            criterion=nn.CrossEntropyLoss,
+            max_epochs=2,
+            verbose=0,
+            device=where,
+            train_split=None,
+            classes=np.arange(10),
+            callbacks=[("pa", kind(environments=(X, OTHER), prior="uniform"))],
+        )
+        return net.fit(X, Y)
+
+    here, there = fit("cpu"), fit("cuda")
+    assert isinstance(next(there.module_.parameters()), PretendTensor)
+    for name in ("pa", "pa_beta", "pa_agreement_rate"):
+        assert_allclose(there.history[:, name], here.history[:, name], **CLOSE)
+
+
+def test_epoch_selectors(device):
+    scores = class_scores(module(), X)[0], class_scores(module(), OTHER)[0]
+    here, there = EpochSelector(), EpochSelector()
+    here.update(*scores, module())
+    there.update(*(x.to("cuda") for x in scores), module().to("cuda"))
+    assert_allclose(there.last.score, here.last.score, **CLOSE)
+    assert all(not isinstance(x, PretendTensor) for x in there.best_state.values())
+
+
+def test_lightning(device):
+    lightning = pytest.importorskip("lightning.pytorch")
+    from pa_select.interop.lightning import PAEarlyStopping as Stopping
+
+    class Classifier(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = module()
+
+        def forward(self, x):
+            return self.net(x)
+
+    trainer = SimpleNamespace(
+        sanity_checking=False, enable_validation=True, current_epoch=0, should_stop=False
+    )
+    logged = {}
+    for where in ("cpu", "cuda"):
+        stopping = Stopping((torch.tensor(X), torch.tensor(OTHER)))
+        stopping.log = lambda name, value, where=where: logged.update({where: value})
+        classifier = Classifier().to(where)
+        stopping.on_validation_epoch_end(trainer, classifier)
+        stopping.on_train_end(trainer, classifier)
+    assert device.counts.launches
+    assert_allclose(logged["cuda"], logged["cpu"], **CLOSE)
+
+
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+def test_torchmetrics(device, prior):
+    pytest.importorskip("torchmetrics")
+    from pa_select.interop.torchmetrics import PosteriorAgreement
+
+    a, b = (class_scores(module(), rows)[0] for rows in (X, OTHER))
+    metric = PosteriorAgreement(prior).to("cuda")
+    for rows in (slice(0, 50), slice(50, None)):
+        metric.update(a[rows].to("cuda"), b[rows].to("cuda"))
+    assert isinstance(metric.scores_a[0], PretendTensor)
+    found = metric.compute()
+    assert found.is_cuda
+    assert_allclose(found.item(), posterior_agreement(a, b, prior=prior).score, **CLOSE)
