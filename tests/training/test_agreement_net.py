@@ -63,6 +63,14 @@ def test_one_step_is_that_of_the_two_losses():
     assert_allclose(fitted.pair_classes_, shares)
 
 
+def test_probabilities_are_the_softmax_of_the_logits():
+    fitted = net().fit(X[:50], Y[:50])
+    logits = fitted.forward(X[:9], training=False)
+    assert_allclose(fitted.predict_proba(X[:9]), logits.softmax(1), atol=1e-6)
+    fitted.set_params(predict_nonlinearity=None)
+    assert_allclose(fitted.predict_proba(X[:9]), logits, atol=1e-6)
+
+
 def test_the_weight_rises_over_the_ramp():
     fitted = net(train_split=None, batch_size=25, ramp=0.5, max_epochs=4).fit(X[:50], Y[:50])
     history = fitted.history
@@ -214,6 +222,22 @@ def test_warnings():
         net(pair_batch_size=8).fit(X[:100], Y[:100])
     with pytest.warns(UserWarning, match="prior: expected 'marginal', got 'uniform'"):
         net(prior="uniform").fit(X[:100], Y[:100])
+
+
+@pytest.mark.filterwarnings("error:pairs:UserWarning")
+def test_a_small_last_batch_is_little_evidence_of_another_class_mix():
+    # The last epoch is one step. It sees 16 of 1000 pairs, and no pair of some classes.
+    fitted = net(
+        pairs=(X[400:1400], X[400:1400]),
+        batch_size=-1,
+        pair_batch_size=16,
+        weight=0.0,
+        optimizer=torch.optim.Adam,
+        lr=0.05,
+        max_epochs=15,
+        train_split=None,
+    ).fit(X[:400], Y[:400])
+    assert fitted.pair_classes_.min() == 0
 
 
 @pytest.mark.parametrize(

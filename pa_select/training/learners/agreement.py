@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -181,9 +182,10 @@ class AgreementNet(LearnerNet):
         n_pairs = len(self._batches)
         del self._batches  # holds the rows
         if np.any(self._pair_counts):
-            self.pair_classes_ = self._pair_counts / self._pair_counts.sum()
+            n_seen = self._pair_counts.sum()
+            self.pair_classes_ = self._pair_counts / n_seen
             if y is not None:
-                self._warn_of_other_classes(np.asarray(y), n_pairs)
+                self._warn_of_other_classes(np.asarray(y), min(n_pairs, n_seen))
         super().on_train_end(net, X=X, y=y, **kwargs)
 
     def train_step(self, batch: Any, **fit_params: Any) -> Any:
@@ -211,6 +213,15 @@ class AgreementNet(LearnerNet):
             self.history.record_batch(name, value)
         rise = min(self._step / self._n_ramp, 1.0) if self._n_ramp else 1.0
         return of_labels + self.weight * rise * of_pairs
+
+    def _get_predict_nonlinearity(self) -> Any:
+        """Return what makes probabilities of the outputs."""
+        # skorch guesses it from the criterion, but not if there are two.
+        if self.predict_nonlinearity == "auto" and isinstance(
+            self.criterion_, torch.nn.CrossEntropyLoss
+        ):
+            return partial(torch.softmax, dim=-1)
+        return super()._get_predict_nonlinearity()
 
     @property
     def _default_callbacks(self) -> list[tuple[str, Any]]:
