@@ -21,10 +21,10 @@ The tables in :doc:`/learners` come from this script with ``--seeds 8`` and ``--
 # %%
 # Rows
 # ----
-# Of scikit-learn's 1797 digits 50 have labels (five of each class), 1000 have none, and 747 are the
-# test. Means and standard errors are over the seeds: each has its own split, initial weights,
-# views and test nuisance. The data set is always the same, so that the errors do not say how other
-# data would differ.
+# Of scikit-learn's 1797 digits 50 have labels (five of each class), 1000 have none, and 747 are
+# the test. Means and standard errors are over the seeds: each has its own split, initial weights,
+# views and test nuisance. The data set is always the same, so that the errors do not say how
+# other data would differ.
 import argparse
 import time
 import warnings
@@ -237,7 +237,10 @@ def seconds(step, n=10):
 
 steps = {training: step_of(settings) for training, settings in TRAININGS.items()}
 blocks = pd.DataFrame(
-    [{training: seconds(step) for training, step in steps.items()} for _ in range(STEPS // 5)]
+    [
+        {training: seconds(step) for training, step in steps.items()}
+        for _ in range(40 if options.seeds else 8)
+    ]
 )
 cost = blocks.min() / blocks.min()[AUGMENTATION]
 
@@ -286,8 +289,8 @@ print(table.to_string(index=False))
 # finds more classes among them than there are.
 #
 # *Two sites.* 100 or 1000 unlabelled digits were measured at both sites. At the second one every
-# pixel leaks into all others. `SiteAdapter` learns from the same pairs to map the rows of this site
-# to the first one, and the net of the labels alone reads them there.
+# pixel leaks into all others. `SiteAdapter` learns from the same pairs to map the rows of this
+# site to the first one, and the net of the labels alone reads them there.
 def another_class_mix(seed):
     """Return the accuracies there, and whether the net of agreement gave the warning."""
     labelled, unlabelled, test = split(seed)
