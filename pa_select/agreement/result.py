@@ -269,11 +269,10 @@ class NotAllSolvedError(RuntimeError):
     >>> import numpy as np
     >>> from pa_select import posterior_agreement
     >>> from pa_select.agreement import NotAllSolvedError
-    >>> clear = np.eye(3)
-    >>> nearly_constant = [0.3, 0.1, -1] + 1e-3 * np.random.default_rng(0).normal(size=(10, 3))
-    >>> problems = [clear, nearly_constant]
+    >>> clear = np.eye(4)
+    >>> rows, columns = [[0, 0, -1, -1]], [[0, -1, 0, -1]]  # the same at every temperature
     >>> try:
-    ...     posterior_agreement(problems, problems, prior="marginal", tol=1e-12)
+    ...     posterior_agreement([clear, rows], [clear, columns], tol=1e-12)
     ... except NotAllSolvedError as error:
     ...     results = error.results
     >>> [result.failure is None for result in results]
