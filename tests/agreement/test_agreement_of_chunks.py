@@ -13,6 +13,8 @@ from pa_select import agreement_of_chunks, posterior_agreement
 from pa_select.agreement.pairs import chunked_scores as module
 
 N, K = 300, 4
+# Both are solved by the same steps, to whatever tolerance.
+SOON = {"tol": 1e-3}
 PRIORS = ["uniform", "marginal", [0.1, 0.2, 0.3, 0.4]]
 
 
@@ -50,16 +52,19 @@ class Counted:
 @pytest.mark.parametrize("prior", PRIORS, ids=["uniform", "marginal", "vector"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
-    "ends", [[], range(1, N), [1, 2, 120], range(50, N, 50)], ids=["all", "rows", "uneven", "even"]
+    "ends",
+    [[], range(1, 60), [1, 2, 120], range(50, N, 50)],
+    ids=["all", "rows", "uneven", "even"],
 )
 def test_chunks_agree_as_all_rows_do(prior, weighted, ends):
     a, b, weight = scores()
     arrays = (a, b, weight) if weighted else (a, b)
-    expected = posterior_agreement(a, b, prior=prior, sample_weight=weight if weighted else None)
-    same(agreement_of_chunks(cut(arrays, list(ends)), prior=prior), expected)
+    weight = weight if weighted else None
+    expected = posterior_agreement(a, b, prior=prior, sample_weight=weight, **SOON)
+    same(agreement_of_chunks(cut(arrays, list(ends)), prior=prior, **SOON), expected)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     ends=st.lists(st.integers(1, 99), unique=True).map(sorted),
     room=st.integers(1, 130),
@@ -70,12 +75,12 @@ def test_rows_gathered_in_any_room(ends, room, prior, zeros):
     a, b, weight = scores(100)
     if zeros:
         a[::7, 0] = b[::5, 0] = -np.inf
-    expected = posterior_agreement(a, b, sample_weight=weight, prior=prior)
+    expected = posterior_agreement(a, b, sample_weight=weight, prior=prior, **SOON)
     chunks = cut((a, b, weight), ends)
     with pytest.MonkeyPatch.context() as patch:
         # One room after the other: blocks of one pass must keep their numbers apart.
         patch.setattr(module, "_ROOM_PER_THREAD", room * K)
-        same(agreement_of_chunks(chunks, prior=prior), expected)
+        same(agreement_of_chunks(chunks, prior=prior, **SOON), expected)
 
 
 def test_the_cut_changes_no_bit():

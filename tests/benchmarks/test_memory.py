@@ -16,47 +16,54 @@ from pa_select import posterior_agreement
 
 K, MIB = 10, 2**20
 STATUS = Path("/proc/self/status")
+# Each measurement is made by a fork of one process, so that libraries are imported only once.
 SCRIPT = """
-import json, sys, threading, time, warnings
+import json, os, sys, threading, time, warnings
 import numpy as np
 import torch
 from pa_select import agreement_of_chunks, posterior_agreement
 from pa_select.agreement.solver import branch_and_bound
 
-path_a, path_b, n, chunk, n_threads, most, options = sys.argv[1:]
-n, chunk, options = int(n), int(chunk), json.loads(options)
-torch.set_num_threads(int(n_threads))
-a, b = (np.load(path, mmap_mode="r")[:n] for path in (path_a, path_b))
-
-def solve(n):
-    if not chunk:
-        return posterior_agreement(a[:n], b[:n], **options)
-    parts = [slice(i, min(i + chunk, n)) for i in range(0, n, chunk)]
-    return agreement_of_chunks(lambda: ((a[part], b[part]) for part in parts), **options)
-
 def anonymous():
     status = open("/proc/self/status").read()
     return 1024 * int(status.split("RssAnon:")[1].split()[0])
 
-peak, over = 0, False
-def watch():
-    global peak
-    while not over:
-        peak = max(peak, anonymous())
-        time.sleep(0.002)
+def measure(n, chunk, n_threads, most, options):
+    torch.set_num_threads(n_threads)
+    a, b = (np.load(path, mmap_mode="r")[:n] for path in sys.argv[1:3])
 
-warnings.simplefilter("ignore")  # of a search that is ended early
-branch_and_bound.MAX_EVALUATIONS = int(most)
-solve(1000)  # what libraries load when they are first used
-before = anonymous()
-watcher = threading.Thread(target=watch)
-watcher.start()
-start = time.perf_counter()
-result = solve(n)
-seconds = time.perf_counter() - start
-over = True
-watcher.join()
-print(json.dumps([peak - before, seconds, result.n_evaluations, result.n_pairs, result.score]))
+    def solve(n):
+        if not chunk:
+            return posterior_agreement(a[:n], b[:n], **options)
+        parts = [slice(i, min(i + chunk, n)) for i in range(0, n, chunk)]
+        return agreement_of_chunks(lambda: ((a[part], b[part]) for part in parts), **options)
+
+    peak, over = 0, False
+    def watch():
+        nonlocal peak
+        while not over:
+            peak = max(peak, anonymous())
+            time.sleep(0.002)
+
+    warnings.simplefilter("ignore")  # of a search that is ended early
+    branch_and_bound.MAX_EVALUATIONS = most
+    solve(1000)  # what libraries load when they are first used
+    before = anonymous()
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    start = time.perf_counter()
+    result = solve(n)
+    seconds = time.perf_counter() - start
+    over = True
+    watcher.join()
+    return [peak - before, seconds, result.n_evaluations, result.n_pairs, result.score]
+
+for arguments in json.loads(sys.argv[3]):
+    child = os.fork()
+    if child == 0:
+        print(json.dumps(measure(*arguments)), flush=True)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
 """
 
 pytestmark = pytest.mark.skipif(
@@ -77,18 +84,24 @@ def write(folder, n):
     return paths
 
 
-def measure(paths, n, chunk=0, n_threads=1, most=1500, **options):
-    arguments = [*map(str, paths), *map(str, (n, chunk, n_threads, most)), json.dumps(options)]
+def measure(paths, *wanted):
+    """Bytes above the inputs and the score, for each (n, chunk, n_threads, most, options)."""
     found = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *arguments], capture_output=True, text=True, check=True
+        [sys.executable, "-c", SCRIPT, *map(str, paths), json.dumps(wanted)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    extra, seconds, n_evaluations, n_pairs, score = json.loads(found.stdout)
-    assert n_pairs == n
-    print(
-        f"\n{n} pairs, {'chunks of ' + str(chunk) if chunk else 'mapped'}, {n_threads} threads: "
-        f"{extra / MIB:.0f} MiB above the inputs, {seconds:.1f} s for {n_evaluations} evaluations"
-    )
-    return extra, score
+    results = [json.loads(line) for line in found.stdout.splitlines()]
+    for (n, chunk, n_threads, *_), result in zip(wanted, results, strict=True):
+        extra, seconds, n_evaluations, n_pairs, _ = result
+        assert n_pairs == n
+        print(
+            f"\n{n} pairs, {f'chunks of {chunk}' if chunk else 'mapped'}, {n_threads} threads: "
+            f"{extra / MIB:.0f} MiB above the inputs, {seconds:.1f} s for {n_evaluations} "
+            "evaluations"
+        )
+    return [(extra, score) for extra, *_, score in results]
 
 
 # Above what is kept from one pass to the next, unless the pairs are read in chunks. A copy of one
@@ -96,23 +109,35 @@ def measure(paths, n, chunk=0, n_threads=1, most=1500, **options):
 SIZES = [(0, 1_060_000), (50_000, 600_000)]
 
 
+UNIFORM = {"certify": False}
+MARGINAL = {"prior": "marginal", "tol": 0.1, "certify": False}
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """The files, and by prior and chunk the bytes above the inputs and the score."""
+    paths = write(tmp_path_factory.mktemp("pairs"), max(n for _, n in SIZES))
+    # Each pass over the pairs takes the same memory, and a few of the marginal prior show it.
+    wanted = {("uniform", chunk): (n, chunk, 1, 1500, UNIFORM) for chunk, n in SIZES}
+    wanted |= {("marginal", chunk): (n, chunk, 1, 4, MARGINAL) for chunk, n in SIZES}
+    return paths, dict(zip(wanted, measure(paths, *wanted.values()), strict=True))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("chunk", "n"), SIZES)
-def test_uniform_prior(tmp_path, chunk, n):
-    paths = write(tmp_path, n)
-    extra, score = measure(paths, n, chunk, certify=False)
+def test_uniform_prior(measured, chunk, n):
+    paths, found = measured
+    extra, score = found["uniform", chunk]
     assert extra < 8 * n + 64 * MIB
     if chunk:
-        mapped = (np.load(path, mmap_mode="r") for path in paths)
+        mapped = (np.load(path, mmap_mode="r")[:n] for path in paths)
         assert score == pytest.approx(posterior_agreement(*mapped, certify=False).score, abs=1e-9)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("chunk", "n"), SIZES)
-def test_marginal_prior(tmp_path, chunk, n):
-    paths = write(tmp_path, n)
-    # Each pass over the pairs takes the same memory, and a few of them show it.
-    extra, _ = measure(paths, n, chunk, most=4, prior="marginal", tol=0.1, certify=False)
+def test_marginal_prior(measured, chunk, n):
+    extra, _ = measured[1]["marginal", chunk]
     assert extra < 8 * n + 64 * MIB
 
 
@@ -122,5 +147,6 @@ def test_ten_million_pairs(benchmark, tmp_path, chunk):
         pytest.skip("10 million pairs: make bench")
     n = 10_000_000
     paths = write(tmp_path, n)
-    extra, _ = benchmark.pedantic(measure, (paths, n, chunk, 2), rounds=1)
+    (found,) = benchmark.pedantic(measure, (paths, (n, chunk, 2, 1500, {})), rounds=1)
+    extra, _ = found
     assert extra < 256 * MIB
