@@ -39,13 +39,17 @@ LABELS = pd.Series([0, 1, 2, 0])
 GROUPS = pd.Series(["u", "v", "v", "w"])
 MASKED = np.ma.masked_greater(A, 3)
 MASKED_ROW = np.ma.masked_greater([1.0, 2, 3, 4], 3)
-NESTED = torch.nested.nested_tensor([torch.ones(3)] * 4, layout=torch.jagged)
 META = torch.empty(4, 3, device="meta")
 MODULE = torch.nn.Linear(3, 2, dtype=torch.float64)
 LOGISTIC = LogisticRegression().fit(A, [0, 1, 1, 0])
 BIG = 2**60 + A.astype(np.int64)  # equal as float64
 WITHIN = []  # contains itself, twice: an array of it would not fit anywhere
 WITHIN += [WITHIN, WITHIN]
+
+
+def nested():
+    """A tensor whose first one takes seconds of imports."""
+    return torch.nested.nested_tensor([torch.ones(3)] * 4, layout=torch.jagged)
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +136,7 @@ REFUSED = {
     # Errors of other kinds.
     "meta tensor": ("scores_b", lambda: pa(A, META)),
     "meta tensors": ("scores_a", lambda: pa(META, META)),
-    "nested tensor": ("scores_a", lambda: pa(NESTED)),
+    "nested tensor": ("scores_a", lambda: pa(nested())),
     "numbers of a few bits": ("scores_a", lambda: pa(torch.empty(4, 3, dtype=torch.uint1))),
     "tol beyond float": ("tol", lambda: pa(tol=10**400)),
     "tol too long to print": ("tol", lambda: pa(tol=10**9000)),

@@ -4,6 +4,7 @@ import inspect
 import pickle
 from copy import deepcopy
 
+import joblib
 import numpy as np
 import pytest
 import torch
@@ -253,7 +254,9 @@ def test_grid_search_over_the_callbacks_parameters():
         {"callbacks__pa__patience": [1, 2], "lr": [0.1, 0.2]},
         cv=2,
         n_jobs=2,
-    ).fit(X, Y)
+    )
+    with joblib.parallel_config(backend="multiprocessing"):  # forks, which start at once
+        search.fit(X, Y)
     assert len(search.cv_results_["params"]) == 4
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     chosen = callback(search.best_estimator_, PAEarlyStopping)
