@@ -31,6 +31,7 @@ from pa_select.calibration.inverse_temperatures import (
     factor_of,
     halves_agreement,
     labels_beta,
+    n_used,
     ratio_of,
 )
 from pa_select.scores.alignment import columns_of
@@ -73,6 +74,25 @@ class HeldOut(NamedTuple):
     scores: FoldScores
     columns: NDArray[np.intp]
     weight: Floats
+
+
+class OnTarget(NamedTuple):
+    """What the fold models say of the rows of a target.
+
+    Attributes
+    ----------
+    scores : FoldScores
+        Scores of these rows.
+    agreement, source_agreement : HalvesAgreement
+        On these rows, and on labelled rows that were held out.
+    ratio : float
+        The ratio of their inverse temperatures.
+    """
+
+    scores: FoldScores
+    agreement: HalvesAgreement
+    source_agreement: HalvesAgreement
+    ratio: float
 
 
 class AgreementCalibratedClassifier(
@@ -154,7 +174,8 @@ class AgreementCalibratedClassifier(
     err alike, and are stable, cannot be seen by any rule without labels.
 
     Each inverse temperature is found with one more row, which is an error. So it is finite also
-    where no error was seen.
+    where no error was seen. The two of the ratio count it as one of as many rows as the smaller of
+    both samples has.
 
     References
     ----------
@@ -237,7 +258,9 @@ class AgreementCalibratedClassifier(
             Weights of the labelled rows.
         target : array-like of m rows, default=None
             Unlabelled rows from where the probabilities will be used, at least 20. None: the
-            probabilities are those for rows like `X`; `recalibrate` can be called later.
+            probabilities are those for rows like `X`; `recalibrate` can be called later. Inside a
+            pipeline the rows must have passed its first steps already; better make the pipeline
+            the `estimator`. A search splits a target of exactly n rows as it splits X.
         groups : array-like of shape (n,), default=None
             Groups of rows that belong together, such as those of one patient. Neither folds nor
             halves divide them.
@@ -296,13 +319,12 @@ class AgreementCalibratedClassifier(
         self.source_inverse_temperature_ = labels_beta(
             scores.of_models, columns, scores.rows, weight
         )
-        self.source_agreement_ = halves_agreement(
-            *scores.of_halves, scores.rows, weight, self.partner
-        )
+        self._partner = self.partner
+        self.source_agreement_ = self._agreement(scores, weight)
         self.target_agreement_: HalvesAgreement | None = None
         self.ratio_ = 1.0
         self.inverse_temperature_ = self.source_inverse_temperature_
-        return self if target is None else self._calibrate_for(target)
+        return self if target is None else self._calibrate_for(target, "target")
 
     def recalibrate(self, X: Any) -> AgreementCalibratedClassifier:
         """Find the inverse temperature for another target, without fitting any model again.
@@ -332,7 +354,7 @@ class AgreementCalibratedClassifier(
         """
         check_is_fitted(self)
         check_target(X, X, "X")
-        return self._calibrate_for(X)
+        return self._calibrate_for(X, "X")
 
     def predict_proba(self, X: Any) -> Floats:
         """Compute the calibrated probabilities of the classes.
@@ -476,29 +498,43 @@ class AgreementCalibratedClassifier(
         check_fit_params(self.estimator, params, _DATA)
         return _check_method_params(X, params), split_params
 
-    def _calibrate_for(self, target: Any) -> AgreementCalibratedClassifier:
-        _, self.target_agreement_, self.ratio_ = self._on_target(target)
-        _warn_of_ratio(self.ratio_)
+    def _calibrate_for(self, target: Any, name: str) -> AgreementCalibratedClassifier:
+        found = self._on_target(target, name)
+        self.source_agreement_, self.target_agreement_ = found.source_agreement, found.agreement
+        self.ratio_ = found.ratio
+        _warn_of_ratio(self.ratio_, name)
         self.inverse_temperature_ = self.source_inverse_temperature_ * factor_of(self.ratio_)
         return self
 
-    def _on_target(self, X: Any) -> tuple[FoldScores, HalvesAgreement, float]:
-        """Return the scores of other rows, the agreement of the halves' models, and its ratio."""
+    def _on_target(self, X: Any, name: str) -> OnTarget:
+        """Compare the agreement of the halves' models on other rows with that on held-out ones."""
         scores = scores_by_folds(self.fold_models_, X, self.classes_, self.n_jobs)
-        weight = np.ones(_num_samples(X))
-        found = halves_agreement(*scores.of_halves, scores.rows, weight, self.partner)
-        return scores, found, ratio_of(found, self.source_agreement_)
+        n, held_out = _num_samples(X), self._held_out
+        n_source = n_used(held_out.scores.rows, held_out.weight)
+        # The same for both: it decides where models hardly ever disagree.
+        share_of_error = 1 / min(n, n_source)
+        there = self._agreement(scores, np.ones(n), share_of_error)
+        here = self._agreement(held_out.scores, held_out.weight, share_of_error)
+        return OnTarget(scores, there, here, ratio_of(there, here, name))
+
+    def _agreement(
+        self, scores: FoldScores, weight: Floats, share_of_error: float | None = None
+    ) -> HalvesAgreement:
+        return halves_agreement(
+            *scores.of_halves, scores.rows, weight, self._partner, share_of_error
+        )
 
     def _scores(self, X: Any) -> Floats:
         """Return the scores that the inverse temperature is for, (m, n_classes)."""
         check_is_fitted(self)
-        if not self.ensemble:
+        if hasattr(self, "estimator_"):
             return aligned_scores(self.estimator_, X, self.classes_)
         scores = [aligned_scores(fold.model, X, self.classes_) for fold in self.fold_models_]
         return np.mean(scores, axis=0)
 
     def _copy_features(self, model: Any) -> None:
         for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)  # left by an earlier fit
             if hasattr(model, name):
                 setattr(self, name, getattr(model, name))
 
@@ -518,17 +554,17 @@ def check_target(target: Any, X: Any, name: str) -> None:
         )
 
 
-def _warn_of_ratio(ratio: float) -> None:
+def _warn_of_ratio(ratio: float, name: str) -> None:
     low, high = _NO_SHIFT
     if low <= ratio <= high:
         warn_caller(
-            f"target: expected rows on which the models predict each other less well than on "
+            f"{name}: expected rows on which the models predict each other less well than on "
             f"labelled ones, got a ratio of {ratio:.2f}. Ratios from {low} to {high} are found "
             "without a shift. Temperature scaling on the labelled rows would do as well."
         )
     if ratio > high:
         warn_caller(
-            "target: expected rows on which the models predict each other less well than on "
+            f"{name}: expected rows on which the models predict each other less well than on "
             f"labelled ones, got a ratio of {ratio:.2f}. Such ratios are found if the scores "
             "shrink away from the labelled rows, as those of a kernel do, or features are lost. "
             "The probabilities are those of temperature scaling on the labelled rows."

@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from pa_select.calibration.agreement_calibrated_classifier import (
     AgreementCalibratedClassifier,
+    OnTarget,
     check_target,
 )
 from pa_select.calibration.fold_models import FoldScores
-from pa_select.calibration.inverse_temperatures import HalvesAgreement, factor_of
-from pa_select.scores.recorded import Recorded, row_numbers
+from pa_select.calibration.inverse_temperatures import factor_of, shares_of
+from pa_select.scores.recorded import Recorded
 from pa_select.unlabelled.calibration import calibrated
 from pa_select.unlabelled.expectation import check_scorer, counted, is_accuracy
 from pa_select.utils.estimators import named_estimators
@@ -180,10 +181,10 @@ def estimate_accuracy(estimators: Any, X: Any, *, scoring: Any = "accuracy") -> 
     first = next(iter(named.values()))
     scorer = check_scoring(first, scoring)
     check_scorer(scorer, first.classes_)
-    targets = {name: one._on_target(X) for name, one in named.items()}
+    targets = {name: one._on_target(X, "X") for name, one in named.items()}
     line = dict.fromkeys(named, float("nan"))
     if is_accuracy(scorer) and len(named) >= _LEAST_MODELS:
-        line = _agreement_line(named, {name: scores for name, (scores, _, _) in targets.items()})
+        line = _agreement_line(named, {name: found.scores for name, found in targets.items()})
     found = {
         name: _estimate(one, X, scorer, targets[name], line[name]) for name, one in named.items()
     }
@@ -212,36 +213,40 @@ def _labels_by_row(one: AgreementCalibratedClassifier) -> Floats:
 
 
 def _estimate(
-    one: AgreementCalibratedClassifier,
-    X: Any,
-    scorer: Any,
-    on_target: tuple[FoldScores, HalvesAgreement, float],
-    line: float,
+    one: AgreementCalibratedClassifier, X: Any, scorer: Any, target: OnTarget, line: float
 ) -> AccuracyEstimate:
-    (target, _, ratio), n = on_target, _num_samples(X)
-    held_out, classes = one._held_out, one.classes_
-    factor = factor_of(ratio)
-    posterior = calibrated(one._scores(X), one.source_inverse_temperature_ * factor)
+    n, held_out, classes = _num_samples(X), one._held_out, one.classes_
+    beta, factor = one.source_inverse_temperature_, factor_of(target.ratio)
+    posterior = calibrated(one._scores(X), beta * factor)
     predicted = Recorded(classes, posterior, classes[posterior.argmax(1)], posterior)
     confidence = counted(scorer, predicted, posterior, np.arange(n))
-    beta, here = one.source_inverse_temperature_, held_out.scores
-    weight = held_out.weight[here.rows]
-    labels = classes[held_out.columns]
+    here = held_out.scores
+    weight = shares_of(here.rows, held_out.weight)
+    labels = _decisions_as_labels(held_out.columns, len(classes))
     validation = _score(scorer, _recorded(here.of_models, beta, classes), labels, weight)
-    there = _by_halves(scorer, target, factor * beta, classes, np.ones(len(target.rows)))
+    everywhere = shares_of(target.scores.rows, np.ones(n))
+    there = _by_halves(scorer, target.scores, factor * beta, classes, everywhere)
     changed = validation + there - _by_halves(scorer, here, beta, classes, weight)
     if is_accuracy(scorer):
         changed = min(max(changed, 0.0), 1.0)
     score = float(np.nanmean([confidence, changed, line]))
-    return AccuracyEstimate(score, confidence, changed, line, validation, ratio, n)
+    return AccuracyEstimate(score, confidence, changed, line, validation, target.ratio, n)
 
 
 def _recorded(scores: Floats, beta: float, classes: Any) -> Recorded:
     return Recorded(classes, scores, classes[scores.argmax(1)], calibrated(scores, beta))
 
 
-def _score(scorer: Any, model: Recorded, y: Any, weight: Floats) -> float:
-    return float(scorer(model, row_numbers(np.arange(len(y))), y, sample_weight=weight))
+def _decisions_as_labels(columns: Ints, n_classes: int) -> Floats:
+    """Return labels as probabilities of 0 and 1, so that a metric sees every class."""
+    return np.eye(n_classes)[columns]
+
+
+def _score(scorer: Any, model: Recorded, labels: Floats, weight: Floats) -> float:
+    if is_accuracy(scorer):
+        hits = model.scores.argmax(1) == labels.argmax(1)
+        return float(np.average(hits, weights=weight))
+    return counted(scorer, model, labels * weight[:, None], np.arange(len(labels)))
 
 
 def _by_halves(
@@ -249,45 +254,65 @@ def _by_halves(
 ) -> float:
     """Score the models of halves by what the models of the other halves decide."""
     one, other = (_recorded(half, beta, classes) for half in scores.of_halves)
-    first = _score(scorer, one, other.predicted, weight)
-    return (first + _score(scorer, other, one.predicted, weight)) / 2
+    decided = [_decisions_as_labels(half.argmax(1), len(classes)) for half in scores.of_halves]
+    first = _score(scorer, one, decided[1], weight)
+    return (first + _score(scorer, other, decided[0], weight)) / 2
+
+
+class _Decisions(NamedTuple):
+    """What models decide for rows, in the order of the rows."""
+
+    rows: Ints
+    columns: Ints
+    weight: Floats
 
 
 def _agreement_line(
     named: Mapping[str, AgreementCalibratedClassifier], targets: Mapping[str, FoldScores]
 ) -> dict[str, float]:
     """Map the accuracies on labelled rows to the target as the agreements of models map."""
-    here = {name: _decisions(one._held_out.scores) for name, one in named.items()}
-    there = {name: _decisions(scores) for name, scores in targets.items()}
+    here = {
+        name: _decisions(one._held_out.scores, one._held_out.weight) for name, one in named.items()
+    }
+    there = {
+        name: _decisions(scores, np.ones(int(scores.rows.max()) + 1))
+        for name, scores in targets.items()
+    }
     pairs = list(combinations(named, 2))
-    x = np.array([_probit(_agreement(here[a], here[b])) for a, b in pairs])
-    y = np.array([_probit(_agreement(there[a], there[b])) for a, b in pairs])
+    x, noise = np.transpose([_probit(*_agreement(here[a], here[b])) for a, b in pairs])
+    y, _ = np.transpose([_probit(*_agreement(there[a], there[b])) for a, b in pairs])
     spread = x.var()
-    slope = float(((x - x.mean()) * (y - y.mean())).mean() / spread) if spread > 0 else 1.0
+    slope = 1.0
+    if spread > 0:
+        # Classifiers that are alike differ by chance, and chance has no slope.
+        sure = max(0.0, 1 - noise.mean() / spread)
+        slope += sure * (((x - x.mean()) * (y - y.mean())).mean() / spread - 1)
     found = {}
     for name, one in named.items():
-        rows, decided = here[name]
-        probit = _probit(decided == _labels_by_row(one)[rows])
+        rows, decided, weight = here[name]
+        probit, _ = _probit(decided == _labels_by_row(one)[rows], weight)
         found[name] = float(norm.cdf(y.mean() + slope * (probit - x.mean())))
     return found
 
 
-def _decisions(scores: FoldScores) -> tuple[Ints, Ints]:
-    """Return rows, in order, and the column that the model of a fold decides for."""
+def _decisions(scores: FoldScores, weight: Floats) -> _Decisions:
     order = np.argsort(scores.rows, kind="stable")
-    return scores.rows[order], scores.of_models[order].argmax(1)
+    rows = scores.rows[order]
+    return _Decisions(rows, scores.of_models[order].argmax(1), shares_of(rows, weight))
 
 
-def _agreement(one: tuple[Ints, Ints], other: tuple[Ints, Ints]) -> Floats:
-    if len(one[0]) != len(other[0]):
+def _agreement(one: _Decisions, other: _Decisions) -> tuple[Any, Floats]:
+    if len(one.rows) != len(other.rows):
         raise ValueError(
             "estimators: expected classifiers with as many folds each, got "
-            f"{len(one[0])} and {len(other[0])} predictions of held-out rows or of the target."
+            f"{len(one.rows)} and {len(other.rows)} predictions of held-out rows or of the target."
         )
-    agree: Floats = one[1] == other[1]
-    return agree
+    return one.columns == other.columns, one.weight
 
 
-def _probit(hits: Floats) -> float:
-    n = len(hits)
-    return float(norm.ppf((hits.sum() + _HALF_A_ROW) / (n + 2 * _HALF_A_ROW)))
+def _probit(hits: Any, weight: Floats) -> tuple[float, float]:
+    """Return the probit of a rate, and its variance by chance."""
+    n = weight.sum() ** 2 / np.square(weight).sum()
+    rate = (np.average(hits, weights=weight) * n + _HALF_A_ROW) / (n + 2 * _HALF_A_ROW)
+    probit = float(norm.ppf(rate))
+    return probit, float(rate * (1 - rate) / (n * norm.pdf(probit) ** 2))

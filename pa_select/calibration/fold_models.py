@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -101,7 +102,14 @@ def _make_folds(
     for train, held_out in splits:
         counts = np.unique(y[train], return_counts=True)[1]
         n_groups = 2 if groups is None else len(np.unique(np.asarray(groups)[train]))
-        if counts.max() < 2 or n_groups < 2 or not len(held_out):
+        if not len(held_out):
+            raise ValueError("cv: expected rows that each fold holds out, got a fold without.")
+        if groups is not None and np.isin(np.asarray(groups)[held_out], groups[train]).any():
+            raise ValueError(
+                "cv: expected folds that divide no group, got one that does. Give a number, or a "
+                "splitter such as GroupKFold."
+            )
+        if counts.max() < 2 or n_groups < 2:
             raise _TooFewError(
                 "expected at least two rows of a class and two groups outside of each fold, to "
                 f"divide them into halves, got {counts.max()} and {n_groups}."
@@ -114,7 +122,10 @@ def _make_folds(
 
 
 def _halved(splits: Sequence[Split], y: NDArray[Any], groups: Any, seed: int) -> list[Split]:
-    halved = halves(splits, y, groups, seed)
+    with warnings.catch_warnings():
+        # Of classes with one training row, which both halves get below.
+        warnings.simplefilter("ignore", UserWarning)
+        halved = halves(splits, y, groups, seed)
     if groups is None:
         trains = [train for train, _ in splits for _ in range(2)]
         halved = [

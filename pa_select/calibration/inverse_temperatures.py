@@ -8,7 +8,8 @@ Each maximum has one more row, which stands for an error that was not seen: a ro
 whose label is not the class of its largest score. It adds the mean over the rows of
 :math:`\log(1 - \max_j p_j)`. Without it, rows without an error would send the inverse
 temperature to infinity. For the agreement this row is made of pairs of all rows with "any class
-but the largest", which have together the weight of one row.
+but the largest", which have together the weight of one row. Two maxima that are compared need the
+same weight of it relative to all rows: it decides where errors are rare.
 """
 
 from __future__ import annotations
@@ -65,12 +66,24 @@ def labels_beta(scores: Floats, columns: NDArray[np.intp], rows: Ints, weight: F
         The row that the scores are of, in [0, n).
     weight : ndarray of shape (n,)
         Non-negative weights of the rows.
+
+    Returns
+    -------
+    float
+        1 if all scores of each row are equal, so that no temperature is better than another.
     """
-    return _maximum(scores, _only(scores, columns), _shares(rows, weight), weight)[0]
+    shares = shares_of(rows, weight)
+    beta, _ = _maximum(scores, _only(scores, columns), shares, 1 / n_used(rows, weight))
+    return beta if np.isfinite(beta) else 1.0
 
 
 def halves_agreement(
-    first: Floats, second: Floats, rows: Ints, weight: Floats, partner: str
+    first: Floats,
+    second: Floats,
+    rows: Ints,
+    weight: Floats,
+    partner: str,
+    share_of_error: float | None = None,
 ) -> HalvesAgreement:
     """Compare the models of two halves; a row may be there for several pairs of models.
 
@@ -84,20 +97,31 @@ def halves_agreement(
         Non-negative weights of the rows.
     partner : {"hard", "soft"}
         Whether a model predicts the other's decisions, or is compared with its posteriors.
+    share_of_error : float, default=None
+        Weight of the row of error, relative to all rows. None: that of one of these rows.
+        Agreements that are compared need the same one, since it decides where models hardly
+        ever disagree.
     """
     decided = first.argmax(1), second.argmax(1)
-    share = _shares(rows, weight)
+    share, n = shares_of(rows, weight), n_used(rows, weight)
     rate = np.average(decided[0] == decided[1], weights=share)
     others = second, first
     if partner == "hard":
         others = _only(first, decided[1]), _only(second, decided[0])
     both = np.concatenate([first, second]), np.concatenate(others)
-    beta, score = _maximum(*both, np.tile(share / 2, 2), weight)
-    return HalvesAgreement(beta, score, float(rate), len(np.unique(rows)))
+    beta, score = _maximum(*both, np.tile(share, 2), share_of_error or 1 / n)
+    return HalvesAgreement(beta, score, float(rate), n)
 
 
-def ratio_of(target: HalvesAgreement, source: HalvesAgreement) -> float:
+def n_used(rows: Ints, weight: Floats) -> int:
+    """Return the number of different rows of positive weight."""
+    return int((np.bincount(rows, minlength=len(weight))[weight > 0] > 0).sum())
+
+
+def ratio_of(target: HalvesAgreement, source: HalvesAgreement, name: str) -> float:
     """Return the ratio of two inverse temperatures; 1 if that of the source is 0.
+
+    `name` is that of the target's argument.
 
     Warns
     -----
@@ -106,13 +130,13 @@ def ratio_of(target: HalvesAgreement, source: HalvesAgreement) -> float:
     """
     if not 0 < source.beta < np.inf:
         warn_caller(
-            "X: expected rows on which models of different rows predict each other, got "
+            "y: expected labelled rows on which models of different rows predict each other, got "
             f"an inverse temperature of {source.beta}. The probabilities are not corrected."
         )
         return 1.0
     if not 0 < target.beta < np.inf:
         warn_caller(
-            "target: expected rows on which models of different rows predict each other, got "
+            f"{name}: expected rows on which models of different rows predict each other, got "
             f"an inverse temperature of {target.beta}. All classes are equally probable there."
         )
         return 0.0
@@ -128,20 +152,20 @@ def factor_of(ratio: float) -> float:
     return min(ratio, 1.0)
 
 
-def _shares(rows: Ints, weight: Floats) -> Floats:
+def shares_of(rows: Ints, weight: Floats) -> Floats:
     """Return the weights of rows that are there several times; together they count once."""
     shares: Floats = (weight / np.bincount(rows, minlength=len(weight)).clip(1))[rows]
     return shares
 
 
-def _maximum(a: Floats, b: Floats, shares: Floats, weight: Floats) -> tuple[float, float]:
-    """Return where the agreement with one row of error is largest, and its value without it."""
+def _maximum(a: Floats, b: Floats, shares: Floats, share_of_error: float) -> tuple[float, float]:
+    """Return where the agreement with a row of error is largest, and its value without it."""
     some = np.linspace(0, len(a) - 1, min(len(a), _ROWS_OF_ERROR)).astype(np.intp)
     errors = np.zeros((len(some), a.shape[1]))
     errors[np.arange(len(some)), a[some].argmax(1)] = -np.inf
     # All weights of these few may be 0.
     of_errors = shares[some] if shares[some].any() else np.ones(len(some))
-    of_errors = of_errors * (weight[weight > 0].mean() / of_errors.sum())
+    of_errors = of_errors * (share_of_error * shares.sum() / of_errors.sum())
     found = agreements(
         np.concatenate([a, a[some]]),
         np.concatenate([b, errors]),

@@ -13,6 +13,7 @@ from scipy.special import softmax
 from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, load_iris
+from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss
@@ -85,8 +86,11 @@ def test_the_formula():
         for i in range(2)
     )
     rows = np.tile(np.arange(len(TARGET)), 3)
-    there = halves_agreement(firsts, seconds, rows, np.ones(len(TARGET)), "hard")
+    # Both have as many rows, so that both count the row of error as one of 150.
+    there = halves_agreement(firsts, seconds, rows, np.ones(len(TARGET)), "hard", 1 / 150)
     assert model.target_agreement_ == there
+    here = halves_agreement(*scores.of_halves, scores.rows, weight, "hard", 1 / 150)
+    assert model.source_agreement_ == here
     assert model.ratio_ == there.beta / model.source_agreement_.beta
     assert model.ratio_ < 1
     assert model.inverse_temperature_ == model.source_inverse_temperature_ * model.ratio_
@@ -131,6 +135,19 @@ def test_without_a_shift_the_ratio_is_one_also_with_wrong_labels():
     assert np.mean(plain) > 3 * np.mean(betas)
 
 
+@pytest.mark.parametrize(("n_source", "n_target"), [(200, 5000), (3000, 100)])
+def test_the_ratio_does_not_depend_on_how_many_rows_there_are(n_source, n_target):
+    ratios = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        labels = rng.integers(0, 2, n_source + n_target)
+        rows = rng.normal(size=(len(labels), 2)) + 3 * labels[:, None]
+        model = calibrated(LogisticRegression(), random_state=seed)
+        model.fit(rows[:n_source], labels[:n_source], target=rows[n_source:])
+        ratios.append(model.ratio_)
+    assert 0.8 < np.mean(ratios) < 1.25
+
+
 def test_what_it_cannot_see_models_that_are_wrong_alike():
     # All models turn with the data: they agree, and are wrong.
     rng = np.random.default_rng(0)
@@ -156,6 +173,10 @@ def test_recalibrate_is_fit_with_another_target():
     assert f"{model.ratio_:.3g} times" in model.summary()
     model.recalibrate(2 * TARGET)
     assert model.ratio_ != fitted.ratio_
+    # Parameters that are set later count at the next fit.
+    model.set_params(partner="soft", ensemble=False).recalibrate(TARGET)
+    assert model.ratio_ == pytest.approx(fitted.ratio_)
+    np.testing.assert_allclose(model.predict_proba(X), fitted.predict_proba(X))
 
 
 @pytest.mark.parametrize("ensemble", [True, False])
@@ -243,6 +264,19 @@ def test_splitters_groups_and_rare_classes():
     assert found.predict_proba(TARGET).shape == (150, 4)
 
 
+def test_folds_must_not_divide_groups():
+    with pytest.raises(ValueError, match="cv: expected folds that divide no group"):
+        calibrated(cv=StratifiedKFold(3)).fit(X, Y, groups=np.repeat(np.arange(30), 5))
+
+
+def test_a_classifier_that_says_nothing():
+    model = calibrated(DummyClassifier(strategy="uniform", random_state=0))
+    with pytest.warns(UserWarning, match="models of different rows predict each other"):
+        model.fit(X, Y, target=TARGET)
+    assert np.isfinite(model.decision_function(X)).all()
+    np.testing.assert_allclose(model.predict_proba(X), 1 / 3)
+
+
 class RowsSeen(GaussianNB):
     """Remembers the groups, in the last column, of the rows that it was fitted to."""
 
@@ -254,7 +288,8 @@ class RowsSeen(GaussianNB):
 def test_weights():
     weight = np.where(Y == 0, 0.2, 1.0)
     weighted = calibrated().fit(X, Y, weight, target=TARGET)
-    assert weighted.inverse_temperature_ != calibrated().fit(X, Y, target=TARGET).ratio_
+    plain = calibrated().fit(X, Y, target=TARGET)
+    assert weighted.inverse_temperature_ != plain.inverse_temperature_
     scaled = calibrated().fit(X, Y, 5 * weight, target=TARGET)
     np.testing.assert_allclose(
         scaled.predict_proba(TARGET), weighted.predict_proba(TARGET), atol=1e-4

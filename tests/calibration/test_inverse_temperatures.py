@@ -134,11 +134,15 @@ def test_what_does_not_change_the_ratio(seed, k, scale, partner):
         assert other.agreement_rate == pytest.approx(found.agreement_rate)
 
 
+def test_scores_that_say_nothing_keep_their_temperature():
+    assert labels_beta(np.zeros((30, 3)), np.arange(30) % 3, np.arange(30), np.ones(30)) == 1
+
+
 def test_a_ratio_that_cannot_be_computed():
     known = HalvesAgreement(2.0, 0.5, 0.9, 100)
     nothing = HalvesAgreement(0.0, 0.0, 0.3, 100)
-    assert ratio_of(known._replace(beta=1.0), known) == 0.5
+    assert ratio_of(known._replace(beta=1.0), known, "X") == 0.5
     with pytest.warns(UserWarning, match="not corrected"):
-        assert ratio_of(known, nothing) == 1.0
+        assert ratio_of(known, nothing, "X") == 1.0
     with pytest.warns(UserWarning, match="equally probable"):
-        assert ratio_of(nothing, known) == 0.0
+        assert ratio_of(nothing, known, "X") == 0.0
