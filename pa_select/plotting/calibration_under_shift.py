@@ -324,7 +324,8 @@ class CalibrationUnderShiftDisplay:
 
 def _histogram_axes(ax: Any) -> Any:
     """Return the axes of the histograms inside the lower part of others, once for each."""
-    if getattr(ax, "_pa_select_below", None) is None:
+    # Clearing the axes removes them, too.
+    if getattr(ax, "_pa_select_below", None) not in ax.child_axes:
         below = ax._pa_select_below = ax.inset_axes([0, 0, 1, _HISTOGRAMS], sharex=ax)
         below.tick_params(axis="x", bottom=False, labelbottom=False)
         below.spines[["bottom", "left", "right"]].set_visible(False)

@@ -55,8 +55,8 @@ class PosteriorAgreementLoss(torch.nn.Module):
     With the marginal prior, minus the loss is, for many rows, at most the mutual information of
     the two views, and at most the log of the number of classes. Training maximises it over the
     net and the inverse temperature at once. At a maximum over the inverse temperature the
-    derivative by the net is that of the maximised agreement (envelope theorem), and with a fixed
-    prior the scale of the logits feels no force.
+    derivative by the net is that of the maximised agreement (envelope theorem), and the scale of
+    the logits feels no force.
 
     Give `log_beta` a rate of its own and no weight decay: `parameter_group` makes the group for an
     optimiser. Half precision is computed in float32, also under autocast.
@@ -108,7 +108,7 @@ class PosteriorAgreementLoss(torch.nn.Module):
                 raise ValueError(f"beta: expected 'learn' or a positive number, got {beta!r}.")
             self.log_beta = torch.nn.Parameter(torch.zeros(()))
         else:
-            if not 0 < beta < np.inf:
+            if not isinstance(beta, (int, float, np.number)) or not 0 < beta < np.inf:
                 raise ValueError(f"beta: expected 'learn' or a positive number, got {beta!r}.")
             self.register_buffer("log_beta", torch.tensor(math.log(beta), dtype=torch.float64))
 
@@ -141,7 +141,7 @@ class PosteriorAgreementLoss(torch.nn.Module):
         ----------
         logits_a, logits_b : torch.Tensor of shape (n, n_classes)
             Logits of two views; row i of both is the same row of data.
-        sample_weight : torch.Tensor of shape (n,), default=None
+        sample_weight : array-like of shape (n,), default=None
             Non-negative weights of the pairs.
 
         Returns
@@ -152,7 +152,7 @@ class PosteriorAgreementLoss(torch.nn.Module):
         Raises
         ------
         ValueError
-            If the shapes do not fit, or there is no pair.
+            If the shapes do not fit, there is no pair, or a weight is negative or all are 0.
         """
         _check(logits_a, logits_b, sample_weight, self._log_prior)
         with torch.autocast(logits_a.device.type, enabled=False):
@@ -172,7 +172,7 @@ class PosteriorAgreementLoss(torch.nn.Module):
         if sample_weight is None:
             log_weight = torch.full((len(a), 1), -math.log(len(a)), dtype=a.dtype, device=a.device)
         else:
-            weight = sample_weight.to(a.device, a.dtype)
+            weight = torch.as_tensor(sample_weight).to(a.device, a.dtype)
             log_weight = (weight / weight.sum()).log()[:, None]
         if self.prior == "marginal":
             rows = torch.cat([log_p + log_weight, log_q + log_weight])
@@ -208,5 +208,13 @@ def _check(a: Any, b: Any, weight: Any, log_prior: torch.Tensor | None) -> None:
         )
     if log_prior is not None and len(log_prior) != a.shape[1]:
         raise ValueError(f"prior: expected {a.shape[1]} probabilities, got {len(log_prior)}.")
-    if weight is not None and tuple(weight.shape) != (len(a),):
+    if weight is None:
+        return
+    weight = torch.as_tensor(weight)
+    if tuple(weight.shape) != (len(a),):
         raise ValueError(f"sample_weight: expected shape ({len(a)},), got {tuple(weight.shape)}.")
+    if bool((weight < 0).any()) or not bool(weight.any()):
+        raise ValueError(
+            "sample_weight: expected non-negative weights of a positive sum, got "
+            f"{weight.tolist()[:5]} ..."
+        )

@@ -1,6 +1,7 @@
 """The learner of few labels and many pairs: its contract as of the others, and what it learns."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import QuantileTransformer
 from sklearn.utils import shuffle
 from skorch.dataset import Dataset
 
@@ -159,10 +161,43 @@ def test_parameters_clones_pickles_and_seeds():
 
 def test_training_goes_on():
     fitted = net().fit(X[:100], Y[:100])
-    beta = fitted.agreement_loss_.beta
+    beta, steps = fitted.agreement_loss_.beta, fitted._step
     fitted.partial_fit(X[:100], Y[:100])
     assert len(fitted.history) == 4
     assert fitted.agreement_loss_.beta != beta
+    assert fitted._step == 2 * steps  # the ramp does not start again
+    with pytest.raises(ValueError, match="beta: expected the prior and the inverse temperature"):
+        fitted.set_params(beta=5.0).partial_fit(X[:100], Y[:100])
+    assert fitted.fit(X[:100], Y[:100]).agreement_loss_.beta == pytest.approx(5)
+
+
+def test_no_epoch_and_an_interrupted_one():
+    net(max_epochs=0).fit(X[:100], Y[:100])
+
+    class Stops(Linear):
+        def forward(self, rows):
+            raise ZeroDivisionError
+
+    stopped = net(module=Stops, pairs=(X[100:200], lambda rows: rows))
+    with pytest.raises(ZeroDivisionError):
+        stopped.fit(X[:100], Y[:100])
+    assert not hasattr(stopped, "_batches")
+
+
+def test_saved_parameters(tmp_path):
+    fitted, file = net().fit(X[:100], Y[:100]), tmp_path / "agreement.pt"
+    fitted.save_params(f_agreement_loss=file)
+    again = net().initialize()
+    again.load_params(f_agreement_loss=file)
+    assert again.agreement_loss_.beta == fitted.agreement_loss_.beta
+
+
+def test_a_fitted_transformer_with_a_seed_is_a_view():
+    view = QuantileTransformer(n_quantiles=50, random_state=0).fit(X)
+    batches = PairBatches(net(), (X[:100], view), 20, np.random.RandomState(0))
+    batch = torch.tensor(X[:20])
+    assert_allclose(batches.seen(batch), view.transform(X[:20]), atol=1e-5)
+    assert view.random_state == 0
 
 
 def test_rows_of_all_kinds():
@@ -220,6 +255,10 @@ def test_warnings():
         net(pairs=(one_class, one_class * 0.9), max_epochs=30).fit(X[:200], Y[:200])
     with pytest.warns(UserWarning, match="expected at least 16 pairs in a batch, got 8"):
         net(pair_batch_size=8).fit(X[:100], Y[:100])
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        net(prior="uniform", max_epochs=1).fit(X[:100], Y[:100])
+    assert sum("prior: expected" in str(one.message) for one in given) == 1
     with pytest.warns(UserWarning, match="prior: expected 'marginal', got 'uniform'"):
         net(prior="uniform").fit(X[:100], Y[:100])
 
@@ -251,6 +290,7 @@ def test_a_small_last_batch_is_little_evidence_of_another_class_mix():
         ({"ramp": 1.5}, ValueError, "ramp: expected a share"),
         ({"pair_batch_size": 1}, ValueError, "pair_batch_size: expected at least 2"),
         ({"prior": "flat"}, ValueError, "prior: expected 'marginal'"),
+        ({"criterion": torch.nn.NLLLoss}, ValueError, "criterion: expected one that takes"),
         ({"beta": -1.0}, ValueError, "beta: expected 'learn' or a positive number"),
     ],
 )

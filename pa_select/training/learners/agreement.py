@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
@@ -95,6 +94,12 @@ class AgreementNet(LearnerNet):
     among the unlabelled rows than among the labelled ones, it can do harm, and the labelled rows
     do not show it.
 
+    The weight rises over the first steps after ``initialize``, which ``fit`` calls and
+    ``partial_fit`` does not. ``save_params(f_agreement_loss=...)`` saves the inverse temperature.
+    Rows and views go through the module one after the other, so that layers such as BatchNorm
+    average over all of them. A learnt inverse temperature needs an optimiser of several groups of
+    parameters; with LBFGS give a number.
+
     Examples
     --------
     >>> import numpy as np
@@ -146,9 +151,15 @@ class AgreementNet(LearnerNet):
         self.beta = beta
         self.augment = augment
 
+    def initialize(self) -> Any:
+        """Forget all training."""
+        self._step = 0
+        return super().initialize()
+
     def initialize_criterion(self) -> AgreementNet:
         """Make both losses; the inverse temperature is trained with the module."""
         super().initialize_criterion()
+        self._made_for = repr((self.prior, self.beta))
         self.agreement_loss_ = PosteriorAgreementLoss(self.prior, self.beta)
         return self
 
@@ -161,31 +172,37 @@ class AgreementNet(LearnerNet):
             groups = [*groups, self.agreement_loss_.parameter_group()]
         return (groups, *rest), kwargs
 
-    def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
-        """Check the pairs."""
-        super().on_train_begin(net, X=X, y=y, **kwargs)
+    def fit_loop(self, X: Any, y: Any = None, epochs: Any = None, **fit_params: Any) -> Any:
+        """Run the epochs, and let go of the pairs afterwards."""
+        if self._made_for != repr((self.prior, self.beta)):
+            raise ValueError(
+                "beta: expected the prior and the inverse temperature that the net was "
+                "initialised with, got others. Call initialize first; it forgets all training."
+            )
+        self._pair_counts: Any = 0
         self._batches = PairBatches(self, self.pairs, self.pair_batch_size, self.random_)
-        self._step = 0
+        self._n_pairs = len(self._batches)
+        try:
+            return super().fit_loop(X, y, epochs, **fit_params)
+        finally:
+            del self._batches  # it holds the rows
 
     def on_epoch_begin(
         self, net: Any, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any
     ) -> None:
         """Count the steps of the ramp, and forget the classes of the epoch before."""
         super().on_epoch_begin(net, dataset_train, dataset_valid, **kwargs)
-        size = len(dataset_train)
-        batch_size = size if self.batch_size == -1 else self.batch_size
-        self._n_ramp = self.ramp * self.max_epochs * math.ceil(size / batch_size)
-        self._pair_counts: Any = 0
+        n_steps = len(self.get_iterator(dataset_train, training=True))
+        self._n_ramp = self.ramp * self.max_epochs * n_steps
+        self._pair_counts = 0
 
     def on_train_end(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         """Compare the classes of the pairs with those of the labelled rows."""
-        n_pairs = len(self._batches)
-        del self._batches  # holds the rows
         if np.any(self._pair_counts):
             n_seen = self._pair_counts.sum()
             self.pair_classes_ = self._pair_counts / n_seen
             if y is not None:
-                self._warn_of_other_classes(np.asarray(y), min(n_pairs, n_seen))
+                self._warn_of_other_classes(np.asarray(y), min(self._n_pairs, n_seen))
         super().on_train_end(net, X=X, y=y, **kwargs)
 
     def train_step(self, batch: Any, **fit_params: Any) -> Any:
@@ -249,6 +266,13 @@ class AgreementNet(LearnerNet):
 
     def _check_parameters(self) -> None:
         check_pairs(self.pairs)
+        kind = self.criterion if isinstance(self.criterion, type) else type(self.criterion)
+        if issubclass(kind, torch.nn.NLLLoss):
+            # With NLLLoss a skorch module returns probabilities, which are no logits.
+            raise ValueError(
+                "criterion: expected one that takes logits, such as CrossEntropyLoss, got "
+                f"{kind.__name__}."
+            )
         if not 0 <= self.weight < np.inf:
             raise ValueError(
                 f"weight: expected a finite number of at least 0, got {self.weight!r}."

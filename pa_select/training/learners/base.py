@@ -32,6 +32,7 @@ class LearnerNet(NeuralNetClassifier):
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Train from the start."""
         self._check_parameters()
+        self._is_checked = True
         if y is not None and np.asarray(y).dtype.kind in "OUS":
             first = np.asarray(y).ravel().tolist()[0]
             raise ValueError(f"y: expected numbers of classes from 0 on, got {first!r}.")
@@ -39,7 +40,8 @@ class LearnerNet(NeuralNetClassifier):
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, **fit_params: Any) -> Any:
         """Continue training."""
-        self._check_parameters()
+        if not self.__dict__.pop("_is_checked", False):  # `fit` calls this method
+            self._check_parameters()
         return super().partial_fit(X, y, classes, **fit_params)
 
     def _check_parameters(self) -> None:

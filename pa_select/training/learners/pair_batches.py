@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -76,9 +77,10 @@ class PairBatches:
         view = self.view
         if hasattr(view, "get_params") and "random_state" in view.get_params():
             seed = int(self._random_state.randint(2**31 - 1))
-            view = type(view)(**{**view.get_params(deep=False), "random_state": seed})
+            view = copy(view)  # with all that it was fitted to
+            view.random_state = seed
         shown = view_of(view, batch.cpu().numpy(), "pairs")
-        return torch.as_tensor(np.asarray(shown), dtype=batch.dtype)
+        return torch.as_tensor(np.asarray(shown), dtype=batch.dtype).to(batch.device)
 
 
 def check_pairs(pairs: Any) -> tuple[Any, Any]:
