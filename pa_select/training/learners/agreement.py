@@ -97,8 +97,9 @@ class AgreementNet(LearnerNet):
     The weight rises over the first steps after ``initialize``, which ``fit`` calls and
     ``partial_fit`` does not. ``save_params(f_agreement_loss=...)`` saves the inverse temperature.
     Rows and views go through the module one after the other, so that layers such as BatchNorm
-    average over all of them. A learnt inverse temperature needs an optimiser of several groups of
-    parameters; with LBFGS give a number.
+    average over all of them. ``set_params(lr=...)`` on a net that is initialised sets the rate of
+    the inverse temperature, too. A learnt inverse temperature needs an optimiser of several
+    groups of parameters; with LBFGS give a number.
 
     Examples
     --------
