@@ -208,7 +208,8 @@ print(f"\nmean distance from the true accuracy, in points\n{off.loc[list(SCANNER
 
 # %%
 # The ratio can also err in the other direction: for logistic regression it is above 1 on scanners
-# on which the accuracy falls.
+# on which the accuracy falls. Such a ratio is not used, and the probabilities stay those of
+# temperature scaling.
 #
 # The turned pages show what no rule without labels can see: all models err alike on them. They
 # agree with each other on many digits, and are right on hardly any. So 0.9 means nothing, and the
