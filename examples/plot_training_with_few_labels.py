@@ -282,11 +282,12 @@ print(table.to_string(index=False))
 
 
 # %%
-# Where it does not help
-# ----------------------
+# Where it helps less
+# -------------------
 # *Another class mix.* The labels are of all digits, but where the net will be used there are only
 # the digits 0 to 4, and the unlabelled rows come from there. The marginal prior rewards a net that
-# finds more classes among them than there are.
+# finds more classes among them than there are. This also hides the other class mix from the
+# warning of `AgreementNet`, which compares the predicted classes with the labels.
 #
 # *Two sites.* 100 or 1000 unlabelled digits were measured at both sites. At the second one every
 # pixel leaks into all others. `SiteAdapter` learns from the same pairs to map the rows of this

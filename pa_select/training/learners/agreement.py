@@ -90,9 +90,10 @@ class AgreementNet(LearnerNet):
     pair, before its weight) and ``beta``. ``train_loss`` is the sum that is minimised.
 
     It is not for every shift. Views of labelled rows are better used by a consistency loss, and
-    pairs of two sites by an adapter (`SiteAdapter`). If the classes are rarer or more frequent
-    among the unlabelled rows than among the labelled ones, it can do harm, and the labelled rows
-    do not show it.
+    a hundred pairs of two sites by an adapter (`SiteAdapter`). If the classes are rarer or more
+    frequent among the unlabelled rows than among the labelled ones, it helps less or does harm,
+    and the labelled rows do not show it. The warning may not come then, because the marginal
+    prior rewards a net that gives the pairs more classes than they have.
 
     The weight rises over the first steps after ``initialize``, which ``fit`` calls and
     ``partial_fit`` does not. ``save_params(f_agreement_loss=...)`` saves the inverse temperature.
