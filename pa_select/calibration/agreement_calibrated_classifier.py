@@ -156,7 +156,7 @@ class AgreementCalibratedClassifier(
         The model that was fitted to all rows. Only for ``ensemble=False``.
     n_features_in_ : int
         Number of features, if the estimator knows it.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, if the estimator knows them.
 
     See Also
