@@ -377,7 +377,7 @@ for k, nuisance in enumerate(NUISANCES):
     ax.barh(at, of_seeds.mean()[list(TRAININGS)], 0.38, xerr=error, color=f"C{k}", label=nuisance)
 ax.set_yticks(range(len(TRAININGS)), TRAININGS)
 ax.invert_yaxis()
-ax.set(xlabel="accuracy under the nuisance [%]", xlim=(40, None))
+ax.set(xlabel="accuracy under the nuisance [%]", xlim=(0, 100))
 ax.legend()
 if options.save:
     figure.savefig(options.save, dpi=120)
