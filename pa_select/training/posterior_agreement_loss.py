@@ -63,7 +63,7 @@ class PosteriorAgreementLoss(torch.nn.Module):
 
     References
     ----------
-    .. [1] Master's thesis on posterior agreement, outlook (training by posterior agreement).
+    .. [1] Master's thesis on posterior agreement, future work (training by posterior agreement).
 
     Examples
     --------
