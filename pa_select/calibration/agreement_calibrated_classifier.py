@@ -3,96 +3,40 @@
 from __future__ import annotations
 
 import numbers
-from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import check_random_state, column_or_1d, get_tags, indexable
-from sklearn.utils.metadata_routing import (
-    MetadataRouter,
-    MethodMapping,
-    process_routing,
-)
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from pa_select.calibration.fold_models import (
-    FoldScores,
     aligned_scores,
     fit_folds,
     make_folds,
     scores_by_folds,
 )
-from pa_select.calibration.inverse_temperatures import (
-    HalvesAgreement,
-    factor_of,
-    halves_agreement,
-    labels_beta,
-    n_used,
-    ratio_of,
-)
+from pa_select.calibration.held_out import HeldOut, OnTarget
+from pa_select.calibration.inverse_temperatures import HalvesAgreement
+from pa_select.calibration.ratio import check_target, factor_of, summary_of, warn_of_ratio
 from pa_select.scores.alignment import columns_of
 from pa_select.unlabelled.calibration import calibrated
 from pa_select.utils.columns import check_column, check_weight
-from pa_select.utils.fit_params import check_fit_params
-from pa_select.utils.frames import check_columns
+from pa_select.utils.fit_params import routed_params
 from pa_select.utils.pickling import SavedWithVersions
 from pa_select.utils.sklearn_private import (
     HasMethods,
     StrOptions,
-    _check_method_params,
     _fit_context,
     _num_samples,
 )
 from pa_select.utils.typing import Floats
-from pa_select.utils.warn_caller import warn_caller
 
 # The arguments of ``fit`` beside X, y and the weights.
 _DATA = ("target", "groups")
-# Fewer rows of a target are refused, and fewer than these give a warning.
-_LEAST_ROWS, _FEW_ROWS = 20, 100
-# Without a shift the ratio of the two agreements lies here, nearly always.
-_NO_SHIFT = 0.8, 1.2
-
-
-class HeldOut(NamedTuple):
-    """What the fold models say of the labelled rows that they were not fitted to.
-
-    Attributes
-    ----------
-    scores : FoldScores
-        Scores of these rows.
-    columns : ndarray of shape (m,)
-        The column of the label of each of them.
-    weight : ndarray of shape (n,)
-        Weights of all labelled rows.
-    """
-
-    scores: FoldScores
-    columns: NDArray[np.intp]
-    weight: Floats
-
-
-class OnTarget(NamedTuple):
-    """What the fold models say of the rows of a target.
-
-    Attributes
-    ----------
-    scores : FoldScores
-        Scores of these rows.
-    agreement, source_agreement : HalvesAgreement
-        On these rows, and on labelled rows that were held out.
-    ratio : float
-        The ratio of their inverse temperatures.
-    """
-
-    scores: FoldScores
-    agreement: HalvesAgreement
-    source_agreement: HalvesAgreement
-    ratio: float
 
 
 class AgreementCalibratedClassifier(
@@ -302,7 +246,7 @@ class AgreementCalibratedClassifier(
             check_target(target, X, "target")
         if groups is not None:
             groups = check_column(groups, len(labels), "groups")
-        fit_params, split_params = self._routed(X, sample_weight, groups, params)
+        fit_params, split_params = routed_params(self, X, sample_weight, groups, params, _DATA)
         rng = check_random_state(0 if self.random_state is None else self.random_state)
         seed = int(rng.randint(2**31 - 2))
         folds = make_folds(self.cv, X, labels, groups, seed, split_params)
@@ -310,17 +254,14 @@ class AgreementCalibratedClassifier(
             self.estimator, X, labels, folds, self.classes_, fit_params, self.n_jobs
         )
         columns = columns_of(labels[scores.rows], self.classes_, "the estimator")
-        self._held_out = HeldOut(scores, columns, weight)
+        self._held_out = HeldOut(scores, columns, weight, self.partner)
         if self.ensemble:
             self.__dict__.pop("estimator_", None)  # left by an earlier fit
         else:
             self.estimator_ = clone(self.estimator).fit(X, labels, **fit_params)
         self._copy_features(self.fold_models_[0].model)
-        self.source_inverse_temperature_ = labels_beta(
-            scores.of_models, columns, scores.rows, weight
-        )
-        self._partner = self.partner
-        self.source_agreement_ = self._agreement(scores, weight)
+        self.source_inverse_temperature_ = self._held_out.labels_beta()
+        self.source_agreement_ = self._held_out.agreement()
         self.target_agreement_: HalvesAgreement | None = None
         self.ratio_ = 1.0
         self.inverse_temperature_ = self.source_inverse_temperature_
@@ -432,23 +373,11 @@ class AgreementCalibratedClassifier(
             If the classifier is not fitted.
         """
         check_is_fitted(self)
-        here, there = self.source_agreement_, self.target_agreement_
-        text = (
-            "Two models of different rows predict the same class for "
-            f"{here.agreement_rate:.1%} of {here.n_rows} labelled rows that neither has seen"
-        )
-        if there is None:
-            return (
-                f"{text}. No target was given: the probabilities are calibrated for rows like the "
-                f"labelled ones (inverse temperature {self.inverse_temperature_:.3g})."
-            )
-        return (
-            f"{text}, and for {there.agreement_rate:.1%} of {there.n_rows} rows of the target. On "
-            f"the target the inverse temperature at which they predict each other best is "
-            f"{self.ratio_:.3g} times that on labelled rows. So the inverse temperature of the "
-            f"probabilities is {self.inverse_temperature_:.3g} instead of "
-            f"{self.source_inverse_temperature_:.3g}, that of temperature scaling: "
-            f"{_in_words(self.ratio_)}."
+        return summary_of(
+            self.source_agreement_,
+            self.target_agreement_,
+            self.ratio_,
+            self.source_inverse_temperature_,
         )
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -476,53 +405,18 @@ class AgreementCalibratedClassifier(
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         return tags
 
-    def _routed(
-        self, X: Any, sample_weight: Any, groups: Any, params: dict[str, Any]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the parameters for the estimator's ``fit`` and for the splitter."""
-        params = dict(params)
-        if sample_weight is not None:
-            params["sample_weight"] = sample_weight
-        own_folds = self.cv is None or isinstance(self.cv, numbers.Integral)
-        split_params = {} if groups is None or own_folds else {"groups": groups}
-        if get_config()["enable_metadata_routing"]:
-            routed = process_routing(self, "fit", **params, **split_params)
-            return routed.estimator.fit, routed.splitter.split
-        takes_weights = "sample_weight" in signature(self.estimator.fit).parameters
-        if sample_weight is not None and not takes_weights:
-            warn_caller(
-                f"sample_weight: expected an estimator whose fit takes it, got "
-                f"{type(self.estimator).__name__}. The weights are used for the calibration alone."
-            )
-            del params["sample_weight"]
-        check_fit_params(self.estimator, params, _DATA)
-        return _check_method_params(X, params), split_params
-
     def _calibrate_for(self, target: Any, name: str) -> AgreementCalibratedClassifier:
         found = self._on_target(target, name)
         self.source_agreement_, self.target_agreement_ = found.source_agreement, found.agreement
         self.ratio_ = found.ratio
-        _warn_of_ratio(self.ratio_, name)
+        warn_of_ratio(self.ratio_, name)
         self.inverse_temperature_ = self.source_inverse_temperature_ * factor_of(self.ratio_)
         return self
 
     def _on_target(self, X: Any, name: str) -> OnTarget:
-        """Compare the agreement of the halves' models on other rows with that on held-out ones."""
+        """Compare the models of halves on other rows and on the held-out labelled ones."""
         scores = scores_by_folds(self.fold_models_, X, self.classes_, self.n_jobs)
-        n, held_out = _num_samples(X), self._held_out
-        n_source = n_used(held_out.scores.rows, held_out.weight)
-        # The same for both: it decides where models hardly ever disagree.
-        share_of_error = 1 / min(n, n_source)
-        there = self._agreement(scores, np.ones(n), share_of_error)
-        here = self._agreement(held_out.scores, held_out.weight, share_of_error)
-        return OnTarget(scores, there, here, ratio_of(there, here, name))
-
-    def _agreement(
-        self, scores: FoldScores, weight: Floats, share_of_error: float | None = None
-    ) -> HalvesAgreement:
-        return halves_agreement(
-            *scores.of_halves, scores.rows, weight, self._partner, share_of_error
-        )
+        return self._held_out.beside(scores, _num_samples(X), name)
 
     def _scores(self, X: Any) -> Floats:
         """Return the scores that the inverse temperature is for, (m, n_classes)."""
@@ -537,43 +431,3 @@ class AgreementCalibratedClassifier(
             self.__dict__.pop(name, None)  # left by an earlier fit
             if hasattr(model, name):
                 setattr(self, name, getattr(model, name))
-
-
-def check_target(target: Any, X: Any, name: str) -> None:
-    """Check that unlabelled rows of a target have the columns of X, and are not too few."""
-    if isinstance(target, str):
-        raise TypeError(f"{name}: expected rows like X, got the text {target!r}.")
-    n = _num_samples(target)
-    if n < _LEAST_ROWS:
-        raise ValueError(f"{name}: expected at least {_LEAST_ROWS} rows, got {n}.")
-    check_columns(target, X, name)
-    if n < _FEW_ROWS:
-        warn_caller(
-            f"{name}: expected at least {_FEW_ROWS} rows, got {n}. The ratio of agreements is "
-            "then mostly chance."
-        )
-
-
-def _warn_of_ratio(ratio: float, name: str) -> None:
-    low, high = _NO_SHIFT
-    if low <= ratio <= high:
-        warn_caller(
-            f"{name}: expected rows on which the models predict each other less well than on "
-            f"labelled ones, got a ratio of {ratio:.2f}. Ratios from {low} to {high} are found "
-            "without a shift. Temperature scaling on the labelled rows would do as well."
-        )
-    if ratio > high:
-        warn_caller(
-            f"{name}: expected rows on which the models predict each other less well than on "
-            f"labelled ones, got a ratio of {ratio:.2f}. Such ratios are found if the scores "
-            "shrink away from the labelled rows, as those of a kernel do, or features are lost. "
-            "The probabilities are those of temperature scaling on the labelled rows."
-        )
-
-
-def _in_words(ratio: float) -> str:
-    if ratio < _NO_SHIFT[0]:
-        return "probabilities are less sure there"
-    if ratio > 1:
-        return "a ratio above 1 does not make probabilities surer"
-    return "so small a change is found without a shift, too"

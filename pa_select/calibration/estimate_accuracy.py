@@ -11,16 +11,14 @@ from scipy.stats import norm
 from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_is_fitted
 
-from pa_select.calibration.agreement_calibrated_classifier import (
-    AgreementCalibratedClassifier,
-    OnTarget,
-    check_target,
-)
+from pa_select.calibration.agreement_calibrated_classifier import AgreementCalibratedClassifier
 from pa_select.calibration.fold_models import FoldScores
-from pa_select.calibration.inverse_temperatures import factor_of, shares_of
+from pa_select.calibration.held_out import OnTarget
+from pa_select.calibration.ratio import check_target, factor_of
 from pa_select.scores.recorded import Recorded
 from pa_select.unlabelled.calibration import calibrated
 from pa_select.unlabelled.expectation import check_scorer, counted, is_accuracy
+from pa_select.utils.columns import shares_of
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.optional_imports import optional_import
 from pa_select.utils.sklearn_private import _num_samples

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pa_select.agreement.posterior_agreement import agreements
+from pa_select.utils.columns import shares_of
 from pa_select.utils.typing import Floats, Ints
-from pa_select.utils.warn_caller import warn_caller
 
 # The row of error is an average, for which so many rows suffice.
 _ROWS_OF_ERROR = 2000
@@ -116,46 +116,6 @@ def halves_agreement(
 def n_used(rows: Ints, weight: Floats) -> int:
     """Return the number of different rows of positive weight."""
     return int((np.bincount(rows, minlength=len(weight))[weight > 0] > 0).sum())
-
-
-def ratio_of(target: HalvesAgreement, source: HalvesAgreement, name: str) -> float:
-    """Return the ratio of two inverse temperatures; 1 if that of the source is 0.
-
-    `name` is that of the target's argument.
-
-    Warns
-    -----
-    UserWarning
-        If an inverse temperature is 0: the models predict each other no better than chance.
-    """
-    if not 0 < source.beta < np.inf:
-        warn_caller(
-            "y: expected labelled rows on which models of different rows predict each other, got "
-            f"an inverse temperature of {source.beta}. The probabilities are not corrected."
-        )
-        return 1.0
-    if not 0 < target.beta < np.inf:
-        warn_caller(
-            f"{name}: expected rows on which models of different rows predict each other, got "
-            f"an inverse temperature of {target.beta}. All classes are equally probable there."
-        )
-        return 0.0
-    return target.beta / source.beta
-
-
-def factor_of(ratio: float) -> float:
-    """Return what the inverse temperature is multiplied by: probabilities are not made surer.
-
-    Models that agree more surely on the target are seldom right more often there. Their scores
-    shrink away from the labelled rows, or features that told them apart are lost.
-    """
-    return min(ratio, 1.0)
-
-
-def shares_of(rows: Ints, weight: Floats) -> Floats:
-    """Return the weights of rows that are there several times; together they count once."""
-    shares: Floats = (weight / np.bincount(rows, minlength=len(weight)).clip(1))[rows]
-    return shares
 
 
 def _maximum(a: Floats, b: Floats, shares: Floats, share_of_error: float) -> tuple[float, float]:

@@ -156,7 +156,7 @@ class CalibrationUnderShiftDisplay:
         from sklearn.utils.validation import check_is_fitted
 
         from pa_select.calibration import AgreementCalibratedClassifier
-        from pa_select.calibration.inverse_temperatures import factor_of
+        from pa_select.calibration.ratio import factor_of
         from pa_select.unlabelled.calibration import calibrated
 
         if not isinstance(estimator, AgreementCalibratedClassifier):
@@ -173,7 +173,7 @@ class CalibrationUnderShiftDisplay:
         _check_n_bins(n_bins)
         scores = estimator._scores(X)
         columns = _columns(y, estimator.classes_, len(scores), "y")
-        here, labels, weight = estimator._held_out
+        here, labels, weight, _ = estimator._held_out
         before, after = (
             {
                 _LABELLED: reliability(

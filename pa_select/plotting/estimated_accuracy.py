@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pa_select.plotting.axes import GREY, axes_for, ink, legend_above, look, pyplot
+from pa_select.plotting.named_results import in_order, named_results
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.typing import Floats
 
@@ -133,7 +134,7 @@ class EstimatedAccuracyDisplay:
         from sklearn.metrics import check_scoring
 
         from pa_select.calibration import estimate_accuracy
-        from pa_select.calibration.inverse_temperatures import factor_of
+        from pa_select.calibration.ratio import factor_of
         from pa_select.utils.columns import check_column
         from pa_select.utils.sklearn_private import _num_samples
 
@@ -167,7 +168,8 @@ class EstimatedAccuracyDisplay:
         estimates : AccuracyEstimate or dict of str to AccuracyEstimate
             The estimate for a classifier, or for several by their names.
         true_scores : float, array-like of shape (n_classifiers,) or dict of str to float
-            Scores of the classifiers on the target, in the order of `estimates` or by name.
+            Scores of the classifiers on the target, in the order of `estimates` or by name. A
+            classifier without one is not drawn.
         score_name : str, default="accuracy"
             Name of the metric.
         ax : matplotlib Axes, default=None
@@ -183,27 +185,18 @@ class EstimatedAccuracyDisplay:
             If `estimates` are none, or `true_scores` are of other classifiers.
         """
         pyplot()
-        named = estimates if isinstance(estimates, Mapping) else {"classifier": estimates}
-        wrong = next((one for one in named.values() if not hasattr(one, "agreement_line")), None)
-        if wrong is not None or not named:
-            raise TypeError(
-                "estimates: expected an AccuracyEstimate or a dict of these, got "
-                f"{type(wrong).__name__ if named else 'an empty dict'}."
-            )
-        if isinstance(true_scores, Mapping):
-            if set(true_scores) != set(named):
-                raise ValueError(
-                    f"true_scores: expected the names {list(named)}, got {list(true_scores)}."
-                )
-            true_scores = [true_scores[name] for name in named]
+        from pa_select.calibration import AccuracyEstimate
+
+        named = named_results(estimates, AccuracyEstimate, "estimates")
+        names = list(named)
         rules = np.array([[getattr(one, rule) for rule in _RULES] for one in named.values()])
         return cls(
             score=np.array([one.score for one in named.values()]),
-            true_score=np.atleast_1d(np.asarray(true_scores, dtype=np.float64)),
+            true_score=in_order(true_scores, names),
             low=np.nanmin(rules, axis=1),
             high=np.nanmax(rules, axis=1),
             claimed=np.array([one.validation_score for one in named.values()]),
-            names=[str(name) for name in named],
+            names=names,
             score_name=score_name,
         ).plot(ax)
 

@@ -10,6 +10,7 @@ import numpy as np
 from pa_select.model_selection.results_columns import scores_and_errors
 from pa_select.plotting.axes import GREY, STAR, axes_for, ink, legend_above, look, pyplot
 from pa_select.plotting.candidate_names import candidate_names
+from pa_select.plotting.named_results import in_order, named_results
 from pa_select.plotting.search_results import cv_results_of, first_metric, metric_in_words
 from pa_select.utils.typing import Floats, Ints
 
@@ -191,7 +192,7 @@ class ExpectedScoreDisplay:
             claimed=claimed,
             names=names,
             best_index=getattr(search, "best_index_", None),
-            true_score=_in_order(true_scores, names),
+            true_score=in_order(true_scores, names),
             score_name=words,
             claimed_name=f"cross-validated {words}",
             site=_place(table, site),
@@ -234,14 +235,10 @@ class ExpectedScoreDisplay:
             If `scores` are none, or `true_scores` are of other classifiers.
         """
         pyplot()
-        named = scores if isinstance(scores, Mapping) else {"classifier": scores}
-        wrong = next((one for one in named.values() if not hasattr(one, "validation_score")), None)
-        if wrong is not None or not named:
-            raise TypeError(
-                "scores: expected an ExpectedScore or a dict of these, got "
-                f"{type(wrong).__name__ if named else 'an empty dict'}."
-            )
-        names = [str(name) for name in named]
+        from pa_select.unlabelled import ExpectedScore
+
+        named = named_results(scores, ExpectedScore, "scores")
+        names = list(named)
         fields = ("score", "standard_error", "low", "high", "validation_score")
         score, error, low, high, claimed = (
             np.array([getattr(one, name) for one in named.values()], dtype=np.float64)
@@ -256,7 +253,7 @@ class ExpectedScoreDisplay:
             high=high if is_accuracy else None,
             claimed=claimed,
             names=names,
-            true_score=_in_order(true_scores, names),
+            true_score=in_order(true_scores, names),
             score_name=words,
             claimed_name=f"{words} on the labelled rows",
         )
@@ -422,16 +419,6 @@ def _place(table: dict[str, Any], site: str | None) -> str:
     if site is not None or len(sites) == 1:
         return site or sites[0]
     return "the worst site" if sites else _OTHER_SITE
-
-
-def _in_order(true_scores: Any, names: list[str]) -> Any:
-    """Return true scores in the order of the candidates; nan for names that are missing."""
-    if not isinstance(true_scores, Mapping):
-        return None if true_scores is None else np.atleast_1d(true_scores)
-    unknown = [name for name in true_scores if name not in names]
-    if unknown:
-        raise ValueError(f"true_scores: expected some of the names {names}, got {unknown[0]!r}.")
-    return np.array([true_scores.get(name, np.nan) for name in names], dtype=np.float64)
 
 
 def _size_for(names: list[str]) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pa_select.utils.columns import shares_of
 from pa_select.utils.typing import Floats, Ints
 
 # Added to the right and to the wrong rows of a bin, so that bins of few rows have an error too.
@@ -78,8 +79,7 @@ def reliability(
     m, n_classes = posteriors.shape
     rows = np.arange(m) if rows is None else rows
     weight = np.ones(rows.max() + 1) if weight is None else weight
-    own = weight[rows]
-    share = own / np.bincount(rows)[rows]
+    own, share = weight[rows], shares_of(rows, weight)
     confidence = posteriors.max(1)
     edges = np.linspace(1 / n_classes, 1, n_bins + 1)
     place = np.searchsorted(edges[1:-1], confidence, side="right")

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pa_select.utils.typing import Floats, Ints
+
 
 def check_column(values: Any, n: int, name: str) -> NDArray[Any]:
     """Check labels or environments of n rows and return them as an array.
@@ -60,3 +62,9 @@ def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64]:
     if not weight.any():
         raise ValueError("sample_weight: expected a positive sum, got only zeros.")
     return weight
+
+
+def shares_of(rows: Ints, weight: Floats) -> Floats:
+    """Return the weights of rows that are there several times; together they count once."""
+    shares: Floats = (weight / np.bincount(rows, minlength=len(weight)).clip(1))[rows]
+    return shares

@@ -1,4 +1,4 @@
-"""Checks of the parameters that are passed on to the ``fit`` of an estimator."""
+"""The parameters that a meta-estimator passes on to the ``fit`` of its estimator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from difflib import get_close_matches
 from inspect import Parameter, signature
 from typing import Any
 
+import numpy as np
 from sklearn import get_config
+from sklearn.utils.metadata_routing import process_routing
+
+from pa_select.utils.sklearn_private import _check_method_params
+from pa_select.utils.warn_caller import warn_caller
 
 
 def check_fit_params(estimator: Any, params: dict[str, Any], own: Sequence[str]) -> None:
@@ -42,3 +47,45 @@ def check_fit_params(estimator: Any, params: dict[str, Any], own: Sequence[str])
             f"fit: expected {', '.join(own)} or a parameter of {type(estimator).__name__}.fit, "
             f"got {name!r}.{meant}"
         )
+
+
+def routed_params(
+    meta: Any,
+    X: Any,
+    sample_weight: Any,
+    groups: Any,
+    params: dict[str, Any],
+    own: Sequence[str],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parameters for ``fit`` of ``meta.estimator``, and for the splitter ``meta.cv``.
+
+    With metadata routing they are those that were requested. Without it all are for the estimator,
+    and groups for a splitter of the user.
+
+    Raises
+    ------
+    TypeError
+        If neither takes a parameter.
+
+    Warns
+    -----
+    UserWarning
+        If the estimator takes no weights.
+    """
+    params = dict(params)
+    if sample_weight is not None:
+        params["sample_weight"] = sample_weight
+    own_folds = meta.cv is None or isinstance(meta.cv, (int, np.integer))
+    split_params = {} if groups is None or own_folds else {"groups": groups}
+    if get_config()["enable_metadata_routing"]:
+        routed = process_routing(meta, "fit", **params, **split_params)
+        return routed.estimator.fit, routed.splitter.split
+    takes_weights = "sample_weight" in signature(meta.estimator.fit).parameters
+    if sample_weight is not None and not takes_weights:
+        warn_caller(
+            f"sample_weight: expected an estimator whose fit takes it, got "
+            f"{type(meta.estimator).__name__}. The weights are used for the calibration alone."
+        )
+        del params["sample_weight"]
+    check_fit_params(meta.estimator, params, own)
+    return _check_method_params(X, params), split_params

@@ -68,7 +68,7 @@ def test_estimator_checks(ensemble):
 
 def test_the_formula():
     model = calibrated().fit(X, Y, target=TARGET)
-    scores, columns, weight = model._held_out
+    scores, columns, weight, _ = model._held_out
     assert model.source_inverse_temperature_ == labels_beta(
         scores.of_models, columns, scores.rows, weight
     )

@@ -41,7 +41,7 @@ def test_the_rules_by_hand(fitted):
     found = estimate_accuracy(fitted, NOISY)
     held_out = {name: one._held_out for name, one in fitted.items()}
     for name, one in fitted.items():
-        scores, columns, _ = held_out[name]
+        scores, columns = held_out[name][:2]
         accuracy = np.mean(scores.of_models.argmax(1) == columns)
         assert found[name].validation_score == pytest.approx(accuracy)
         here = np.mean(scores.of_halves[0].argmax(1) == scores.of_halves[1].argmax(1))
@@ -118,7 +118,7 @@ def test_weights_of_labelled_rows(fitted):
     weight = np.where(Y[:600] < 5, 1.0, 0.0)
     model = AgreementCalibratedClassifier(GaussianNB(var_smoothing=0.01), cv=3)
     found = estimate_accuracy(model.fit(X[:600], Y[:600], weight), NOISY)
-    scores, columns, _ = model._held_out
+    scores, columns = model._held_out[:2]
     used = weight[scores.rows] > 0
     hits = scores.of_models.argmax(1) == columns
     assert found.validation_score == pytest.approx(hits[used].mean())

@@ -11,8 +11,8 @@ from pa_select.calibration.inverse_temperatures import (
     HalvesAgreement,
     halves_agreement,
     labels_beta,
-    ratio_of,
 )
+from pa_select.calibration.ratio import ratio_of
 
 
 def best_beta(mean_log_likelihood):

@@ -88,6 +88,9 @@ def test_estimates_with_true_scores_in_any_order(estimates, ax):
     assert_array_equal(display.true_score, [0.3, 0.2, 0.1])
     in_order = EstimatedAccuracyDisplay.from_estimates(estimates, [0.3, 0.2, 0.1], ax=ax)
     assert_array_equal(in_order.true_score, display.true_score)
+    some = EstimatedAccuracyDisplay.from_estimates(estimates, {"linear": 0.3}, ax=ax)
+    assert np.isfinite(some.true_score).sum() == 1
+    assert np.isfinite(ax.get_xlim()).all()
     one = EstimatedAccuracyDisplay.from_estimates(estimates["naive"], 0.5, score_name="F1", ax=ax)
     assert one.names == ["classifier"]
     assert ax.get_xlabel() == "true F1 on the target"
@@ -112,9 +115,9 @@ def test_scores_alone(ax):
         (lambda d, e, m: d.from_estimates(0.3, 0.2), TypeError, "estimates: .* got float"),
         (lambda d, e, m: d.from_estimates({}, {}), TypeError, "estimates: .* got an empty dict"),
         (
-            lambda d, e, m: d.from_estimates(e, {"linear": 0.3}),
+            lambda d, e, m: d.from_estimates(e, {"linaer": 0.3}),
             ValueError,
-            r"true_scores: expected the names \['linear', .*, got \['linear'\]",
+            r"true_scores: expected some of the names \['linear', .*, got 'linaer'",
         ),
         (
             lambda d, e, m: d.from_estimates(e, [0.3]),
