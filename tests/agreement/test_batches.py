@@ -38,9 +38,9 @@ def test_a_batch_is_its_problems(prior):
     together = posterior_agreement(*map(list, zip(*problems, strict=True)), prior=prior)
     for one, other in zip(alone, together, strict=True):
         same(one, other)
-        # The fewer scores there are, the more evaluations at once; and the marginal prior's
-        # refinement ends by rounding.
-        assert other.n_evaluations <= one.n_evaluations + (10 if prior == "marginal" else 3)
+        # With few scores all problems have as many points in a round as the one that needs most,
+        # and the marginal prior's refinement ends by rounding.
+        assert other.n_evaluations <= 3 * one.n_evaluations + 3
 
 
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])
@@ -64,6 +64,7 @@ def test_three_axes_and_weights():
             same(posterior_agreement(a[i], b[i], sample_weight=mine), result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", PRIORS, ids=str)
 def test_blocks_do_not_change_the_result(prior, monkeypatch):
     problems = list(zip(*(problem(seed, n=37) for seed in range(7)), strict=True))

@@ -86,7 +86,8 @@ class Block(NamedTuple):
         if self.even:
             values = values.reshape(len(values), n_problems, -1)
             rows = rows.reshape(len(rows), n_problems, -1)
-            return torch.einsum("kpn,qpn->qkp", values, rows).double()
+            each_problem = rows.transpose(0, 1) @ values.permute(1, 2, 0)
+            return each_problem.permute(1, 2, 0).double()
         if values.is_cpu and values.shape[1] >= _LONG * n_problems:
             ends = [*self._starts.tolist()[1:], values.shape[1]]
             each = zip([0, *ends], ends, strict=False)

@@ -3,8 +3,8 @@
 The kernel is not concave and can have several maxima, so its maximum is found by branch
 and bound; docs/certificate.rst derives the bounds.  A `Kernel` is evaluated at points
 (inverse temperatures) and bounded on every interval between two points and beyond the last
-point.  Each round splits the interval with the largest bound.  Newton steps polish the best
-point.
+point.  Each round splits the interval with the largest bound, or several intervals if there
+are few scores.  Newton steps polish the best point.
 
 All problems of a batch advance together: a round evaluates each unfinished problem once.
 Only the `Kernel` depends on the pairs and on the prior.
@@ -56,6 +56,7 @@ def maximize(
     certify: bool = True,
     first: Floats,
     coarse: NDArray[np.bool_] | None = None,
+    at_once: int = 1,
     report: Report | None = None,
     failures: dict[int, str] | None = None,
 ) -> Maxima:
@@ -77,6 +78,9 @@ def maximize(
     coarse : ndarray of shape (n_problems,), default=None
         Which problems may be evaluated coarsely, in single precision, far from their
         maximum. None: no problem.
+    at_once : int, default=1
+        The most points of a problem that a round after the first has; 1 if some problem may be
+        coarse.
     report : callable, default=None
         Called after each round with the best values and the upper bounds of all problems.
     failures : dict, default=None
@@ -156,7 +160,11 @@ def maximize(
                     break
                 raise RuntimeError(_not_certified(worst, names, upper[worst] - value[worst], tol))
             search.keep(unfinished)
-            search.advance(newton[unfinished], open_[unfinished], value, tol)
+            newton, open_, unpolished = (x[unfinished] for x in (newton, open_, unpolished))
+            if at_once > 1:
+                search.advance_by_several(newton, unpolished, value, tol, at_once)
+            else:
+                search.advance(newton, open_, value, tol)
     return Maxima(value, beta, upper, count)
 
 

@@ -11,7 +11,7 @@ from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solver import kernel_sums as _kernel
 from pa_select.agreement.solver.branch_and_bound import Report, maximize
 from pa_select.agreement.solver.fixed_prior import FixedPrior
-from pa_select.agreement.solver.intervals import first_betas
+from pa_select.agreement.solver.intervals import first_betas, points_at_once
 from pa_select.agreement.solver.kernel_sums import Limits
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
 from pa_select.agreement.solver.mean_posteriors import ModelRuns
@@ -52,6 +52,7 @@ def find_maxima(
         None if isinstance(prior, str) else prior, pairs.n_classes
     )
     limits = _kernel.limits(pairs, log_weights)
+    coarse = may_be_coarse(limits, pairs.n_scores, float(log_weights.max()))
     search = partial(
         maximize,
         tol=tol,
@@ -59,7 +60,8 @@ def find_maxima(
         certify=certify,
         failures=failures,
         first=first_betas(pairs.n_scores),
-        coarse=may_be_coarse(limits, pairs.n_scores, float(log_weights.max())),
+        coarse=coarse,
+        at_once=1 if coarse.any() else points_at_once(pairs.n_scores),
     )
     if isinstance(prior, str):
         constant = 0.0

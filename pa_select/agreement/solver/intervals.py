@@ -20,7 +20,7 @@ from pa_select.utils.typing import Floats, Ints
 _FIRST_BETAS = np.array([10.0, 30.0])
 # For few scores many points at once cost hardly more than one. Then the first round has at
 # most this many points, in this range, while it evaluates at most this many scores.
-_MOST_FIRST, _SCORES_AT_ONCE = 10, 1 << 14
+_MOST_AT_ONCE, _SCORES_AT_ONCE = 10, 1 << 14
 _FIRST_RANGE = 1.0, 60.0
 
 # Newton steps go on, even if tol is reached, while they promise a gain above this, in nats.
@@ -40,8 +40,13 @@ P = TypeVar("P", bound=tuple[Any, ...])
 
 def first_betas(n_scores: int) -> Floats:
     """Return the first points for `n_scores` scores, in units of 1 / typical range."""
-    n = min(_SCORES_AT_ONCE // n_scores, _MOST_FIRST)
+    n = points_at_once(n_scores)
     return _FIRST_BETAS if n < 4 else np.geomspace(*_FIRST_RANGE, n)
+
+
+def points_at_once(n_scores: int) -> int:
+    """Return how many points of each problem a round may have, for `n_scores` scores."""
+    return max(min(_SCORES_AT_ONCE // n_scores, _MOST_AT_ONCE), 1)
 
 
 class Kernel(Protocol[P]):
@@ -195,6 +200,36 @@ class Search(Generic[P]):
             np.concatenate([np.where(again, self._at("left", below), first), column]),
             np.concatenate([below, above]),
             np.concatenate([column, np.where(again, self._at("right", above), last)]),
+            value,
+        )
+
+    def advance_by_several(
+        self, newton: Floats, unpolished: NDArray[np.bool_], value: Floats, tol: float, most: int
+    ) -> None:
+        """Evaluate several more points of each active problem, which must all be exact.
+
+        The intervals of the largest bounds are split, as many as some problem needs and at most
+        `most`. Where a problem is `unpolished`, one of them is the interval that holds `newton`,
+        the next point uphill of `polish`.
+        """
+        left, right, bound = (self._used(name) for name in ("left", "right", "bound"))
+        points = self._used("beta")
+        begin = np.take_along_axis(points, left, 1)
+        end = np.where(right < 0, np.inf, np.take_along_axis(points, right, 1))
+        home = (begin <= newton[:, None]) & (newton[:, None] < end) & unpolished[:, None]
+        open_ = bound > value[self.active, None] + tol
+        n = min(int((open_ | home).sum(1).max()), most)
+        interval = np.argsort(np.where(home, -np.inf, -bound), axis=1, kind="stable")[:, :n]
+        new = np.where(home & ~open_, newton[:, None], self._used("split"))
+        first, last, new = (np.take_along_axis(x, interval, 1) for x in (left, right, new))
+        column = np.tile(self.n_points + np.arange(n), (len(new), 1))
+        self._add_points(new, np.zeros(new.shape, dtype=bool))
+        both = np.repeat(self.active, n)
+        self._set_intervals(
+            np.concatenate([both, both]),
+            np.concatenate([first.ravel(), column.ravel()]),
+            np.concatenate([interval.ravel(), column.ravel()]),
+            np.concatenate([column.ravel(), last.ravel()]),
             value,
         )
 

@@ -30,7 +30,8 @@ class _Side(NamedTuple):
     #: (n_classes, n_rows) unnormalised posteriors, and distances X in the unit of beta.
     e: torch.Tensor
     x: torch.Tensor
-    #: (n_rows,) log normalisers, Lambda.
+    #: (n_rows,) normalisers, and their logs Lambda.
+    z: torch.Tensor
     log_z: torch.Tensor
 
 
@@ -96,8 +97,8 @@ class MarginalPasses:
         def part(block: Block) -> list[torch.Tensor]:
             both = [self._side(block, side) for side in (0, 1)]
             if self._keep:
-                self._kept[block.number] = [side for side, _ in both]
-            return [torch.stack([added for _, added in both])]
+                self._kept[block.number] = both
+            return [torch.stack([self._sums(block, i, side) for i, side in enumerate(both)])]
 
         (sums,) = pairs.reduce_blocks(part, self._index, "sum", dtype=self._dtype)
         sums_np = sums.mT.cpu().numpy()
@@ -111,8 +112,8 @@ class MarginalPasses:
         )
         return log_mass, classes, totals
 
-    def _side(self, block: Block, side: int) -> tuple[_Side, torch.Tensor]:
-        beta, unit = block.spread(self._beta), block.spread(self._unit)
+    def _side(self, block: Block, side: int) -> _Side:
+        unit, ratio = self._unit_and_ratio(block)
         x = block.b if side else block.a
         allowed = None
         if self._pairs.has_zero_posteriors:
@@ -123,26 +124,29 @@ class MarginalPasses:
             block.derived[key] = -float(x.amin())
         largest: float = block.derived[key]
         x = x * -unit
-        ratio = beta / unit  # 1, or 0 at beta = 0
         if largest * self._largest_unit > LARGEST_CUBED[x.dtype]:
             # These distances have exp(-x) = 0, so that x^3 need only be finite.
             x = torch.where(ratio > 0, x.clamp_max(LARGEST_CUBED[x.dtype]), x)
-        root = torch.mul(x, ratio / -2)
+        e = torch.mul(x, -ratio)
         if x.dtype == torch.float32:
-            root.clamp_min_(LOWEST_EXPONENT / 2)
-        root.exp_()
+            e.clamp_min_(LOWEST_EXPONENT)
+        e.exp_()
         if allowed is not None:
-            root *= allowed
-        e = root * root
+            e *= allowed
         z = e.sum(0)
+        return _Side(e, x, z, z.log())
+
+    def _sums(self, block: Block, side: int, at: _Side) -> torch.Tensor:
+        """Return what `sides` sums over the rows of one side."""
+        unit, ratio = self._unit_and_ratio(block)
+        e, x, z, log_z = at
         ex = e * x
         exx = ex * x
         mean, second, third = ex.sum(0) / z, exx.sum(0) / z, (exx * x).sum(0) / z
         variance = (second - mean * mean).clamp_min(0)
         growth = third / 8
         # On [beta / 2, beta] unnormalised posteriors are at most their roots at beta.
-        decline = root.mul_(x).mul_(x).mul_(x).sum(0) / z
-        log_z = z.log()
+        decline = e.sqrt().mul_(x).mul_(x).mul_(x).sum(0) / z
         entropy = log_z + ratio * mean
         weight = block.weight.to(x.dtype) / z
         rows = torch.stack(
@@ -152,8 +156,8 @@ class MarginalPasses:
             # In units of the largest posterior of each class no mass underflows.
             nearest = block.spread(self._nearest[side]) * unit
             scale = torch.exp((nearest - x).clamp_max(0) * ratio)
-            if allowed is not None:
-                scale = scale * allowed
+            if self._pairs.has_zero_posteriors:
+                scale = scale * torch.isfinite(block.b if side else block.a)
             classes = [scale, scale * x, scale * x * x]
         else:
             classes = [e, ex, exx]
@@ -165,7 +169,12 @@ class MarginalPasses:
             ]
         )
         totals = block.weighted_sum(torch.stack([log_z, -mean, variance, growth, decline]))
-        return _Side(e, x, log_z), torch.cat([sums.flatten(0, 1), totals])
+        return torch.cat([sums.flatten(0, 1), totals])
+
+    def _unit_and_ratio(self, block: Block) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the units of the block's pairs, and beta / unit: 1, or 0 at beta = 0."""
+        unit = block.spread(self._unit)
+        return unit, block.spread(self._beta) / unit
 
     def overlaps(self, log_prior: Floats, d_log_prior: Floats) -> tuple[Floats, Floats]:
         """Run the second pass: sums over the overlaps of the pairs.
@@ -190,7 +199,7 @@ class MarginalPasses:
 
         def part(block: Block) -> list[torch.Tensor]:
             kept = self._kept.pop(block.number, None)
-            a, b = kept or [self._side(block, side)[0] for side in (0, 1)]
+            a, b = kept or [self._side(block, side) for side in (0, 1)]
             overlap = (a.e * block.spread(factor)).mul_(b.e)
             z = overlap.sum(0)
             log_z = z.log()
