@@ -25,7 +25,7 @@ NEED_SOURCES = --ignore tests/common/test_documents.py \
 	--deselect tests/common/test_package.py::test_every_public_name_is_in_the_api_reference \
 	--deselect tests/command_line/test_command_line.py::test_the_documentation_shows_what_is_printed
 
-.PHONY: help demo test test-fast test-portable test-oldest coverage mutations bench figures lint types docs release-check clean
+.PHONY: help demo test test-slow test-portable test-oldest coverage mutations bench figures lint types docs release-check clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,11 +33,11 @@ help: ## show the targets
 demo: $(VENV)/.plot ## which model for a new scanner, by sixty unlabelled digits; saves a picture
 	$(BIN)/python examples/plot_two_scanners.py --save two_scanners.png
 
-test: $(VENV)/.test ## the whole suite, with the docstrings' examples
-	$(PYTEST)
-
-test-fast: $(VENV)/.test ## without the tests marked slow
+test: $(VENV)/.test ## the suite without its slow tests, with the documentation's examples
 	$(PYTEST) -m "not slow"
+
+test-slow: $(VENV)/.test ## the slow tests
+	$(PYTEST) -m slow
 
 test-portable: $(VENV)/.test ## the whole suite as three other processors would run it; SELECT='-m "not slow"'
 	$(foreach processor,$(PROCESSORS),$(AS_$(processor)) $(RUN_TESTS) $(SELECT) &&) true

@@ -64,6 +64,7 @@ def test_chunks_agree_as_all_rows_do(prior, weighted, ends):
     same(agreement_of_chunks(cut(arrays, list(ends)), prior=prior, **SOON), expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     ends=st.lists(st.integers(1, 99), unique=True).map(sorted),
@@ -332,6 +333,7 @@ def test_a_wrong_prior_costs_one_chunk(prior):
     assert read == [0]
 
 
+@pytest.mark.slow
 def test_many_blocks_and_threads():
     """So many rows that the room is filled several times, each time for several threads."""
     rng = np.random.default_rng(0)

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from pa_select import agreement_matrix, pa_kernel, posterior_agreement
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.pairs.paired_scores import concatenate
+from pa_select.agreement.solver import find_maxima, intervals
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
 from pa_select.agreement.solver.mean_posteriors import ModelRuns, marginal_kernel
 
@@ -141,6 +142,29 @@ def test_a_class_whose_mean_posterior_underflows_can_decide_a_pair(margin, light
         assert not result.upper_bound < best - 1e-10
 
 
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+def test_few_scores_need_few_rounds(prior, monkeypatch):
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(100, 10)) + 3 * np.eye(10)[rng.integers(0, 10, 100)]
+    b = a + rng.normal(size=a.shape)
+    rounds = []
+    evaluate = intervals.Search._add_points
+    monkeypatch.setattr(
+        intervals.Search,
+        "_add_points",
+        lambda *arguments: (rounds.append(1), evaluate(*arguments)),
+    )
+    found = posterior_agreement(a, b, prior=prior)
+    assert len(rounds) <= 8
+    # One point in each later round finds the same.
+    monkeypatch.setattr(find_maxima, "points_at_once", lambda n_scores: 1)
+    n_rounds = len(rounds)
+    alone = posterior_agreement(a, b, prior=prior)
+    assert alone.score == pytest.approx(found.score, abs=1e-11)
+    assert alone.beta == pytest.approx(found.beta, rel=1e-5)
+    assert len(rounds) - n_rounds >= n_rounds
+
+
 def test_one_pair_needs_no_search():
     # Its posteriors are the prior: no temperature gives more than 0.
     a, b = np.random.default_rng(0).normal(size=(2, 1, 4))
@@ -202,6 +226,7 @@ def test_flat_kernels_are_certified_too():
         assert best <= result.upper_bound + 1e-10, name
 
 
+@pytest.mark.slow
 def test_flat_kernels_with_the_marginal_prior():
     # Together they take a fifth of the time that they take one by one.
     problems = [
@@ -233,6 +258,7 @@ def suite_of_few_classes():
     return map(list, zip(*(row for row in varied_suite() if row[1].shape[1] <= 10), strict=True))
 
 
+@pytest.mark.slow
 def test_cost_with_the_marginal_prior():
     names, *both = suite_of_few_classes()
     certified, searched = {}, {}
@@ -281,6 +307,7 @@ def test_tighter_certificates_cost_little():
         assert result.n_evaluations <= 150, name
 
 
+@pytest.mark.slow
 def test_the_papers_optimiser_fails_where_the_certificate_holds():
     def adam(a, b, after=(1000,)):
         a, b = torch.tensor(a), torch.tensor(b)

@@ -61,6 +61,7 @@ def test_where_beta_is_zero_the_upper_limit_is_above_the_score():
     assert 0.05 < high < np.log(2)
 
 
+@pytest.mark.slow
 @few
 @settings(max_examples=6, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(["uniform", "marginal"]))

@@ -40,6 +40,7 @@ def test_what_does_not_change_the_score(problem, seed):
     check_invariances("uniform", problem, seed)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(problem=problems(), seed=st.integers(0, 1000))
 def test_what_does_not_change_the_score_with_the_marginal_prior(problem, seed):

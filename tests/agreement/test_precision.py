@@ -200,6 +200,7 @@ def test_coarse_steps_against_brute_force(coarse_counts, prior, n_problems):
     assert coarse_counts[True] > coarse_counts[False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])
 def test_coarse_steps_that_are_far_off(far_off, monkeypatch, prior):
     monkeypatch.setattr(precision, "_FEWEST_SCORES", 0)

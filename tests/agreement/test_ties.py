@@ -47,6 +47,7 @@ def votes_of_neighbours(rows, order):
     return total / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])
 @pytest.mark.parametrize("votes", [votes_of_trees, votes_of_neighbours])
 @pytest.mark.parametrize("n", [10, 100, 1000])

@@ -31,6 +31,7 @@ def scored(estimator, X, y):
     return class_scores(estimator, X)[0].mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "grid"),
     [

@@ -231,6 +231,7 @@ def problems(draw):
     return given, [x if x is None else plain(x) for x in (a, b, weight)]
 
 
+@pytest.mark.slow
 @examples(60)
 @given(problem=problems(), prior=st.sampled_from(["uniform", "uniform", "uniform", "marginal"]))
 def test_a_result_is_that_of_plain_arrays(problem, prior):

@@ -335,6 +335,7 @@ def test_outputs_in_bfloat16_are_converted():
     assert np.isfinite(net.history[:, "pa"]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])
 @pytest.mark.parametrize("seed", range(8))
 def test_rows_hundreds_of_decades_apart_are_solved_or_refused(seed, prior):

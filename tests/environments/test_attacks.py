@@ -246,6 +246,7 @@ def test_success_rates_against_foolbox(nets, name, attack, oracle):
     assert success.mean() - 0.01 <= shifted.success.mean() <= success.mean() + 0.04
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["perceptron", "convolutions"])
 @pytest.mark.parametrize("norm", [2, np.inf])
 def test_least_norms_against_foolbox(nets, name, norm):

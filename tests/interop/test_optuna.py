@@ -85,6 +85,7 @@ def _no_fits_yet(monkeypatch):
     monkeypatch.setattr(Failing, "fits", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "options"),
     [
@@ -131,6 +132,7 @@ TWICE = X[::6], 1.5 * X[::6] + 0.7 * NOISE
 TWICE_ELSEWHERE = X[::6], np.sqrt(X[::6]) * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("paired", "options"),
     [

@@ -260,6 +260,7 @@ def test_lightning_logs_it(tmp_path):
     assert module.agreement.scores_a == []
 
 
+@pytest.mark.slow
 def test_two_ranks(tmp_path):
     first, second = processes.ask(2, tmp_path, processes.metrics)
     expected = {

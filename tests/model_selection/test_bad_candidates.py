@@ -93,6 +93,7 @@ def searched(grid, pairing="repeated", **fit):
 FEW = ["a row of only -inf", "one row too few", "below 1e-300"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairing", SEARCHES)
 def test_a_search_keeps_the_results_of_the_others(pairing):
     alone, _ = searched(GOOD, **SEARCHES[pairing])

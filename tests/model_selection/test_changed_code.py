@@ -52,6 +52,7 @@ def ran(tmp_path_factory):
     return json.loads(json.dumps(here)), json.loads(there.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", names(CASES))
 def test_an_edit_is_computed_anew_and_the_old_code_found_again(ran, name):
     first, edited = ran[0]["both"][name]["first"], ran[0]["both"][name]["edited"]

@@ -248,7 +248,8 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_killed_search_goes_on(tmp_path, marks, n_jobs):
     memory = str(tmp_path / "memory")
     script = SCRIPT.format(marks=str(marks), grid=PAUSED, memory=memory, n_jobs=n_jobs)

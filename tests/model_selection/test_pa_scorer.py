@@ -74,6 +74,7 @@ def single(scorer):
     return not isinstance(scorer, dict) and not scorer.return_details
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCORERS)
 def test_every_scorer_is_finite_in_cross_validation(name, routing):
     scorer = SCORERS[name]
@@ -94,6 +95,7 @@ def test_every_scorer_is_finite_in_cross_validation(name, routing):
         assert (again >= 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCORERS)
 def test_every_scorer_in_searches(name, routing):
     scorer = SCORERS[name]

@@ -373,6 +373,7 @@ def same(one, other):
     assert one.best_params_ == other.best_params_
 
 
+@pytest.mark.slow
 def test_the_contract_of_a_search(tmp_path):
     X, y, a, b, _ = problem(noise=0.3)
     search = PASearchCV(LogisticRegression(), GRID, adapter="ridge", memory=str(tmp_path))

@@ -48,6 +48,7 @@ def alone():
     return numbers(PASearchCV(MODEL, GRID).fit(X, Y))
 
 
+@pytest.mark.slow
 def test_two_processes(alone):
     same(numbers(PASearchCV(MODEL, GRID, n_jobs=2).fit(X, Y)), alone)
     with joblib.parallel_config(backend="threading", n_jobs=2):

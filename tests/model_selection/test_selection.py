@@ -99,6 +99,7 @@ GRID = [
 SCORING = {"pa": pa_scorer, "accuracy": "accuracy", "majority_rate": majority_rate}
 
 
+@pytest.mark.slow
 def test_guarded_search_is_as_accurate_and_never_degenerate():
     guarded = GridSearchCV(
         MODEL, GRID, scoring=SCORING, refit=GuardedSelection("pa", "accuracy"), n_jobs=2

@@ -224,6 +224,7 @@ def test_chosen_panels_in_given_axes(curve):
     assert_array_equal(drawn(display.errorbars_[1]["linear"]), [rows["power"], rows["pa"]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "y"), [*((2, y) for y in LABELS), (3, "pa"), (5, "beta"), (11, "afr_true")]
 )

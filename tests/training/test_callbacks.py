@@ -200,6 +200,7 @@ def test_the_guard_follows_the_validation_accuracy():
         make(PAEarlyStopping(PAIR, guard="nothing")).fit(X, Y)
 
 
+@pytest.mark.slow
 def test_training_goes_on_from_the_best_epoch():
     net = make(PAEarlyStopping(PAIR, patience=100, guard=None)).fit(X, Y)
     first = callback(net, PAEarlyStopping).best_score_

@@ -49,6 +49,7 @@ def test_ties_and_first_epochs():
     assert run([1, 3, 3, 3], patience=2, min_epochs=3).should_stop is False
 
 
+@pytest.mark.slow
 def test_the_guard_keeps_agreement_within_an_error_of_the_best_score():
     # The first epoch agrees best, but its score is soon too low.
     selector = run([0.1, 1.0, 0.5, 2.0], [0.50, 0.90, 0.89, 0.91])

@@ -47,6 +47,7 @@ def draw(rng, n, label_noise=0.0):
     return a, a + rng.normal(size=(n, 1)), y
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("slope", [TRUE_SLOPE, 4 * TRUE_SLOPE, TRUE_SLOPE / 5])
 def test_it_is_unbiased_whatever_the_scale_of_the_scores(slope):
@@ -84,6 +85,7 @@ def test_label_noise_is_seen():
     assert found.beta < 0.6
 
 
+@pytest.mark.slow
 def test_the_interval_covers_although_the_posterior_is_wrong():
     rng = np.random.default_rng(2)
     covered = 0
@@ -126,6 +128,7 @@ def test_accuracy_and_log_loss_are_means_over_all_labellings():
     assert np.isnan([log.low, log.high]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scoring", ["balanced_accuracy", "neg_log_loss", "roc_auc_ovr"])
 def test_other_metrics_count_each_pair_once_for_each_class(scoring):
     model, a, b, X, y = three_classes(1, 40)
