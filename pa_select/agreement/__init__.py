@@ -11,6 +11,7 @@ from pa_select.agreement.bootstrap import (
 from pa_select.agreement.confidence import Confidence, EntropyChange
 from pa_select.agreement.confidence_interval import confidence_interval
 from pa_select.agreement.decomposition import Part
+from pa_select.agreement.generalization import Generalization
 from pa_select.agreement.posterior_agreement import pa_kernel, posterior_agreement
 from pa_select.agreement.result import NotAllSolvedError, PosteriorAgreement
 
@@ -20,6 +21,7 @@ __all__ = [
     "AgreementMatrix",
     "Confidence",
     "EntropyChange",
+    "Generalization",
     "NotAllSolvedError",
     "Part",
     "PosteriorAgreement",

@@ -10,6 +10,7 @@ import numpy as np
 
 from pa_select.agreement.confidence import Confidence, EntropyChange, confidence, entropy_change
 from pa_select.agreement.decomposition import Part, decompose
+from pa_select.agreement.generalization import Generalization, generalization
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import check_beta
 from pa_select.utils.typing import Floats
@@ -243,6 +244,53 @@ class PosteriorAgreement:
         rows +0.55, average -0.002 nats
         """
         return entropy_change(self.known_source(), self.beta, y)
+
+    def generalization(self) -> Generalization:
+        r"""Compute the generalisation error of the theory and the divergence from the prior.
+
+        Returns
+        -------
+        Generalization
+            ``error`` and ``divergence`` at `beta`, in nats per pair.
+
+        Raises
+        ------
+        ValueError
+            If `source` is None.
+
+        Notes
+        -----
+        With the posteriors :math:`p'` and :math:`p''` of a pair and the prior :math:`\pi` the
+        generalisation error is the mean over pairs of
+        :math:`\sum_j p'(j) \log(\pi_j / p''(j))`. By Jensen's inequality it is at least minus
+        the agreement at every inverse temperature [1]_. The theory maximises the agreement under
+        the condition that the divergence stays small; without it constant predictions are best.
+        The marginal prior needs no such condition.
+
+        References
+        ----------
+        .. [1] Master's thesis on posterior agreement, sections 2.3.2 and 2.3.3. Its Lemma 2.3.1
+           also claims that the error is not negative. That is false: two samples with the same
+           certain posteriors of K balanced classes have an error of -log(K).
+
+        Examples
+        --------
+        A constant classifier agrees perfectly with itself, and the divergence shows it:
+
+        >>> import numpy as np
+        >>> from pa_select import posterior_agreement
+        >>> rng = np.random.default_rng(0)
+        >>> logits = 3 * rng.normal(size=(500, 4))
+        >>> good = posterior_agreement(logits, logits + rng.normal(size=(500, 4)))
+        >>> same_class = np.tile([5.0, 0, 0, 0], (10, 1))
+        >>> constant = posterior_agreement(same_class, same_class)
+        >>> for result in (good, constant):
+        ...     error, divergence = result.generalization()
+        ...     print(f"{result.score:.2f} {error:.2f} {divergence:.2f}")
+        1.00 -0.73 0.00
+        1.39 -1.39 1.39
+        """
+        return generalization(self.known_source(), self.beta)
 
     def known_source(self) -> Problem:
         """Return the source, or raise a ValueError if it is None."""

@@ -63,6 +63,7 @@ RESULTS = {
     "AgreementMatrix",
     "Confidence",
     "EntropyChange",
+    "Generalization",
     "ExpectedScore",
     "FeatureDiscrepancy",
     "Invariance",
