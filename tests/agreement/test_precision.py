@@ -74,6 +74,7 @@ def problems():
         yield random_problem(np.random.default_rng(seed))
 
 
+@pytest.mark.slow
 def test_coarse_sums_are_within_their_error():
     rng = np.random.default_rng(0)
     compared = 0
@@ -157,6 +158,7 @@ def test_two_priors_do_not_share_what_is_kept_of_a_block():
         assert value == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_bounds_with_coarse_ends_hold(far_off):
     rng = np.random.default_rng(1)
     for seed in range(40):

@@ -42,6 +42,7 @@ def trained():
     return network
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aware", [False, True])
 def test_noise_where_the_accuracy_is_known(aware):
     """Each row has weights 3 and -1 of its own: right with probability Phi(4 / spread)."""

@@ -27,6 +27,7 @@ def noisy(X):
 SCORERS = {"label": PAScorer("label"), "views": PAScorer("views", views=[noisy])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairing", SCORERS)
 @pytest.mark.parametrize("name", MODELS)
 def test_share_of_a_search(benchmark, figures, one_thread, monkeypatch, name, pairing):

@@ -116,6 +116,7 @@ def test_every_scorer_in_searches(name, routing):
         assert np.isfinite(nested).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n, s in SCORERS.items() if single(s)])
 def test_every_scorer_in_curves_and_displays(name):
     scorer = SCORERS[name]

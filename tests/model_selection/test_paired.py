@@ -101,6 +101,7 @@ def test_columns_are_those_of_refitting_by_hand():
     assert ", expected at the other site 0." in table["reason"][best]
 
 
+@pytest.mark.slow
 def test_other_metrics_and_the_one_that_decides():
     X, y, a, b, _ = problem()
     params = {"scoring": ["accuracy", "neg_log_loss"], "refit": "neg_log_loss"}

@@ -80,6 +80,7 @@ def test_repeated_compares_rows_tested_by_two_models():
     assert table["se_test_score"][1] == pytest.approx(scores.std(ddof=1) / np.sqrt(3))
 
 
+@pytest.mark.slow
 def test_the_default_is_two_repetitions_of_five_folds():
     search = PASearchCV(MODEL, GRID).fit(X, Y)
     assert search.n_splits_ == 10

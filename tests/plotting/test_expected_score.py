@@ -110,6 +110,7 @@ def test_adapted_candidates_have_another_marker(adapted, ax):
     assert len({one.lines[0].get_marker() for one in bars.values()}) == 2
 
 
+@pytest.mark.slow
 def test_another_metric_has_no_interval(ax):
     search = searched((A, NOISY), scoring=["accuracy", "neg_log_loss"], refit="neg_log_loss")
     display = ExpectedScoreDisplay.from_search(search, ax=ax)

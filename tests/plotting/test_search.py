@@ -85,6 +85,7 @@ def test_the_threshold_is_that_of_the_guard(search, ax):
     assert score[near].min() >= display.threshold > score[~near].max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("selection", "has_threshold"),
     [

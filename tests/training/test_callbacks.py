@@ -249,6 +249,7 @@ def test_shared_environments_are_not_copied():
         SharedEnvironment(X, [1, 2, 3])
 
 
+@pytest.mark.slow
 def test_grid_search_over_the_callbacks_parameters():
     search = GridSearchCV(
         make(("pa", PAEarlyStopping(PAIR)), max_epochs=3),
