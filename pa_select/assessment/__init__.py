@@ -7,6 +7,8 @@ from pa_select.assessment.feature_measures import (
     invariance,
 )
 from pa_select.assessment.norm_measures import norm_measures
+from pa_select.assessment.pac_bayes import pac_bayes_bound
+from pa_select.assessment.path_norm import path_norm
 from pa_select.assessment.prediction_measures import PredictionMeasures, prediction_measures
 from pa_select.assessment.rank_correlation import RankCorrelation, rank_correlation
 from pa_select.assessment.robustness_curve import RobustnessCurve, robustness_curve
@@ -22,6 +24,8 @@ __all__ = [
     "feature_discrepancy",
     "invariance",
     "norm_measures",
+    "pac_bayes_bound",
+    "path_norm",
     "prediction_measures",
     "rank_correlation",
     "robustness_curve",

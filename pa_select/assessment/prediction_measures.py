@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.integrate import trapezoid
 from scipy.special import entr
 from scipy.stats import rankdata
+from sklearn.metrics import precision_recall_fscore_support
 
 from pa_select.assessment.measures import Outputs
 from pa_select.scores.alignment import columns_of
@@ -36,6 +37,9 @@ class PredictionMeasures(NamedTuple):
         units of the scores; negative if a larger share of rows is misclassified.
     roc_auc : float
         Area under the ROC curve of a class against the rest, mean over classes; in [0, 1].
+    precision, recall, f1 : float
+        Means over the classes that are predicted or true for some row, in [0, 1]; a class that
+        is never predicted has precision 0, and one that no row has has recall 0.
     """
 
     accuracy: float
@@ -45,6 +49,9 @@ class PredictionMeasures(NamedTuple):
     cvar: float
     margin: float
     roc_auc: float
+    precision: float
+    recall: float
+    f1: float
 
 
 def prediction_measures(
@@ -151,6 +158,9 @@ def prediction_measures(
     others = outputs.scores.copy()
     others[rows, labels] = -np.inf
     margins = outputs.scores[rows, labels] - others.max(1)
+    precision, recall, f1, _ = precision_recall_fscore_support(
+        labels, outputs.predicted, average="macro", zero_division=0
+    )
     return PredictionMeasures(
         accuracy=float(right.mean()),
         log_loss=float(loss.mean()),
@@ -159,6 +169,9 @@ def prediction_measures(
         cvar=float(loss[loss >= np.quantile(loss, 1 - tail)].mean()),
         margin=float(np.quantile(margins, margin_quantile)),
         roc_auc=_roc_auc(outputs.log_posterior, labels),
+        precision=float(precision),
+        recall=float(recall),
+        f1=float(f1),
     )
 
 

@@ -25,8 +25,20 @@ def test_against_other_implementations(n_classes):
     assert_allclose(found.accuracy, accuracy_score(y, p.argmax(1)))
     assert_allclose(found.log_loss, log_loss(y, p))
     assert_allclose(found.entropy, entropy(p, axis=1).mean())
+    counts = [
+        [(y[p.argmax(1) == j] == i).sum() for j in range(n_classes)] for i in range(n_classes)
+    ]
+    right, (given, true) = np.diag(counts), (np.sum(counts, axis) for axis in (0, 1))
+    assert_allclose(found.precision, (right / given).mean())
+    assert_allclose(found.recall, (right / true).mean())
+    assert_allclose(found.f1, (2 * right / (given + true)).mean())
     binary = roc_auc_score(y, p[:, 1]) if n_classes == 2 else None
     assert_allclose(found.roc_auc, binary or roc_auc_score(y, p, multi_class="ovr"))
+
+
+def test_classes_that_are_never_predicted():
+    found = prediction_measures([[2.0, 1, 0], [2, 1, 0], [1, 2, 0], [2, 1, 0]], [0, 0, 0, 2])
+    assert_allclose([found.precision, found.recall], [2 / 9, 2 / 9])
 
 
 def test_rejection_curve_from_its_definition():
@@ -82,8 +94,8 @@ def test_only_margins_know_of_a_shift_of_all_scores_or_their_scale():
 
 def test_extremes():
     sure = np.array([[0.0, -1e4], [-1e4, 0.0]])
-    assert prediction_measures(sure, [0, 1]) == (1, 0, 0, 0, 0, 1e4, 1)
-    assert prediction_measures(sure, [1, 0]) == (0, 1e4, 0, 0.5, 1e4, -1e4, 0)
+    assert prediction_measures(sure, [0, 1]) == (1, 0, 0, 0, 0, 1e4, 1, 1, 1, 1)
+    assert prediction_measures(sure, [1, 0]) == (0, 1e4, 0, 0.5, 1e4, -1e4, 0, 0, 0, 0)
     assert np.isnan(prediction_measures([[1.0, 0.0]], [0]).roc_auc)
     scores, y = sample()
     seen = y < 3

@@ -27,6 +27,7 @@ AGREEMENT = [
     ["inputs"],
     ["pairs", "standard_errors", "decomposition"],
     ["solver", "confidence"],
+    ["generalization"],
     ["result"],
     ["solved_problems", "bootstrap"],
     [
