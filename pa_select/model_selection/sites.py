@@ -41,7 +41,11 @@ def make_sites(paired: Any, X: Any, adapter: Any, seed: int) -> tuple[list[Site]
         If they are not pairs of rows like those of X; the message names what is wrong.
     """
     # Imported here: workers that fit and score do not need torch.
-    from pa_select.unlabelled.paired_rows import check_pairs, warn_of_other_rows
+    from pa_select.unlabelled.paired_rows import (
+        check_pairs,
+        warn_of_known_rows,
+        warn_of_other_rows,
+    )
     from pa_select.unlabelled.site_adapter import cross_adapted
 
     sites: list[Site] = []
@@ -53,6 +57,7 @@ def make_sites(paired: Any, X: Any, adapter: Any, seed: int) -> tuple[list[Site]
         check_columns(X_a, X, places[0])
         if not any(rows is X_a for rows in looked_at):  # sites may share these rows
             warn_of_other_rows(X_a, X, places[0])
+            warn_of_known_rows(X_a, X, places[0])
         looked_at.append(X_a)
         first = 1 + len(sources)
         sources += [X_a, X_b]

@@ -25,6 +25,8 @@ _MOST_ROWS = 500
 _MOST_COMPARED, _ORDERS = 150, 99
 # The forest's area under the curve must exceed chance by this and by so many standard errors.
 _LEAST_AREA, _N_ERRORS = 0.65, 4
+# Up to this share of objects may be among the labelled rows by chance.
+_KNOWN = 0.05
 
 
 def check_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") -> tuple[Any, Any]:
@@ -167,6 +169,25 @@ def warn_of_other_rows(X_a: Any, X: Any, name: str = "X_a") -> None:
             f"from them (area under the curve {area:.2f}; 0.5 is chance). The score on the "
             "labelled rows, and so the expected score, may not hold for these objects. Perhaps "
             "the two measurements are swapped: that of the labelled site comes first."
+        )
+
+
+def warn_of_known_rows(X_a: Any, X: Any, name: str) -> None:
+    """Warn if paired objects are among the rows that candidates are fitted to.
+
+    Rows that are not numbers are not looked at, nor are tables whose rows often repeat.
+    """
+    some, known = _numbers(X_a), _numbers(X)
+    if some is None or known is None or some.shape[1] != known.shape[1]:
+        return
+    seen = set(map(bytes, known + 0.0))  # 0.0 and -0.0 are the same number
+    n_found = sum(row in seen for row in map(bytes, some + 0.0))
+    if n_found > _KNOWN * len(some) and len(seen) > (1 - _KNOWN) * len(known):
+        warn_caller(
+            f"{name}: expected objects that are not among the rows of X, got {n_found} of "
+            f"{len(some)} that are. Candidates are surer of rows that they were fitted to, so the "
+            "expected scores are too high. If these objects are labelled, their rows at the other "
+            "site are views: fit(X, y, views=...)."
         )
 
 

@@ -19,6 +19,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from pa_select import GuardedSelection, PARandomizedSearchCV, PASearchCV
 from pa_select.unlabelled import SiteAdapter
+from pa_select.unlabelled.paired_rows import warn_of_known_rows
 
 GRID = {"C": [1e-4, 1e-2, 1.0]}
 
@@ -356,9 +357,23 @@ def test_warnings_that_save_people():
     one_class = X[y == 0][:60]
     with pytest.warns(UserWarning, match="expected objects of the classes that y has, got obj"):
         quiet(search, X, y, paired=(one_class, one_class + 0.1))
+    with pytest.warns(UserWarning, match=r"paired\[0\]: .* not among the rows of X, got 60 of 60"):
+        quiet(search, X, y, paired=(X[:60], X[:60] + 0.1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         search.fit(X, y, paired=(a, a + 0.01))
+
+
+def test_tables_whose_rows_repeat_may_have_the_pairs_rows_too():
+    rng = np.random.default_rng(0)
+    X, a = rng.integers(0, 3, (200, 3)), rng.integers(0, 3, (60, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_known_rows(a, X, "paired[0]")
+        warn_of_known_rows(a.astype(str), a.astype(str), "paired[0]")
+    known = rng.normal(size=(200, 3))
+    with pytest.warns(UserWarning, match="got 6 of 60 that are"):
+        warn_of_known_rows(np.r_[known[:6], a[6:]], known, "paired[0]")
 
 
 def same(one, other):
