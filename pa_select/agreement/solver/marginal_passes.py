@@ -6,6 +6,7 @@ over the overlaps of the pairs, for which the priors must be known.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -65,12 +66,13 @@ class MarginalPasses:
         small = [beta, unit] if nearest is None else [beta, unit, nearest[:, :, index]]
         self._beta, self._unit, *nearest_of_runs = pairs.tensors(*small, dtype=dtype)
         self._nearest = nearest_of_runs[0] if nearest_of_runs else None
-        #: (2, n, n_classes) how much is missing in the logs of masses.
-        self._shift = np.zeros((2, len(index), pairs.n_classes))
+        #: (2, n, n_classes) how much is missing in the logs of masses, if anything.
+        self._shift: Floats | float = 0.0
         if nearest is not None:
             kind = np.float32 if dtype == torch.float32 else np.float64
             with np.errstate(over="ignore", invalid="ignore"):
-                self._shift += np.swapaxes(beta.astype(kind) * small[2].astype(kind), 1, 2)
+                shift = np.swapaxes(beta.astype(kind) * small[2].astype(kind), 1, 2)
+            self._shift = shift.astype(np.float64)
         self._largest_unit = float(unit.max())
         self._kept: dict[int, list[_Side]] = {}
         elements = int(pairs.counts[index].sum()) * pairs.n_classes
@@ -91,19 +93,17 @@ class MarginalPasses:
             Weighted sums over rows of the log normaliser, of its first and second
             derivative, and of the bounds of how fast the second one grows and declines.
         """
-        pairs, n = self._pairs, len(self._index)
-        n_classes = pairs.n_classes
+        n_classes = self._pairs.n_classes
 
-        def part(block: Block) -> list[torch.Tensor]:
+        def part(block: Block) -> torch.Tensor:
             both = [self._side(block, side) for side in (0, 1)]
             if self._keep:
                 self._kept[block.number] = both
-            return [torch.stack([self._sums(block, i, side) for i, side in enumerate(both)])]
+            return torch.stack([self._sums(block, i, side) for i, side in enumerate(both)])
 
-        (sums,) = pairs.reduce_blocks(part, self._index, "sum", dtype=self._dtype)
-        sums_np = sums.mT.cpu().numpy()
+        sums_np = self._over_pairs(part).mT.cpu().numpy()
         totals = sums_np[:, :, -5:]
-        mass, *means = np.moveaxis(sums_np[:, :, :-5].reshape(2, n, 10, n_classes), 2, 0)
+        mass, *means = np.moveaxis(sums_np[:, :, :-5].reshape(2, -1, 10, n_classes), 2, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_mass = np.log(mass) - self._shift
             m, m2, variance, growth, decline, entropy, x, xm, x2 = np.nan_to_num(means / mass)
@@ -111,6 +111,13 @@ class MarginalPasses:
             [m - x, m2 - 2 * xm + x2, variance, growth, decline, entropy, x], axis=-1
         )
         return log_mass, classes, totals
+
+    def _over_pairs(self, part: Callable[[Block], torch.Tensor]) -> torch.Tensor:
+        """Sum what a function returns for each block over the pairs of each run."""
+        (sums,) = self._pairs.reduce_blocks(
+            lambda block: [part(block)], self._index, "sum", dtype=self._dtype
+        )
+        return sums
 
     def _side(self, block: Block, side: int) -> _Side:
         unit, ratio = self._unit_and_ratio(block)

@@ -100,7 +100,7 @@ class MarginalPrior:
         runs, pairs = self.runs, self.runs.pairs
         index, owner = runs.of(problems)
         dtype = torch.float32 if coarse else torch.float64
-        passes = MarginalPasses(pairs, self._nearest, beta[owner], unit[owner], index, dtype)
+        passes = self._passes(beta[owner], unit[owner], index, dtype)
         log_mass, classes, totals = passes.sides()
         means = ModelMeans(runs, problems, index, owner, log_mass)
         y = np.where(np.isneginf(means.log_prior), 0.0, means.log_prior)
@@ -147,6 +147,11 @@ class MarginalPrior:
             certainty=by_run(np.log(pairs.n_classes) - entropy),
             error=error,
         )
+
+    def _passes(
+        self, beta: Floats, unit: Floats, index: Ints, dtype: torch.dtype
+    ) -> MarginalPasses:
+        return MarginalPasses(self.runs.pairs, self._nearest, beta, unit, index, dtype)
 
     def bound(
         self,
