@@ -142,6 +142,61 @@ TABLE = {
     ("solver/kernel_sums.py", "test_known_values.py", "scores_zero"): [
         ("zero times infinity is nan", "nan=0.0", "nan=torch.nan"),
     ],
+    ("solver/shared_pairs.py", "test_replicates.py", "sums_of_shared_pairs"): [
+        ("overlaps of replicates without weights", "z.log_().mul_(weight)", "z.log_()"),
+        ("shares of replicates without their prior", "shares *= factor", "pass"),
+        ("no change of the prior in the slope", "+ d * shares", "+ 0 * d * shares"),
+        ("constants of pairs left out", "value += weights @ constant", "pass"),
+        (
+            "sums of sides without weights",
+            "x @ self._weights[:, here].T",
+            "x @ (self._weights[:, here].T > 0).double()",
+        ),
+        (
+            "replicates in the wrong order",
+            "@ self.weights[problems].T",
+            "@ self.weights[np.sort(problems)].T",
+        ),
+        (
+            "a finite limit where pairs disagree",
+            "weights @ apart > 0, -np.inf",
+            "weights @ apart < 0, -np.inf",
+        ),
+        (
+            "a replicate disjoint by a pair of weight 0",
+            "disjoint=means.disjoint > 0",
+            "disjoint=means.disjoint >= 0",
+        ),
+    ],
+    ("solver/shared_pairs.py", "test_replicates.py", "underflows"): [
+        (
+            "a class that underflows has no posterior",
+            "np.isneginf(log_mass), np.nan",
+            "np.isneginf(log_mass), -np.inf",
+        ),
+    ],
+    ("solver/replicate_maxima.py", "test_replicates.py", "certified_ones or several_modes"): [
+        ("replicates settled too early", "bound <= best + self._tol", "bound <= best + 0.01"),
+        (
+            "the best value is not kept",
+            "np.maximum(self._best[problems], sums.value)",
+            "self._best[problems]",
+        ),
+        (
+            "nothing beyond the last point",
+            "*(first_betas(1) / self._scale).tolist(), np.inf]",
+            "*(first_betas(1) / self._scale).tolist()]",
+        ),
+        ("the cubic beyond the bound", "np.minimum(expected, bound)", "expected + 1e-3"),
+        (
+            "cubics without slopes",
+            "first, last = from_a * left.slope, from_c * right.slope",
+            "first, last = 0 * left.slope, 0 * right.slope",
+        ),
+    ],
+    ("solver/replicate_maxima.py", "test_replicates.py", "too_many_points"): [
+        ("no limit on common points", "n_points > _MOST_POINTS", "n_points < 0"),
+    ],
     ("standard_errors.py", "test_mutations.py", "standard_error_by_its_formula"): [
         ("n instead of n - 1", "n / (n - 1) * squares", "squares"),
         ("spread of pairs about 0", "w * (t - mean)", "w * t"),

@@ -1,0 +1,169 @@
+r"""The kernels of replicates of one problem, at an inverse temperature that all have in common.
+
+Replicates share their pairs and differ in the weights :math:`w_{ri}` of these. At a common
+inverse temperature the exponentials are the same for all replicates, and sums over pairs are
+products of matrices. With the marginal prior :math:`\pi_{rj}` each replicate has its own
+overlaps :math:`z_{ri} = \sum_j p'_i(j)\, p''_i(j) / \pi_{rj}`, which are a product, too.
+
+The kernels here differ from those of fixed_prior.py and marginal_prior.py only in how a point is
+evaluated: all entries of ``beta`` must be equal, and so must those of ``unit``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from pa_select.agreement.pairs.block import Block
+from pa_select.agreement.pairs.paired_scores import PairedScores
+from pa_select.agreement.solver.fixed_prior import FixedPrior, Sums, evaluate
+from pa_select.agreement.solver.kernel_sums import Limits, limits
+from pa_select.agreement.solver.marginal_passes import MarginalPasses
+from pa_select.agreement.solver.marginal_prior import MarginalPrior
+from pa_select.utils.typing import Floats, Ints
+
+# This many overlaps are computed at once: they should stay in a core's cache.
+_OVERLAPS_AT_ONCE = 1 << 16
+# Overlaps with the inverse of a smaller prior could overflow.
+_LOWEST_LOG_PRIOR = -300.0
+
+
+def each_pair(a: torch.Tensor, b: torch.Tensor) -> PairedScores:
+    """Make each pair a problem of its own, of weight 1."""
+    every, ones = np.arange(len(a)), np.ones(len(a), dtype=np.int64)
+    weight = torch.ones(1, dtype=torch.float64, device=a.device).expand(len(a))
+    return PairedScores(a, b, weight, ones, every, every, every)
+
+
+def replicate_limits(pairs: PairedScores, weights: Floats, log_weights: Floats) -> Limits:
+    """Return the limits of each replicate with a fixed prior, from those of `each_pair`.
+
+    The largest range is that of all pairs.
+    """
+    each = limits(pairs, log_weights)
+    apart = np.isneginf(each.at_infinity)
+    spread = each.typical_range > 0
+    finite = each._replace(
+        at_infinity=np.where(apart, 0.0, each.at_infinity),
+        typical_range=np.log(np.where(spread, each.typical_range, 1.0)),
+    )
+    means = Limits._make(weights @ x.astype(np.float64) for x in finite)
+    spread_weight = weights @ spread
+    typical = np.exp(means.typical_range / np.where(spread_weight > 0, spread_weight, 1.0))
+    return means._replace(
+        at_infinity=np.where(weights @ apart > 0, -np.inf, means.at_infinity),
+        typical_range=np.where(spread_weight > 0, typical, 0.0),
+        largest_range=np.full(len(weights), each.largest_range.max()),
+        disjoint=means.disjoint > 0,
+    )
+
+
+@dataclass(frozen=True)
+class SharedFixedPrior(FixedPrior):
+    """The kernels of replicates with a fixed prior.
+
+    Parameters
+    ----------
+    pairs : PairedScores
+        From `each_pair`.
+    log_weights : ndarray of shape (n_classes,)
+    limits : Limits
+        From `replicate_limits`.
+    weights : ndarray of shape (n_replicates, n_pairs)
+        Weights of the pairs in each replicate; they sum to one.
+    """
+
+    weights: Floats
+
+    def evaluate(
+        self, beta: Floats, unit: Floats, problems: Ints, *, coarse: bool = False
+    ) -> Sums:
+        """Evaluate the pairs, and average them with the weights of each replicate."""
+        n = self.pairs.n_problems
+        at = np.full(n, beta[0]), np.full(n, unit[0]), np.arange(n)
+        each = evaluate(self.pairs, *at, self.log_weights, coarse=coarse)
+        return Sums._make(np.stack(each) @ self.weights[problems].T)
+
+
+@dataclass(frozen=True)
+class SharedMarginalPrior(MarginalPrior):
+    """The kernels of replicates with the marginal prior; no score may be -inf.
+
+    The value is nan where the mass of a class underflows, the curvature always.
+
+    Parameters
+    ----------
+    runs : ModelRuns
+        The replicates as problems, one run each.
+    pairs : PairedScores
+        From `each_pair`.
+    weights : torch.Tensor of shape (n_replicates, n_pairs)
+        Weights of the pairs in each replicate, on the device of the pairs.
+    """
+
+    pairs: PairedScores
+    weights: torch.Tensor
+
+    def _passes(
+        self, beta: Floats, unit: Floats, index: Ints, dtype: torch.dtype
+    ) -> MarginalPasses:
+        here = torch.from_numpy(index).to(self.weights.device)
+        return _SharedPasses(self.pairs, self.weights[here], beta[0], unit[0])
+
+
+class _SharedPasses(MarginalPasses):
+    """The two passes over the pairs of some replicates."""
+
+    def __init__(
+        self, pairs: PairedScores, weights: torch.Tensor, beta: float, unit: float
+    ) -> None:
+        n = pairs.n_problems
+        at = np.full(n, beta), np.full(n, unit), np.arange(n)
+        super().__init__(pairs, None, *at, torch.float64)
+        self._weights = weights
+
+    def sides(self) -> tuple[Floats, Floats, Floats]:
+        log_mass, classes, totals = super().sides()
+        return np.where(np.isneginf(log_mass), np.nan, log_mass), classes, totals
+
+    def _over_pairs(self, part: Callable[[Block], torch.Tensor]) -> torch.Tensor:
+        each = self._pairs.map_blocks(part, self._index)
+        sums: torch.Tensor = sum(x @ self._weights[:, here].T for here, x in each)  # type: ignore[assignment]
+        return sums
+
+    def overlaps(self, log_prior: Floats, d_log_prior: Floats) -> tuple[Floats, Floats]:
+        """Run the second pass, without the variance; see `MarginalPasses`."""
+        log_prior = np.where(log_prior > _LOWEST_LOG_PRIOR, log_prior, np.nan)
+        factor, d = self._pairs.tensors(np.exp(-log_prior).T, d_log_prior.T, dtype=torch.float64)
+        value = torch.zeros_like(factor[0])
+        shares, moments = torch.zeros_like(factor), torch.zeros_like(factor)
+        step = max(_OVERLAPS_AT_ONCE // len(value), 1)
+        for here, (e, x, constant) in self._pairs.map_blocks(self._joint, self._index):
+            weights = self._weights[:, here]
+            value += weights @ constant
+            for begin in range(0, len(constant), step):
+                some = slice(begin, begin + step)
+                weight, e_some = weights[:, some], e[:, some]
+                z = factor.T @ e_some
+                share = (weight / z).T
+                value += z.log_().mul_(weight).sum(1)
+                shares += e_some @ share
+                moments += (e_some * x[:, some]) @ share
+        shares *= factor
+        slope = -(moments * factor + d * shares).sum(0)
+        sums = torch.stack([value, slope, torch.full_like(value, torch.nan)], 1)
+        return sums.cpu().numpy(), shares.T.cpu().numpy()
+
+    def _joint(self, block: Block) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return exponentials of A + B, distances X, and the log of what divides the former.
+
+        The largest class of each pair counts 1. So no overlap underflows: factors are at least 1.
+        """
+        kept = self._kept.pop(block.number, None)
+        a, b = kept or [self._side(block, side)[0] for side in (0, 1)]
+        joint = (block.a + block.b).mul_(block.spread(self._beta))
+        top = joint.amax(0)
+        return joint.sub_(top).exp_(), a.x + b.x, top - a.log_z - b.log_z
