@@ -184,8 +184,8 @@ TABLE = {
         ),
         (
             "nothing beyond the last point",
-            "*(first_betas(1) / self._scale).tolist(), np.inf]",
-            "*(first_betas(1) / self._scale).tolist()]",
+            "self._kernel.beyond(left, begin, problems)",
+            "left.value",
         ),
         ("the cubic beyond the bound", "np.minimum(expected, bound)", "expected + 1e-3"),
         (

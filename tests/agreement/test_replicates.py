@@ -57,6 +57,13 @@ def rare_class():
     return a, b
 
 
+def two_scales():
+    """The maximum is far beyond the first points, where the small margins decide."""
+    tops = np.repeat([100.0, 0.01], 50)
+    a = np.column_stack([tops, np.zeros(100)])
+    return a, np.concatenate([a[:90], a[90:, ::-1]])
+
+
 PROBLEMS = {
     "usual": draw(200, 4),
     "over-confident": [40 * x for x in draw(100, 5)],
@@ -66,6 +73,7 @@ PROBLEMS = {
     "nearly perfect": draw(150, 3, noise=0.1),
     "the same": draw(50, 3)[:1] * 2,
     "two modes": two_modes(),
+    "two scales": two_scales(),
     "two classes": draw(300, 2),
     "a hundred classes": draw(50, 100),
     "five pairs": draw(5, 3, noise=1.5),
@@ -174,6 +182,18 @@ def test_a_replicate_in_which_a_class_underflows_is_solved_by_itself(monkeypatch
     monkeypatch.setattr(module, "find_maxima", counting)
     check(a, b, weights, "marginal")
     assert solved == [1]
+
+
+def test_the_value_is_nan_where_a_class_underflows():
+    problem = checked(*PROBLEMS["rare class"], "marginal")
+    weights = np.ones((2, 40))
+    weights[0, 0] = 0
+    weights /= weights.sum(1, keepdims=True)
+    pairs = shared_pairs.each_pair(problem.a, problem.b)
+    runs = ModelRuns.one_model_each(module._separate(pairs, weights))
+    kernel = shared_pairs.SharedMarginalPrior(runs, pairs, torch.from_numpy(weights))
+    value = kernel.evaluate(np.ones(2), np.ones(2), np.arange(2)).value
+    np.testing.assert_array_equal(np.isnan(value), [True, False])
 
 
 @pytest.mark.parametrize("kept", [True, False])
