@@ -163,7 +163,7 @@ class _SharedPasses(MarginalPasses):
         The largest class of each pair counts 1. So no overlap underflows: factors are at least 1.
         """
         kept = self._kept.pop(block.number, None)
-        a, b = kept or [self._side(block, side)[0] for side in (0, 1)]
+        a, b = kept or [self._side(block, side) for side in (0, 1)]
         joint = (block.a + block.b).mul_(block.spread(self._beta))
         top = joint.amax(0)
         return joint.sub_(top).exp_(), a.x + b.x, top - a.log_z - b.log_z
