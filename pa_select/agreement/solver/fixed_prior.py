@@ -25,7 +25,7 @@ import torch
 from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solver.kernel_sums import Limits
-from pa_select.agreement.solver.moments import Distances, third_derivatives
+from pa_select.agreement.solver.moments import Summands, distances_of
 from pa_select.agreement.solver.single_precision import MARGIN, coarse_error
 from pa_select.utils.typing import Floats, Ints
 
@@ -137,29 +137,17 @@ def evaluate(
     factor = factors[0] if factors else None
     host_unit = unit.astype(np.float32) if coarse else unit
     prior_range = float(log_weights.max())
-    lowest = torch.finfo(dtype).min / 1e8
-    key = "distances", log_weights.tobytes()
+    distances = distances_of.get()
+    key = distances, log_weights.tobytes()
 
     def part(block: Block) -> list[torch.Tensor]:
         if key not in block.derived:
-            block.derived[key] = Distances(block, pairs.has_zero_posteriors, factor)
-        distances: Distances = block.derived[key]
-        beta_i, unit_i = block.spread(betas), block.spread(units)
+            block.derived[key] = distances(block, pairs.has_zero_posteriors, factor)
+        of_block: Summands = block.derived[key]
         here = host_unit[block.first : block.last]
-        at = distances.moments(beta_i, unit_i, (float(here.min()), float(here.max())))
-        variance = (at.second - at.mean * at.mean).clamp_min_(0)
-        peak = torch.stack([beta_i * distances.peak, unit_i * distances.peak])
-        # A pair with a smaller term rules out this beta on its own; the sums stay finite.
-        log_peak, peak = peak.clamp_min_(lowest)
-        rows = [
-            at.log_z[2] + log_peak,
-            at.log_z[0] + at.log_z[1],
-            peak - at.mean[2],
-            -(at.mean[0] + at.mean[1]),
-            variance[2] - variance[0] - variance[1],
-            *third_derivatives(at),
-        ]
-        return [block.weighted_sum(torch.stack(rows))]
+        ends = float(here.min()), float(here.max())
+        rows = of_block.summands(block.spread(betas), block.spread(units), ends)
+        return [block.weighted_sum(rows)]
 
     (sums,) = pairs.reduce_blocks(part, problems, "sum", dtype=dtype)
     found = Sums._make([*sums.cpu().numpy(), np.zeros(len(beta))])

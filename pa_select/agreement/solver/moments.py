@@ -7,11 +7,15 @@ the third central moment :math:`\mu_3` of :math:`X`, and
 :math:`-E X^3 / 8 \le \mu_3 \le E X^3`. The mean :math:`E X^3` falls as :math:`\beta` grows,
 since its derivative is :math:`-\operatorname{Cov}(X^3, X) \le 0`. So a bound at one inverse
 temperature holds at all larger ones. docs/certificate.rst has the proofs.
+
+`distances_of` is the seam at which another implementation of `Summands` replaces `Distances`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import NamedTuple, Protocol
 
 import torch
 
@@ -32,6 +36,19 @@ class Moments(NamedTuple):
     mean: torch.Tensor
     second: torch.Tensor
     third: torch.Tensor
+
+
+class Summands(Protocol):
+    """What is summed over the pairs of a block with a fixed prior."""
+
+    def summands(
+        self, beta: torch.Tensor, unit: torch.Tensor, units: tuple[float, float]
+    ) -> torch.Tensor:
+        """Compute the first seven fields of `Sums` for each pair, (7, n_rows).
+
+        Both tensors are (n_rows,) or (1,). `units` are the smallest and the largest unit, which
+        the CPU knows.
+        """
 
 
 class Distances:
@@ -69,13 +86,29 @@ class Distances:
         self._flat = [may_be_infinite and low == 0 for low in lowest]
         self._largest = -min(lowest)
 
+    def summands(
+        self, beta: torch.Tensor, unit: torch.Tensor, units: tuple[float, float]
+    ) -> torch.Tensor:
+        """Compute what is summed over the pairs; see `Summands`."""
+        at = self.moments(beta, unit, units)
+        variance = (at.second - at.mean * at.mean).clamp_min_(0)
+        peak = torch.stack([beta * self.peak, unit * self.peak])
+        # A pair with a smaller term rules out this beta on its own; the sums stay finite.
+        log_peak, peak = peak.clamp_min_(lowest_peak(self.peak.dtype))
+        rows = [
+            at.log_z[2] + log_peak,
+            at.log_z[0] + at.log_z[1],
+            peak - at.mean[2],
+            -(at.mean[0] + at.mean[1]),
+            variance[2] - variance[0] - variance[1],
+            *third_derivatives(at),
+        ]
+        return torch.stack(rows)
+
     def moments(
         self, beta: torch.Tensor, unit: torch.Tensor, units: tuple[float, float]
     ) -> Moments:
-        """Compute the moments at inverse temperatures; both tensors are (n_rows,) or (1,).
-
-        `units` are the smallest and the largest unit, which the CPU knows.
-        """
+        """Compute the moments at inverse temperatures; the arguments are those of `summands`."""
         scores, dtype = self._x, self.peak.dtype
         low, high = units
         if high * self._largest > LARGEST_CUBED[dtype]:
@@ -108,3 +141,15 @@ def third_derivatives(at: Moments) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the bounds M and m of the third derivative of each pair's kernel; see `Sums`."""
     sides, joint = at.third[0] + at.third[1], at.third[2]
     return sides + joint / 8, joint + sides / 8
+
+
+def lowest_peak(dtype: torch.dtype) -> float:
+    """Return what a pair's term is cut off at, so that sums over pairs stay finite."""
+    return torch.finfo(dtype).min / 1e8
+
+
+#: What computes the summands of a block, in this thread: from the block, whether scores may be
+#: -inf, and the factors of the classes, as `Distances` takes them.
+distances_of: ContextVar[Callable[[Block, bool, torch.Tensor | None], Summands]] = ContextVar(
+    "distances_of", default=Distances
+)
