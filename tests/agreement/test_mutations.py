@@ -3,13 +3,16 @@
 tests/mutations.py lists which fault each of these tests finds.
 """
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from helpers import oracle
 from helpers.problems import random_problem
+from mutations import TABLE
 
-from pa_select import posterior_agreement
+from pa_select import agreement, posterior_agreement
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.pairs.paired_scores import concatenate
 from pa_select.agreement.solver import fixed_prior
@@ -276,3 +279,13 @@ def test_temperatures_and_scores_that_single_precision_cannot_hold_are_exact():
     assert not precision.may_be_coarse(limits, 10).any()
     betas = np.array([1e-6, 1e-2, 1e2, 1e6])
     assert precision.coarse_betas(betas, np.ones(4)).tolist() == [False, True, True, False]
+
+
+def test_the_table_of_mutations_fits_the_code():
+    stale = [
+        f"{file}: {wrong}"
+        for (file, _, _), rows in TABLE.items()
+        for wrong, old, _ in rows
+        if (Path(agreement.__file__).parent / file).read_text().count(old) != 1
+    ]
+    assert not stale
