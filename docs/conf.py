@@ -50,6 +50,8 @@ html_theme_options = {
     "header_links_before_dropdown": 6,
 }
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["paths.css"]
 
 
 def leave_out_aliases(app, what, name, obj, skip, options):
