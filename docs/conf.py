@@ -36,6 +36,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"/plot_",
     # These are used by examples, or need a package that no extra installs.
     "ignore_pattern": r"/(label_free_rules|library_texts|shifted_tables|study_calibration)\.py",
+    "backreferences_dir": "gallery/backreferences",  # for the thumbnails of examples.rst
     "parallel": True,  # as many at once as sphinx's -j says
     "download_all_examples": False,
     "show_memory": False,

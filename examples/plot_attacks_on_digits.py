@@ -144,9 +144,9 @@ print(fmn.to_frame()[["estimator", "ratio", "pa", "beta", "afr_pred", "mean_norm
 # right both times, in images that it gets wrong both times, and in images with which the attack
 # misled it? The attack seldom misleads the adversarially trained net. Its optimal inverse
 # temperature is about 2.5, which sharpens its posteriors. The optimal inverse temperature of the
-# undefended net is about 0.4, which flattens them: in the images that misled it, this net was nearly as
-# confident (0.86) as the other net in its right answers (0.92). Table 4.2 of the thesis prints
-# inverse temperatures of 0.78 for the undefended net and 11 to 35 for the defended ones, on
+# undefended net is about 0.4, which flattens them: in the images that misled it, this net was
+# nearly as confident (0.86) as the other net in its right answers (0.92). Table 4.2 of the thesis
+# prints inverse temperatures of 0.78 for the undefended net and 11 to 35 for the defended ones, on
 # CIFAR-10.
 results = {name: pgd.agreement(name, power=0.1) for name in nets}
 ConfidenceDisplay.from_results(results, y_test)

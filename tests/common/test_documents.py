@@ -113,6 +113,12 @@ def test_every_page_is_in_a_table_of_contents():
     assert {page.stem for page in PAGES} - {"index"} <= named
 
 
+def test_every_example_is_in_one_section():
+    listed = re.findall(r"^ +\.\./(examples/.+)$", (ROOT / "docs/examples.rst").read_text(), re.M)
+    there = [f"examples/{path.name}" for path in (ROOT / "examples").glob("plot_*.py")]
+    assert sorted(listed) == sorted(there)
+
+
 def test_the_citation_is_of_this_version():
     citation = (ROOT / "CITATION.cff").read_text()
     assert f'version: "{pa_select.__version__}"' in citation
