@@ -96,16 +96,23 @@ release-check: $(VENV)/.release $(VENV)/.lint ## build sdist and wheel, and try 
 
 define DOWNSTREAM
 import numpy as np
-from pa_select import PASearchCV, PosteriorAgreement, posterior_agreement, robustness_curve
+from sklearn.svm import SVC
+from pa_select import PASearchCV, PosteriorAgreement, compare_agreement, posterior_agreement
+from pa_select import robustness_curve
 from pa_select.environments import GaussianNoise
 from pa_select.pairing import NearestPairing
 
 scores = np.eye(3)
-result: PosteriorAgreement = posterior_agreement(scores, scores)
+result: PosteriorAgreement = posterior_agreement(scores, scores, prior=[0.2, 0.3, 0.5])
 total: float = result.score + result.beta + result.upper_bound
-search = PASearchCV(object(), {"C": [1.0]}, pairing=NearestPairing())
-curve = robustness_curve({"model": object()}, scores, shift=GaussianNoise(), powers=[0.1])
+one: float = compare_agreement(result, result).p_value
+several: list[float] = [other.p_value for other in compare_agreement(result, [result])]
+search = PASearchCV(SVC(), {"C": [1.0]}, pairing=NearestPairing(), selection="rank_sum")
+curve = robustness_curve({"model": SVC()}, scores, shift=GaussianNoise(), powers=[0.1])
 wrong: str = result.score  # type: ignore[assignment]
+posterior_agreement("a file", scores)  # type: ignore[arg-type]
+posterior_agreement(scores, scores, prior="margnal")  # type: ignore[arg-type]
+PASearchCV(SVC(), {"C": [1.0]}, selection="garded")  # type: ignore[arg-type]
 endef
 export DOWNSTREAM
 

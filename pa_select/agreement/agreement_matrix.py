@@ -23,7 +23,7 @@ from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.pairs.ties import converted
 from pa_select.agreement.solved_problems import solve_pairs
 from pa_select.utils.devices import resolve_device
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Device, ErrorScore, Floats, Matrix, Prior, Weights
 from pa_select.utils.warn_caller import warn_caller
 
 # This many pairs are solved at once: it bounds the memory of their terms, not the result.
@@ -77,14 +77,14 @@ class AgreementMatrix:
 
 
 def agreement_matrix(
-    list_of_scores: Any,
+    list_of_scores: Iterable[Matrix],
     *,
-    prior: Any = "uniform",
-    sample_weight: Any = None,
+    prior: Prior = "uniform",
+    sample_weight: Weights | None = None,
     tol: float | None = None,
     certify: bool = True,
-    device: Any = None,
-    error_score: Any = "raise",
+    device: Device = None,
+    error_score: ErrorScore = "raise",
 ) -> AgreementMatrix:
     """Compute the posterior agreement of all pairs of several samples.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from pa_select.agreement.standard_errors import (
     warn_of_few_pairs,
 )
 from pa_select.utils.p_values import adjust_by_holm
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Floats, Ints, Labels, RandomState
 
 # This many weights of replicates are held at once: it bounds the memory, not the result.
 _WEIGHTS_AT_ONCE = 1 << 22
@@ -73,9 +73,9 @@ def bootstrap(
     result: PosteriorAgreement,
     n: int = 1000,
     *,
-    groups: Any = None,
+    groups: Labels | None = None,
     confidence_level: float = 0.95,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> AgreementBootstrap:
     """Resample the pairs of an agreement, and maximise every replicate anew.
 
@@ -127,15 +127,35 @@ def bootstrap(
     )
 
 
+@overload
+def compare_agreement(
+    result_a: PosteriorAgreement,
+    result_b: PosteriorAgreement,
+    *,
+    n_bootstrap: int = 0,
+    groups: Labels | None = None,
+    confidence_level: float = 0.95,
+    random_state: RandomState = None,
+) -> AgreementComparison: ...
+@overload
+def compare_agreement(
+    result_a: PosteriorAgreement,
+    result_b: Sequence[PosteriorAgreement],
+    *,
+    n_bootstrap: int = 0,
+    groups: Labels | None = None,
+    confidence_level: float = 0.95,
+    random_state: RandomState = None,
+) -> list[AgreementComparison]: ...
 def compare_agreement(
     result_a: PosteriorAgreement,
     result_b: PosteriorAgreement | Sequence[PosteriorAgreement],
     *,
     n_bootstrap: int = 0,
-    groups: Any = None,
+    groups: Labels | None = None,
     confidence_level: float = 0.95,
-    random_state: Any = None,
-) -> Any:
+    random_state: RandomState = None,
+) -> AgreementComparison | list[AgreementComparison]:
     """Compare the agreement of two classifiers on the same pairs.
 
     To first order an agreement is the mean of its terms. So the standard error of the

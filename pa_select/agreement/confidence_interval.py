@@ -20,14 +20,14 @@ from pa_select.agreement.standard_errors import (
     error_of_mean,
     warn_of_few_pairs,
 )
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Floats, Ints, Labels
 
 # Classes below this mean posterior are taken as absent.
 _ABSENT = 1e-12
 
 
 def confidence_interval(
-    result: PosteriorAgreement, confidence_level: float = 0.95, *, groups: Any = None
+    result: PosteriorAgreement, confidence_level: float = 0.95, *, groups: Labels | None = None
 ) -> tuple[float, float]:
     """Compute a confidence interval of an agreement, also of few pairs that nearly all agree.
 

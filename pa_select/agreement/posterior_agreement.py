@@ -28,21 +28,31 @@ from pa_select.agreement.solver import kernel_sums as _kernel
 from pa_select.agreement.solver.mean_posteriors import ModelRuns, marginal_kernel
 from pa_select.agreement.standard_errors import check_groups
 from pa_select.utils.probabilities import look_like_probabilities
-from pa_select.utils.typing import Ints
+from pa_select.utils.typing import (
+    Device,
+    ErrorScore,
+    Ints,
+    Labels,
+    Matrix,
+    Prior,
+    Scores,
+    Vector,
+    Weights,
+)
 
 
 def posterior_agreement(
-    scores_a: Any,
-    scores_b: Any,
+    scores_a: Scores,
+    scores_b: Scores,
     *,
-    prior: Any = "uniform",
-    sample_weight: Any = None,
-    groups: Any = None,
+    prior: Prior = "uniform",
+    sample_weight: Weights | None = None,
+    groups: Labels | None = None,
     tol: float | None = None,
     certify: bool = True,
-    device: Any = None,
+    device: Device = None,
     process_group: Any = None,
-    error_score: Any = "raise",
+    error_score: ErrorScore = "raise",
 ) -> Any:
     r"""Maximise the posterior agreement of paired scores over the inverse temperature.
 
@@ -249,12 +259,12 @@ def _check_groups(groups: Any, problem: Problem) -> Ints:
 
 
 def pa_kernel(
-    scores_a: Any,
-    scores_b: Any,
-    beta: Any,
+    scores_a: Matrix,
+    scores_b: Matrix,
+    beta: float | Vector,
     *,
-    prior: Any = "uniform",
-    sample_weight: Any = None,
+    prior: Prior = "uniform",
+    sample_weight: Weights | None = None,
 ) -> Any:
     r"""Evaluate the normalised posterior agreement kernel at given inverse temperatures.
 

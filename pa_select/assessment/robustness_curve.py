@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ from pa_select.utils.columns import check_column
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import reordered
 from pa_select.utils.optional_imports import optional_import
+from pa_select.utils.typing import Device, ErrorScore, Prior, RandomState, Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,17 +137,17 @@ def robustness_curve(
     y: Any = None,
     *,
     shift: Any,
-    powers: Any = None,
-    ratios: Any = (1.0,),
+    powers: Vector | None = None,
+    ratios: Vector = (1.0,),
     metrics: Any = "all",
     features: Any = None,
-    order: str = "random",
-    prior: Any = "marginal",
+    order: Literal["random", "norm"] = "random",
+    prior: Prior = "marginal",
     tol: float | None = None,
-    device: Any = None,
-    random_state: Any = None,
+    device: Device = None,
+    random_state: RandomState = None,
     verbose: int = 0,
-    error_score: Any = np.nan,
+    error_score: ErrorScore = np.nan,
 ) -> RobustnessCurve:
     """Measure how fitted classifiers withstand a shift of growing power and extent.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.utils.data import DataLoader, Dataset, RandomSampler
@@ -81,7 +81,7 @@ class PAEarlyStopping(_Callback):
         *,
         patience: int = 10,
         min_delta: float = 0.0,
-        tie: str = "first",
+        tie: Literal["first", "last"] = "first",
         min_epochs: int = 1,
         prior: Any = "marginal",
         guard: str | None = None,

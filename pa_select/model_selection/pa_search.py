@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 
 from pa_select.model_selection.base import BasePASearch
 from pa_select.utils.sklearn_private import Interval
+from pa_select.utils.typing import Device, ErrorScore, Pairing, Prior, RandomState, Selection
 
 
 class PASearchCV(BasePASearch):
@@ -266,21 +268,21 @@ class PASearchCV(BasePASearch):
 
     def __init__(
         self,
-        estimator: Any,
-        param_grid: Any,
+        estimator: BaseEstimator,
+        param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
-        pairing: Any = "repeated",
+        pairing: Pairing = "repeated",
         scoring: Any = None,
         cv: Any = None,
-        selection: Any = "guarded",
+        selection: Selection = "guarded",
         refit: Any = True,
-        prior: Any = "marginal",
-        n_jobs: Any = None,
+        prior: Prior = "marginal",
+        n_jobs: int | None = None,
         pre_dispatch: Any = "2*n_jobs",
         verbose: int = 0,
-        error_score: Any = np.nan,
-        random_state: Any = None,
-        device: Any = None,
+        error_score: ErrorScore = np.nan,
+        random_state: RandomState = None,
+        device: Device = None,
         tol: float = 1e-6,
         memory: Any = None,
         return_fold_scores: bool = False,
@@ -365,22 +367,22 @@ class PARandomizedSearchCV(BasePASearch):
 
     def __init__(
         self,
-        estimator: Any,
-        param_distributions: Any,
+        estimator: BaseEstimator,
+        param_distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         n_iter: int = 10,
         *,
-        pairing: Any = "repeated",
+        pairing: Pairing = "repeated",
         scoring: Any = None,
         cv: Any = None,
-        selection: Any = "guarded",
+        selection: Selection = "guarded",
         refit: Any = True,
-        prior: Any = "marginal",
-        n_jobs: Any = None,
+        prior: Prior = "marginal",
+        n_jobs: int | None = None,
         pre_dispatch: Any = "2*n_jobs",
         verbose: int = 0,
-        error_score: Any = np.nan,
-        random_state: Any = None,
-        device: Any = None,
+        error_score: ErrorScore = np.nan,
+        random_state: RandomState = None,
+        device: Device = None,
         tol: float = 1e-6,
         memory: Any = None,
         return_fold_scores: bool = False,

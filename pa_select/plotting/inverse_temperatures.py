@@ -43,7 +43,7 @@ def curve_of(result: PosteriorAgreement, betas: Floats | None) -> tuple[Floats, 
     from pa_select.agreement import pa_kernel
 
     source = result.known_source()
-    prior = "uniform" if source.prior is None else source.prior
+    prior: Any = "uniform" if source.prior is None else source.prior
 
     def kernel(betas: Floats) -> Floats:
         values: Floats = pa_kernel(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -187,7 +187,7 @@ class RobustnessCurveDisplay:
         ratios: Any = None,
         column: str = "pa",
         features: Any = None,
-        order: str = "random",
+        order: Literal["random", "norm"] = "random",
         prior: Any = "marginal",
         tol: float | None = None,
         device: Any = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -97,7 +97,7 @@ class PAEarlyStopping(PAScoring):
         patience: int = 10,
         min_delta: float = 0.0,
         load_best: bool = True,
-        tie: str = "first",
+        tie: Literal["first", "last"] = "first",
         min_epochs: int = 1,
         guard: str | None = "auto",
         sink: Any = print,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from copy import copy, deepcopy
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from pa_select.agreement.posterior_agreement import agreements
 from pa_select.utils.named_errors import named_error
 from pa_select.utils.probabilities import look_like_probabilities
 from pa_select.utils.score_checks import BadScoresError
+from pa_select.utils.typing import Device, ErrorScore, Matrix, Prior, Vector
 from pa_select.utils.warn_caller import warn_caller
 
 #: Agreements closer than this, in nats, are tied.
@@ -120,15 +121,15 @@ class EpochSelector:
     def __init__(
         self,
         *,
-        prior: Any = "marginal",
+        prior: Prior = "marginal",
         patience: int = 10,
         min_delta: float = 0.0,
-        tie: str = "first",
+        tie: Literal["first", "last"] = "first",
         min_epochs: int = 1,
         keep_state: bool = True,
-        device: Any = None,
+        device: Device = None,
         tol: float = 1e-6,
-        error_score: Any = np.nan,
+        error_score: ErrorScore = np.nan,
     ) -> None:
         is_raise(error_score)
         if patience < 1:
@@ -182,13 +183,13 @@ class EpochSelector:
 
     def update(
         self,
-        scores_a: Any,
-        scores_b: Any,
+        scores_a: Matrix,
+        scores_b: Matrix,
         state: Any = None,
         *,
         score: float | None = None,
         score_error: float = 0.0,
-        sample_weight: Any = None,
+        sample_weight: Vector | None = None,
         epoch: int | None = None,
     ) -> bool:
         """Take the scores of one more epoch.
