@@ -23,11 +23,16 @@ from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.pairs.ties import converted
 from pa_select.agreement.solved_problems import solve_pairs
 from pa_select.utils.devices import resolve_device
+from pa_select.utils.html import bar_cell, table
 from pa_select.utils.typing import Device, ErrorScore, Floats, Matrix, Prior, Weights
 from pa_select.utils.warn_caller import warn_caller
 
 # This many pairs are solved at once: it bounds the memory of their terms, not the result.
 _ROWS_AT_ONCE = 1 << 22
+
+
+#: Samples that a notebook shows of a matrix.
+_SHOWN = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +79,22 @@ class AgreementMatrix:
             f"AgreementMatrix(mean={self.mean:.6g}, worst={self.worst:.6g} nats per pair "
             f"(samples {self.worst_pair[0]} and {self.worst_pair[1]} of {len(self.scores)}))"
         )
+
+    def _repr_html_(self) -> str:
+        shown = self.scores[:_SHOWN, :_SHOWN]
+        most = float(np.nanmax(shown, initial=0.0))
+        samples = [str(i) for i in range(len(shown))]
+        caption = (
+            f"Agreement of {len(self.scores)} samples in nats per pair: mean {self.mean:.3g}, "
+            f"worst {self.worst:.3g} (samples {self.worst_pair[0]} and {self.worst_pair[1]})"
+        )
+        if len(self.scores) > _SHOWN:
+            caption += f"; the first {_SHOWN} are shown"
+        rows = (
+            (name, [bar_cell(value, most, f"{value:.2f}") for value in row])
+            for name, row in zip(samples, shown, strict=True)
+        )
+        return table(caption, ["sample", *samples], rows)
 
 
 def agreement_matrix(

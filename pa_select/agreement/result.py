@@ -13,6 +13,7 @@ from pa_select.agreement.decomposition import Part, decompose
 from pa_select.agreement.generalization import Generalization, generalization
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import check_beta
+from pa_select.utils.html import bar_cell, table
 from pa_select.utils.typing import Floats
 from pa_select.utils.warn_caller import warn_caller
 
@@ -105,6 +106,21 @@ class PosteriorAgreement:
             f"{self.gap:.1g}), beta={self.beta:.6g}, standard_error={self.standard_error:.2g}, "
             f"agreement_rate={self.agreement_rate:.4g}, n_pairs={self.n_pairs}, "
             f"n_classes={self.n_classes}, n_evaluations={self.n_evaluations})"
+        )
+
+    def _repr_html_(self) -> str:
+        if self.failure is not None:
+            return table(f"No posterior agreement: {self.failure}", [], [])
+        most = math.log(self.n_classes)
+        score = f"{self.score:.3g} ± {self.standard_error:.1g} of log(K) = {most:.3g} nats"
+        rate = f"{self.agreement_rate:.1%} of {self.n_pairs} pairs"
+        return table(
+            f"Posterior agreement at the inverse temperature {self.beta:.3g}",
+            [],
+            [
+                ("agreement", [bar_cell(self.score, most, score)]),
+                ("same prediction", [bar_cell(self.agreement_rate, 1, rate)]),
+            ],
         )
 
     def decompose(self, y: Any = None) -> dict[str, Part]:

@@ -20,6 +20,7 @@ from pa_select.assessment.arguments import (
     one_of,
     select_metrics,
 )
+from pa_select.assessment.curve_html import table_of_curve
 from pa_select.assessment.feature_measures import feature_discrepancy
 from pa_select.assessment.measures import (
     Outputs,
@@ -82,6 +83,9 @@ class RobustnessCurve:
             f"RobustnessCurve({len(self.estimators)} estimators x {len(self.powers)} powers x "
             f"{len(self.ratios)} ratios: {', '.join(self.table)})"
         )
+
+    def _repr_html_(self) -> str:
+        return table_of_curve(self.table)
 
     def to_frame(self) -> Any:
         """Return the table as a DataFrame.
