@@ -51,6 +51,14 @@ html_theme_options = {
     "header_links_before_dropdown": 6,
 }
 html_show_sourcelink = False
+# Pages without pages below them have nothing to show in a navigation of their section.
+html_sidebars = {
+    page: []
+    for page in (
+        *("index", "install", "five_minutes", "criteria", "questions"),
+        *("glossary", "citing", "contributing", "changelog"),
+    )
+}
 html_static_path = ["_static"]
 html_css_files = ["paths.css"]
 
