@@ -26,7 +26,7 @@ def ink_counts(image):
     image = np.asarray(image, float)
     rows, columns = np.nonzero(image > image.max() / 2)
     if not len(rows):
-        raise ValueError("image: expected some ink, got an image of one grey value.")
+        raise ValueError("image: expected some ink, got zeros only.")
     cut = image[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
     scale = SIDE / np.array(cut.shape)
     scaled = ndimage.zoom(cut, scale, order=1, mode="nearest", grid_mode=True)
