@@ -28,7 +28,7 @@ def bar_cell(value: float, largest: float, text: str) -> str:
     str
     """
     share = value / largest if largest > 0 else math.nan
-    percent = 100 * min(max(share, 0.0), 1.0) if math.isfinite(share) else 0.0
+    percent = 100 * min(share, 1.0) if 0 < share < math.inf else 0.0
     fill = f"linear-gradient(to right, {_BAR} {percent:.1f}%, transparent {percent:.1f}%)"
     return f'<td style="{_CELL}; background: {fill}">{escape(text)}</td>'
 
