@@ -99,7 +99,7 @@ release-check: $(VENV)/.release $(VENV)/.lint ## build sdist and wheel, and try 
 
 define DOWNSTREAM
 import numpy as np
-from sklearn.svm import SVC
+from sklearn.svm import SVC  # type: ignore[import-untyped]
 from pa_select import PASearchCV, PosteriorAgreement, compare_agreement, posterior_agreement
 from pa_select import robustness_curve
 from pa_select.environments import GaussianNoise
