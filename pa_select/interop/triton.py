@@ -55,8 +55,8 @@ def fused_sums() -> Iterator[None]:
     >>> from pa_select.interop.triton import fused_sums
     >>> scores = [[2.0, 0.0, 1.0], [0.0, 3.0, 1.0]]
     >>> with fused_sums():  # these scores are on the CPU, so it changes nothing
-    ...     posterior_agreement(scores, scores).score
-    1.0986122886681098
+    ...     print(round(posterior_agreement(scores, scores).score, 3))
+    1.099
     """
     token = distances_of.set(_distances)
     try:

@@ -7,7 +7,7 @@ import os
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from sklearn.base import clone
@@ -47,18 +47,10 @@ from pa_select.utils.sklearn_private import (
     _MultimetricScorer,
     _warn_or_raise_about_fit_failures,
 )
-from pa_select.utils.typing import Ints
+from pa_select.utils.typing import Ints, SelectionName
 from pa_select.utils.warn_caller import warn_caller
 
-SELECTIONS = (
-    "guarded",
-    "agreement",
-    "score",
-    "score_views",
-    "worst_environment",
-    "rank_sum",
-    "expected",
-)
+SELECTIONS = get_args(SelectionName)
 
 
 class BasePASearch(SavedWithVersions, BaseSearchCV):

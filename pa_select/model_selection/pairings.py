@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from sklearn.utils import _safe_indexing
@@ -17,9 +17,9 @@ from sklearn.utils import _safe_indexing
 from pa_select.model_selection.sites import Site
 from pa_select.model_selection.splits import Split
 from pa_select.pairing import pair_environments
-from pa_select.utils.typing import Ints
+from pa_select.utils.typing import Ints, PairingName
 
-NAMES = ("repeated", "split-half", "environments", "views", "target", "paired")
+NAMES = get_args(PairingName)
 
 #: Number of X among the sources.
 OF_X = 0

@@ -40,20 +40,17 @@ Prior: TypeAlias = Literal["uniform", "marginal"] | Vector
 Device: TypeAlias = "str | torch.device | None"
 RandomState: TypeAlias = int | np.random.RandomState | None
 ErrorScore: TypeAlias = Literal["raise"] | float
-Pairing: TypeAlias = (
-    Literal["repeated", "split-half", "environments", "views", "target", "paired"]
-    | HasPairs
-    | Callable[..., Any]
-)
-Selection: TypeAlias = (
-    Literal[
-        "guarded",
-        "agreement",
-        "score",
-        "score_views",
-        "worst_environment",
-        "rank_sum",
-        "expected",
-    ]
-    | Callable[..., Any]
-)
+PairingName: TypeAlias = Literal[
+    "repeated", "split-half", "environments", "views", "target", "paired"
+]
+Pairing: TypeAlias = PairingName | HasPairs | Callable[..., Any]
+SelectionName: TypeAlias = Literal[
+    "guarded",
+    "agreement",
+    "score",
+    "score_views",
+    "worst_environment",
+    "rank_sum",
+    "expected",
+]
+Selection: TypeAlias = SelectionName | Callable[..., Any]
