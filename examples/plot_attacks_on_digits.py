@@ -109,6 +109,7 @@ RobustnessCurveDisplay.from_curve(pgd)  # a panel for each power
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for ax, column in zip(axes, ("afr_pred", "afr_true"), strict=True):
     RobustnessCurveDisplay.from_curve(pgd, y=column, at={"power": 0.1}, ax=ax)
+figure.suptitle("Accuracy of predictions under PGD with a budget of 0.1")
 columns = ["estimator", "power", "clean_accuracy", "afr_true", "afr_pred", "pa", "beta"]
 print(noise.to_frame()[columns].round(3).to_string(index=False))
 print(pgd.to_frame().query("ratio == 1")[columns].round(3).to_string(index=False))
@@ -135,6 +136,7 @@ fmn = robustness_curve(
 figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained", sharex=True)
 for ax, column in zip(axes, ("pa", "afr_pred", "mean_norm"), strict=True):
     RobustnessCurveDisplay.from_curve(fmn, y=column, ax=ax)
+figure.suptitle("Under FMN: agreement, kept predictions, and size of the change")
 print(fmn.to_frame()[["estimator", "ratio", "pa", "beta", "afr_pred", "mean_norm"]].round(3))
 
 # %%
@@ -149,7 +151,8 @@ print(fmn.to_frame()[["estimator", "ratio", "pa", "beta", "afr_pred", "mean_norm
 # prints inverse temperatures of 0.78 for the undefended net and 11 to 35 for the defended ones, on
 # CIFAR-10.
 results = {name: pgd.agreement(name, power=0.1) for name in nets}
-ConfidenceDisplay.from_results(results, y_test)
+display = ConfidenceDisplay.from_results(results, y_test)
+display.figure_.suptitle("Confidence under PGD with a budget of 0.1")
 for name, result in results.items():
     trained, best = result.confidence(y_test, beta=1.0), result.confidence(y_test)
     change = best["agree_right"].entropy - trained["agree_right"].entropy
@@ -158,7 +161,8 @@ for name, result in results.items():
 # %%
 # Bars show the exact contribution of the pairs to the agreement. Diamonds show the thesis's
 # approximation, which puts mean posteriors into the logarithm (Tables 4.3 and 4.4).
-DecompositionDisplay.from_decompositions(
+display = DecompositionDisplay.from_decompositions(
     {name: result.decompose(y_test) for name, result in results.items()}
 )
+display.figure_.suptitle("What the pairs contribute to the agreement")
 plt.show()

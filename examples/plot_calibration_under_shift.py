@@ -237,6 +237,7 @@ for k, (method, colour) in enumerate(colours.items()):
 right.axhspan(0.9, 1, color="0.92", zorder=0)
 right.set_xticks(range(len(SCANNERS)), list(SCANNERS))
 right.set(ylabel="right, of the digits that got 0.9 or more", ylim=(0, 1.02))
+figure.suptitle("An SVC on the scanner of difference 1, and what became of 0.9")
 right.legend()
 if options.save:
     figure.savefig(options.save, dpi=120)

@@ -33,6 +33,7 @@ for rows, (name, (images, y)) in zip((axes[:2], axes[2:]), collections().items()
             ax.imshow(image, cmap="gray_r", vmin=0, vmax=16)
             ax.set(xticks=[], yticks=[])
     rows[0, 0].set_ylabel(name, loc="bottom")
+figure.suptitle("Two of each digit in both collections")
 if options.save:
     figure.savefig(options.save, dpi=120)
 plt.show()

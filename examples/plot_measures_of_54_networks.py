@@ -153,6 +153,7 @@ for ax, kind in zip(axes, kinds, strict=True):
         p_value=correlation.p_adjusted[:, columns],
     ).plot(ax, colorbar=ax is axes[-1], text_kw={"fontsize": 7.5})
     ax.set(xlabel=f"gap: {kind}", ylabel="measure" if ax is axes[0] else "")
+figure.suptitle("Rank correlation of 54 networks' measures with what they lose")
 
 # %%
 # One population, or several?

@@ -46,13 +46,14 @@ noise = robustness_curve(
 )
 
 
-def draw(curve):
+def draw(curve, title):
     figure, both = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
     for ax, column in zip(both, ("pa", "shifted_accuracy"), strict=True):
         RobustnessCurveDisplay.from_curve(curve, y=column, ax=ax)
+    figure.suptitle(title)
 
 
-draw(noise)
+draw(noise, "Noise on all images")
 columns = ["estimator", "power", "clean_accuracy", "shifted_accuracy", "pa", "pa_uniform"]
 table = noise.to_frame()[columns]
 print(table[table["power"].round(2).isin([0.1, 0.3, 0.6])].round(2).to_string(index=False))
@@ -72,7 +73,7 @@ shares = robustness_curve(
     ratios=np.linspace(0, 1, 11),
     prior="uniform",
 )
-draw(shares)
+draw(shares, "Noise on a share of the images")
 table = shares.to_frame()
 print(table.pivot(index="ratio", columns="estimator", values="beta").round(2))
 
@@ -96,7 +97,7 @@ readers = {
 edits = 2 ** np.arange(7)
 print({name: round(reader.score(test, y_test), 3) for name, reader in readers.items()})
 typing = robustness_curve(readers, test, y_test, shift=CharacterEdits(), powers=edits)
-draw(typing)
+draw(typing, "Typing errors")
 print(typing.to_frame()[[*columns, "pa_change"]].round(3).to_string(index=False))
 
 # %%

@@ -141,6 +141,7 @@ axes[1].plot(score, table["agreement_uniform"], "s", mfc="none", color="0.5")
 axes[1].plot(score, table["agreement"], "o", color="#0072B2")
 axes[1].legend(["uniform prior", "marginal prior"])
 axes[1].set(xlabel="cross-validated accuracy", ylabel="agreement (nats per pair)")
+fig.suptitle("Candidates near the choice, and all of them with both priors")
 
 # %%
 # The accuracy and the agreement of the choices: means over the eight splits, with standard errors.
@@ -161,6 +162,8 @@ for k, (rule, colour, marker) in enumerate(zip(RULES, colours, "osD^v", strict=T
         ax.errorbar(np.arange(len(mean)) + 0.14 * (k - 2), mean, yerr=error, **style)
 axes[0].set_xticks(range(len(shifted)), shifted)
 axes[0].set_ylabel("accuracy on unseen patients")
+axes[0].set_title("the choices on shifted data")
+axes[1].set_title("their agreement")
 axes[1].set(
     xticks=[],
     xlim=(-0.5, 0.5),

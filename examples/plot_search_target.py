@@ -126,5 +126,6 @@ for j, (rule, colour, hatch) in enumerate(looks):
     axes[1].bar(np.arange(2) + 0.27 * (j - 1), values, width=0.25, **style)
 axes[1].set(xticks=[0, 1], xticklabels=["turned", "blurred"], ylabel="accuracy on the target")
 axes[1].set_ylim(0, 1)
+fig.suptitle("Choices by unlabelled rows of the target")
 axes[1].legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize="small")
 plt.show()

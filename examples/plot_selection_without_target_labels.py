@@ -501,6 +501,7 @@ left.invert_yaxis()
 left.set_xlabel("target accuracy gained over source accuracy's choice [points]")
 left.legend(loc="lower left", fontsize="small")
 right.set(xlabel="degenerate choices [%]", xlim=(0, 130))
+figure.suptitle("What each rule gains, and how often it chooses a degenerate candidate")
 if options.save:
     figure.savefig(options.save, dpi=120)
 plt.show()

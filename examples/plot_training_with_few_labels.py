@@ -378,6 +378,7 @@ for k, nuisance in enumerate(NUISANCES):
 ax.set_yticks(range(len(TRAININGS)), TRAININGS)
 ax.invert_yaxis()
 ax.set(xlabel="accuracy under the nuisance [%]", xlim=(0, 100))
+ax.set_title("Training with few labels")
 ax.legend()
 if options.save:
     figure.savefig(options.save, dpi=120)
