@@ -70,9 +70,10 @@ figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and f
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_training_with_few_labels.py \
 		--seeds 8 --table docs/figures/training_few_labels.csv
 
-lint: $(VENV)/.lint ## style
+lint: $(VENV)/.lint ## style and spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 
 types: $(VENV)/.lint ## static types
 	$(BIN)/mypy

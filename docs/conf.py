@@ -1,5 +1,8 @@
 """Sphinx configuration."""
 
+import re
+from pathlib import Path
+
 from pa_select import __version__
 
 project = "pa_select"
@@ -23,6 +26,14 @@ nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(sklearn|skorch)\..*")]
 suppress_warnings = ["ref.term", "ref.ref"]
 
+# install.rst shows how to install from the address under [project.urls], once there is one.
+settings = (Path(__file__).parents[1] / "pyproject.toml").read_text()
+address = re.search(r'^Repository = "(.+)"$', settings, re.MULTILINE)
+if address:
+    tags.add("published")  # noqa: F821, Sphinx defines it
+what = f'"pa-select @ git+{address[1]}"' if address else "."
+rst_prolog = f".. |install| replace:: ``pip install {what}``"
+
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc's sections have the types, in words
 plot_html_show_formats = plot_html_show_source_link = False
@@ -34,12 +45,14 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    # These are used by examples, or need a package that no extra installs.
-    "ignore_pattern": r"/(digit_collections|environment_tables|label_free_rules|library_texts"
-    r"|real_shift_rules|shifted_tables|study_calibration|study_real_shifts)\.py",
+    # Modules that examples import are in the archive of all examples, but are no pages.
+    "ignore_pattern": r"(^|/)(?!plot_)\w+\.py$",
+    "copyfile_regex": r"(digit_collections|label_free_rules|library_texts|real_shift_rules)\.py",
+    "download_all_examples": True,
+    # Jupyter has options of its own on the command line, which are none of the examples'.
+    "first_notebook_cell": "import sys\n\nsys.argv[1:] = []",
     "backreferences_dir": "gallery/backreferences",  # for the thumbnails of examples.rst
     "parallel": True,  # as many at once as sphinx's -j says
-    "download_all_examples": False,
     "show_memory": False,
     "abort_on_example_error": True,
 }
@@ -61,7 +74,7 @@ html_sidebars = {
     )
 }
 html_static_path = ["_static"]
-html_css_files = ["paths.css"]
+html_css_files = ["paths.css", "pages.css"]
 
 
 def leave_out_aliases(app, what, name, obj, skip, options):

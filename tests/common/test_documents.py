@@ -5,6 +5,7 @@ are README's snippets and the pages' code blocks without a prompt.
 """
 
 import re
+import runpy
 import textwrap
 from pathlib import Path
 
@@ -128,3 +129,37 @@ def test_every_example_is_in_one_section():
 def test_the_citation_is_of_this_version():
     citation = (ROOT / "CITATION.cff").read_text()
     assert f'version: "{pa_select.__version__}"' in citation
+
+
+@pytest.mark.parametrize(
+    ("urls", "command"),
+    [
+        ('[project.urls]\nRepository = "https://host/pa_select"', "@ git+https://host/pa_select"),
+        ('# [project.urls]\n# Repository = "https://..."', "pip install ."),
+    ],
+)
+def test_the_page_installs_from_the_public_address_if_there_is_one(tmp_path, urls, command):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/conf.py").write_text((ROOT / "docs/conf.py").read_text())
+    (tmp_path / "pyproject.toml").write_text(urls)
+    tags = set()
+    settings = runpy.run_path(str(tmp_path / "docs/conf.py"), {"tags": tags})
+    assert command in settings["rst_prolog"]
+    assert tags == ({"published"} if "git+" in command else set())
+
+
+def test_modules_that_examples_import_are_no_pages_and_can_be_downloaded():
+    settings = runpy.run_path(str(ROOT / "docs/conf.py"), {"tags": set()})
+    offered = settings["sphinx_gallery_conf"]["copyfile_regex"]
+    folder = ROOT / "examples"
+    needed, new = set(), set(folder.glob("plot_*.py"))
+    while new:
+        code = "\n".join(path.read_text() for path in new)
+        found = set(re.findall(r"^(?:from|import) (\w+)", code, re.MULTILINE))
+        new = {folder / f"{m}.py" for m in found if (folder / f"{m}.py").is_file()} - needed
+        needed |= new
+    ignored = settings["sphinx_gallery_conf"]["ignore_pattern"]
+    assert needed
+    assert all(re.search(ignored, f.name) for f in needed)  # they are no pages
+    assert not any(re.search(ignored, f.name) for f in folder.glob("plot_*.py"))
+    assert [path.name for path in sorted(needed) if not re.fullmatch(offered, path.name)] == []
