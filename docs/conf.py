@@ -45,9 +45,8 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    # Modules that examples import are in the archive of all examples, but are no pages.
+    # Modules that examples import are no pages. examples.rst offers them.
     "ignore_pattern": r"(^|/)(?!plot_)\w+\.py$",
-    "copyfile_regex": r"(digit_collections|label_free_rules|library_texts|real_shift_rules)\.py",
     "download_all_examples": True,
     # Jupyter has options of its own on the command line, which are none of the examples'.
     "first_notebook_cell": "import sys\n\nsys.argv[1:] = []",
