@@ -54,7 +54,7 @@ mutations: $(VENV)/.test ## each bound and guard of the solver broken on purpose
 bench: $(VENV)/.test ## time ratios of the solver, measured in one run
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only -s
 
-figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and few labels (two hours)
+figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and training (two hours)
 	MPLBACKEND=agg $(BIN)/python examples/plot_selection_without_target_labels.py --seeds 6 \
 		--table docs/figures/label_free_selection.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_search_spurious_views.py \
@@ -71,6 +71,8 @@ figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and f
 		--table docs/figures/real_shifts.csv --each docs/figures/real_shifts_tables.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_training_with_few_labels.py \
 		--seeds 8 --table docs/figures/training_few_labels.csv
+	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_early_stopping_digits.py \
+		--seeds 8 --table docs/figures/early_stopping.csv
 
 lint: $(VENV)/.lint ## style and spelling
 	$(BIN)/ruff check .

@@ -10,8 +10,8 @@ epoch with that of epochs that other rules keep:
   half the light, and noise. Training for all epochs makes the net worse on the new scanner.
 - Digits in colour. The hue depends on the digit during training, but not later.
 
-The tables print means and standard errors over the seeds; ``--seeds 8`` gives the figures that
-the user guide quotes.
+The tables print means and standard errors over the seeds. Those in :doc:`/training` come from this
+script with ``--seeds 8`` and ``--table``.
 """
 
 # %%
@@ -20,9 +20,11 @@ the user guide quotes.
 # 1000 digits are for training, 497 for the test. Another 300 were scanned by both scanners: they
 # are the two environments, and need no labels. All rules choose from the same training.
 import argparse
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import torch
 from matplotlib.colors import hsv_to_rgb
 from scipy.ndimage import zoom
@@ -41,6 +43,9 @@ parser = argparse.ArgumentParser(description="Which epoch to keep")
 parser.add_argument("--seeds", type=int, default=3)
 parser.add_argument("--epochs", type=int, default=25, help="of the nets for colours")
 parser.add_argument("--patience", type=int, default=10, help="of the nets for scanners")
+parser.add_argument(
+    "--table", metavar="FILE", help="write scanners there, and colours to FILE with _colours"
+)
 options, _ = parser.parse_known_args()
 
 INK = plt.rcParams["text.color"]
@@ -110,8 +115,8 @@ scanners = [replace_scanner(seed) for seed in range(options.seeds)]
 
 # %%
 # The table shows the accuracy (in points) on the test digits of the old and of the new scanner,
-# the epochs that were run, and the gain of the epoch kept by agreement on the new scanner.
-# "valid_acc" and "valid_loss" are early stopping on the net's own validation rows. The last rule
+# the epochs that were run, and the gains of the epoch kept by agreement on both scanners.
+# Early stopping uses the net's own validation rows. The last rule
 # trains on labelled rescans of all training rows.
 
 
@@ -120,14 +125,29 @@ def with_error(values, form=".1f"):
     return f"{np.mean(values):{form}}{error}"
 
 
-columns = ("old scanner", "new scanner", "epochs", "agreement gains")
-print(f"{'':26s}" + "".join(f"{column:>17s}" for column in columns))
 by_agreement = np.array([worth["agreement"] for worth, _, _ in scanners])
-for rule in scanners[0][0]:
+NAMES = {
+    "agreement": "best agreement (`PAEarlyStopping`)",
+    "valid_acc": "best validation accuracy (early stopping)",
+    "valid_loss": "best validation loss (early stopping)",
+    "all epochs": "last epoch",
+    "all epochs, rescans too": "last epoch, labelled rescans of the training digits added",
+}
+lines = []
+for rule, described in NAMES.items():
     old, new, epochs = np.array([worth[rule] for worth, _, _ in scanners]).T
-    cells = [with_error(values) for values in (100 * old, 100 * new, epochs)]
-    cells.append(with_error(100 * (by_agreement[:, 1] - new), "+.1f"))
-    print(f"{rule:26s}" + "".join(f"{cell:>17s}" for cell in cells))
+    line = {
+        "weights kept": described,
+        "old scanner": with_error(100 * old),
+        "new scanner": with_error(100 * new),
+        "epochs run": f"{epochs.mean():.0f}",
+    }
+    for name, own, other in (("old", by_agreement[:, 0], old), ("new", by_agreement[:, 1], new)):
+        gain = with_error(100 * (own - other), "+.1f")
+        line[f"agreement gains, {name}"] = "" if rule == "agreement" else gain
+    lines.append(line)
+scanner_table = pd.DataFrame(lines)
+print(scanner_table.to_string(index=False))
 
 # %%
 # On the left, the agreement in the first training until `PAEarlyStopping` stopped it. On the
@@ -255,7 +275,9 @@ runs = {
 # %%
 # What each rule keeps
 # --------------------
-# If epochs tie, the earlier one is kept. The oracle uses the labels of the target.
+# If epochs tie, the earlier one is kept. The oracle uses the labels of the target. The table shows
+# the accuracy under the shift in points, the gain over the epoch of the best validation accuracy,
+# and how many of the epochs kept had collapsed, to less than half of the best validation accuracy.
 RULES = {
     "agreement": lambda run: np.argmax(run["pa"] >= run["pa"].max() - 1e-7),
     "agreement, uniform prior": lambda run: np.argmax(run["pa_uniform"]),
@@ -264,24 +286,30 @@ RULES = {
     "last epoch": lambda run: len(run["pa"]) - 1,
     "oracle": lambda run: np.argmax(run["shifted"]),
 }
-print(f"{'shifted accuracy':26s}" + "".join(f"{name:>9s}" for name in runs) + "     mean")
 worth = {
     rule: np.array([[run["shifted"][choose(run)] for run in runs[name]] for name in runs])
     for rule, choose in RULES.items()
 }
-for rule, values in worth.items():
-    print(f"{rule:26s}" + "".join(f"{v:9.3f}" for v in values.mean(1)) + f"{values.mean():9.3f}")
 all_runs = [run for name in runs for run in runs[name]]
-gap = (worth["agreement"] - worth["validation accuracy"]).ravel()
-print(
-    f"\nagreement less validation accuracy: {100 * gap.mean():+.1f} +- "
-    f"{100 * gap.std(ddof=1) / np.sqrt(len(gap)):.1f} points over {len(gap)} trainings"
-)
-collapsed = {
-    rule: sum(bool(r["valid_acc"][choose(r)] < 0.5 * r["valid_acc"].max()) for r in all_runs)
-    for rule, choose in RULES.items()
-}
-print("kept an epoch with less than half of the best validation accuracy:", collapsed)
+lines = []
+for rule, values in worth.items():
+    kept_accuracy = [(r["valid_acc"][RULES[rule](r)], r["valid_acc"].max()) for r in all_runs]
+    gain = 100 * (values - worth["validation accuracy"]).ravel()
+    lines.append(
+        {
+            "epoch kept": rule,
+            **{name: f"{100 * v:.1f}" for name, v in zip(runs, values.mean(1), strict=True)},
+            "mean": f"{100 * values.mean():.1f}",
+            "gain": "" if rule == "validation accuracy" else with_error(gain, "+.1f"),
+            "collapsed": f"{sum(own < 0.5 * best for own, best in kept_accuracy)} of {len(gain)}",
+        }
+    )
+colour_table = pd.DataFrame(lines)
+print(colour_table.to_string(index=False))
+if options.table:
+    file = Path(options.table)
+    scanner_table.to_csv(file, index=False)
+    colour_table.to_csv(file.with_name(f"{file.stem}_colours{file.suffix}"), index=False)
 
 # %%
 # Two trainings, with the epochs that three rules keep.

@@ -111,6 +111,24 @@ def test_figures_are_in_the_tables_that_are_named_beside_them(page):
         assert not figures(passage) - measured, passage
 
 
+# A paragraph, by words of it, and the table that all its numbers with a decimal point are from.
+QUOTING = [
+    ("docs/training.rst", "On the new scanner the net kept", "early_stopping.csv"),
+    ("docs/training.rst", "Agreement never kept a collapsed", "early_stopping_colours.csv"),
+    ("docs/criteria.rst", "epochs by agreement", "early_stopping_colours.csv"),
+]
+
+
+@pytest.mark.parametrize(("page", "words", "table"), QUOTING, ids=lambda value: value)
+def test_numbers_of_a_paragraph_are_in_its_table(page, words, table):
+    passages = re.split(r"\n\n|\n(?= +\* - )", (ROOT / page).read_text())
+    [passage] = [p for p in passages if words in " ".join(p.split())]
+    quoted = re.findall(r"\d+\.\d+(?: \+- \d+\.\d+)?", " ".join(passage.split()))
+    assert quoted
+    measured = (ROOT / "docs/figures" / table).read_text()
+    assert [number for number in quoted if number not in measured] == []
+
+
 def test_every_page_is_in_a_table_of_contents():
     named = set()
     for page in PAGES:
