@@ -73,6 +73,9 @@ figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and t
 		--seeds 8 --table docs/figures/training_few_labels.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_early_stopping_digits.py \
 		--seeds 8 --table docs/figures/early_stopping.csv
+	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_optimiser_of_the_papers.py \
+		--table docs/figures/optimiser.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/study_richness.py --table docs/figures/richness.csv
 
 lint: $(VENV)/.lint ## style and spelling
 	$(BIN)/ruff check .

@@ -116,6 +116,9 @@ QUOTING = [
     ("docs/training.rst", "On the new scanner the net kept", "early_stopping.csv"),
     ("docs/training.rst", "Agreement never kept a collapsed", "early_stopping_colours.csv"),
     ("docs/criteria.rst", "epochs by agreement", "early_stopping_colours.csv"),
+    ("docs/theory.rst", "With the papers' settings it ended", "optimiser.csv"),
+    ("docs/theory.rst", "The uniform prior without a limit", "richness.csv"),
+    ("README.md", "Adam, which the papers use", "optimiser_problems.csv"),
 ]
 
 

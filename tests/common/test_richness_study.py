@@ -1,0 +1,68 @@
+"""The study of the richness condition runs, and its guard does what it says."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_iris
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="needs the source tree")
+
+
+@pytest.fixture
+def study(monkeypatch):
+    """The module of the study, which is forgotten afterwards."""
+    pytest.importorskip("pandas")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    import study_richness
+
+    yield study_richness
+    del sys.modules["study_richness"]
+
+
+@pytest.fixture
+def menu(study):
+    """A constant classifier, and one whose predictions agree in most rows."""
+    rng = np.random.default_rng(0)
+    good = 5 * np.eye(3)[np.arange(60) % 3]
+    constant = np.tile([5.0, 0, 0], (60, 1))
+    scores = [[constant, constant], [good, good + rng.normal(size=good.shape)]]
+    return study.Menu("", scores, np.array([30, 90]), np.array([0.3, 0.9]), np.full(3, 1 / 3))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_limits_exclude_the_constant_classifier_that_the_uniform_prior_chooses(study, menu):
+    picks = study.choices(menu)
+    assert picks["uniform prior"] == 0
+    assert {picks[f"uniform prior, divergence up to {limit}"] for limit in study.LIMITS} == {1}
+    assert picks[study.MARGINAL] == 1
+    lines = study.measure(menu)
+    assert [line["rule"] for line in lines if line["collapsed"]] == [
+        "uniform prior",
+        study.SOURCE,
+    ]
+
+
+def test_the_mean_posterior_at_infinity_shares_ties(study):
+    a, b = np.array([[1.0, 1, 0], [0, 0, 1]]), np.array([[0.0, 1, 0], [0, 0, 1]])
+    assert_allclose(study.mean_posterior(a, b, np.inf), [0.125, 0.375, 0.5])
+    assert_allclose(study.mean_posterior(a, b, 500.0), [0.125, 0.375, 0.5], atol=1e-9)
+    assert_allclose(study.divergence(np.array([1.0, 0, 0]), np.full(3, 1 / 3)), np.log(3))
+
+
+@pytest.mark.filterwarnings("ignore")  # of constant candidates
+def test_the_smallest_menus_give_a_table(study, monkeypatch):
+    monkeypatch.setattr(study, "CANDIDATES", study.CANDIDATES[:4])
+    menus = [study.menu_of_candidates(load_iris, 0.5, most, 0) for most in (False, True)]
+    menus += [study.menu_of_epochs(0.01, weight, 0, epochs=2) for weight in (0, 1.0)]
+    lines = [line for menu in menus for line in study.measure(menu)]
+    found = study.summary([*lines, *lines])
+    assert len({menu.kind for menu in menus}) == 4
+    assert found.shape == (19, 6)
+    assert found.iloc[0, 0] == study.MARGINAL
+    best = found.set_index("choice by").loc["best in hindsight"]
+    assert [value[0] for value in best[:-1]] == ["+"] * 4
+    assert best["collapsed"] == "0 of 8"
