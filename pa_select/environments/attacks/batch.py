@@ -54,9 +54,13 @@ class Batch:
         """Clip points to the box."""
         return torch.clamp(points, self.low, self.high)
 
+    def logits(self, points: torch.Tensor) -> torch.Tensor:
+        """Return the scores of the classes, (n, n_classes)."""
+        return self._model.logits(self.rows(points))
+
     def evaluate(self, points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the loss and whether the decisions differ from the labels; both (n,)."""
-        logits = self._model.logits(self.rows(points))
+        logits = self.logits(points)
         decisions = logits.detach().argmax(1)
         if self.labels is None:
             self.labels = decisions

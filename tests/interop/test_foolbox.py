@@ -1,0 +1,121 @@
+"""Attacks of foolbox as shifts."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.linear_model import LogisticRegression
+
+from pa_select import robustness_curve
+from pa_select.environments import FMN
+from pa_select.interop.foolbox import FoolboxAttack
+
+attacks = pytest.importorskip("foolbox").attacks
+X, Y = (part[:100] for part in load_iris(return_X_y=True))
+BOUNDS = (0, 10)
+SMALLEST = {
+    "DeepFool": attacks.L2DeepFoolAttack(),
+    "Carlini-Wagner": attacks.L2CarliniWagnerAttack(binary_search_steps=5, steps=150),
+    "DeepFool, largest change": attacks.LinfDeepFoolAttack(),
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return LogisticRegression(max_iter=500).fit(X, Y)
+
+
+def distances(model, norm):
+    """The exact distances to the boundary, by the dual norm of the coefficients."""
+    dual = np.abs(model.coef_).sum() if norm == np.inf else np.linalg.norm(model.coef_)
+    return np.abs(model.decision_function(X)) / dual
+
+
+@pytest.mark.parametrize("name", SMALLEST)
+def test_smallest_changes_of_a_linear_classifier(model, name):
+    attack = FoolboxAttack(SMALLEST[name], BOUNDS)
+    shifted = attack(X, Y, estimator=model)
+    assert shifted.success.all()
+    assert_array_equal(model.predict(shifted.X), 1 - Y)
+    ratio = shifted.norm / distances(model, attack.norm)
+    assert ratio.min() > 1
+    assert np.median(ratio) < 1.05
+    assert_allclose(shifted.norm, np.linalg.norm(shifted.X - X, attack.norm, axis=1), rtol=1e-9)
+    assert shifted.X.min() >= 0
+
+
+@pytest.mark.parametrize("name", ["DeepFool", "DeepFool, largest change"])
+def test_rows_that_are_farther_than_the_largest_norm_stay(model, name):
+    attack = FoolboxAttack(SMALLEST[name], BOUNDS)
+    all_norms = attack(X, Y, estimator=model).norm
+    limit = np.median(all_norms)
+    shifted = attack(X, Y, estimator=model, power=limit)
+    assert_array_equal(shifted.success, shifted.norm > 0)
+    assert 40 < shifted.success.sum() < 60
+    assert shifted.norm.max() <= limit * (1 + 1e-9)
+    assert_array_equal(shifted.X[~shifted.success], X[~shifted.success])
+    nothing = attack(X, Y, estimator=model, power=0)
+    assert_array_equal(nothing.X, X)
+
+
+def test_an_attack_within_a_ball_keeps_rows_that_failed(model):
+    attack = FoolboxAttack(attacks.LinfPGD(steps=5), BOUNDS, max_norm=1.5)
+    assert attack.norm == np.inf
+    state = torch.get_rng_state()
+    shifted, again = (attack(X, Y, estimator=model) for _ in range(2))
+    assert_array_equal(shifted.X, again.X)  # the same draws
+    assert_array_equal(torch.get_rng_state(), state)
+    other = clone(attack).set_params(random_state=1)(X, Y, estimator=model)
+    assert not np.array_equal(shifted.X, other.X)
+    assert 0 < shifted.success.sum() < len(X)
+    assert shifted.norm.min() > 0
+    assert shifted.norm.max() <= 1.5 + 1e-9
+    with pytest.raises(ValueError, match="max_norm: expected a finite number"):
+        attack(X, Y, estimator=model, power=np.inf)
+
+
+def test_a_net_on_images_without_labels():
+    images = torch.tensor(load_digits().images[:30] / 16, dtype=torch.float32)[:, None]
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3), torch.nn.Tanh(), torch.nn.Flatten(), torch.nn.Linear(144, 10)
+    )
+    deepfool = FoolboxAttack(SMALLEST["DeepFool"], (0, 1))
+    shifted = deepfool(images, estimator=net)
+    assert shifted.X.shape == images.shape
+    assert shifted.X.dtype == torch.float32
+    with torch.no_grad():
+        changed = net(shifted.X).argmax(1) != net(images).argmax(1)
+    assert_array_equal(shifted.success, changed)
+    assert shifted.success.all()
+    assert all(parameter.grad is None for parameter in net.parameters())
+    nearest = FMN(bounds=(0, 1))(images, estimator=net).norm
+    assert 0.8 < np.median(shifted.norm / nearest) < 1.25
+
+
+def test_a_robustness_curve(model):
+    attack = FoolboxAttack(SMALLEST["DeepFool"], BOUNDS)
+    norms = np.quantile(attack(X, Y, estimator=model).norm, [0.25, 0.75])
+    curve = robustness_curve(model, X, Y, shift=attack, powers=[0, *norms])
+    rates = curve.to_frame().afr_pred.to_numpy()
+    # Less than the quantiles say, since DeepFool goes 2 % beyond the boundary.
+    assert rates[0] == 1
+    assert 0.6 < rates[1] <= 0.76
+    assert 0.15 < rates[2] <= 0.26
+
+
+@pytest.mark.parametrize(
+    ("attack", "bounds", "error", "match"),
+    [
+        ("DeepFool", BOUNDS, TypeError, "attack: expected an attack of foolbox"),
+        (attacks.EADAttack(), BOUNDS, ValueError, "attack: expected one whose distance"),
+        (attacks.L2PGD(), None, ValueError, "bounds: expected two finite numbers"),
+        (attacks.L2PGD(), (0, np.inf), ValueError, "bounds: expected two finite numbers"),
+        (attacks.L2PGD(), (5, 5), ValueError, "bounds: expected two finite numbers"),
+    ],
+)
+def test_wrong_arguments(model, attack, bounds, error, match):
+    with pytest.raises(error, match=match):
+        FoolboxAttack(attack, bounds)(X, Y, estimator=model, power=1)
