@@ -1,7 +1,7 @@
 """Shifts, attacks and mixtures of rows: the same rows as another environment shows them."""
 
 from pa_select.environments.attacks import FGSM, FMN, PGD
-from pa_select.environments.images import Blur, Dim, Quantize, Translate
+from pa_select.environments.images import Blur, Contrast, Dim, Pixelate, Quantize, Translate
 from pa_select.environments.mix import mix, shifted_rows
 from pa_select.environments.shift import Shift, Shifted
 from pa_select.environments.tabular import Drift, FeatureDropout, GaussianNoise, UniformNoise
@@ -11,6 +11,7 @@ from pa_select.environments.transform import TransformShift, as_shift
 __all__ = [
     "Blur",
     "CharacterEdits",
+    "Contrast",
     "Dim",
     "Drift",
     "FGSM",
@@ -18,6 +19,7 @@ __all__ = [
     "FeatureDropout",
     "GaussianNoise",
     "PGD",
+    "Pixelate",
     "Quantize",
     "Shift",
     "Shifted",

@@ -1,4 +1,4 @@
-"""Shifts of images: coarser grey levels, less light, blur, translation."""
+"""Shifts of images: coarser levels, less light or contrast, blur, blocks, translation."""
 
 from __future__ import annotations
 
@@ -149,6 +149,90 @@ class Blur(_ImageShift):
     def _images(self, images: Floats, power: float) -> Floats:
         blurred: Floats = gaussian_filter(images, (0, 0, power, power), mode="nearest")
         return blurred
+
+
+class Contrast(_ImageShift):
+    """Lower the contrast of images: move each pixel towards the mean of its image.
+
+    `Shifted.norm` is the Euclidean norm of the change of all pixels of an image.
+
+    Parameters
+    ----------
+    strength : float, default=0.1
+        Share of the contrast that is lost, in [0, 1]; ``power`` overrides it. At 1 all pixels of
+        an image are equal.
+    shape : tuple of 2 or 3 ints, default=None
+        (height, width) or (channels, height, width) of the images if the rows are flat. None:
+        the rows have such a shape themselves, with channels before height.
+
+    References
+    ----------
+    .. [1] D. Hendrycks and T. Dietterich, "Benchmarking neural network robustness to common
+       corruptions and perturbations", ICLR 2019 (contrast).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.environments import Contrast
+    >>> Contrast(0.5)(np.array([[[0.0, 1.0], [0.0, 1.0]]])).X[0]
+    array([[0.25, 0.75],
+           [0.25, 0.75]])
+    """
+
+    _power = "strength"
+    _most = 1.0
+
+    def __init__(self, strength: float = 0.1, *, shape: tuple[int, ...] | None = None) -> None:
+        self.strength = strength
+        self.shape = shape
+
+    def _images(self, images: Floats, power: float) -> Floats:
+        return images + power * (images.mean((1, 2, 3), keepdims=True) - images)
+
+
+class Pixelate(_ImageShift):
+    """Replace square blocks of pixels by their mean, as an image of few pixels shows them.
+
+    Blocks start at the first row and column; those at the end may be smaller. `Shifted.norm` is
+    the Euclidean norm of the change of all pixels of an image.
+
+    Parameters
+    ----------
+    size : float, default=2
+        Side of a block in pixels, rounded; ``power`` overrides it. Up to 1 nothing changes.
+    shape : tuple of 2 or 3 ints, default=None
+        (height, width) or (channels, height, width) of the images if the rows are flat. None:
+        the rows have such a shape themselves, with channels before height.
+
+    References
+    ----------
+    .. [1] D. Hendrycks and T. Dietterich, "Benchmarking neural network robustness to common
+       corruptions and perturbations", ICLR 2019 (pixelate).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.environments import Pixelate
+    >>> Pixelate(2)(np.array([[[0.0, 1.0, 5.0], [2.0, 1.0, 7.0]]])).X[0]
+    array([[1., 1., 6.],
+           [1., 1., 6.]])
+    """
+
+    _power = "size"
+
+    def __init__(self, size: float = 2, *, shape: tuple[int, ...] | None = None) -> None:
+        self.size = size
+        self.shape = shape
+
+    def _images(self, images: Floats, power: float) -> Floats:
+        for axis in (2, 3):
+            length = images.shape[axis]
+            # A block is at most as long as the image.
+            starts = np.arange(0, length, max(round(min(power, length)), 1))
+            sizes = np.diff(starts, append=length)
+            means = np.add.reduceat(images, starts, axis) / sizes.reshape((-1, 1)[: 4 - axis])
+            images = means.repeat(sizes, axis)
+        return images
 
 
 class Translate(_ImageShift):

@@ -16,7 +16,9 @@ def _name(value: Any) -> str:
 _OWN = [
     "pa_select.agreement.pooled_agreement.PooledPairs",
     "pa_select.environments.images.Blur",
+    "pa_select.environments.images.Contrast",
     "pa_select.environments.images.Dim",
+    "pa_select.environments.images.Pixelate",
     "pa_select.environments.images.Translate",
     "pa_select.environments.images.Quantize",
     "pa_select.environments.tabular.Drift",

@@ -20,10 +20,12 @@ from sklearn.preprocessing import StandardScaler
 from pa_select.environments import (
     Blur,
     CharacterEdits,
+    Contrast,
     Dim,
     Drift,
     FeatureDropout,
     GaussianNoise,
+    Pixelate,
     Quantize,
     Shift,
     TransformShift,
@@ -46,7 +48,13 @@ POINTWISE = [
     Quantize(0.3),
     Dim(0.4),
 ]
-SPATIAL = [Blur(0.7, shape=(8, 8)), Translate(1.5, shape=(8, 8)), Translate(2, shape=(1, 8, 8))]
+SPATIAL = [
+    Blur(0.7, shape=(8, 8)),
+    Contrast(0.4, shape=(8, 8)),
+    Pixelate(2, shape=(8, 8)),
+    Translate(1.5, shape=(8, 8)),
+    Translate(2, shape=(1, 8, 8)),
+]
 NUMERIC = POINTWISE + SPATIAL
 TEXTUAL = [CharacterEdits(5), WordEdits(["good", "bad"], 3), WordEdits(["so"], mode="replace")]
 ROWS = dict.fromkeys(map(repr, NUMERIC), DIGITS) | dict.fromkeys(map(repr, TEXTUAL), TEXTS)
@@ -453,3 +461,21 @@ def test_the_device_does_not_matter():
         assert there.X.is_cuda
         assert torch.equal(here.X, there.X.cpu())
         assert_array_equal(here.norm, there.norm)
+
+
+def test_contrast_keeps_the_mean_of_each_image_and_scales_its_spread():
+    images = np.random.default_rng(0).random((4, 3, 5, 6))
+    shifted = Contrast(0.75)(images).X
+    assert_allclose(shifted.mean((1, 2, 3)), images.mean((1, 2, 3)))
+    assert_allclose(shifted.std((1, 2, 3)), images.std((1, 2, 3)) / 4)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 9])
+def test_blocks_have_the_mean_of_their_pixels(size):
+    images = np.random.default_rng(0).random((2, 3, 5, 6))
+    shifted = Pixelate(size)(images).X
+    for top in range(0, 5, size):
+        for left in range(0, 6, size):
+            block = (..., slice(top, top + size), slice(left, left + size))
+            mean = images[block].mean((-2, -1), keepdims=True)
+            assert_allclose(shifted[block], np.broadcast_to(mean, shifted[block].shape))
