@@ -157,7 +157,7 @@ def test_few_scores_need_few_rounds(prior, monkeypatch):
     found = posterior_agreement(a, b, prior=prior)
     assert len(rounds) <= 8
     # One point in each later round finds the same.
-    monkeypatch.setattr(find_maxima, "points_at_once", lambda n_scores: 1)
+    monkeypatch.setattr(find_maxima, "points_at_once", lambda *sizes: 1)
     n_rounds = len(rounds)
     alone = posterior_agreement(a, b, prior=prior)
     assert alone.score == pytest.approx(found.score, abs=1e-11)
@@ -249,8 +249,8 @@ def test_cost_in_evaluations_of_the_data():
         counts[name] = result.n_evaluations
     assert np.median(list(counts.values())) <= 13, counts
     assert max(counts.values()) <= 75, counts
-    # 696; without the expected maximum 782.
-    assert sum(counts.values()) <= 740, counts
+    # 728; without the expected maximum 818.
+    assert sum(counts.values()) <= 770, counts
 
 
 def suite_of_few_classes():

@@ -18,6 +18,10 @@ from pa_select.agreement.solver.mean_posteriors import ModelRuns
 from pa_select.agreement.solver.single_precision import may_be_coarse
 from pa_select.utils.typing import Floats, Ints
 
+# The most points of a problem in the first round and in a later one, for few scores. With a
+# fixed prior bounds are so tight that more points would save no round.
+_AT_ONCE_FIXED, _AT_ONCE_MARGINAL = (10, 2), (16, 16)
+
 
 @dataclass(frozen=True)
 class FoundMaxima:
@@ -53,15 +57,18 @@ def find_maxima(
     )
     limits = _kernel.limits(pairs, log_weights)
     coarse = may_be_coarse(limits, pairs.n_scores, float(log_weights.max()))
+    most = _AT_ONCE_MARGINAL if isinstance(prior, str) else _AT_ONCE_FIXED
+    n_pairs = int(pairs.counts.sum())
+    first, later = (points_at_once(n_pairs, pairs.n_classes, n) for n in most)
     search = partial(
         maximize,
         tol=tol,
         names=names,
         certify=certify,
         failures=failures,
-        first=first_betas(pairs.n_scores),
         coarse=coarse,
-        at_once=1 if coarse.any() else points_at_once(pairs.n_scores),
+        first=first_betas(first),
+        at_once=1 if coarse.any() else later,
     )
     if isinstance(prior, str):
         constant = 0.0

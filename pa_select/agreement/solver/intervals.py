@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 
 from pa_select.agreement.solver.kernel_sums import Limits
 from pa_select.agreement.solver.single_precision import coarse_betas
-from pa_select.agreement.solver.splitting import split_between, split_beyond
+from pa_select.agreement.solver.splitting import points_around, split_between, split_beyond
 from pa_select.utils.typing import Floats, Ints
 
 # Points of the first round, apart from 0, in units of the inverse of the scores' typical range.
 _FIRST_BETAS = np.array([10.0, 30.0])
-# For few scores many points at once cost hardly more than one. Then the first round has at
-# most this many points, in this range, while it evaluates at most this many scores.
-_MOST_AT_ONCE, _SCORES_AT_ONCE = 10, 1 << 14
+# If the first round has more points, they are in this range.
 _FIRST_RANGE = 1.0, 60.0
+# For few pairs many points at once cost hardly more than one, up to this many numbers in all. Of
+# each pair there are its scores, and about as many sums over classes as eight classes more.
+_NUMBERS_AT_ONCE, _SUMS_OF_PAIR = 1 << 17, 8
 
 # Newton steps go on, even if tol is reached, while they promise a gain above this, in nats.
 _POLISH = 1e-12
@@ -38,15 +39,15 @@ _ROOM = 4.0
 P = TypeVar("P", bound=tuple[Any, ...])
 
 
-def first_betas(n_scores: int) -> Floats:
-    """Return the first points for `n_scores` scores, in units of 1 / typical range."""
-    n = points_at_once(n_scores)
-    return _FIRST_BETAS if n < 4 else np.geomspace(*_FIRST_RANGE, n)
+def first_betas(most: int) -> Floats:
+    """Return up to `most` first points, and at least two, in units of 1 / typical range."""
+    return _FIRST_BETAS if most < 4 else np.geomspace(*_FIRST_RANGE, most)
 
 
-def points_at_once(n_scores: int) -> int:
-    """Return how many points of each problem a round may have, for `n_scores` scores."""
-    return max(min(_SCORES_AT_ONCE // n_scores, _MOST_AT_ONCE), 1)
+def points_at_once(n_pairs: int, n_classes: int, most: int) -> int:
+    """Return how many points of each problem a round may have, for `n_pairs` pairs in all."""
+    n_numbers = n_pairs * (n_classes + _SUMS_OF_PAIR)
+    return max(min(_NUMBERS_AT_ONCE // n_numbers, most), 1)
 
 
 class Kernel(Protocol[P]):
@@ -136,21 +137,22 @@ class Search(Generic[P]):
         high = np.where(above, points, np.inf).min(1)
         low, high = np.where(below.any(1), low, beta), np.where(above.any(1), high, beta)
         with np.errstate(all="ignore"):
-            newton = beta - gradient / curvature * unit
-            gain = -(gradient**2) / (2 * curvature)
-            inside = (curvature < 0) & (newton > low) & (newton < high)
+            full = beta - gradient / curvature * unit
+            full_gain = -(gradient**2) / (2 * curvature)
+            inside = (curvature < 0) & (full > low) & (full < high)
             # If Newton's step passes a neighbouring point, go halfway to the one uphill.
             uphill = np.where(gradient > 0, high, low)
-            newton = np.where(inside, newton, (beta + uphill) / 2)
-            gain = np.where(inside, gain, np.abs(gradient * (uphill - beta) / unit))
+            newton = np.where(inside, full, (beta + uphill) / 2)
+            gain = np.where(inside, full_gain, np.abs(gradient * (uphill - beta) / unit))
+            # Points that are as good but for rounding may be passed by the last step.
+            near = (np.abs(full - beta) < _NEAR * beta) & (full_gain >= 0) & (full_gain < _POLISH)
         # A step that ends at an old point would be repeated for ever.
         new = (newton > low * (1 + 1e-12)) & (newton < high * (1 - 1e-12))
         new &= np.abs(newton - beta) > 1e-12 * beta
         # The value that is reported must come from an exact evaluation.
         inexact = self._at("error", best) > 0
         unpolished = inexact | ((gain > _POLISH) & new)
-        near = inside & (np.abs(newton - beta) < _NEAR * beta)
-        argmax = np.where(near & ~unpolished, newton, beta)
+        argmax = np.where(near & ~unpolished, full, beta)
         return np.where(inexact & ~new, beta, newton), unpolished, argmax
 
     def keep(self, which: NDArray[np.bool_]) -> None:
@@ -210,7 +212,7 @@ class Search(Generic[P]):
 
         The intervals of the largest bounds are split, as many as some problem needs and at most
         `most`. Where a problem is `unpolished`, one of them is the interval that holds `newton`,
-        the next point uphill of `polish`.
+        the next point uphill of `polish`. If these are few, each is split at several points.
         """
         left, right, bound = (self._used(name) for name in ("left", "right", "bound"))
         points = self._used("beta")
@@ -221,15 +223,21 @@ class Search(Generic[P]):
         n = min(int((open_ | home).sum(1).max()), most)
         interval = np.argsort(np.where(home, -np.inf, -bound), axis=1, kind="stable")[:, :n]
         new = np.where(home & ~open_, newton[:, None], self._used("split"))
-        first, last, new = (np.take_along_axis(x, interval, 1) for x in (left, right, new))
-        column = np.tile(self.n_points + np.arange(n), (len(new), 1))
-        self._add_points(new, np.zeros(new.shape, dtype=bool))
-        both = np.repeat(self.active, n)
+        first, last, begin, end, new = (
+            np.take_along_axis(x, interval, 1)[..., None] for x in (left, right, begin, end, new)
+        )
+        # An interval's bound falls with the square of its length.
+        excess = float((bound.max(1) - value[self.active]).max())
+        parts = np.sqrt(np.clip(excess / tol, 1, most**2))
+        new = points_around(new, begin, end, min(most // n, int(parts)))
+        column = self.n_points + np.arange(new[0].size).reshape(1, *new.shape[1:])
+        column = np.repeat(column, len(new), axis=0)
+        self._add_points(new.reshape(len(new), -1), np.zeros((len(new), new[0].size), dtype=bool))
         self._set_intervals(
-            np.concatenate([both, both]),
-            np.concatenate([first.ravel(), column.ravel()]),
-            np.concatenate([interval.ravel(), column.ravel()]),
-            np.concatenate([column.ravel(), last.ravel()]),
+            np.repeat(self.active, n * (new.shape[2] + 1)),
+            np.concatenate([first, column], axis=2).ravel(),
+            np.concatenate([interval[..., None], column], axis=2).ravel(),
+            np.concatenate([column, last], axis=2).ravel(),
             value,
         )
 

@@ -201,8 +201,9 @@ class MarginalPasses:
             Weighted sums of the classes' shares of the overlaps.
         """
         pairs = self._pairs
-        y, d = pairs.tensors(log_prior.T, d_log_prior.T, dtype=self._dtype)
-        factor = torch.exp(-y.clamp_min(_LOWEST_LOG_PRIOR[self._dtype]))
+        # By numpy: outside of `map_blocks` an exponential of torch would start its threads.
+        inverse = np.exp(-np.maximum(log_prior, _LOWEST_LOG_PRIOR[self._dtype]))
+        factor, y, d = pairs.tensors(inverse.T, log_prior.T, d_log_prior.T, dtype=self._dtype)
 
         def part(block: Block) -> list[torch.Tensor]:
             kept = self._kept.pop(block.number, None)

@@ -34,6 +34,7 @@ from pa_select.utils.typing import Floats, Ints
 TOLERANCE, MARGINAL_TOLERANCE = 1e-5, 1e-4
 # Replicates that need more points are solved one by one.
 _MOST_POINTS = 150
+_FIRST_POINTS = 10
 # The next point beyond the last one is this many times as large.
 _FURTHER = 4.0
 
@@ -128,7 +129,7 @@ class _Search:
     def maxima(self) -> Floats:
         """Return the maxima; nan for replicates that need too many points."""
         open_ = np.flatnonzero(self._ceiling - self._best > self._tol)
-        betas = [0.0, *(first_betas(1) / self._scale).tolist(), np.inf]
+        betas = [0.0, *(first_betas(_FIRST_POINTS) / self._scale).tolist(), np.inf]
         points = [self._evaluate(beta, open_) for beta in betas[:-1]] if len(open_) else []
         ends = zip(pairwise(betas), pairwise([*points, None]), strict=False)
         intervals = [_Interval(*beta, *at, open_) for beta, at in ends]

@@ -19,6 +19,8 @@ LARGEST_BETA = 1e307
 _WIDE = 16.0
 # An expected maximum counts if it exceeds the values at the ends by more than this, in nats.
 _WORTH_A_STEP = 1e-7
+# Of several points in an interval each is this much closer than the last to where it is split.
+_CLOSER = 0.35
 
 
 def split_between(
@@ -64,6 +66,26 @@ def split_beyond(last: Floats, slope: Floats, excess: Floats) -> Floats:
     enough = last + excess / -slope
     step = np.clip(np.where(slope < 0, enough, np.inf), 1.5 * last, 30 * last)
     return np.minimum(np.where(slope < 0, step, 4 * last), LARGEST_BETA)
+
+
+def points_around(split: Floats, begin: Floats, end: Floats, most: int) -> Floats:
+    """Return `split`, and on either side of it points that get closer and closer to it.
+
+    Parameters
+    ----------
+    split, begin, end : ndarray of shape (n, m, 1)
+        Where to split intervals, and their ends; the last may be infinity.
+    most : int
+        The largest number of points in each interval, which gets an odd number.
+
+    Returns
+    -------
+    ndarray of shape (n, m, n_points)
+    """
+    share = _CLOSER ** np.arange(1, (most + 1) // 2)
+    end = np.where(np.isinf(end), 2 * split, end)
+    below, above = split - (split - begin) * share, split + (end - split) * share[::-1]
+    return np.concatenate([below, split, above], axis=2)
 
 
 def _expected_maximum(left: Any, right: Any, a: Floats, c: Floats) -> tuple[Floats, Floats]:
