@@ -76,6 +76,11 @@ figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and t
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_optimiser_of_the_papers.py \
 		--table docs/figures/optimiser.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_richness.py --table docs/figures/richness.csv
+	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_epoch_selection_under_shift.py \
+		--seeds 8 --factors hue position --learners LISA \
+		--table docs/figures/epoch_selection_lisa.csv
+	MPLBACKEND=agg $(BIN)/python examples/plot_noise_and_typing_errors.py \
+		--table docs/figures/loaded_words.csv
 
 lint: $(VENV)/.lint ## style and spelling
 	$(BIN)/ruff check .

@@ -1,12 +1,13 @@
 """
-Noise on images, typing errors in text
-======================================
+Noise on images, typing errors and loaded words in text
+=======================================================
 
 How does the agreement fall as images get noisier, and as texts get more typing errors? How does
-the accuracy fall? These are two experiments of the thesis in miniature. Neither
-shift needs labels, and neither does the agreement. The images are scikit-learn's digits. The
-texts are the first paragraphs of the docstrings of numpy, scipy, scikit-learn and torch; the
-task is to predict from which library a paragraph comes.
+the accuracy fall? And what if words are added that amplify or contradict what a text says? These
+are experiments of the thesis in miniature. Noise and typing errors need no labels, and neither
+does the agreement. The images are scikit-learn's digits. The texts are the first paragraphs of the
+docstrings of numpy, scipy, scikit-learn and torch; the task is to predict from which library a
+paragraph comes. ``--table FILE`` writes what added words do.
 
 The agreement ``pa`` has the marginal prior, with which a model that always predicts the same
 class scores 0. The column ``pa_uniform`` has the uniform prior, as the thesis does.
@@ -17,21 +18,27 @@ class scores 0. The column ``pa_uniform`` has the uniform prior, as the thesis d
 # ------------------------------
 # All images get Gaussian noise of growing standard deviation, in units of the pixels' range.
 
+import argparse
+
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from library_texts import load_library_texts
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from pa_select import robustness_curve
-from pa_select.environments import CharacterEdits, GaussianNoise
+from pa_select.environments import CharacterEdits, GaussianNoise, WordEdits
 from pa_select.plotting import RobustnessCurveDisplay
 
+parser = argparse.ArgumentParser(description="Noise, typing errors and loaded words")
+parser.add_argument("--table", metavar="FILE", help="write the results of loaded words there")
+options, _ = parser.parse_known_args()
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X / 16, y, stratify=y, random_state=0)
 classifiers = {
@@ -105,4 +112,44 @@ print(typing.to_frame()[[*columns, "pa_change"]].round(3).to_string(index=False)
 # says so without labels. The first edit lowers it (``pa_change``) by 0.14 nats for words and by
 # 0.05 nats for pieces of words. The accuracy falls by 2.5 points for words and not at all for
 # pieces of words. The agreement cannot say which of the two predicts the library correctly.
+
+
+# %%
+# Words that amplify or contradict (Figure B.6 of the thesis)
+# -----------------------------------------------------------
+# The thesis adds words that amplify or contradict the sentiment of film reviews. Here the words
+# are those that are most typical of a library in the training texts. Those of the text's own
+# library amplify what it says; those of another library contradict it. The shift needs the labels,
+# to choose the words.
+def typical_words(texts, labels, n=20):
+    """Return for each label the words whose share of its texts exceeds that of others the most."""
+    counter = CountVectorizer(binary=True, min_df=5)
+    there = counter.fit_transform(texts).toarray()
+    words = counter.get_feature_names_out()
+    return {
+        str(label): list(
+            words[np.argsort(there[labels != label].mean(0) - there[labels == label].mean(0))[:n]]
+        )
+        for label in np.unique(labels)
+    }
+
+
+typical = typical_words(train, y_train)
+print({name: words[:5] for name, words in typical.items()})
+others = dict(zip(typical, np.roll(list(typical.values()), 1, axis=0).tolist(), strict=True))
+loaded = {}
+for name, words in (("amplify", typical), ("contradict", others)):
+    curve = robustness_curve(readers, test, y_test, shift=WordEdits(words), powers=edits[:5])
+    draw(curve)
+    loaded[name] = curve.to_frame()[columns]
+loaded = pd.concat(loaded, names=["words"]).reset_index("words").round(3)
+print(loaded.to_string(index=False))
+if options.table:
+    loaded.to_csv(options.table, index=False)
+
+# %%
+# The classifier that reads words has an accuracy of 0.893. With one word that amplifies it is
+# 0.941, with four 0.989, but the agreement falls, from 1.153 to 1.048 nats. It falls because
+# predictions change, and it cannot see that they change for the better. Words that contradict
+# lower both.
 plt.show()

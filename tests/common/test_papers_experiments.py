@@ -1,0 +1,73 @@
+"""The papers' experiments in miniature run, and the pages quote what they found."""
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="needs the source tree")
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """Run an example with options, and read the table that it writes."""
+    pd = pytest.importorskip("pandas")
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(EXAMPLES)
+
+    def run(name, *options):
+        table = tmp_path / "table.csv"
+        monkeypatch.setattr(sys, "argv", [name, *options, "--table", str(table)])
+        runpy.run_path(str(EXAMPLES / name))
+        matplotlib.pyplot.close("all")
+        return pd.read_csv(table)
+
+    yield run
+    for name in set(sys.modules) - before:
+        if (EXAMPLES / f"{name}.py").is_file():
+            del sys.modules[name]
+
+
+def quoted_paragraph(page, table):
+    """Return the figures with three decimals or an error in the paragraph that names a table."""
+    paragraphs = (ROOT / "docs" / page).read_text().split("\n\n")
+    (paragraph,) = [p for p in paragraphs if f"figures/{table}" in p]
+    return re.findall(r"\d+\.\d \+- \d+\.\d|\d\.\d{3}", " ".join(paragraph.split()))
+
+
+@pytest.mark.parametrize(
+    ("page", "table", "n_figures"),
+    [("training.rst", "epoch_selection_lisa.csv", 10), ("assessment.rst", "loaded_words.csv", 9)],
+)
+def test_pages_quote_the_tables(page, table, n_figures):
+    quoted = quoted_paragraph(page, table)
+    measured = (ROOT / "docs" / "figures" / table).read_text()
+    assert len(quoted) >= n_figures
+    assert [figure for figure in quoted if figure not in measured] == []
+
+
+def test_words_that_amplify_raise_the_accuracy_and_lower_the_agreement():
+    pd = pytest.importorskip("pandas")
+    table = pd.read_csv(ROOT / "docs" / "figures" / "loaded_words.csv")
+    assert len(table) == 20
+    for (words, _), curve in table.groupby(["words", "estimator"]):
+        assert curve["pa"].is_monotonic_decreasing
+        change = curve["shifted_accuracy"].diff().dropna()
+        assert (change >= 0).all() if words == "amplify" else (change < 0).all()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_epochs_of_lisa_are_selected(run):
+    table = run(
+        "plot_epoch_selection_under_shift.py", "--seeds=1", "--epochs=3", "--learners=LISA"
+    )
+    assert table["learner"].tolist() == ["LISA"] * 4
+    assert table["thesis: PA"].notna().tolist() == [True, True, False, False]
+    assert table["accuracy"].between(0, 100).all()
