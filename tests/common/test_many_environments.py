@@ -1,0 +1,131 @@
+"""The study of many environments runs, and docs/wilds.rst quotes what it found."""
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pa_select.datasets import WILDSData
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="needs the source tree")
+
+
+@pytest.fixture
+def examples(monkeypatch):
+    """Let tests import the modules of the examples, and forget them afterwards."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(EXAMPLES)
+    yield
+    for name in set(sys.modules) - before:
+        if (EXAMPLES / f"{name}.py").is_file():
+            del sys.modules[name]
+
+
+@pytest.fixture
+def texts(examples, monkeypatch):
+    """Stand in for the docstrings of libraries: 24 modules, and two that are left out."""
+    import many_environments
+
+    kinds = many_environments.KINDS
+    sizes = {f"library.m{k}": 52 + k for k in range(24)} | {"library.few": 40}
+    found = [
+        (f"{kinds[i % 3]} number {i} of {module}", kinds[i % 3], module)
+        for module, n in sizes.items()
+        for i in range(n)
+    ]
+    found += [(f"function {i} of one kind", "function", "library.one") for i in range(60)]
+    monkeypatch.setattr(many_environments, "docstrings", lambda: found)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "n_environments", "new"),
+    [
+        ("cameras", "camera", (6, 6), True),
+        ("regions", ["region", "year"], (10, 5), True),
+        ("regions", "region", (5, 5), False),
+        ("modules", "module", (10, 10), True),
+    ],
+)
+def test_collections_are_read_as_those_of_wilds(texts, name, fields, n_environments, new):
+    from many_environments import COLLECTIONS
+
+    make, known, candidates = COLLECTIONS[name]
+    assert len(candidates()) in (12, 16)
+    whole = make(0)
+    source, labelled, test = (
+        WILDSData(whole.get_subset(split), fields) for split in ("train", "labelled", "test")
+    )
+    assert (len(source.names), len(test.names)) == n_environments
+    assert labelled.names == test.names
+    assert new == (not set(source.names) & set(test.names))
+    assert len(whole) == len(source) + len(labelled) + len(test)
+    _, sizes = np.unique(test.environments, return_counts=True)
+    assert sizes.min() >= 26
+    again = make(0)
+    assert all(np.array_equal(a, b) for a, b in zip(whole.inputs, again.inputs, strict=True))
+    if name == "modules":
+        assert not {"library.few", "library.one"} & {*source.names, *test.names}
+        assert all(str(source[i][0]).endswith(source.environments[i]) for i in range(500))
+
+
+def test_each_row_is_in_one_environment(examples):
+    from many_environments import share_out
+
+    y = np.arange(200) % 10
+    parts = share_out(y, [60, 50, 40], 0.1, np.random.default_rng(0))
+    assert [len(part) for part in parts] == [60, 50, 40]
+    rows = np.concatenate(parts)
+    assert len(np.unique(rows)) == len(rows)
+    assert np.bincount(y[parts[0]], minlength=10).max() > 12  # frequencies of its own
+
+
+def test_contrast_ignores_the_background_and_centring_the_place(examples):
+    from many_environments import SIZE, centred, contrast, of_one_strength
+
+    ink = np.zeros((2, SIZE, SIZE))
+    ink[0, 1:4, 2:7], ink[1, 9:12, 8:13] = 0.4, 0.2  # one shape at two places
+    images = np.stack([0.3 + ink, 0.5 - ink, 0.7 + 0 * ink], axis=1)
+    seen = contrast(images)
+    np.testing.assert_allclose(seen, 2 / 3 * ink, atol=1e-12)
+    moved = of_one_strength(centred(seen))
+    np.testing.assert_allclose(moved[0], moved[1], atol=1e-6)
+    assert moved[0, SIZE // 2, SIZE // 2] == pytest.approx(1)
+
+
+def test_only_the_protocol_that_leaves_domains_out_leaves_some_out(examples):
+    from many_environments import cameras
+    from many_environments_rules import search
+    from sklearn.naive_bayes import GaussianNB
+
+    data = WILDSData(cameras(0, n_cameras=5, n_source=4, n=40).get_subset("train"), "camera")
+    data.X = data.features(lambda batch: batch[:, :20])
+    mixed, unseen = (
+        search([GaussianNB(var_smoothing=0.1)], data, 0, left_out, return_fold_scores=True)
+        for left_out in (False, True)
+    )
+    assert [len(set(data.environments[rows[0]])) for rows in mixed.fold_rows_] == [4, 4, 4]
+    assert [len(set(data.environments[rows[0]])) for rows in unseen.fold_rows_] == [1, 1, 1, 1]
+
+
+def test_all_rules_choose(examples):
+    from many_environments_rules import BEST, ORACLE, RULES, one_draw
+
+    picks, found = one_draw("cameras", 0, 4, n_cameras=5, n_source=3, n=40)
+    assert set(picks) == set(RULES)
+    assert found.shape == (4, 3)
+    assert (found[:, 2] <= found[:, 1]).all()  # the worst and the mean
+    assert found[picks[BEST], 1] == found[:, 1].max()
+    assert found[picks[ORACLE], 1] >= found[:, 1].min()
+
+
+def test_the_page_quotes_the_table():
+    text = " ".join((ROOT / "docs" / "wilds.rst").read_text().split())
+    section = re.search(r"What we measured -{5,} (.*)", text).group(1)
+    quoted = re.findall(r"\d+\.\d \+- \d+\.\d", section)
+    table = (ROOT / "docs" / "figures" / "many_environments.csv").read_text()
+    assert len(quoted) >= 6  # figures with their errors
+    assert [figure for figure in quoted if figure not in table] == []
