@@ -80,7 +80,7 @@ figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and t
 		--seeds 8 --factors hue position --learners LISA \
 		--table docs/figures/epoch_selection_lisa.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_many_environments.py \
-		--seeds 4 --memory build/many_environments --table docs/figures/many_environments.csv
+		--seeds 5 --memory build/many_environments --table docs/figures/many_environments.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_noise_and_typing_errors.py \
 		--table docs/figures/loaded_words.csv
 
