@@ -34,6 +34,7 @@ import warnings
 from pathlib import Path
 from typing import NamedTuple
 
+import joblib
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -67,8 +68,11 @@ parser.add_argument(
     "--seeds", type=int, help="seeds of every problem; without, one seed of a few problems"
 )
 parser.add_argument("--save", metavar="FILE", help="save the picture there")
+parser.add_argument("--memory", metavar="FOLDER", help="keep finished problems there")
 parser.add_argument(
-    "--table", metavar="FILE", help="write the gains there, and the errors to FILE with _errors"
+    "--table",
+    metavar="FILE",
+    help="write the gains there, and other tables to FILE with _many and _errors",
 )
 options = parser.parse_args()
 
@@ -390,7 +394,8 @@ def measure(name, seed):
 with warnings.catch_warnings():
     # The search warns of pairs that say little, and folds of wine have few rows of a class.
     warnings.simplefilter("ignore")
-    data = pd.concat([measure(name, seed) for name in names for seed in range(seeds)])
+    kept = joblib.Memory(options.memory, verbose=0).cache(measure) if options.memory else measure
+    data = pd.concat([kept(name, seed) for name in names for seed in range(seeds)])
 for end in ("", " adapted"):
     data[f"product{end}"] = data["accuracy"] * (1 - data[f"disagreement{end}"])
 print(f"{len(names)} problems, {seeds} seeds of each, {data.candidate.nunique()} candidates")
@@ -415,29 +420,36 @@ RULES = {
 }
 
 
+def best(values, accuracy, near=True):
+    """Return the eligible candidate of the largest value.
+
+    With the adapter there are values of the candidates without it, then with it.
+    """
+    eligible = np.flatnonzero(np.resize(near, len(values)))
+    return max(eligible.tolist(), key=lambda i: (values[i], accuracy[i % len(accuracy)]))
+
+
+def both(unit, column):
+    """Return the values of the candidates without the adapter, then with it."""
+    return np.concatenate([unit[column], unit[f"{column} adapted"]])
+
+
 def choices(unit):
     """Return the accuracy at b of the choice of each rule, in per cent."""
     u = {column: unit[column].to_numpy() for column in unit}
     accuracy, error, truth = u["accuracy"], u["error"], u["truth"]
     top = int(accuracy.argmax())
-
-    def best(values, n_se):
-        # With the adapter there are values of the candidates without it, then with it.
-        near = accuracy >= accuracy[top] - n_se * error[top] if n_se else accuracy >= 0
-        eligible = np.flatnonzero(np.tile(near, len(values) // len(near)))
-        return max(eligible.tolist(), key=lambda i: (values[i], accuracy[i % len(near)]))
-
+    near = {None: True, 4: accuracy >= accuracy[top] - 4 * error[top]}
     scores = {"mean_test_score": accuracy, "se_test_score": error}
     known = scores | {"chance_test_score": u["chance"], "agreement": u["agreement"]}
     found = {"accuracy": truth[top], "agreement, 4 SE": truth[GuardedSelection(n_se=4)(known)]}
     for rule, (column, n_se) in RULES.items():
-        found[rule] = truth[best(u[column], n_se)]
+        found[rule] = truth[best(u[column], accuracy, near[n_se])]
     found["with adapter: accuracy, always adapted"] = u["truth adapted"][top]
-    truth = np.concatenate([truth, u["truth adapted"]])
     for rule, (column, n_se) in RULES.items():
         if f"{column} adapted" in u:
-            both = np.concatenate([u[column], u[f"{column} adapted"]])
-            found[f"with adapter: {rule}"] = truth[best(both, n_se)]
+            i = best(both(u, column), accuracy, near[n_se])
+            found[f"with adapter: {rule}"] = both(u, "truth")[i]
     return 100 * pd.Series(found)
 
 
@@ -459,25 +471,42 @@ def with_error(mean, error):
 # %%
 # Gains
 # -----
-# The table shows the points of accuracy at b above the choice by cross-validated accuracy: the
-# mean over the problems, and its standard error, which counts each problem once.
+# The tables show the points of accuracy at b above the choice by cross-validated accuracy: the
+# mean over the problems, and its standard error, which counts each problem once. The first table
+# has the problems that have 100 pairs, and the second one those that have 300.
+def having(values, n):
+    """Return the values of the problems that have n pairs."""
+    problem = values.index.get_level_values("problem")
+    return values[problem.isin(problem[values.index.get_level_values("pairs") == n])]
+
+
 by_problem = gains.groupby(["pairs", "problem"], sort=False).mean()
 counts = by_problem.groupby("pairs").size()
-mean, error = over_problems(gains)
-columns = {
-    f"{n} pairs ({count} problems)": [with_error(mean.at[n, r], error.at[n, r]) for r in levels]
-    for n, count in counts.items()
-}
-columns["worst problem, 100 pairs"] = by_problem.loc[100].min().round(1).tolist()
-gain_table = pd.DataFrame(columns, index=pd.Index(levels.columns, name="rule"))
-print(gain_table.to_string())
+
+
+def gain_table(most, numbers):
+    """Return the gains with these numbers of pairs, of the problems that have `most` pairs."""
+    mean, error = over_problems(having(gains, most))
+    columns = {
+        f"{n} pairs": [with_error(mean.at[n, r], error.at[n, r]) for r in levels] for n in numbers
+    }
+    columns[f"worst problem, {most} pairs"] = by_problem.loc[most].min().round(1).tolist()
+    table = pd.DataFrame(columns, index=pd.Index(levels.columns, name="rule"))
+    print(f"\n{counts[most]} problems\n{table.to_string()}")
+    return table
+
+
+gain_tables = {"": gain_table(100, [n for n in n_pairs if n <= 100])}
+if 300 in counts:
+    gain_tables["_many"] = gain_table(300, [100, 300])
 
 # %%
 # How well each number predicts the accuracy at b
 # -----------------------------------------------
 # The errors are means over all candidates and problems, in points. The last column is the share of
 # candidates whose accuracy at b lies in the interval; that accuracy is itself measured in 50 to
-# 800 test rows.
+# 800 test rows. Rows "of the choice" count only the candidate with the largest expected score.
+# With 20 to 100 pairs the problems are those that have 100.
 NUMBERS = {
     "cross-validated accuracy": "accuracy",
     "accuracy x agreement rate": "product",
@@ -490,30 +519,53 @@ NUMBERS = {
     "expected score, adapted": "expected adapted",
     "labels of the pairs, adapted": "labels adapted",
 }
-reach = 1.96 * data["expected_se"]
-INTERVALS = {
-    "interval, low to high": (data["low"], data["high"]),
-    "expected score +- 1.96 SE": (data["expected"] - reach, data["expected"] + reach),
-}
+
+
+def choice(unit):
+    """Return what is known of the choice by the expected score, without and with the adapter."""
+    accuracy = unit["accuracy"].to_numpy()
+    chosen = unit.iloc[best(unit["expected"].to_numpy(), accuracy)]
+    adapted = best(both(unit, "expected"), accuracy)
+    return pd.Series(
+        chosen[["expected", "expected_se", "truth", "low", "high"]].to_dict()
+        | {"expected adapted": both(unit, "expected")[adapted]}
+        | {"truth adapted": both(unit, "truth")[adapted]}
+    )
+
+
+def error_lines(data, numbers, of=""):
+    """Return how far the numbers and intervals are from the truth, by number of pairs."""
+    known = sorted(set(data.index.get_level_values("pairs")))
+    data = pd.concat([having(data, 100).query("pairs <= 100"), data.query("pairs > 100")])
+    lines = []
+    for name, column in numbers.items():
+        away = 100 * (data[column] - data["truth adapted" if "adapted" in column else "truth"])
+        off, error = over_problems(away.abs())
+        bias, _ = over_problems(away)
+        for n in known:
+            lines.append((name + of, n, with_error(off[n], error[n]), f"{bias[n]:+.1f}", "", ""))
+    reach = 1.96 * data["expected_se"]
+    for name, low, high in (
+        ("interval, low to high", data["low"], data["high"]),
+        ("expected score +- 1.96 SE", data["expected"] - reach, data["expected"] + reach),
+    ):
+        inside, _ = over_problems(100.0 * ((low <= data["truth"]) & (data["truth"] <= high)))
+        width, _ = over_problems(100 * (high - low))
+        lines += [(name + of, n, "", "", f"{width[n]:.1f}", f"{inside[n]:.0f} %") for n in known]
+    return lines
+
+
 data = data.set_index(["pairs", "problem"], append=True)
-lines = []
-for name, column in NUMBERS.items():
-    away = 100 * (data[column] - data["truth adapted" if "adapted" in column else "truth"])
-    off, error = over_problems(away.abs())
-    bias, _ = over_problems(away)
-    for n in counts.index:
-        lines.append((name, n, with_error(off[n], error[n]), f"{bias[n]:+.1f}", "", ""))
-for name, (low, high) in INTERVALS.items():
-    low, high = (pd.Series(end.to_numpy(), index=data.index) for end in (low, high))
-    inside, _ = over_problems(100.0 * ((low <= data["truth"]) & (data["truth"] <= high)))
-    width, _ = over_problems(100 * (high - low))
-    lines += [(name, n, "", "", f"{width[n]:.1f}", f"{inside[n]:.0f} %") for n in counts.index]
+chosen = data.groupby(["pairs", "problem", "seed"], sort=False).apply(choice)
+OF_CHOICE = {name: column for name, column in NUMBERS.items() if column.startswith("expected")}
+lines = error_lines(data, NUMBERS) + error_lines(chosen, OF_CHOICE, " of the choice")
 header = ["number", "pairs", "absolute error", "mean error", "width", "accuracy inside"]
 error_table = pd.DataFrame(lines, columns=header)
 print(error_table.to_string(index=False))
 if options.table:
     file = Path(options.table)
-    gain_table.to_csv(file)
+    for which, table in gain_tables.items():
+        table.to_csv(file.with_name(f"{file.stem}{which}{file.suffix}"))
     error_table.to_csv(file.with_name(f"{file.stem}_errors{file.suffix}"), index=False)
 
 # %%
