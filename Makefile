@@ -54,12 +54,13 @@ mutations: $(VENV)/.test ## each bound and guard of the solver broken on purpose
 bench: $(VENV)/.test ## time ratios of the solver, measured in one run
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only -s
 
-figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and training (two hours)
+figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and training (some hours)
 	MPLBACKEND=agg $(BIN)/python examples/plot_selection_without_target_labels.py --seeds 6 \
 		--table docs/figures/label_free_selection.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_search_spurious_views.py \
 		--table docs/figures/views_rules.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_unlabelled_pairs.py --seeds 5 \
+		--memory build/unlabelled_pairs \
 		--table docs/figures/unlabelled_pairs.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_calibration_under_shift.py --seeds 5 \
 		--table docs/figures/calibration_digits.csv

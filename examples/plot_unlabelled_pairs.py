@@ -336,8 +336,8 @@ def read_folds(search, y, n_sites, members):
         }
 
 
-def measure(name, seed):
-    """Return what is known of each candidate, for each number of pairs, and the truth."""
+def measure(name, seed, n_pairs):
+    """Return what is known of each candidate, for these numbers of pairs, and the truth."""
     rows = rows_of(name, seed)
     sites, adapters = {}, {}
     for n in [n for n in n_pairs if n <= len(rows.y_pairs)]:
@@ -395,7 +395,7 @@ with warnings.catch_warnings():
     # The search warns of pairs that say little, and folds of wine have few rows of a class.
     warnings.simplefilter("ignore")
     kept = joblib.Memory(options.memory, verbose=0).cache(measure) if options.memory else measure
-    data = pd.concat([kept(name, seed) for name in names for seed in range(seeds)])
+    data = pd.concat([kept(name, seed, n_pairs) for name in names for seed in range(seeds)])
 for end in ("", " adapted"):
     data[f"product{end}"] = data["accuracy"] * (1 - data[f"disagreement{end}"])
 print(f"{len(names)} problems, {seeds} seeds of each, {data.candidate.nunique()} candidates")
