@@ -57,7 +57,8 @@ class PASearchCV(BasePASearch):
           model of split number ``split_a``, is compared with row ``rows_b[i]``, scored by
           the model of split number ``split_b``. A model must not be fitted to its rows.
     scoring : str, callable, list, tuple or dict, default=None
-        As in GridSearchCV; this score decides which candidates are eligible.
+        As in GridSearchCV; this score decides which candidates are eligible, except with
+        "paired" (by default its expected value decides) and with "target" (its rank counts).
     cv : int, splitter, iterable or list of splitters, default=None
         As in GridSearchCV, or several splitters one after the other. None: 5 folds. For a
         number, folds are shuffled and repeated twice for "repeated" and "target", and
@@ -223,8 +224,8 @@ class PASearchCV(BasePASearch):
     `pa_select.expected_score` for what it assumes.
 
     Agreement measures stability, not truth, so only candidates whose score is close to the
-    best score are eligible. Without views of the expected shift, expect a model as
-    accurate as GridSearchCV's, but not better.
+    best score are eligible, except with pairs and with a target. Without views of the expected
+    shift, expect a model as accurate as GridSearchCV's, but not better.
 
     References
     ----------

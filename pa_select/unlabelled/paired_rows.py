@@ -25,6 +25,11 @@ _MOST_ROWS = 500
 _MOST_COMPARED, _ORDERS = 150, 99
 # The forest's area under the curve must exceed chance by this and by so many standard errors.
 _LEAST_AREA, _N_ERRORS = 0.65, 4
+# How to pair instruments whose numbers of columns differ.
+_IF_OTHER_COLUMNS = (
+    " If the other site measures other columns, fit SiteAdapter() to one half of the pairs, and "
+    "give the other half, mapped by it."
+)
 # Up to this share of objects may be among the labelled rows by chance.
 _KNOWN = 0.05
 
@@ -74,7 +79,7 @@ def aligned_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") 
             f"{name_b}: expected the {n} objects of {name_a}, measured again, got "
             f"{_num_samples(X_b)} rows."
         )
-    check_columns(X_b, X_a, name_b, name_a)
+    check_columns(X_b, X_a, name_b, name_a, _IF_OTHER_COLUMNS)
     X_b = aligned_by_index(X_b, X_a, name_b, name_a)
     if _equal(X_a, X_b):
         raise ValueError(

@@ -26,8 +26,10 @@ def named_like(X: Any, rows: Any) -> Any:
     return rows
 
 
-def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X") -> None:
+def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X", advice: str = "") -> None:
     """Check that rows have the shape and the columns of X.
+
+    An error ends with `advice` if it is not the order of the columns that is wrong.
 
     Raises
     ------
@@ -38,7 +40,7 @@ def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X") -> None:
     if shape is not None and of_X is not None and tuple(shape[1:]) != tuple(of_X[1:]):
         raise ValueError(
             f"{name}: expected rows of shape {tuple(of_X[1:])} like those of {name_of_X}, got "
-            f"{tuple(shape[1:])}."
+            f"{tuple(shape[1:])}.{advice}"
         )
     columns, of_X = getattr(rows, "columns", None), getattr(X, "columns", None)
     if columns is not None and of_X is not None and list(columns) != list(of_X):
@@ -49,4 +51,5 @@ def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X") -> None:
             )
         raise ValueError(
             f"{name}: expected the columns of {name_of_X}, {list(of_X)}, got {list(columns)}."
+            f"{advice}"
         )
