@@ -140,7 +140,7 @@ others = dict(zip(typical, np.roll(list(typical.values()), 1, axis=0).tolist(), 
 loaded = {}
 for name, words in (("amplify", typical), ("contradict", others)):
     curve = robustness_curve(readers, test, y_test, shift=WordEdits(words), powers=edits[:5])
-    draw(curve)
+    draw(curve, f"Words that {name}")
     loaded[name] = curve.to_frame()[columns]
 loaded = pd.concat(loaded, names=["words"]).reset_index("words").round(3)
 print(loaded.to_string(index=False))
