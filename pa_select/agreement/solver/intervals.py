@@ -23,6 +23,9 @@ _FIRST_RANGE = 1.0, 60.0
 # For few pairs many points at once cost hardly more than one, up to this many numbers in all. Of
 # each pair there are its scores, and about as many sums over classes as eight classes more.
 _NUMBERS_AT_ONCE, _SUMS_OF_PAIR = 1 << 17, 8
+# A problem that has more points is a hard one, and the evaluations that are left are spent on one
+# point in each interval.
+_MANY_POINTS = 200
 
 # Newton steps go on, even if tol is reached, while they promise a gain above this, in nats.
 _POLISH = 1e-12
@@ -228,8 +231,9 @@ class Search(Generic[P]):
         )
         # An interval's bound falls with the square of its length.
         excess = float((bound.max(1) - value[self.active]).max())
-        parts = np.sqrt(np.clip(excess / tol, 1, most**2))
-        new = points_around(new, begin, end, min(most // n, int(parts)))
+        parts = int(np.sqrt(np.clip(excess / tol, 1, most**2)))
+        parts = min(most // n, parts) if self.n_points < _MANY_POINTS else 1
+        new = points_around(new, begin, end, parts)
         column = self.n_points + np.arange(new[0].size).reshape(1, *new.shape[1:])
         column = np.repeat(column, len(new), axis=0)
         self._add_points(new.reshape(len(new), -1), np.zeros((len(new), new[0].size), dtype=bool))
