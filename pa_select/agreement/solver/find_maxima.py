@@ -58,7 +58,7 @@ def find_maxima(
     limits = _kernel.limits(pairs, log_weights)
     coarse = may_be_coarse(limits, pairs.n_scores, float(log_weights.max()))
     most = _AT_ONCE_MARGINAL if isinstance(prior, str) else _AT_ONCE_FIXED
-    n_pairs = int(pairs.counts.sum())
+    n_pairs = pairs.n_scores // pairs.n_classes  # of all processes, which need the same rounds
     first, later = (points_at_once(n_pairs, pairs.n_classes, n) for n in most)
     search = partial(
         maximize,
