@@ -222,9 +222,8 @@ for steps in STEPS:
 # The path over the kernel
 # ------------------------
 # On the left, a classifier whose maximum Adam passes by on its way from beta = 1, outside of the
-# panel. In the middle, the two modes. On the
-# right, what Adam has reached after each step where both samples are the same; the maximum is
-# log 10 for most of the classifiers, at infinity.
+# panel. In the middle, the two modes. On the right, what Adam has reached after each step where
+# both samples are the same; the maximum is log 10 for most of the classifiers, at infinity.
 figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
 ink = axes[0].xaxis.label.get_color()
 passed = keys.index(("linear discriminant analysis", 4))

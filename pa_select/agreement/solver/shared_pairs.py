@@ -54,6 +54,7 @@ def replicate_limits(pairs: PairedScores, weights: Floats, log_weights: Floats) 
     spread_weight = weights @ spread
     typical = np.exp(means.typical_range / np.where(spread_weight > 0, spread_weight, 1.0))
     return means._replace(
+        at_zero=np.full(len(weights), each.at_zero[0]),  # as for every pair, without rounding
         at_infinity=np.where(weights @ apart > 0, -np.inf, means.at_infinity),
         typical_range=np.where(spread_weight > 0, typical, 0.0),
         largest_range=np.full(len(weights), each.largest_range.max()),
