@@ -211,13 +211,14 @@ class PairedScores:
         starts = self.start_a[here] + skip, self.start_b[here] + skip
         if alone or not kept:
             sides = zip((self.a, self.b), starts, strict=True)
-            may_tie = key not in self._without_ties
+            of_ties = *key[:3], torch.promote_types(self.a.dtype, dtype)
+            may_tie = of_ties not in self._without_ties
             (a, tied_a), (b, tied_b) = (
                 _classes_first(_rows(store, start, lengths), dtype, may_tie)
                 for store, start in sides
             )
-            if alone and not kept and not (tied_a or tied_b):
-                self._without_ties.add(key)
+            if alone and not (tied_a or tied_b):
+                self._without_ties.add(of_ties)
         else:
             a, b = (
                 _columns(store, start, lengths)
@@ -259,7 +260,10 @@ class PairedScores:
 
     @cached_property
     def _without_ties(self) -> set[tuple[int, int, int | None, torch.dtype]]:
-        """The blocks that are not kept, and in which no scores tie but for rounding."""
+        """The blocks of one problem in which no scores tie but for rounding.
+
+        The type is that in which the scores are centred.
+        """
         return set()
 
     def _centred(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
@@ -343,9 +347,10 @@ def _classes_first(
     scores = scores.to(torch.promote_types(scores.dtype, dtype)).T
     if len(scores) < _MANY_CLASSES:
         scores = scores.contiguous()
-    centred, some = (scores - scores.amax(0), False)
     if may_tie:
         centred, some = centred_with_ties(scores, stored)
+    else:
+        centred, some = scores - scores.amax(0), False
     return centred.to(dtype), some
 
 

@@ -35,9 +35,9 @@ def centred_with_ties(scores: torch.Tensor, stored: torch.dtype) -> tuple[torch.
         return centred, False
     near = centred >= -tolerance(top, _lowest(centred), stored)
     if scores.is_cpu:  # a device would have to be waited for
-        n_near = int(near.sum())
+        n_near = int(torch.count_nonzero(near))
         # Each row has a top.
-        if n_near == near.shape[1] or n_near == int((centred == 0).sum()):
+        if n_near == near.shape[1] or n_near == int(torch.count_nonzero(centred == 0)):
             return centred, False
     return centred.masked_fill_(near, 0.0), True
 
