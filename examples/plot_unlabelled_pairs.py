@@ -616,7 +616,7 @@ for k, (rule, color) in enumerate(DRAWN.items()):
 right.axhline(0, color="0.6", lw=0.8)
 right.set_xticks(range(len(counts)), [f"{n} pairs\n{c} problems" for n, c in counts.items()])
 right.set(ylabel="accuracy at b gained over accuracy's choice [points]")
-right.legend(fontsize="small")
+figure.legend(*right.get_legend_handles_labels(), loc="outside lower right", ncols=2)
 if options.save:
     figure.savefig(options.save, dpi=120)
 plt.show()
