@@ -31,181 +31,30 @@ compared with the papers', but the gain of one rule over another can.
 # -------------------
 # The two samples of a validation pair are other digits of the same class (`LabelPairing`), as in
 # the thesis, or the same digits, as in its appendix B. Validation accuracy is the mean over both
-# samples.
+# samples. ``epoch_selection.py`` has the samples, the net and its training.
 import argparse
 import itertools
-from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import torch
-from sklearn.datasets import load_digits
-from torch import nn
+from epoch_selection import PAIRINGS, RULES, SETTINGS, choices, experiment_6, experiment_7, train
+from epoch_selection import study as study_epochs
+from scipy.special import softmax
 
 from pa_select import EpochSelector, posterior_agreement
-from pa_select.datasets import FACTOR_LADDERS, SHORTCUT_LEVELS, co_occurrence, factor_images
-from pa_select.pairing import LabelPairing
-from pa_select.training import ERMNet, IRMNet, LISANet
 
 parser = argparse.ArgumentParser(description="Epoch selection under shift")
 parser.add_argument("--seeds", type=int, default=3)
 parser.add_argument("--epochs", type=int, default=30)
 parser.add_argument("--factors", nargs="+", default=["hue"], choices=["hue", "position"])
-parser.add_argument("--lr", type=float, default=2e-3)
 parser.add_argument("--learners", nargs="+", default=["ERM"], choices=["ERM", "IRM", "LISA"])
 parser.add_argument("--table", help="write the gains of all rules to this csv file")
+parser.add_argument("--settings", help="write those of each setting to this csv file")
+parser.add_argument("--betas", help="write the inverse temperatures to this csv file")
 options, _ = parser.parse_known_args()
 if options.epochs < 3 or options.seeds < 1:
     parser.error("expected at least 3 epochs and 1 seed")
-
-X, y = load_digits(return_X_y=True)
-digits = X.reshape(-1, 8, 8) / 16
-PAIRINGS = ("other digits", "same digits")
-SETTINGS = {
-    6: ("SD", "ID", "1F-MD", "5F-MD", "OOD"),
-    7: ("ZGO", "1-CGO", "2-CGO", "3-CGO", "ZSO"),
-}
-
-
-class Problem(NamedTuple):
-    """One training: samples of images with labels, and the pairs of validation samples."""
-
-    sources: list
-    validation: dict
-    pairs: dict  # (setting, pairing) -> two keys of validation
-    tests: list
-
-
-def split(classes, seed):
-    """Return rows of the two sources, of both sides of the validation pairs, and of the tests."""
-    rows = np.random.default_rng(seed).permutation(np.flatnonzero(np.isin(y, classes)))
-    ends = (np.array([0.2, 0.4, 0.55, 0.7]) * len(rows)).astype(int)
-    first, second, a, b, test = np.split(rows, ends)
-    paired = LabelPairing()(a[:, None], b[:, None], y[a], y[b])
-    return (first, second), (a[paired.a], b[paired.b]), test
-
-
-def experiment_6(factor, seed):
-    """Return one training with all pairs of validation environments."""
-    sources, sides, test = split((1, 4, 7, 9), seed)
-    # The same digits get new values within the levels.
-    sides = {"first": sides[0], "other digits": sides[1], "same digits": sides[0]}
-
-    def sample(rows, environment, draw):
-        return factor_images(digits[rows], environment, random_state=10 * seed + draw), y[rows]
-
-    training = FACTOR_LADDERS[f"{factor} training"]
-    validation, pairs = {}, {}
-    for setting, pairing in itertools.product(SETTINGS[6], PAIRINGS):
-        environments = FACTOR_LADDERS[f"{factor} {setting}"]
-        keys = []
-        for side, environment in zip(("first", pairing), environments, strict=True):
-            keys.append((side, *environment.values()))
-            if keys[-1] not in validation:
-                draw = 2 + list(sides).index(side)
-                validation[keys[-1]] = sample(sides[side], environment, draw)
-        pairs[setting, pairing] = keys
-    return Problem(
-        [sample(rows, training[k], k) for k, rows in enumerate(sources)],
-        validation,
-        pairs,
-        [sample(test, environment, 5) for environment in FACTOR_LADDERS[factor]],
-    )
-
-
-def experiment_7(factor, setting, seed):
-    """Return a training in which the setting ties levels of the learning factor to digits."""
-    sources, (a, b), test = split(tuple(SHORTCUT_LEVELS[factor][0]), seed)
-    ladder = FACTOR_LADDERS[f"{factor} shortcut"]
-
-    def sample(rows, source, draw, environment=ladder[0], unseen=False):
-        own = SHORTCUT_LEVELS[factor][source]
-        levels = co_occurrence(y[rows], setting, own, unseen=unseen, random_state=seed)
-        environment = {**environment, factor: levels}
-        return factor_images(digits[rows], environment, random_state=10 * seed + draw), y[rows]
-
-    def both_sources(environment, unseen):
-        halves = [
-            sample(half, source, 5 + source, environment, unseen)
-            for source, half in enumerate(np.array_split(test, 2))
-        ]
-        return tuple(np.concatenate(parts) for parts in zip(*halves, strict=True))
-
-    return Problem(
-        [sample(rows, k, k) for k, rows in enumerate(sources)],
-        {
-            "first": sample(a, 0, 2),
-            "other digits": sample(b, 1, 3),
-            "same digits": sample(a, 1, 4),
-        },
-        {(setting, pairing): ("first", pairing) for pairing in PAIRINGS},
-        [both_sources(e, j > 0 and setting != "ZSO") for j, e in enumerate(ladder)],
-    )
-
-
-# %%
-# One training
-# ------------
-# The net first computes how far each pixel is from the grey of the canvas. Bright digits are
-# lighter than the canvas and dark ones darker. Without this step, a net that was trained on dark
-# digits fails in the bright tests at every epoch, and there is nothing to select.
-class Net(nn.Sequential):
-    def __init__(self, n_classes):
-        widths, strides = (3, 16, 32, 64), (2, 2, 1)
-        blocks = [
-            layer
-            for (before, after), stride in zip(itertools.pairwise(widths), strides, strict=True)
-            for layer in (
-                nn.Conv2d(before, after, 3, stride, padding=1),
-                nn.BatchNorm2d(after),
-                nn.ReLU(),
-            )
-        ]
-        head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], n_classes)
-        super().__init__(*blocks, *head)
-
-    def forward(self, images):
-        return super().forward((images - 0.5).abs())
-
-
-LEARNERS = {"ERM": (ERMNet, {}), "IRM": (IRMNet, {"penalty_weight": 1.0}), "LISA": (LISANet, {})}
-
-
-def train(problem, learner, seed):
-    """Return logits (epochs, n, classes) of all epochs for each validation and test sample."""
-    images, labels = (np.concatenate(part) for part in zip(*problem.sources, strict=True))
-    sources = np.repeat([0, 1], [len(rows) for _, rows in problem.sources])
-    classes, codes = np.unique(labels, return_inverse=True)
-    seen = [images for images, _ in [*problem.validation.values(), *problem.tests]]
-    kind, parameters = LEARNERS[learner]
-    torch.manual_seed(seed)
-    net = kind(
-        Net,
-        module__n_classes=len(classes),
-        optimizer=torch.optim.Adam,
-        lr=options.lr,
-        batch_size=32,
-        iterator_valid__batch_size=256,
-        max_epochs=1,
-        train_split=None,
-        callbacks__print_log=None,
-        random_state=seed,
-        **parameters,
-    )
-    logits = []
-    for _ in range(options.epochs):
-        net.partial_fit(images, codes, environments=sources)
-        logits.append(net.forward(np.concatenate(seen)).numpy())
-    parts = np.split(np.stack(logits), np.cumsum([len(sample) for sample in seen])[:-1], axis=1)
-    n = len(problem.validation)
-    return dict(zip(problem.validation, parts[:n], strict=True)), parts[n:]
-
-
-def accuracy(logits, labels):
-    """Return the accuracy of every epoch."""
-    return (np.unique(labels)[logits.argmax(2)] == labels).mean(1)
-
 
 # %%
 # The rules
@@ -218,33 +67,8 @@ def accuracy(logits, labels):
 # An epoch shows the net tens of thousands of images in the papers, and a few hundred here. So
 # early nets are hardly trained. Each rule therefore chooses twice: among all epochs, and among
 # those after the first third.
-RULES = ("AFR_P", "PA, uniform", "PA", "PA, guarded", "last epoch", "best epoch")
 STARTS = (0, options.epochs // 3)
-
-
-def first_best(values):
-    return int(np.argmax(values >= np.max(values) - 1e-7))
-
-
-def criteria(a, b, right):
-    """Return the criteria of the rules for every epoch, and the standard error of accuracy."""
-    uniform, marginal = (
-        np.array([r.score for r in posterior_agreement(a, b, prior=prior, certify=certify)])
-        for prior, certify in (("uniform", True), ("marginal", False))
-    )
-    return {
-        "accuracy": right,
-        "error": np.sqrt(right * (1 - right) / (2 * a.shape[1])),
-        "AFR_P": (a.argmax(2) == b.argmax(2)).mean(1),
-        "PA, uniform": uniform,
-        "PA": marginal,
-        "last epoch": np.arange(len(a)),
-    }
-
-
-# The thesis reports the mean of the shifted tests in Experiment 6, and test 1 in Experiment 7.
-TARGET = {6: slice(1, 6), 7: slice(1, 2)}
-records, courses = [], {}
+records, courses, resolutions = [], {}, []
 
 
 def study(problem, kind, seed):
@@ -252,24 +76,28 @@ def study(problem, kind, seed):
 
     A net has collapsed if it has less than half of the best validation accuracy.
     """
-    validation, tests = train(problem, kind[2], seed)
-    samples = zip(tests, problem.tests, strict=True)
-    tests = 100 * np.array([accuracy(logits, labels) for logits, (_, labels) in samples])
-    target = tests[TARGET[kind[0]]].mean(0)
-    for (setting, pairing), keys in problem.pairs.items():
-        a, b = (validation[key] for key in keys)
-        right = np.mean([accuracy(validation[k], problem.validation[k][1]) for k in keys], axis=0)
-        found = criteria(a, b, right) | {"best epoch": target}
-        courses.setdefault((*kind, setting, pairing), (a, b, found))
+    training = train(problem, kind[2], seed, options.epochs)
+    found, tests = study_epochs(kind[0], problem, training)
+    for (setting, pairing), course in found.items():
+        courses.setdefault((*kind, setting, pairing), course)
+        values = course[2]
+        right = values["accuracy"]
         for start in STARTS:
-            late = {rule: values[start:] for rule, values in found.items()}
-            eligible = late["accuracy"] >= (late["accuracy"] - late["error"]).max()
-            late["PA, guarded"] = np.where(eligible, late["PA"], -np.inf)
-            for rule in ("accuracy", *RULES):
-                epoch = start + first_best(late[rule])
-                lost = right[epoch] < 0.5 * right.max()
-                row = *kind, pairing, start + 1, setting, seed, rule, target[epoch], lost
-                records.append((*row, *tests[:, epoch]))
+            late = {name: x[start:] for name, x in values.items()}
+            for rule, k in choices(late).items():
+                lost = late["accuracy"][k] < 0.5 * right.max()
+                row = *kind, pairing, start + 1, setting, seed, rule, late["best epoch"][k], lost
+                records.append((*row, *tests[:, start + k]))
+        if kind[0] == 7 and pairing == PAIRINGS[0]:
+            resolutions.append((*kind, setting, seed, *resolution(training[1], right.argmax())))
+
+
+def resolution(tests, epoch):
+    """Return beta* of tests 0 and 1, and the mean of the largest posterior in test 1 there."""
+    seen, unseen = (logits[epoch] for logits in tests[:2])
+    beta = posterior_agreement(seen, unseen, prior="uniform").beta
+    # At an infinite inverse temperature a posterior is sure.
+    return beta, *(softmax(b * unseen, axis=1).max(1).mean() for b in (1.0, min(beta, 1e9)))
 
 
 kinds = list(itertools.product(SETTINGS, options.factors, options.learners))
@@ -374,7 +202,7 @@ def with_error(means, errors):
     return means.map("{:+.1f}".format) + " +- " + errors.map("{:.1f}".format)
 
 
-lines = []
+lines, of_settings = [], []
 for kind in kinds:
     experiment, factor, learner = kind
     choice = table[(table.rule == "accuracy") & (table["from epoch"] == 1)]
@@ -394,10 +222,25 @@ for kind in kinds:
             for column, values in zip(("accuracy", "AFR_P", "PA"), thesis(*kind).T, strict=True):
                 sign = "" if column == "accuracy" else "+"
                 shown[f"thesis: {column}"] = [f"{x:{sign}.1f}" for x in (*values, values.mean())]
-        lost = table.set_index(STUDY).sort_index().loc[key].groupby("rule").collapsed.sum()
+        rows = table.set_index(STUDY).sort_index().loc[key]
+        lost = rows.groupby("rule").collapsed.sum()
+        uniform_lost = rows[rows.rule == "PA, uniform"].groupby("setting").collapsed.sum()
         shown.loc["collapsed"] = lost.map("{:d}".format)
         if pairing == "other digits":
-            choices = len(level) * options.seeds
+            n_choices = len(level) * options.seeds
+            of_settings.append(
+                pd.DataFrame(
+                    {
+                        "experiment": experiment,
+                        "sources differ in": factor,
+                        "learner": learner,
+                        "epochs": f"{start + 1} to {options.epochs}",
+                        "setting": level.index,
+                        **shown.loc[level.index, ["accuracy", *RULES]],
+                        "collapsed: PA, uniform": [uniform_lost[x] for x in level.index],
+                    }
+                )
+            )
             lines.append(
                 {
                     "experiment": experiment,
@@ -406,8 +249,8 @@ for kind in kinds:
                     "epochs": f"{start + 1} to {options.epochs}",
                     "accuracy": f"{level.mean():.1f}",
                     **shown.loc["mean", list(RULES)],
-                    "collapsed: PA, uniform": f"{lost['PA, uniform']} of {choices}",
-                    "collapsed: PA": f"{lost['PA']} of {choices}",
+                    "collapsed: PA, uniform": f"{lost['PA, uniform']} of {n_choices}",
+                    "collapsed: PA": f"{lost['PA']} of {n_choices}",
                     "thesis: PA": f"{thesis(*kind)[:, 2].mean():+.1f}".replace("+nan", ""),
                 }
             )
@@ -416,6 +259,48 @@ for kind in kinds:
         print(shown.fillna("").to_string())
 if options.table:
     pd.DataFrame(lines).to_csv(options.table, index=False)
+if options.settings:
+    pd.concat(of_settings).to_csv(options.settings, index=False)
+
+# %%
+# The inverse temperature of Experiment 7
+# ---------------------------------------
+# Figure 5.2 and Table 5.7 of the thesis show test 0, whose combinations of level and digit the net
+# has learnt, against test 1, whose combinations it has not. Here are the inverse temperature that
+# maximises their agreement, for the epoch kept by validation accuracy (the median over the seeds),
+# and the mean of the largest posterior in test 1 as trained and at this inverse temperature. An
+# inverse temperature of 0 means that the predictions of the two tests say nothing about each
+# other.
+THESIS_BETAS = {
+    ("hue", "ERM"): (0, 0, 0, 0, 85.98),
+    ("hue", "IRM"): (0, 0, 2.110, 17.34, 116.3),
+    ("position", "ERM"): (0, 0, 0, 0, 1720),
+    ("position", "IRM"): (0, 0, 3.984, 34.107, 2254),
+}
+names = ["experiment", "factor", "learner", "setting", "seed", "beta", "trained", "at beta"]
+resolved = pd.DataFrame(resolutions, columns=names).groupby(["factor", "learner", "setting"])
+middle, low, high = (resolved["beta"].quantile(q, "nearest") for q in (0.5, 0.25, 0.75))
+betas = pd.DataFrame(
+    {
+        "beta": middle,
+        "quartiles": [f"{a:.2g} to {b:.2g}" for a, b in zip(low, high, strict=True)],
+        "largest posterior, as trained": resolved["trained"].mean(),
+        "largest posterior, at beta": resolved["at beta"].mean(),
+    }
+)
+order = itertools.product(options.factors, options.learners, SETTINGS[7])
+betas = betas.reindex(pd.MultiIndex.from_tuples(order, names=betas.index.names))
+betas["thesis: beta"] = [
+    dict(zip(SETTINGS[7], THESIS_BETAS.get(key[:2], [np.nan] * 5), strict=True))[key[2]]
+    for key in betas.index
+]
+betas = betas.reset_index().rename(columns={"factor": "tied to the digit"})
+for name in betas.columns[3:]:
+    if name != "quartiles":
+        betas[name] = [f"{x:.3g}".replace("nan", "") for x in betas[name]]
+print(betas.to_string(index=False))
+if options.betas:
+    betas.to_csv(options.betas, index=False)
 
 # %%
 # The gains of the four rules, and the gain of PA in the thesis (hollow marks).
