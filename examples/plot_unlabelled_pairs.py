@@ -381,7 +381,9 @@ def measure(name, seed, n_pairs):
             "labels": (at_b == rows.y_pairs)[:, :n].mean(1),
             "truth": truth,
             "expected adapted": found[f"expected_score_{n} mapped"],
+            "expected_se adapted": found[f"expected_score_se_{n} mapped"],
             "low adapted": found[f"expected_score_low_{n} mapped"],
+            "high adapted": found[f"expected_score_high_{n} mapped"],
             "disagreement adapted": found[f"disagreement_{n} mapped"],
             "labels adapted": [m.score(adapted, y) for m in fitted],
             "truth adapted": [m.score(mapped, rows.y_test) for m in fitted],
@@ -524,12 +526,12 @@ NUMBERS = {
 def choice(unit):
     """Return what is known of the choice by the expected score, without and with the adapter."""
     accuracy = unit["accuracy"].to_numpy()
+    columns = ["expected", "expected_se", "truth", "low", "high"]
     chosen = unit.iloc[best(unit["expected"].to_numpy(), accuracy)]
     adapted = best(both(unit, "expected"), accuracy)
     return pd.Series(
-        chosen[["expected", "expected_se", "truth", "low", "high"]].to_dict()
-        | {"expected adapted": both(unit, "expected")[adapted]}
-        | {"truth adapted": both(unit, "truth")[adapted]}
+        chosen[columns].to_dict()
+        | {f"{column} adapted": both(unit, column)[adapted] for column in columns}
     )
 
 
@@ -544,14 +546,19 @@ def error_lines(data, numbers, of=""):
         bias, _ = over_problems(away)
         for n in known:
             lines.append((name + of, n, with_error(off[n], error[n]), f"{bias[n]:+.1f}", "", ""))
-    reach = 1.96 * data["expected_se"]
-    for name, low, high in (
-        ("interval, low to high", data["low"], data["high"]),
-        ("expected score +- 1.96 SE", data["expected"] - reach, data["expected"] + reach),
-    ):
-        inside, _ = over_problems(100.0 * ((low <= data["truth"]) & (data["truth"] <= high)))
-        width, _ = over_problems(100 * (high - low))
-        lines += [(name + of, n, "", "", f"{width[n]:.1f}", f"{inside[n]:.0f} %") for n in known]
+    for end, adapted in (("", ""), (" adapted", ", adapted")):
+        truth, expected = data[f"truth{end}"], data[f"expected{end}"]
+        reach = 1.96 * data[f"expected_se{end}"]
+        for name, low, high in (
+            ("interval, low to high", data[f"low{end}"], data[f"high{end}"]),
+            ("expected score +- 1.96 SE", expected - reach, expected + reach),
+        ):
+            inside, _ = over_problems(100.0 * ((low <= truth) & (truth <= high)))
+            width, _ = over_problems(100 * (high - low))
+            lines += [
+                (name + adapted + of, n, "", "", f"{width[n]:.1f}", f"{inside[n]:.0f} %")
+                for n in known
+            ]
     return lines
 
 

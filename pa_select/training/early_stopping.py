@@ -58,7 +58,7 @@ class PAEarlyStopping(PAScoring):
 
     Expect about the same epoch as with early stopping on validation accuracy, but without
     labels of the environments; the user guide has the figures. With the uniform prior
-    collapsed epochs may be kept.
+    epochs of a constant net may be kept.
 
     Examples
     --------

@@ -55,8 +55,8 @@ class PAScoring(Callback):
         As in `posterior_agreement`; with the marginal prior at least 0.001 nats.
     uniform : bool, default=True
         Whether to record also the agreement with the uniform prior, in the column
-        ``pa_uniform``. It is the papers' metric, and is not used to choose epochs. In
-        collapsed epochs it is high while ``pa`` is near 0. Unless `prior` is "uniform", it
+        ``pa_uniform``. It is the papers' metric, and is not used to choose epochs. If the
+        net is constant, it is high while ``pa`` is near 0. Unless `prior` is "uniform", it
         takes a second maximisation in each scored epoch.
 
     Notes
@@ -232,7 +232,7 @@ class PAScoring(Callback):
         if isinstance(self.prior, str) and self.prior == "uniform":
             assert self.selector_.last is not None
             return self.selector_.last.score
-        # `agreements` does not warn of collapsed epochs, which this column is there to show, nor
+        # `agreements` does not warn of constant nets, which this column is there to show, nor
         # again of scores that cannot be compared.
         result = agreements(
             a,
