@@ -53,6 +53,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "gallery/backreferences",  # for the thumbnails of examples.rst
     "parallel": True,  # as many at once as sphinx's -j says
     "show_memory": False,
+    "write_computation_times": False,
     "abort_on_example_error": True,
 }
 

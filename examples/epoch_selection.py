@@ -1,0 +1,228 @@
+"""
+Trainings of the thesis's Experiments 6 and 7
+=============================================
+
+Digits in colour, a small net, and the scores of every epoch, from which rules choose one epoch.
+``plot_epoch_selection_under_shift.py`` and ``study_optimisers.py`` use it.
+"""
+
+import itertools
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+
+from pa_select import posterior_agreement
+from pa_select.datasets import FACTOR_LADDERS, SHORTCUT_LEVELS, co_occurrence, factor_images
+from pa_select.pairing import LabelPairing
+from pa_select.training import ERMNet, IRMNet, LISANet
+
+X, y = load_digits(return_X_y=True)
+digits = X.reshape(-1, 8, 8) / 16
+PAIRINGS = ("other digits", "same digits")
+SETTINGS = {
+    6: ("SD", "ID", "1F-MD", "5F-MD", "OOD"),
+    7: ("ZGO", "1-CGO", "2-CGO", "3-CGO", "ZSO"),
+}
+# The thesis reports the mean of the shifted tests in Experiment 6, and test 1 in Experiment 7.
+TARGET = {6: slice(1, 6), 7: slice(1, 2)}
+RULES = ("AFR_P", "PA, uniform", "PA", "PA, guarded", "last epoch", "best epoch")
+
+
+class Problem(NamedTuple):
+    """One training: samples of images with labels, and the pairs of validation samples."""
+
+    sources: list
+    validation: dict
+    pairs: dict  # (setting, pairing) -> two keys of validation
+    tests: list
+
+
+def split(classes, seed):
+    """Return rows of the two sources, of both sides of the validation pairs, and of the tests."""
+    rows = np.random.default_rng(seed).permutation(np.flatnonzero(np.isin(y, classes)))
+    ends = (np.array([0.2, 0.4, 0.55, 0.7]) * len(rows)).astype(int)
+    first, second, a, b, test = np.split(rows, ends)
+    paired = LabelPairing()(a[:, None], b[:, None], y[a], y[b])
+    return (first, second), (a[paired.a], b[paired.b]), test
+
+
+def experiment_6(factor, seed):
+    """Return one training with all pairs of validation environments."""
+    sources, sides, test = split((1, 4, 7, 9), seed)
+    # The same digits get new values within the levels.
+    sides = {"first": sides[0], "other digits": sides[1], "same digits": sides[0]}
+
+    def sample(rows, environment, draw):
+        return factor_images(digits[rows], environment, random_state=10 * seed + draw), y[rows]
+
+    training = FACTOR_LADDERS[f"{factor} training"]
+    validation, pairs = {}, {}
+    for setting, pairing in itertools.product(SETTINGS[6], PAIRINGS):
+        environments = FACTOR_LADDERS[f"{factor} {setting}"]
+        keys = []
+        for side, environment in zip(("first", pairing), environments, strict=True):
+            keys.append((side, *environment.values()))
+            if keys[-1] not in validation:
+                draw = 2 + list(sides).index(side)
+                validation[keys[-1]] = sample(sides[side], environment, draw)
+        pairs[setting, pairing] = keys
+    return Problem(
+        [sample(rows, training[k], k) for k, rows in enumerate(sources)],
+        validation,
+        pairs,
+        [sample(test, environment, 5) for environment in FACTOR_LADDERS[factor]],
+    )
+
+
+def experiment_7(factor, setting, seed):
+    """Return a training in which the setting ties levels of the learning factor to digits."""
+    sources, (a, b), test = split(tuple(SHORTCUT_LEVELS[factor][0]), seed)
+    ladder = FACTOR_LADDERS[f"{factor} shortcut"]
+
+    def sample(rows, source, draw, environment=ladder[0], unseen=False):
+        own = SHORTCUT_LEVELS[factor][source]
+        levels = co_occurrence(y[rows], setting, own, unseen=unseen, random_state=seed)
+        environment = {**environment, factor: levels}
+        return factor_images(digits[rows], environment, random_state=10 * seed + draw), y[rows]
+
+    def both_sources(environment, unseen, draw):
+        halves = [
+            sample(half, source, draw + source, environment, unseen)
+            for source, half in enumerate(np.array_split(test, 2))
+        ]
+        return tuple(np.concatenate(parts) for parts in zip(*halves, strict=True))
+
+    return Problem(
+        [sample(rows, k, k) for k, rows in enumerate(sources)],
+        {
+            "first": sample(a, 0, 2),
+            "other digits": sample(b, 1, 3),
+            "same digits": sample(a, 1, 4),
+        },
+        {(setting, pairing): ("first", pairing) for pairing in PAIRINGS},
+        # Test 0 has draws of its own: without them it would have the images of test 1 in ZSO.
+        [both_sources(ladder[0], False, 7)]
+        + [both_sources(e, setting != "ZSO", 5) for e in ladder[1:]],
+    )
+
+
+class Net(nn.Sequential):
+    """A small convolutional net.
+
+    It first computes how far each pixel is from the grey of the canvas. Bright digits are lighter
+    than the canvas and dark ones darker. Without this step, a net that was trained on dark digits
+    fails in the bright tests at every epoch, and there is nothing to select.
+    """
+
+    def __init__(self, n_classes):
+        widths, strides = (3, 16, 32, 64), (2, 2, 1)
+        blocks = [
+            layer
+            for (before, after), stride in zip(itertools.pairwise(widths), strides, strict=True)
+            for layer in (
+                nn.Conv2d(before, after, 3, stride, padding=1),
+                nn.BatchNorm2d(after),
+                nn.ReLU(),
+            )
+        ]
+        head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], n_classes)
+        super().__init__(*blocks, *head)
+
+    def forward(self, images):
+        return super().forward((images - 0.5).abs())
+
+
+LEARNERS = {"ERM": (ERMNet, {}), "IRM": (IRMNet, {"penalty_weight": 1.0}), "LISA": (LISANet, {})}
+
+
+ADAM = {"optimizer": torch.optim.Adam, "lr": 2e-3}
+
+
+def train(problem, learner, seed, n_epochs, optimiser=ADAM):
+    """Return logits (epochs, n, classes) of all epochs for each validation and test sample."""
+    images, labels = (np.concatenate(part) for part in zip(*problem.sources, strict=True))
+    sources = np.repeat([0, 1], [len(rows) for _, rows in problem.sources])
+    classes, codes = np.unique(labels, return_inverse=True)
+    seen = [images for images, _ in [*problem.validation.values(), *problem.tests]]
+    kind, parameters = LEARNERS[learner]
+    torch.manual_seed(seed)
+    net = kind(
+        Net,
+        module__n_classes=len(classes),
+        batch_size=32,
+        iterator_valid__batch_size=256,
+        max_epochs=1,
+        train_split=None,
+        callbacks__print_log=None,
+        random_state=seed,
+        **parameters,
+        **optimiser,
+    )
+    logits = []
+    for _ in range(n_epochs):
+        net.partial_fit(images, codes, environments=sources)
+        logits.append(net.forward(np.concatenate(seen)).numpy())
+    parts = np.split(np.stack(logits), np.cumsum([len(sample) for sample in seen])[:-1], axis=1)
+    n = len(problem.validation)
+    return dict(zip(problem.validation, parts[:n], strict=True)), parts[n:]
+
+
+def accuracy(logits, labels):
+    """Return the accuracy of every epoch."""
+    return (np.unique(labels)[logits.argmax(2)] == labels).mean(1)
+
+
+def criteria(a, b, right):
+    """Return the criteria of the rules for every epoch, and the standard error of accuracy."""
+    with warnings.catch_warnings():
+        # Collapsed epochs are what is studied here.
+        warnings.filterwarnings("ignore", message="scores_a and scores_b")
+        uniform, marginal = (
+            np.array([r.score for r in posterior_agreement(a, b, prior=prior, certify=certify)])
+            for prior, certify in (("uniform", True), ("marginal", False))
+        )
+    return {
+        "accuracy": right,
+        "error": np.sqrt(right * (1 - right) / (2 * a.shape[1])),
+        "AFR_P": (a.argmax(2) == b.argmax(2)).mean(1),
+        "PA, uniform": uniform,
+        "PA": marginal,
+        "last epoch": np.arange(len(a)),
+    }
+
+
+def study(experiment, problem, training):
+    """Evaluate all epochs of a training.
+
+    Returns
+    -------
+    dict
+        (setting, pairing) -> (a, b, criteria): the logits of both validation samples, and what
+        the rules choose by. "best epoch" is the accuracy that the thesis reports, in points.
+    ndarray of shape (n_tests, n_epochs)
+        Accuracies of the tests, in points.
+    """
+    validation, tests = training
+    samples = zip(tests, problem.tests, strict=True)
+    tests = 100 * np.array([accuracy(logits, labels) for logits, (_, labels) in samples])
+    found = {}
+    for kind, keys in problem.pairs.items():
+        a, b = (validation[key] for key in keys)
+        right = np.mean([accuracy(validation[k], problem.validation[k][1]) for k in keys], axis=0)
+        target = tests[TARGET[experiment]].mean(0)
+        found[kind] = a, b, criteria(a, b, right) | {"best epoch": target}
+    return found, tests
+
+
+def choices(found):
+    """Return the epoch that each rule keeps; of equal ones the earliest."""
+    eligible = found["accuracy"] >= (found["accuracy"] - found["error"]).max()
+    found = {**found, "PA, guarded": np.where(eligible, found["PA"], -np.inf)}
+    return {
+        rule: int(np.argmax(found[rule] >= found[rule].max() - 1e-7))
+        for rule in ("accuracy", *RULES)
+    }

@@ -1,0 +1,100 @@
+"""
+Experiment 6 with a grid of optimisers
+======================================
+
+The thesis trains the nets of Experiment 6 with SGD and with Adam, at four learning rates each. It
+reports the training with the highest accuracy over all tests, whatever the rule that chose its
+epoch. This choice needs the labels of the tests. Here are all trainings of such a grid:
+
+- For each optimiser, the accuracy under shift of the epoch that validation accuracy keeps, and
+  what the epochs of other rules gain over it.
+- "highest in the tests": the optimiser whose accuracy over all tests is the highest, as in the
+  thesis.
+- "any": each rule chooses among the epochs of all optimisers. This is what a user would do who has
+  no labels of the tests.
+
+Rows are means over the five settings of the validation pairs (other digits of the same class),
+with the standard error over the seeds. ``--table FILE`` writes them.
+"""
+
+import argparse
+import itertools
+
+import numpy as np
+import pandas as pd
+import torch
+from epoch_selection import LEARNERS, PAIRINGS, RULES, choices, experiment_6, study, train
+
+OPTIMISERS = {
+    f"{name} {lr:g}": {"optimizer": kind, "lr": lr, **parameters}
+    for name, kind, parameters, rates in (
+        ("Adam", torch.optim.Adam, {}, (5e-4, 1e-3, 2e-3, 4e-3)),
+        ("SGD", torch.optim.SGD, {"optimizer__momentum": 0.9}, (5e-3, 1e-2, 2e-2, 5e-2)),
+    )
+    for lr in rates
+}
+REPORTED, ANY = "highest in the tests", "any"
+OF_THE_THESIS = ["accuracy", "AFR_P", "PA, uniform"]
+SHOWN = [rule for rule in RULES if rule != "last epoch"]
+
+
+def kept(found):
+    """Return the accuracy under shift of the epoch that each rule keeps."""
+    return {rule: found["best epoch"][k] for rule, k in choices(found).items()}
+
+
+def highest(found):
+    """Return the highest accuracy over all tests of the epochs that the thesis's rules keep."""
+    epochs = choices(found)
+    return max(found["tests"][epochs[rule]] for rule in OF_THE_THESIS)
+
+
+def of_one_seed(factor, learner, seed, n_epochs):
+    """Return the accuracy under shift of each rule, by optimiser; means over the settings."""
+    problem = experiment_6(factor, seed)
+    rows, courses = {}, {}
+    for optimiser in OPTIMISERS.values():
+        training = train(problem, learner, seed, n_epochs, optimiser)
+        found, tests = study(6, problem, training)
+        for (setting, pairing), (_, _, values) in found.items():
+            if pairing == PAIRINGS[0]:
+                courses.setdefault(setting, []).append(values | {"tests": tests.mean(0)})
+    for k, name in enumerate(OPTIMISERS):
+        rows[name] = [kept(course[k]) for course in courses.values()]
+    rows[REPORTED] = [kept(max(course, key=highest)) for course in courses.values()]
+    rows[ANY] = [
+        kept({name: np.concatenate([x[name] for x in course]) for name in course[0]})
+        for course in courses.values()
+    ]
+    return pd.DataFrame({name: pd.DataFrame(row).mean() for name, row in rows.items()}).T
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[1])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--factors", nargs="+", default=["hue", "position"])
+    parser.add_argument("--learners", nargs="+", default=list(LEARNERS), choices=LEARNERS)
+    parser.add_argument("--table", help="write the rows to this csv file")
+    options = parser.parse_args()
+    lines = []
+    for factor, learner in itertools.product(options.factors, options.learners):
+        seeds = []
+        for seed in range(options.seeds):
+            seeds.append(of_one_seed(factor, learner, seed, options.epochs))
+            print(f"{factor}, {learner}: seed {seed + 1} of {options.seeds}", flush=True)
+        seeds = pd.concat(seeds, keys=range(options.seeds), names=["seed", "optimiser"])
+        gains = seeds[SHOWN].sub(seeds["accuracy"], axis=0).groupby("optimiser", sort=False)
+        gains = gains.mean().map("{:+.1f}".format) + " +- " + gains.sem().map("{:.1f}".format)
+        level = seeds["accuracy"].groupby("optimiser", sort=False).mean()
+        gains.insert(0, "accuracy", level.map("{:.1f}".format))
+        gains.insert(0, "learner", learner)
+        gains.insert(0, "sources differ in", factor)
+        lines.append(gains.reset_index())
+        print(lines[-1].to_string(index=False), flush=True)
+    if options.table:
+        pd.concat(lines).to_csv(options.table, index=False)
+
+
+if __name__ == "__main__":
+    main()
