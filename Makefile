@@ -78,8 +78,12 @@ figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and t
 		--table docs/figures/optimiser.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_richness.py --table docs/figures/richness.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_epoch_selection_under_shift.py \
-		--seeds 8 --factors hue position --learners LISA \
-		--table docs/figures/epoch_selection_lisa.csv
+		--seeds 8 --factors hue position --learners ERM IRM LISA \
+		--table docs/figures/epoch_selection.csv \
+		--settings docs/figures/epoch_selection_settings.csv \
+		--betas docs/figures/epoch_selection_betas.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/study_optimisers.py --seeds 8 \
+		--memory build/study_optimisers --table docs/figures/epoch_selection_optimisers.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_many_environments.py \
 		--seeds 5 --memory build/many_environments --table docs/figures/many_environments.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_noise_and_typing_errors.py \

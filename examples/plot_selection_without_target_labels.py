@@ -350,7 +350,7 @@ def where_used(key):
 
 header = "".join(f"{column:>13s}" for column in COLUMNS)
 print(f"{'':56s}{header}  (units)  one class  degenerate")
-rows = ["rule,points gained,shifted data sets,degenerate"]
+rows = ["rule,points gained,shifted data sets,degenerate,points if the shift does not come"]
 for key in [("source accuracy", "alone"), *OURS, *THEIRS]:
     line = "".join(with_error(of_sets("gain", key, shifts)) for shifts in COLUMNS.values())
     here = where_used(key)
@@ -360,7 +360,9 @@ for key in [("source accuracy", "alone"), *OURS, *THEIRS]:
     print("".join(f"{share:9.0f} %" for share in shares))
     sets = of_sets("gain", key, here)
     gained = f"{sets.mean():.1f} +- {error_of_mean(sets):.1f}"
-    rows.append(f'"{name(key)}",{gained},{len(sets)},{shares[1]:.0f} %')
+    unshifted = of_sets("gain without shift", key, here)
+    kept = f"{unshifted.mean():.1f} +- {error_of_mean(unshifted):.1f}" if len(unshifted) else ""
+    rows.append(f'"{name(key)}",{gained},{len(sets)},{shares[1]:.0f} %,{kept}')
 if options.table:
     Path(options.table).write_text("\n".join(rows) + "\n")
 levels = [

@@ -14,16 +14,19 @@ epoch. This choice needs the labels of the tests. Here are all trainings of such
   no labels of the tests.
 
 Rows are means over the five settings of the validation pairs (other digits of the same class),
-with the standard error over the seeds. ``--table FILE`` writes them.
+with the standard error over the seeds. ``--table FILE`` writes them, and ``--memory FOLDER`` keeps
+each seed, so that an interrupted run goes on.
 """
 
 import argparse
 import itertools
 
+import joblib
 import numpy as np
 import pandas as pd
 import torch
 from epoch_selection import LEARNERS, PAIRINGS, RULES, choices, experiment_6, study, train
+from joblib import Parallel, delayed
 
 OPTIMISERS = {
     f"{name} {lr:g}": {"optimizer": kind, "lr": lr, **parameters}
@@ -69,31 +72,42 @@ def of_one_seed(factor, learner, seed, n_epochs):
     return pd.DataFrame({name: pd.DataFrame(row).mean() for name, row in rows.items()}).T
 
 
+def summary(seeds):
+    """Return the accuracy of accuracy's choice, and what the others gain over it."""
+    gains = seeds[SHOWN].sub(seeds["accuracy"], axis=0).groupby("optimiser", sort=False)
+    lines = gains.mean().map("{:+.1f}".format) + " +- " + gains.sem().map("{:.1f}".format)
+    level = seeds["accuracy"].groupby("optimiser", sort=False).mean()
+    lines.insert(0, "accuracy", level.map("{:.1f}".format))
+    return lines
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[1])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--factors", nargs="+", default=["hue", "position"])
     parser.add_argument("--learners", nargs="+", default=list(LEARNERS), choices=LEARNERS)
+    parser.add_argument("--memory", help="keep the seeds in this folder, to go on from there")
     parser.add_argument("--table", help="write the rows to this csv file")
     options = parser.parse_args()
-    lines = []
-    for factor, learner in itertools.product(options.factors, options.learners):
-        seeds = []
-        for seed in range(options.seeds):
-            seeds.append(of_one_seed(factor, learner, seed, options.epochs))
-            print(f"{factor}, {learner}: seed {seed + 1} of {options.seeds}", flush=True)
-        seeds = pd.concat(seeds, keys=range(options.seeds), names=["seed", "optimiser"])
-        gains = seeds[SHOWN].sub(seeds["accuracy"], axis=0).groupby("optimiser", sort=False)
-        gains = gains.mean().map("{:+.1f}".format) + " +- " + gains.sem().map("{:.1f}".format)
-        level = seeds["accuracy"].groupby("optimiser", sort=False).mean()
-        gains.insert(0, "accuracy", level.map("{:.1f}".format))
-        gains.insert(0, "learner", learner)
-        gains.insert(0, "sources differ in", factor)
-        lines.append(gains.reset_index())
-        print(lines[-1].to_string(index=False), flush=True)
+    measure = joblib.Memory(options.memory, verbose=0).cache(of_one_seed)
+    kinds = list(itertools.product(options.factors, options.learners))
+    runs = [(*kind, seed) for seed in range(options.seeds) for kind in kinds]
+    work = Parallel(n_jobs=-1, return_as="generator")(
+        delayed(measure)(*run, options.epochs) for run in runs
+    )
+    found = {}
+    for run, accuracies in zip(runs, work, strict=True):
+        found[run] = accuracies
+        print(f"{len(found)} of {len(runs)}: {run}", flush=True)
+    found = pd.concat(found, names=["sources differ in", "learner", "seed", "optimiser"])
+    lines = {kind: summary(found.xs(kind, level=[0, 1])) for kind in kinds}
+    # The kinds share the digits of a seed, so the seeds are the units.
+    lines["all", "all"] = summary(found.groupby(["seed", "optimiser"], sort=False).mean())
+    lines = pd.concat(lines, names=["sources differ in", "learner"]).reset_index()
+    print(lines.to_string(index=False))
     if options.table:
-        pd.concat(lines).to_csv(options.table, index=False)
+        lines.to_csv(options.table, index=False)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ are README's snippets and the pages' code blocks without a prompt.
 import re
 import runpy
 import textwrap
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,22 @@ def test_numbers_of_a_paragraph_are_in_its_table(page, words, table):
     assert quoted
     measured = (ROOT / "docs/figures" / table).read_text()
     assert [number for number in quoted if number not in measured] == []
+
+
+def printed_errors():
+    """Numbers beside their error in what the pages' examples print, as in ``2.01   0.03``."""
+    lines = [line.split() for page in PAGES for line in page.read_text().split("\n")]
+    return {f"{a} +- {b}" for line in lines for a, b in pairwise(line)}
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_every_number_with_an_error_is_measured(page):
+    tables = "".join(path.read_text() for path in (ROOT / "docs/figures").glob("*.csv"))
+    # A paragraph of code shows what it prints, which the doctests compare.
+    prose = [p for p in page.read_text().split("\n\n") if not re.search(r"^ *(>>>|\$) ", p, re.M)]
+    quoted = re.findall(r"\d+\.\d+ \+- \d+\.\d+", " ".join(" ".join(prose).split()))
+    unknown = {number for number in quoted if number not in tables}
+    assert unknown - printed_errors() == set()
 
 
 def test_every_page_is_in_a_table_of_contents():

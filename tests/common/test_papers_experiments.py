@@ -43,7 +43,11 @@ def quoted_paragraph(page, table):
 
 @pytest.mark.parametrize(
     ("page", "table", "n_figures"),
-    [("training.rst", "epoch_selection_lisa.csv", 10), ("assessment.rst", "loaded_words.csv", 9)],
+    [
+        ("training.rst", "epoch_selection.csv", 6),
+        ("training.rst", "epoch_selection_settings.csv", 5),
+        ("assessment.rst", "loaded_words.csv", 9),
+    ],
 )
 def test_pages_quote_the_tables(page, table, n_figures):
     quoted = quoted_paragraph(page, table)
