@@ -3,6 +3,7 @@
 from pa_select.environments.attacks import FGSM, FMN, PGD
 from pa_select.environments.images import Blur, Contrast, Dim, Pixelate, Quantize, Translate
 from pa_select.environments.mix import mix, shifted_rows
+from pa_select.environments.pixel_noise import ImpulseNoise, ShotNoise
 from pa_select.environments.shift import Shift, Shifted
 from pa_select.environments.tabular import Drift, FeatureDropout, GaussianNoise, UniformNoise
 from pa_select.environments.text import CharacterEdits, WordEdits
@@ -18,11 +19,13 @@ __all__ = [
     "FMN",
     "FeatureDropout",
     "GaussianNoise",
+    "ImpulseNoise",
     "PGD",
     "Pixelate",
     "Quantize",
     "Shift",
     "Shifted",
+    "ShotNoise",
     "TransformShift",
     "Translate",
     "UniformNoise",

@@ -21,6 +21,8 @@ _OWN = [
     "pa_select.environments.images.Pixelate",
     "pa_select.environments.images.Translate",
     "pa_select.environments.images.Quantize",
+    "pa_select.environments.pixel_noise.ImpulseNoise",
+    "pa_select.environments.pixel_noise.ShotNoise",
     "pa_select.environments.tabular.Drift",
     "pa_select.environments.tabular.FeatureDropout",
     "pa_select.environments.tabular.GaussianNoise",

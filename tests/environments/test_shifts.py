@@ -25,9 +25,11 @@ from pa_select.environments import (
     Drift,
     FeatureDropout,
     GaussianNoise,
+    ImpulseNoise,
     Pixelate,
     Quantize,
     Shift,
+    ShotNoise,
     TransformShift,
     Translate,
     UniformNoise,
@@ -47,6 +49,8 @@ POINTWISE = [
     Drift(0.2),
     Quantize(0.3),
     Dim(0.4),
+    ImpulseNoise(0.3, bounds=(-9, 9)),
+    ShotNoise(0.25, bounds=(-9, 9)),
 ]
 SPATIAL = [
     Blur(0.7, shape=(8, 8)),
@@ -422,6 +426,11 @@ X = DIGITS[:4]
         (Translate(shape=(3, 8, 8)), X, r"shape: expected .*, got \(3, 8, 8\)"),
         (Translate(direction="north", shape=(8, 8)), X, "direction: expected None or one of"),
         (Blur(), np.full((2, 3, 3), np.nan), "X: expected finite pixels"),
+        (ImpulseNoise(1.5), X, "share: expected a number of at most 1, got 1.5"),
+        (ImpulseNoise(), 16 * X, r"X: expected numbers within the bounds \(0, 1\), got 5"),
+        (ShotNoise(), -X, r"X: expected numbers within the bounds \(0, 1\), got -0.3"),
+        (ShotNoise(), X * np.nan, r"X: expected numbers within the bounds \(0, 1\), got nan"),
+        (ShotNoise(bounds=None), X, r"bounds: expected a pair \(least, greatest\)"),
         (TransformShift(np.negative, power=0.5), X, "power: expected 0 or 1, as the transform"),
         (TransformShift(lambda rows: rows[:2]), X, "transform: expected a view of each of 4 rows"),
         (TransformShift(lambda rows: None), X, "transform: expected a view of X, got None"),
@@ -479,3 +488,91 @@ def test_blocks_have_the_mean_of_their_pixels(size):
             block = (..., slice(top, top + size), slice(left, left + size))
             mean = images[block].mean((-2, -1), keepdims=True)
             assert_allclose(shifted[block], np.broadcast_to(mean, shifted[block].shape))
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data(), kind=st.sampled_from([ImpulseNoise, ShotNoise]))
+def test_noise_of_pixels_keeps_to_its_bounds(data, kind):
+    low = data.draw(st.sampled_from([-1.0, 0.0, 3.0]), label="low")
+    high = low + data.draw(st.sampled_from([1e-3, 1.0, 255.0]), label="range")
+    images = data.draw(
+        hnp.arrays(
+            float,
+            hnp.array_shapes(min_dims=2, max_dims=4, min_side=0, max_side=4),
+            elements=st.floats(low, high),
+        )
+    )
+    seed = data.draw(st.integers(0, 3), label="seed")
+    shift = kind(bounds=(low, high), random_state=seed)
+    assert_array_equal(shift(images, power=0).X, images)
+    power = data.draw(st.floats(0, 1), label="power")
+    noisy = shift(images, power=power).X
+    assert noisy.shape == images.shape
+    assert ((low <= noisy) & (noisy <= high)).all()
+    assert_array_equal(clone(shift)(images, power=power).X, noisy)
+
+
+@settings(deadline=None, max_examples=30)
+@given(shares=st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted))
+def test_impulses_of_a_small_share_are_among_those_of_a_large_one(shares):
+    X = np.full((50, 8), 0.5)
+    few, many = (ImpulseNoise()(X, power=share).X for share in shares)
+    assert_array_equal(many[few != 0.5], few[few != 0.5])
+
+
+def test_impulses():
+    X = np.full((2000, 5), 7.0)
+    noisy = ImpulseNoise(0.3, bounds=(0, np.arange(10, 15)))(X).X
+    white, black = noisy == np.arange(10, 15), noisy == 0
+    assert_allclose(white.mean(0), 0.15, atol=0.03)
+    assert_allclose(black.mean(0), 0.15, atol=0.03)
+    assert (noisy[~white & ~black] == 7).all()
+    assert (ImpulseNoise(1.0)(DIGITS).X % 1 == 0).all()
+
+
+def test_counts_of_light():
+    grey = np.full((40_000, 5), [0.0, 0.01, 0.1, 0.3, 0.5])
+    for scale in (1e-4, 1 / 60, 1 / 12):  # with 1e-4 more than 1000 counts are normal
+        noisy = ShotNoise(scale, bounds=(0, 10))(grey).X
+        counts = noisy[:, grey[0] <= 1000 * scale] / scale
+        assert_allclose(counts, np.round(counts), atol=1e-9)
+        variance = scale * grey[0]
+        assert (np.abs(noisy.mean(0) - grey[0]) <= 4 * np.sqrt(variance / 40_000)).all()
+        assert_allclose(noisy.var(0), variance, rtol=0.1)
+    # Black may be any number, and pixels count from there.
+    below = ShotNoise(1 / 12, bounds=(-4, 6))(grey - 4).X
+    assert_allclose(below + 4, noisy, atol=1e-12)
+
+
+@pytest.mark.parametrize("counts", [60, 5, 3])
+def test_shot_noise_is_distributed_as_that_of_hendrycks_and_dietterich(counts):
+    bright = np.full(50_000, 0.8)
+    drawn = np.random.default_rng(1).poisson(counts * bright)
+    expected = np.clip(drawn / counts, 0, 1)
+    noisy = ShotNoise(1 / counts, random_state=2)(bright[:, None]).X[:, 0]
+    levels = np.arange(counts + 1) / counts
+    shares = [(np.abs(x[:, None] - levels) < 1e-9).mean(0) for x in (noisy, expected)]
+    assert_allclose(shares[0].sum(), 1)
+    assert_allclose(*shares, atol=0.015)
+
+
+def test_shot_noise_of_one_seed_is_one_draw():
+    bright = DIGITS[:200]
+    noisy, brighter = (ShotNoise(0.1)(X).X for X in (0.8 * bright, bright))
+    assert (noisy <= brighter + 1e-12).all()
+    near, far, other = (
+        ShotNoise(scale, bounds=(0, 9), random_state=seed)(bright).X - bright
+        for scale, seed in ((0.01, None), (0.02, None), (0.01, 5))
+    )
+    there = bright > 0
+    assert np.corrcoef(near[there], far[there])[0, 1] > 0.9
+    assert abs(np.corrcoef(near[there], other[there])[0, 1]) < 0.1
+    assert not ShotNoise(0.1)(0 * bright).norm.any()
+
+
+def test_tiny_quanta_and_rounding_beyond_the_bounds():
+    for tiny in (1e-320, 1e-200, 1e-12):
+        assert_allclose(ShotNoise(tiny)(DIGITS).X, DIGITS, atol=10 * np.sqrt(tiny))
+    for shift in (ShotNoise(), ImpulseNoise()):
+        just_outside = shift(np.array([[1 + 1e-9, -1e-9]] * 50)).X
+        assert_allclose(np.clip(just_outside, 0, 1), just_outside, atol=1e-8)
