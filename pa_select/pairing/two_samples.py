@@ -226,7 +226,8 @@ class NearestPairing(_ByDistance):
     metric : str or callable, default="euclidean"
         As in `sklearn.neighbors.NearestNeighbors`.
     backend : {"sklearn", "faiss"}, default="sklearn"
-        "faiss" searches with the package of that name, exactly and by Euclidean distance.
+        "faiss" searches with the package of that name, by Euclidean distance. It compares all
+        rows, in single precision.
     n_jobs : int, default=None
         Number of scikit-learn's parallel searches.
 
@@ -266,8 +267,12 @@ class NearestPairing(_ByDistance):
         if self.metric != "euclidean":
             raise ValueError(f"metric: expected 'euclidean' with faiss, got {self.metric!r}.")
         index = optional_import("faiss", "faiss").IndexFlatL2(b.shape[1])
-        index.add(np.ascontiguousarray(b, dtype=np.float32))
-        return np.arange(len(a)), index.search(np.ascontiguousarray(a, np.float32), 1)[1][:, 0]
+        # faiss squares numbers in single precision: far from 0 it would lose their differences.
+        a, b = a - b.mean(0), b - b.mean(0)
+        unit = max(np.abs(a).max(), np.abs(b).max()) or 1.0
+        queries, rows = (np.ascontiguousarray(x / unit, dtype=np.float32) for x in (a, b))
+        index.add(rows)
+        return np.arange(len(a)), index.search(queries, 1)[1][:, 0]
 
 
 class AssignmentPairing(_ByDistance):

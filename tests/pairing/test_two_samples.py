@@ -72,6 +72,26 @@ def test_nearest_rows_by_brute_force():
     assert_array_equal(city.b, cdist(A, B, "cityblock").argmin(1))
 
 
+@pytest.mark.parametrize(("unit", "origin"), [(1, 0), (1e-30, 0), (1e25, 0), (1, 1e6), (0, 3)])
+def test_faiss_finds_the_nearest_rows(unit, origin):
+    pytest.importorskip("faiss")
+    points = np.random.default_rng(0).normal(size=(900, 8))
+    first, second = origin + unit * points[:400], origin + unit * points[400:]
+    labels = LABELS[:400], LABELS[400:900]
+    for within_label in (False, True):
+        found, expected = (
+            NearestPairing(within_label, backend=backend)(first, second, *labels)
+            for backend in ("faiss", "sklearn")
+        )
+        assert_array_equal(found.a, expected.a)
+        # Of two rows that are equally far but for rounding either may be taken.
+        distances = [np.linalg.norm(first[p.a] - second[p.b], axis=1) for p in (found, expected)]
+        np.testing.assert_allclose(*distances, rtol=1e-3)
+        assert (found.b == expected.b).mean() > 0.98 or unit == 0
+        if within_label:
+            assert_array_equal(labels[0][found.a], labels[1][found.b])
+
+
 def test_rows_of_a_label_that_the_other_lacks_are_left_out():
     pairs = NearestPairing(True)(A, B[Y_B != 3], Y_A, Y_B[Y_B != 3])
     assert 3 not in Y_A[pairs.a]
