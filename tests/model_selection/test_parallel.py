@@ -1,8 +1,12 @@
 """Several processes, a cluster, progress: the same numbers."""
 
 import gc
+import importlib.util
+import os
+import subprocess
 import sys
 import tracemalloc
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -14,6 +18,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import pa_select
 from pa_select import PASearchCV
 from pa_select.model_selection.worker import Data
 from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS
@@ -73,6 +78,71 @@ def test_a_dask_cluster(alone):
     ):
         same(numbers(PASearchCV(MODEL, GRID).fit(X, Y)), alone)
         same(of_pairs(), pairs_alone)
+
+
+ON_RAY = """
+import os
+
+import joblib
+import numpy as np
+import ray
+from ray.util.joblib import register_ray
+from sklearn.datasets import load_iris
+from sklearn.naive_bayes import GaussianNB
+
+from pa_select import PASearchCV
+
+X, y = load_iris(return_X_y=True)
+HERE = os.getpid()
+
+
+class Elsewhere(GaussianNB):
+    def fit(self, X, y):
+        assert os.getpid() != HERE and ray.get_runtime_context().get_actor_id()
+        return super().fit(X, y)
+
+
+def columns(model, **options):
+    grid = {"var_smoothing": [1e-9, 1e-3, 1.0]}
+    search = PASearchCV(model, grid, refit=False, error_score="raise")
+    table = search.fit(X[::2], y[::2], **options).cv_results_
+    return {k: v for k, v in table.items() if "time" not in k and k != "params"}
+
+
+ray.init(num_cpus=2, include_dashboard=False)
+register_ray()
+for options in ({}, {"paired": (X[1::2], X[1::2] + 0.3)}):
+    alone = columns(GaussianNB(), **options)
+    with joblib.parallel_config(backend="ray", n_jobs=2):
+        on_ray = columns(Elsewhere(), **options)
+    assert set(on_ray) == set(alone)
+    for name, column in alone.items():
+        np.testing.assert_array_equal(on_ray[name], column, err_msg=name)
+print(len(alone), "columns are equal")
+"""
+
+
+@pytest.mark.slow
+def test_a_ray_cluster(tmp_path):
+    """In a process of its own, since ray changes joblib's pools for good.
+
+    ray has 200 MB and is not in the extra `test`: `pip install ".[ray]"`.
+    """
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("could not find 'ray'")
+    paths = [str(Path(pa_select.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    said = subprocess.run(
+        [sys.executable, "-c", ON_RAY],
+        # What ray keeps goes to a folder of the test; it reports nothing to anybody.
+        env=os.environ
+        | {"PYTHONPATH": os.pathsep.join(paths), "HOME": str(tmp_path)}
+        | {"RAY_USAGE_STATS_ENABLED": "0"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert said.returncode == 0, said.stderr
+    assert "columns are equal" in said.stdout
 
 
 def test_data_weigh_what_they_hold():
