@@ -365,36 +365,37 @@ plt.show()
 # ------------
 # The figures are from ``--seeds 8 --factors hue position --learners ERM IRM LISA``, for pairs of
 # other digits, and are in ``docs/figures/epoch_selection.csv`` and
-# ``docs/figures/epoch_selection_settings.csv``. Those of ERM stand first, those of IRM and LISA in
-# brackets. Sources differ in hue. Trainings differ between processors, and so do these figures; on
-# another one the gains were up to 3 points higher or lower with the same seeds.
+# ``docs/figures/epoch_selection_settings.csv``. Those of ERM stand first, those of IRM and LISA
+# in brackets. Sources differ in hue. Trainings differ between processors, and so do these
+# figures; on another one the gains were up to 3 points higher or lower with the same seeds.
 #
 # - AFR_P and PA with the uniform prior keep nets that hardly distinguish the classes. Among all
 #   epochs 38 (39, 40) of the 40 choices of PA had collapsed in Experiment 6 and all 40 in
-#   Experiment 7, after the first third of the epochs 15 (16, 12) and 14 (17, 22). In Experiment 6
-#   these later choices lose 20.0 +- 3.7 (20.4 +- 5.5, 18.1 +- 4.4) points.
+#   Experiment 7, after the first third of the epochs 15 (16, 12) and 14 (17, 22). In Experiment
+#   6 these later choices lose 20.0 +- 3.7 (20.4 +- 5.5, 18.1 +- 4.4) points.
 # - In Experiment 7 a collapse can look like a gain: if the shortcut is always wrong, predicting
 #   one class for all images is right one time in three. Among all epochs the uniform prior gains
 #   30.6 +- 1.1 (30.8 +- 1.0, 28.8 +- 1.2) points in ZGO, and loses 59.3 +- 2.2 (59.0 +- 2.5,
 #   59.9 +- 2.5) in ZSO.
-# - With the marginal prior 1 (1, 0) of the 80 choices among all epochs had collapsed. On pairs from
-#   the sources they are about as good as accuracy's choices: SD -0.1 +- 0.6 (+3.9 +- 2.9,
-#   -1.7 +- 1.2), ID +0.7 +- 0.6 (+1.0 +- 1.9, +0.0 +- 0.1). On pairs of two new hues, nets agree on
-#   wrong predictions: OOD -17.1 +- 5.8 (-8.3 +- 5.2, -4.6 +- 2.7). The guard prevents that, because
-#   it uses labels.
+# - With the marginal prior 1 (1, 0) of the 80 choices among all epochs had collapsed. On pairs
+#   from the sources they are about as good as accuracy's choices: SD -0.1 +- 0.6 (+3.9 +- 2.9,
+#   -1.7 +- 1.2), ID +0.7 +- 0.6 (+1.0 +- 1.9, +0.0 +- 0.1). On pairs of two new hues, nets agree
+#   on wrong predictions: OOD -17.1 +- 5.8 (-8.3 +- 5.2, -4.6 +- 2.7). The guard prevents that,
+#   because it uses labels.
 # - Guarded PA gained nothing beyond its error: +0.1 +- 0.1 (+0.3 +- 0.3, -0.5 +- 0.4) in
-#   Experiment 6, +0.8 +- 0.4 (-0.3 +- 0.7, +0.2 +- 0.7) in Experiment 7. More was possible: the best
-#   epoch had 2.9 +- 0.5 (5.0 +- 1.2, 4.8 +- 1.5) points more in Experiment 6 and, after the first
-#   third, 10.5 +- 0.6 (11.8 +- 0.9, 20.3 +- 0.8) in Experiment 7. With the position it is the same.
+#   Experiment 6, +0.8 +- 0.4 (-0.3 +- 0.7, +0.2 +- 0.7) in Experiment 7. More was possible: the
+#   best epoch had 2.9 +- 0.5 (5.0 +- 1.2, 4.8 +- 1.5) points more in Experiment 6 and, after the
+#   first third, 10.5 +- 0.6 (11.8 +- 0.9, 20.3 +- 0.8) in Experiment 7. With the position it is
+#   the same.
 # - In the thesis PA gains +0.5 (+5.1, +6.1) points on average in Experiment 6 and +7.1 (+7.0) in
 #   Experiment 7, where AFR_P gains +7.1 (+6.4). Here, after the first third, the gain of PA with
 #   the uniform prior in a single training has a standard deviation of about 15 points in
-#   Experiment 6 and about 11 in Experiment 7. A gain of the thesis's size in one training would say
-#   little here.
-# - The inverse temperature tells shortcuts that always fail from those that sometimes help, as in
-#   the thesis: with the hue it is 0 in ZGO and 1-CGO and positive in 3-CGO and ZSO. That IRM needs
-#   fewer counterexamples than ERM (Table 5.7) did not come back. With the position the nets
-#   generalise in all settings, since they average over the positions of the image.
+#   Experiment 6 and about 11 in Experiment 7. A gain of the thesis's size in one training would
+#   say little here.
+# - The inverse temperature tells shortcuts that always fail from those that sometimes help, as
+#   in the thesis: with the hue it is 0 in ZGO and 1-CGO and positive in 3-CGO and ZSO. That IRM
+#   needs fewer counterexamples than ERM (Table 5.7) did not come back. With the position the
+#   nets generalise in all settings, since they average over the positions of the image.
 #
 # This confirms the result of `examples/plot_early_stopping_digits.py` with other images: PA gains
 # nothing over validation accuracy, and the uniform prior risks a collapse. It does not show that

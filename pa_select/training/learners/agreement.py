@@ -262,8 +262,8 @@ class AgreementNet(LearnerNet):
         warn_caller(
             "pairs: expected the classes to be as frequent as among the labelled rows, got class "
             f"{k} for {self.pair_classes_[k]:.0%} of the pairs and {labelled[k] / len(y):.0%} of "
-            "the labels. Either the pairs are of another class mix, or the net is nearly constant. "
-            "Which of the two it is cannot be told without labels."
+            "the labels. Either the pairs are of another class mix, or the net is nearly "
+            "constant. Which of the two it is cannot be told without labels."
         )
 
     def _check_parameters(self) -> None:
