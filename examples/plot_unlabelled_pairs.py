@@ -448,6 +448,13 @@ def choices(unit):
     for rule, (column, n_se) in RULES.items():
         found[rule] = truth[best(u[column], accuracy, near[n_se])]
     found["with adapter: accuracy, always adapted"] = u["truth adapted"][top]
+    # Only if the best candidate with adapted rows is expected to score clearly more.
+    measured, adapted = (best(u[f"expected{end}"], accuracy) for end in ("", " adapted"))
+    gained = u["expected adapted"][adapted] - u["expected"][measured]
+    clearly = gained > u["expected_se adapted"][adapted]
+    found["with adapter: expected score, if better by 1 SE"] = (
+        u["truth adapted"][adapted] if clearly else truth[measured]
+    )
     for rule, (column, n_se) in RULES.items():
         if f"{column} adapted" in u:
             i = best(both(u, column), accuracy, near[n_se])
