@@ -86,6 +86,8 @@ figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and t
 		--memory build/study_optimisers --table docs/figures/epoch_selection_optimisers.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_many_environments.py \
 		--seeds 5 --memory build/many_environments --table docs/figures/many_environments.csv
+	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_distances_under_attack.py \
+		--seeds 8 --table docs/figures/distances_under_attack.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_noise_and_typing_errors.py \
 		--table docs/figures/loaded_words.csv
 

@@ -75,3 +75,17 @@ def test_epochs_of_lisa_are_selected(run):
     assert table["learner"].tolist() == ["LISA"] * 4
     assert table["thesis: PA"].notna().tolist() == [True, True, False, False]
     assert table["accuracy"].between(0, 100).all()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_measures_of_nets_under_attack_are_compared(run):
+    table = run("plot_distances_under_attack.py", "--seeds=2", "--epochs=2")
+    assert table["measure"].is_unique
+    assert len(table) == 9
+    for column in ("PGD: robustness", "PGD: shares"):
+        assert table[column].str.split(" ").str[0].astype(float).between(-1, 1).all()
+    assert table["PGD: W"].between(0, 1).all()
+    # The nets are the same in both columns, so labels of the measured images rank them well.
+    with_labels = table.set_index("measure")["PGD: robustness"]["AFR_T (with labels)"]
+    assert float(with_labels.split(" ")[0]) > 0
