@@ -46,6 +46,7 @@ def quoted_paragraph(page, table):
     [
         ("training.rst", "epoch_selection.csv", 6),
         ("training.rst", "epoch_selection_settings.csv", 5),
+        ("training.rst", "epoch_selection_optimisers.csv", 5),
         ("assessment.rst", "loaded_words.csv", 9),
     ],
 )
