@@ -19,11 +19,12 @@ extensions = [
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "sg_execution_times.rst"]
-default_role = "code"
+# Names of the package become links, whichever page they are on; other words become code.
+default_role = "py:obj"
 # A reference that leads nowhere is an error; but inherited docstrings use terms, labels and names
 # of scikit-learn's and skorch's documentation.
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(sklearn|skorch)\..*")]
+nitpick_ignore_regex = [("py:.*", r"(sklearn|skorch)\..*"), ("py:obj", ".*")]
 suppress_warnings = ["ref.term", "ref.ref"]
 
 # install.rst shows how to install from the address under [project.urls], once there is one.
@@ -32,7 +33,11 @@ address = re.search(r'^Repository = "(.+)"$', settings, re.MULTILINE)
 if address:
     tags.add("published")  # noqa: F821, Sphinx defines it
 what = f'"pa-select @ git+{address[1]}"' if address else "."
-rst_prolog = f".. |install| replace:: ``pip install {what}``"
+rst_prolog = f"""
+.. |install| replace:: ``pip install {what}``
+
+.. py:currentmodule:: pa_select
+"""
 
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc's sections have the types, in words

@@ -237,6 +237,7 @@ def robustness_curve(
     -----
     UserWarning
         If an estimator failed.
+        If the outputs of a module look like probabilities: they are read as logits.
         With ``prior="uniform"``, if an estimator predicts nearly always the same class.
 
     Notes

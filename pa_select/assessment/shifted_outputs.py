@@ -20,6 +20,7 @@ from pa_select.environments import Shift, Shifted, shifted_rows
 from pa_select.scores.comparable import comparable_scores
 from pa_select.scores.features import features_of
 from pa_select.utils.named_errors import named_error
+from pa_select.utils.probabilities import look_like_probabilities
 from pa_select.utils.typing import Floats
 from pa_select.utils.warn_caller import warn_caller
 
@@ -153,6 +154,7 @@ class Samples:
         self, keys: Sequence[tuple[str, float, float]]
     ) -> list[dict[str, float]]:
         """Return the columns of the agreement, for each estimator, power and ratio."""
+        _warn_of_probabilities(self.before)
         pairs = [self.pair(*key) for key in keys]
         # "pa_change" is measured from each estimator's agreement with itself.
         own_pairs = [(outputs, outputs) for outputs in self.before.values()]
@@ -178,6 +180,19 @@ class Samples:
             }
             for (name, *_), result, papers in zip(keys, results, uniform, strict=True)
         ]
+
+
+def _warn_of_probabilities(before: Mapping[str, Outputs]) -> None:
+    """Warn of modules that return probabilities, which would be read as logits."""
+    names = [
+        name for name, outputs in before.items() if any(look_like_probabilities(outputs.scores))
+    ]
+    if names:
+        warn_caller(
+            f"estimators: {', '.join(names)}: expected logits or log-probabilities, got rows of "
+            "non-negative numbers that sum to 1. They look like probabilities, but are read as "
+            "logits. Let the module return the logits, or the logarithm of its probabilities."
+        )
 
 
 def _warn_of_one_class(names: Sequence[str], results: Sequence[PosteriorAgreement]) -> None:

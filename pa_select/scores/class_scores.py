@@ -102,7 +102,11 @@ def class_scores(
 
     name = type(final).__name__
     if not _is_classifier(estimator):
-        raise TypeError(f"estimator: expected a classifier, got {name}.")
+        raise TypeError(
+            f"estimator: expected a classifier, got {name}. A classifier has classes_, predict, "
+            "and predict_proba or decision_function; a class with BaseEstimator and "
+            "ClassifierMixin as bases makes one of a function."
+        )
     if hasattr(estimator, "fit"):
         from sklearn.utils.validation import check_is_fitted
 

@@ -143,6 +143,23 @@ def priors_solved(monkeypatch, prior):
     return robustness_curve(MODELS, X[TEST], prior=prior, **arguments), seen
 
 
+def test_a_module_that_returns_probabilities_is_named_in_a_warning():
+    torch = pytest.importorskip("torch")
+    rows = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
+    logits = torch.nn.Linear(4, 3)
+    nets = {
+        "logits": logits,
+        "probabilities": torch.nn.Sequential(logits, torch.nn.Softmax(1)),
+        "logarithms": torch.nn.Sequential(logits, torch.nn.LogSoftmax(1)),
+    }
+    noise = GaussianNoise(0.1)
+    with pytest.warns(UserWarning, match="estimators: probabilities: expected logits") as caught:
+        table = robustness_curve(nets, rows, shift=noise).to_frame()
+    assert len(caught) == 1
+    pa = table.set_index("estimator")["pa"]
+    assert pa["logits"] == pytest.approx(pa["logarithms"], abs=1e-3)
+
+
 def test_the_uniform_prior_is_solved_once(monkeypatch):
     curve, seen = priors_solved(monkeypatch, "uniform")
     assert seen == ["uniform"]
