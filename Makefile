@@ -90,6 +90,11 @@ figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and t
 		--seeds 8 --table docs/figures/distances_under_attack.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_noise_and_typing_errors.py \
 		--table docs/figures/loaded_words.csv
+	$(PIP_INSTALL) py3langid==0.4.0 langdetect==1.0.9 lingua-language-detector==2.1.1 \
+		django==5.2.19 polib==1.2.0
+	OMP_NUM_THREADS=1 $(BIN)/python examples/study_language_identifiers.py \
+		--table docs/figures/language_identifiers.csv \
+		--pairs docs/figures/language_identifiers_pairs.csv
 
 lint: $(VENV)/.lint ## style and spelling
 	$(BIN)/ruff check .

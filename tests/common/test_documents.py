@@ -120,6 +120,10 @@ QUOTING = [
     ("docs/theory.rst", "With the papers' settings it ended", "optimiser.csv"),
     ("docs/theory.rst", "The uniform prior without a limit", "richness.csv"),
     ("docs/assessment.rst", "Six nets that learnt digits", "distances_under_attack.csv"),
+    ("docs/assessment.rst", "is the least robust model", "language_identifiers.csv"),
+    ("docs/assessment.rst", "labels do not confirm", "language_identifiers_pairs.csv"),
+    ("docs/assessment.rst", "this is a likely reason", "language_identifiers.csv"),
+    ("docs/assessment.rst", "Robustness is not accuracy", "language_identifiers_pairs.csv"),
     ("README.md", "Adam, which the papers use", "optimiser_problems.csv"),
 ]
 

@@ -1,0 +1,131 @@
+"""The study of language identifiers runs, with models of the test and with those published."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="needs the source tree")
+
+SENTENCES = {
+    "cs": "Zadejte platnou e-mailovou adresu, prosím.",
+    "da": "Indtast venligst en gyldig e-mailadresse her.",
+    "de": "Bitte geben Sie eine gültige Adresse ein.",
+    "es": "Introduzca una dirección de correo válida.",
+    "fr": "Saisissez une adresse de courriel valide.",
+    "it": "Inserisci un indirizzo di posta elettronica valido.",
+    "nl": "Voer alstublieft een geldig e-mailadres in.",
+    "pt": "Introduza um endereço de correio eletrónico válido.",
+    "sk": "Zadajte platnú e-mailovú adresu, prosím vás.",
+    "sv": "Fyll i en giltig e-postadress här, är du snäll.",
+}
+MESSAGES = """
+msgid ""
+msgstr "Content-Type: text/plain; charset=UTF-8"
+
+msgid "Enter a valid integer."
+msgstr "Bitte eine ganze Zahl eingeben."
+
+msgid "Short"
+msgstr "Kurz"
+
+msgid "Ensure that it has %(limit)d letters."
+msgstr "Bitte höchstens %(limit)d Zeichen eingeben."
+
+msgid "Not translated so far, but long"
+msgstr ""
+"""
+
+
+@pytest.fixture
+def study(monkeypatch):
+    """The module of the study, which is forgotten afterwards with the one that it imports."""
+    pytest.importorskip("pandas")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    import study_language_identifiers
+
+    yield study_language_identifiers
+    for name in ("study_language_identifiers", "published_identifiers"):
+        del sys.modules[name]
+
+
+@pytest.fixture
+def published(study):
+    for package in ("py3langid", "langdetect", "lingua", "polib"):
+        pytest.importorskip(package)
+    return sys.modules["published_identifiers"]
+
+
+def majority(text):
+    """Count all letters: few edits change the answer seldom."""
+    return {"a": text.count("a") + 1, "b": text.count("b") + 1}
+
+
+def first_letter(text):
+    """Read one letter: its edit changes the answer."""
+    return {"a": 9, "b": 1} if text.startswith("a") else {"a": 1, "b": 9}
+
+
+def test_languages_without_a_score_share_the_probability(study):
+    models = sys.modules["published_identifiers"]
+    model = models.Identifier(lambda text: {"b": 3.0, "c": 1.0} if text else {}, ["a", "b", "c"])
+    assert_allclose(model.predict_proba(["x", ""]), [[0, 0.75, 0.25], [1 / 3] * 3])
+    assert model.predict(["x"]).tolist() == ["b"]
+
+
+def test_errors_count_each_group_once(study):
+    values, groups = np.array([0.0, 0.0, 100.0, 100.0]), np.arange(4)
+    alone = study.with_error(values, groups)
+    assert alone == f"50.0 +- {values.std(ddof=1) / 2:.1f}"
+    assert study.with_error(np.repeat(values, 9), np.repeat(groups, 9)) == alone
+
+
+def test_the_model_that_reads_all_letters_withstands_more(study):
+    models = {
+        name: sys.modules["published_identifiers"].Identifier(identify, ["a", "b"])
+        for name, identify in (("majority", majority), ("first letter", first_letter))
+    }
+    labels = np.repeat(["a", "b"], 40)
+    texts = np.array([5 * label for label in labels], dtype=object)
+    table, pairs = study.measure(models, texts, labels, np.arange(80) % 40, (3,), n_draws=2)
+    assert table["typing errors"].tolist() == [0, 3, 0, 3]
+    for column in ("right, percent", "unchanged, percent"):
+        assert (table[column][::2] == "100.0 +- 0.0").all()
+    changes = {column: float(pairs[column][0].split()[0]) for column in pairs.columns[2:]}
+    assert changes["lost, points"] < 0
+    assert changes["right, points"] == changes["unchanged, points"] > 0
+    assert changes["agreement, nats"] > 0
+
+
+def test_messages_are_those_that_can_be_identified(study, tmp_path):
+    pytest.importorskip("polib")
+    folder = tmp_path / "forms" / "locale" / "de" / "LC_MESSAGES"
+    folder.mkdir(parents=True)
+    (folder / "django.po").write_text(MESSAGES, encoding="utf-8")
+    texts, languages, messages = sys.modules["published_identifiers"].load_messages(tmp_path)
+    assert texts.tolist() == ["Bitte eine ganze Zahl eingeben."]
+    assert languages.tolist() == ["de"]
+    assert messages.tolist() == ["Enter a valid integer."]
+
+
+def test_published_models_identify_sentences(study, published):
+    models = published.load_identifiers()
+    labels, texts = (np.array(list(part)) for part in (SENTENCES, SENTENCES.values()))
+    assert sorted(SENTENCES) == published.LANGUAGES
+    for model in models.values():
+        probabilities = model.predict_proba([*texts, "1"])
+        assert_allclose(probabilities.sum(axis=1), 1)
+        assert np.mean(model.predict(texts) == labels) >= 0.8
+    table, pairs = study.measure(models, texts, labels, labels, (16,), n_draws=1)
+    assert len(table) == 6
+    assert len(pairs) == 3
+
+
+def test_messages_of_django_are_in_all_languages(published):
+    pytest.importorskip("django")
+    texts, languages, messages = published.load_messages()
+    assert len(texts) == len(languages) == len(messages) > 1000
+    assert sorted(set(languages)) == published.LANGUAGES
