@@ -32,16 +32,14 @@ import argparse
 import io
 import warnings
 from pathlib import Path
-from typing import NamedTuple
 
 import joblib
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from pair_rules import RULES, Rows, choices, error_table, measure, over_problems, with_error
 from PIL import Image
 from scipy import ndimage
-from scipy.special import softmax
-from sklearn.base import clone
 from sklearn.datasets import (
     load_breast_cancer,
     load_diabetes,
@@ -53,15 +51,13 @@ from sklearn.datasets import (
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, train_test_split
+from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
-
-from pa_select import GuardedSelection, PASearchCV, SiteAdapter, posterior_agreement
 
 parser = argparse.ArgumentParser(description="Choosing a model by unlabelled pairs")
 parser.add_argument(
@@ -244,18 +240,6 @@ PROBLEMS = {
 SHOWN = "digits, thick strokes"  # in the picture
 
 
-class Rows(NamedTuple):
-    """The rows of a problem; a and b are the sites."""
-
-    X: np.ndarray  # labelled
-    y: np.ndarray
-    pairs_a: np.ndarray
-    pairs_b: np.ndarray
-    y_pairs: np.ndarray  # unknown, except to the rule that labels the pairs
-    X_test: np.ndarray
-    y_test: np.ndarray
-
-
 def rows_of(name, seed):
     """Draw a problem: up to 300 labelled rows, 40, 100 or 300 pairs, up to 800 test rows."""
     rng = np.random.default_rng([seed, *name.encode()])
@@ -293,113 +277,16 @@ if seeds is None:  # a quick run
     names, seeds, n_pairs = [SHOWN, "breast cancer, rounded"], 1, (20, 100)
 
 
-def cross_adapted(b, a):
-    """Map each row of b by an adapter that has not seen its pair."""
-    adapted = np.empty_like(b)
-    for train, test in KFold(5, shuffle=True, random_state=0).split(b):
-        adapted[test] = SiteAdapter().fit(b[train], a[train]).transform(b[test])
-    return adapted
-
-
-def posterior_of(predicted, posterior):
-    """Return the posterior of each predicted class: the mean over the folds, (..., pairs)."""
-    posterior = np.broadcast_to(posterior, (*predicted.shape, posterior.shape[-1]))
-    return np.take_along_axis(posterior, predicted[..., None], axis=-1)[..., 0].mean(axis=-2)
-
-
-def read_folds(search, y, n_sites, members):
-    """Return for each number of pairs what the folds' models say that the table does not have.
-
-    All arrays begin with the candidates. ``members`` are the candidates of the ensemble.
-    """
-    by_source = [
-        np.array([[fold[source] for fold in candidate] for candidate in search.fold_scores_])
-        for source in range(1, 1 + 4 * n_sites)  # a, b, a again and adapted, for each number
-    ]
-    known = [np.concatenate([fold[0] for fold in c]) for c in search.fold_scores_]
-    labels = y[np.concatenate([fold[0] for fold in search.fold_rows_])]
-    certain = np.where(labels[:, None] == np.unique(y), 0.0, -np.inf)
-    calibrated = posterior_agreement(known, [certain] * len(known))
-    beta = np.minimum([found.beta for found in calibrated], 1e6)[:, None, None, None]
-    for i in range(n_sites):
-        a, b, _, adapted = by_source[4 * i : 4 * i + 4]
-        flat = (list(rows.reshape(len(rows), -1, rows.shape[-1])) for rows in (a, b))
-        agreements = posterior_agreement(*flat, prior="marginal", tol=1e-4)
-        at_a, at_b = softmax(beta * a, axis=-1), softmax(beta * b, axis=-1)
-        ensemble = at_a[members].mean(axis=(0, 1))
-        predicted = [rows.argmax(-1) for rows in (a, b, adapted)]
-        yield {
-            "agreement": np.array([found.score for found in agreements]),
-            "confidence": at_b.max(-1).mean((1, 2)),
-            "own": [posterior_of(p, at_a) for p in predicted],
-            "ensemble": [posterior_of(p, ensemble) for p in predicted],
-        }
-
-
-def measure(name, seed, n_pairs):
-    """Return what is known of each candidate, for these numbers of pairs, and the truth."""
-    rows = rows_of(name, seed)
-    sites, adapters = {}, {}
-    for n in [n for n in n_pairs if n <= len(rows.y_pairs)]:
-        a, b = rows.pairs_a[:n], rows.pairs_b[:n]
-        sites |= {f"{n}": (a, b), f"{n} mapped": (a, cross_adapted(b, a))}
-        adapters[n] = SiteAdapter().fit(b, a)
-    search = PASearchCV(model, GRID, refit=False, return_fold_scores=True)
-    found = search.fit(rows.X, rows.y, paired=sites).cv_results_
-    fitted = [
-        clone(model).set_params(**clone(p, safe=False)).fit(rows.X, rows.y)
-        for p in found["params"]
-    ]
-    accuracy, error = found["mean_test_score"], found["se_test_score"]
-    top = int(accuracy.argmax())
-    truth = np.array([m.score(rows.X_test, rows.y_test) for m in fitted])
-    at_b = np.array([m.predict(rows.pairs_b) for m in fitted])
-    opinion = fitted[top].predict(rows.pairs_a)
-    members = accuracy >= accuracy[top] - 2 * error[top]
-    units = []
-    for (n, adapter), read in zip(
-        adapters.items(), read_folds(search, rows.y, len(adapters), members), strict=True
-    ):
-        y, adapted = rows.y_pairs[:n], sites[f"{n} mapped"][1]
-        mapped = adapter.transform(rows.X_test)
-        own_a, own_b, _ = read["own"]
-        unit = {
-            "accuracy": accuracy,
-            "error": error,
-            "chance": found["chance_test_score"],
-            "expected": found[f"expected_score_{n}"],
-            "expected_se": found[f"expected_score_se_{n}"],
-            "low": found[f"expected_score_low_{n}"],
-            "high": found[f"expected_score_high_{n}"],
-            "disagreement": found[f"disagreement_{n}"],
-            "agreement": read["agreement"],
-            "confidence": read["confidence"],
-            "own": accuracy + (own_b - own_a).mean(1),
-            "posterior": own_b.mean(1),
-            "posterior of the ensemble": read["ensemble"][1].mean(1),
-            "pseudo": (at_b == opinion)[:, :n].mean(1),
-            "labels": (at_b == rows.y_pairs)[:, :n].mean(1),
-            "truth": truth,
-            "expected adapted": found[f"expected_score_{n} mapped"],
-            "expected_se adapted": found[f"expected_score_se_{n} mapped"],
-            "low adapted": found[f"expected_score_low_{n} mapped"],
-            "high adapted": found[f"expected_score_high_{n} mapped"],
-            "disagreement adapted": found[f"disagreement_{n} mapped"],
-            "labels adapted": [m.score(adapted, y) for m in fitted],
-            "truth adapted": [m.score(mapped, rows.y_test) for m in fitted],
-        }
-        names = {"problem": name, "seed": seed, "pairs": n}
-        units.append(pd.DataFrame(unit).assign(**names, candidate=np.arange(len(fitted))))
-    return pd.concat(units)
+def measure_problem(name, seed, n_pairs):
+    """Return what is known of each candidate of a problem, for these numbers of pairs."""
+    return measure(rows_of(name, seed), model, GRID, n_pairs).assign(problem=name, seed=seed)
 
 
 with warnings.catch_warnings():
     # The search warns of pairs that say little, and folds of wine have few rows of a class.
     warnings.simplefilter("ignore")
-    kept = joblib.Memory(options.memory, verbose=0).cache(measure) if options.memory else measure
+    kept = joblib.Memory(options.memory, verbose=0).cache(measure_problem)
     data = pd.concat([kept(name, seed, n_pairs) for name in names for seed in range(seeds)])
-for end in ("", " adapted"):
-    data[f"product{end}"] = data["accuracy"] * (1 - data[f"disagreement{end}"])
 print(f"{len(names)} problems, {seeds} seeds of each, {data.candidate.nunique()} candidates")
 
 # %%
@@ -408,73 +295,10 @@ print(f"{len(names)} problems, {seeds} seeds of each, {data.candidate.nunique()}
 # All rules choose among the same candidates, and cross-validated accuracy decides ties. A guarded
 # rule chooses among the candidates that are within some standard errors (SE) of the best accuracy.
 # The labels of the pairs are used by one rule, which shows what labelling the pairs would give.
-RULES = {
-    "expected score (PASearchCV's default)": ("expected", None),
-    "expected score, 4 SE": ("expected", 4),
-    "expected score, own posterior": ("own", None),
-    "mean posterior of the ensemble": ("posterior of the ensemble", None),
-    "mean posterior of its own": ("posterior", None),
-    "low end of the interval": ("low", None),
-    "accuracy x agreement rate": ("product", None),
-    "pseudo-labels": ("pseudo", None),
-    "labels of the pairs": ("labels", None),
-    "best in hindsight": ("truth", None),
-}
-
-
-def best(values, accuracy, near=True):
-    """Return the eligible candidate of the largest value.
-
-    With the adapter there are values of the candidates without it, then with it.
-    """
-    eligible = np.flatnonzero(np.resize(near, len(values)))
-    return max(eligible.tolist(), key=lambda i: (values[i], accuracy[i % len(accuracy)]))
-
-
-def both(unit, column):
-    """Return the values of the candidates without the adapter, then with it."""
-    return np.concatenate([unit[column], unit[f"{column} adapted"]])
-
-
-def choices(unit):
-    """Return the accuracy at b of the choice of each rule, in per cent."""
-    u = {column: unit[column].to_numpy() for column in unit}
-    accuracy, error, truth = u["accuracy"], u["error"], u["truth"]
-    top = int(accuracy.argmax())
-    near = {None: True, 4: accuracy >= accuracy[top] - 4 * error[top]}
-    scores = {"mean_test_score": accuracy, "se_test_score": error}
-    known = scores | {"chance_test_score": u["chance"], "agreement": u["agreement"]}
-    found = {"accuracy": truth[top], "agreement, 4 SE": truth[GuardedSelection(n_se=4)(known)]}
-    for rule, (column, n_se) in RULES.items():
-        found[rule] = truth[best(u[column], accuracy, near[n_se])]
-    found["with adapter: accuracy, always adapted"] = u["truth adapted"][top]
-    # Only if the best candidate with adapted rows is expected to score clearly more.
-    measured, adapted = (best(u[f"expected{end}"], accuracy) for end in ("", " adapted"))
-    gained = u["expected adapted"][adapted] - u["expected"][measured]
-    clearly = gained > u["expected_se adapted"][adapted]
-    found["with adapter: expected score, if better by 1 SE"] = (
-        u["truth adapted"][adapted] if clearly else truth[measured]
-    )
-    for rule, (column, n_se) in RULES.items():
-        if f"{column} adapted" in u:
-            i = best(both(u, column), accuracy, near[n_se])
-            found[f"with adapter: {rule}"] = both(u, "truth")[i]
-    return 100 * pd.Series(found)
-
-
+# ``pair_rules.py`` has the rules, and the search that they read.
 keys = ["pairs", "problem", "seed"]
 levels = data.groupby(keys, sort=False).apply(choices)
 gains = levels.sub(levels["accuracy"], axis=0)
-
-
-def over_problems(values):
-    """Return the mean over the problems and its standard error, by number of pairs."""
-    means = values.groupby(["pairs", "problem"]).mean().groupby("pairs")
-    return means.mean(), means.std().div(np.sqrt(means.size()), axis=0)
-
-
-def with_error(mean, error):
-    return f"{mean:.1f} +- {error:.1f}"
 
 
 # %%
@@ -516,71 +340,14 @@ if 300 in counts:
 # candidates whose accuracy at b lies in the interval; that accuracy is itself measured in 50 to
 # 800 test rows. Rows "of the choice" count only the candidate with the largest expected score.
 # With 20 to 100 pairs the problems are those that have 100.
-NUMBERS = {
-    "cross-validated accuracy": "accuracy",
-    "accuracy x agreement rate": "product",
-    "mean calibrated confidence at b": "confidence",
-    "expected score": "expected",
-    "expected score, own posterior": "own",
-    "mean posterior of the ensemble": "posterior of the ensemble",
-    "mean posterior of its own": "posterior",
-    "labels of the pairs": "labels",
-    "expected score, adapted": "expected adapted",
-    "labels of the pairs, adapted": "labels adapted",
-}
-
-
-def choice(unit):
-    """Return what is known of the choice by the expected score, without and with the adapter."""
-    accuracy = unit["accuracy"].to_numpy()
-    columns = ["expected", "expected_se", "truth", "low", "high"]
-    chosen = unit.iloc[best(unit["expected"].to_numpy(), accuracy)]
-    adapted = best(both(unit, "expected"), accuracy)
-    return pd.Series(
-        chosen[columns].to_dict()
-        | {f"{column} adapted": both(unit, column)[adapted] for column in columns}
-    )
-
-
-def error_lines(data, numbers, of=""):
-    """Return how far the numbers and intervals are from the truth, by number of pairs."""
-    known = sorted(set(data.index.get_level_values("pairs")))
-    data = pd.concat([having(data, 100).query("pairs <= 100"), data.query("pairs > 100")])
-    lines = []
-    for name, column in numbers.items():
-        away = 100 * (data[column] - data["truth adapted" if "adapted" in column else "truth"])
-        off, error = over_problems(away.abs())
-        bias, _ = over_problems(away)
-        for n in known:
-            lines.append((name + of, n, with_error(off[n], error[n]), f"{bias[n]:+.1f}", "", ""))
-    for end, adapted in (("", ""), (" adapted", ", adapted")):
-        truth, expected = data[f"truth{end}"], data[f"expected{end}"]
-        reach = 1.96 * data[f"expected_se{end}"]
-        for name, low, high in (
-            ("interval, low to high", data[f"low{end}"], data[f"high{end}"]),
-            ("expected score +- 1.96 SE", expected - reach, expected + reach),
-        ):
-            inside, _ = over_problems(100.0 * ((low <= truth) & (truth <= high)))
-            width, _ = over_problems(100 * (high - low))
-            lines += [
-                (name + adapted + of, n, "", "", f"{width[n]:.1f}", f"{inside[n]:.0f} %")
-                for n in known
-            ]
-    return lines
-
-
-data = data.set_index(["pairs", "problem"], append=True)
-chosen = data.groupby(["pairs", "problem", "seed"], sort=False).apply(choice)
-OF_CHOICE = {name: column for name, column in NUMBERS.items() if column.startswith("expected")}
-lines = error_lines(data, NUMBERS) + error_lines(chosen, OF_CHOICE, " of the choice")
-header = ["number", "pairs", "absolute error", "mean error", "width", "accuracy inside"]
-error_table = pd.DataFrame(lines, columns=header)
-print(error_table.to_string(index=False))
+with_100 = by_problem.loc[100].index.tolist()
+errors = error_table(data.query("pairs > 100 or problem in @with_100"))
+print(errors.to_string(index=False))
 if options.table:
     file = Path(options.table)
     for which, table in gain_tables.items():
         table.to_csv(file.with_name(f"{file.stem}{which}{file.suffix}"))
-    error_table.to_csv(file.with_name(f"{file.stem}_errors{file.suffix}"), index=False)
+    errors.to_csv(file.with_name(f"{file.stem}_errors{file.suffix}"), index=False)
 
 # %%
 # Where it fails
@@ -603,9 +370,7 @@ for n in counts.index:
 # Left: each candidate of one problem, with 100 pairs. The bars are intervals that do not assume
 # calibrated posteriors. Right: the means of the gains, with their standard errors.
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5.5), layout="constrained")
-unit = data.reset_index(["pairs", "problem"]).query(
-    "pairs == 100 and problem == @SHOWN and seed == 0"
-)
+unit = data.query("pairs == 100 and problem == @SHOWN and seed == 0")
 bars = 100 * np.abs(unit[["low", "high"]].to_numpy().T - unit["expected"].to_numpy())
 x = 100 * unit["truth"]
 left.plot(x, 100 * unit["accuracy"], "x", color="0.6", label="cross-validated accuracy")

