@@ -20,6 +20,7 @@ from pa_select import GuardedSelection, PASearchCV, SiteAdapter, posterior_agree
 RULES = {
     "expected score (PASearchCV's default)": ("expected", None),
     "expected score, 4 SE": ("expected", 4),
+    "expected score, not shrunk": ("unshrunk", None),
     "expected score, own posterior": ("own", None),
     "mean posterior of the ensemble": ("posterior of the ensemble", None),
     "mean posterior of its own": ("posterior", None),
@@ -36,6 +37,7 @@ NUMBERS = {
     "accuracy x agreement rate": "product",
     "mean calibrated confidence at b": "confidence",
     "expected score": "expected",
+    "expected score, not shrunk": "unshrunk",
     "expected score, own posterior": "own",
     "mean posterior of the ensemble": "posterior of the ensemble",
     "mean posterior of its own": "posterior",
@@ -72,6 +74,10 @@ def posterior_of(predicted, posterior):
     return np.take_along_axis(posterior, predicted[..., None], axis=-1)[..., 0].mean(axis=-2)
 
 
+def log_of(posteriors):
+    return np.log(np.maximum(posteriors, 1e-12))
+
+
 def read_folds(search, y, n_sites, members):
     """Return for each number of pairs what the folds' models say that the table does not have.
 
@@ -86,12 +92,15 @@ def read_folds(search, y, n_sites, members):
     certain = np.where(labels[:, None] == np.unique(y), 0.0, -np.inf)
     calibrated = posterior_agreement(known, [certain] * len(known))
     beta = np.minimum([found.beta for found in calibrated], 1e6)[:, None, None, None]
+    at_rows = [softmax(beta[c, 0, 0] * known[c], axis=-1) for c in np.flatnonzero(members)]
+    again = min(posterior_agreement(log_of(np.mean(at_rows, axis=0)), certain).beta, 1e6)
     for i in range(n_sites):
         a, b, _, adapted = by_source[4 * i : 4 * i + 4]
         flat = (list(rows.reshape(len(rows), -1, rows.shape[-1])) for rows in (a, b))
         agreements = posterior_agreement(*flat, prior="marginal", tol=1e-4)
         at_a, at_b = softmax(beta * a, axis=-1), softmax(beta * b, axis=-1)
-        ensemble = at_a[members].mean(axis=(0, 1))
+        # A mean of calibrated posteriors is too uncertain, and is calibrated again.
+        ensemble = softmax(again * log_of(at_a[members].mean(axis=0)), axis=-1)
         predicted = [rows.argmax(-1) for rows in (a, b, adapted)]
         yield {
             "agreement": np.array([found.score for found in agreements]),
@@ -127,6 +136,7 @@ def measure(rows, model, grid, n_pairs):
         y, adapted = rows.y_pairs[:n], sites[f"{n} mapped"][1]
         mapped = adapter.transform(rows.X_test)
         own_a, own_b, _ = read["own"]
+        ensemble_a, ensemble_b, _ = read["ensemble"]
         unit = {
             "accuracy": accuracy,
             "error": error,
@@ -138,9 +148,10 @@ def measure(rows, model, grid, n_pairs):
             "disagreement": found[f"disagreement_{n}"],
             "agreement": read["agreement"],
             "confidence": read["confidence"],
+            "unshrunk": accuracy + (ensemble_b - ensemble_a).mean(1),
             "own": accuracy + (own_b - own_a).mean(1),
             "posterior": own_b.mean(1),
-            "posterior of the ensemble": read["ensemble"][1].mean(1),
+            "posterior of the ensemble": ensemble_b.mean(1),
             "pseudo": (at_b == opinion)[:, :n].mean(1),
             "labels": (at_b == rows.y_pairs)[:, :n].mean(1),
             "truth": truth,

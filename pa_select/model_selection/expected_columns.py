@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,23 +84,49 @@ class ExpectedColumns:
         self._scores = {name: scores_and_errors(cv_results, name) for name in self.scorers}
         labels_of = self._labels.of(stacks, which, *self._scores[metric])
         self._failures: list[str] = []
-        by_site = []
-        for site in self._plan.sites:
-            columns = {name: np.full(n, np.nan) for name in self._names(metric)}
-            for k, c in enumerate(which.tolist()):
-                labels = labels_of(k, site)
-                self.class_shares[c, site.name] = np.mean(labels, axis=(0, 1))
-                changes, others = self._changes(stacks, k, site, labels, metric)
-                for name, value in (self._row(c, changes, metric) | others).items():
-                    columns[name][c] = value
-            self._add_intervals(columns, site.n_pairs)
-            by_site.append(columns)
+        by_site = [
+            self._of_site(site, stacks, which, labels_of, n, metric) for site in self._plan.sites
+        ]
         if self._failures:
             warn_caller(
                 f"{len(self._failures)} expected scores could not be computed and are nan. The "
                 f"first error: {self._failures[0]}"
             )
         return self._joined(by_site, metric)
+
+    def _of_site(
+        self,
+        site: Site,
+        stacks: Stacks,
+        which: NDArray[np.intp],
+        labels_of: Callable[[int, Site], list[Floats]],
+        n: int,
+        metric: str,
+    ) -> dict[str, Floats]:
+        """Return the columns of one site, for n candidates."""
+        from pa_select.unlabelled.expectation import expected_level
+        from pa_select.unlabelled.shrinkage import shrunk_scores
+
+        columns = {name: np.full(n, np.nan) for name in self._names(metric)}
+        levels = {name: np.full((2, n), np.nan) for name in self.scorers}
+        changes = {}
+        for k, c in enumerate(which.tolist()):
+            labels = labels_of(k, site)
+            self.class_shares[c, site.name] = np.mean(labels, axis=(0, 1))
+            here = [stacks.recorded(k, s, site.a) for s in range(len(labels))]
+            changes[c], others = self._changes(stacks, k, site, labels, here, metric)
+            # A candidate's own posteriors are calibrated by its score, and say no more than it.
+            for name in changes[c] if self._labels.are_shared else ():
+                if np.isfinite(changes[c][name][0].score):
+                    levels[name][:, c] = self._tried(expected_level, name, labels, here)
+            for name, value in others.items():
+                columns[name][c] = value
+        scores = {name: shrunk_scores(*self._scores[name], *levels[name]) for name in levels}
+        for c in which.tolist():
+            for name, value in self._row(c, scores, changes[c]).items():
+                columns[name][c] = value
+        self._add_intervals(columns, site.n_pairs)
+        return columns
 
     def of_chosen(
         self, table: dict[str, Any], metric: str, chosen: int
@@ -151,21 +177,28 @@ class ExpectedColumns:
         return [*metrics, *limits, "disagreement", *adapted]
 
     def _changes(
-        self, stacks: Stacks, k: int, site: Site, labels: Sequence[Floats], metric: str
+        self,
+        stacks: Stacks,
+        k: int,
+        site: Site,
+        labels: Sequence[Floats],
+        here: Sequence[Recorded],
+        metric: str,
     ) -> tuple[dict[str, list[Expectation]], dict[str, float]]:
         """Compute by how much each metric is expected to change at a site.
 
         The metric that decides has a change for rows as measured, and one for adapted rows. The
         other metrics have the change for those of them that are expected to score more.
         """
+        from pa_select.unlabelled.expectation import expected_change
+
         splits = range(len(labels))
-        here = [stacks.recorded(k, s, site.a) for s in splits]
         there = [[stacks.recorded(k, s, shown) for s in splits] for shown in site.shown]
-        found = [self._change(metric, labels, here, models) for models in there]
+        found = [self._tried(expected_change, metric, labels, here, models) for models in there]
         better = len(found) == 2 and found[1].score > found[0].score
         used = there[better]
         changes = {
-            name: [self._change(name, labels, here, used)]
+            name: [self._tried(expected_change, name, labels, here, used)]
             for name in self.scorers
             if name != metric
         }
@@ -176,13 +209,15 @@ class ExpectedColumns:
             others["adapted"] = float(better)
         return changes, others
 
-    def _row(self, c: int, changes: dict[str, list[Expectation]], metric: str) -> dict[str, float]:
+    def _row(
+        self, c: int, scores: dict[str, Floats], changes: dict[str, list[Expectation]]
+    ) -> dict[str, float]:
         """Add the expected changes to a candidate's scores."""
         from pa_select.unlabelled.expectation import expected_score_of
 
         row = {}
         for name, found in changes.items():
-            score, error = (column[c] for column in self._scores[name])
+            score, error = scores[name][c], self._scores[name][1][c]
             totals = [expected_score_of(self.scorers[name], score, error, one) for one in found]
             row[f"expected_{name}"], row[f"expected_{name}_se"] = totals[0]
             if len(totals) == 3:
@@ -190,18 +225,12 @@ class ExpectedColumns:
                     row[f"expected_{name}_as_{how}"] = total.score
         return row
 
-    def _change(
-        self,
-        name: str,
-        labels: Sequence[Floats],
-        here: Sequence[Recorded],
-        there: Sequence[Recorded],
-    ) -> Expectation:
-        """Compute the expected change of a metric; nan if the metric raises an error."""
-        from pa_select.unlabelled.expectation import Expectation, expected_change
+    def _tried(self, expect: Callable[..., Expectation], name: str, *given: Any) -> Expectation:
+        """Compute what is expected of a metric; nan if the metric raises an error."""
+        from pa_select.unlabelled.expectation import Expectation
 
         try:
-            return expected_change(self.scorers[name], labels, here, there)
+            return expect(self.scorers[name], *given)
         except Exception as error:
             if isinstance(self._error_score, str):
                 raise

@@ -221,7 +221,10 @@ class PASearchCV(BasePASearch):
     expect: for the accuracy, the mean over the pairs of the probability that the prediction
     for the row of b is right, less that for the row of a. These probabilities are posteriors
     on the row of a, at the inverse temperature that the labels of all test rows choose. See
-    `pa_select.expected_score` for what it assumes.
+    `pa_select.expected_score` for what it assumes. Unless `reference` is "self", the
+    cross-validated scores are first shrunk towards what these probabilities say of the
+    candidates, as far as chance explains how both differ (empirical Bayes), so that the best
+    of many candidates does not look better than it is.
 
     Agreement measures stability, not truth, so only candidates whose score is close to the
     best score are eligible, except with pairs and with a target. Without views of the expected

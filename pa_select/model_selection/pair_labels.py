@@ -18,9 +18,6 @@ from pa_select.scores import align_classes, class_scores
 from pa_select.scores.alignment import columns_of
 from pa_select.utils.typing import Floats
 
-# The candidates within so many standard errors of the best score are the ensemble.
-_N_SE_OF_ENSEMBLE = 2
-
 
 class PairLabels:
     """Calibrated posteriors of each class for the paired objects, on the rows of site a.
@@ -51,6 +48,8 @@ class PairLabels:
     ) -> None:
         self._plan, self._y, self._weight = plan, np.asarray(data.y), weight
         self._is_ensemble = isinstance(reference, str) and reference == "ensemble"
+        #: Whether all candidates are judged by the same posteriors.
+        self.are_shared = self._is_ensemble or not isinstance(reference, str)
         self._shared: dict[Site, list[Floats]] = {}
         if not isinstance(reference, str):
             self._shared = self._of_reference(reference, data, labels)
@@ -73,10 +72,10 @@ class PairLabels:
             return lambda k, site: self._shared[site]
         betas = [self._beta(stacks, k) for k in range(len(which))]
         if self._is_ensemble and len(which):
+            from pa_select.unlabelled.shrinkage import near_best
+
             known = np.isin(np.arange(len(score)), which) & np.isfinite(score)
-            best = int(np.nanargmax(np.where(known, score, -np.inf)))
-            near = score >= score[best] - _N_SE_OF_ENSEMBLE * error[best]
-            members = np.flatnonzero(near[which])
+            members = np.flatnonzero(near_best(score, error, known)[which])
             if len(members):
                 found = self._of_ensemble(stacks, members, betas)
                 return lambda k, site: found[site]

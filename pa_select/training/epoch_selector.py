@@ -76,7 +76,7 @@ class EpochSelector:
         before the first epoch that can be kept.
     concerns : tuple of str
         Reasons to doubt the epoch kept: it predicts hardly more than one class, or its
-        agreement is saturated. Empty if there are none.
+        agreement is saturated or 0. Empty if there are none.
     should_stop : bool
         Whether `patience` is exhausted.
     last : PosteriorAgreement
@@ -249,7 +249,7 @@ class EpochSelector:
             self._lowest = max(self._lowest, value - score_error)
         a, b = (torch.as_tensor(x).detach() for x in (scores_a, scores_b))
         self._warn_at_first(a, b)
-        concerns = _concerns(number, a, b, result.agreement_rate)
+        concerns = _concerns(number, a, b, result)
         better = self._take(_Epoch(number, result.score, value, None, concerns), state)
         assert self._best is not None
         agreement, its_score = self._to_beat
@@ -340,10 +340,12 @@ class EpochSelector:
             warn_caller("The two environments are the same data: every module agrees with itself.")
 
 
-def _concerns(number: int, a: torch.Tensor, b: torch.Tensor, rate: float) -> tuple[str, ...]:
+def _concerns(
+    number: int, a: torch.Tensor, b: torch.Tensor, result: PosteriorAgreement
+) -> tuple[str, ...]:
     """Return reasons to doubt an epoch."""
     found = []
-    if rate > 1 - 1e-9:
+    if result.agreement_rate > 1 - 1e-9:
         found.append(
             f"The agreement of epoch {number} is saturated: the predictions of all pairs agree, "
             "so other epochs can at best tie. The environments may be too similar."
@@ -354,6 +356,11 @@ def _concerns(number: int, a: torch.Tensor, b: torch.Tensor, rate: float) -> tup
         found.append(
             f"The module of epoch {number} predicts one class for {share:.0%} of the rows. Its "
             "predictions agree because they hardly vary."
+        )
+    elif result.score <= TIE_TOL:
+        found.append(
+            f"The agreement of epoch {number} is 0: the predictions for the two rows of a pair "
+            "agree no more than by chance. Is row i of both environments the same object?"
         )
     return tuple(found)
 

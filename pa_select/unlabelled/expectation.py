@@ -94,6 +94,34 @@ def expected_change(
     return Expectation(change_of(every), jackknife(change_of, n))
 
 
+def expected_level(
+    scorer: Any, labels: Sequence[Floats], models: Sequence[Recorded]
+) -> Expectation:
+    """Score predictions for objects whose labels are uncertain.
+
+    Parameters
+    ----------
+    scorer, labels
+        As in `expected_change`.
+    models : list of Recorded
+        The predictions of each model.
+
+    Returns
+    -------
+    Expectation
+        The score in the mean over the models.
+    """
+    n, pairs = len(labels[0]), list(zip(labels, models, strict=True))
+    if is_accuracy(scorer):
+        hits = np.mean([_hits(known, model) for known, model in pairs], axis=0)
+        return Expectation(float(hits.mean()), standard_error(hits, np.full(n, 1 / n)))
+
+    def score_of(rows: Ints) -> float:
+        return float(np.mean([counted(scorer, m, known[rows], rows) for known, m in pairs]))
+
+    return Expectation(score_of(np.arange(n)), jackknife(score_of, n))
+
+
 def error_of_score(scorer: Any, score: float, model: Recorded, y: NDArray[Any]) -> float:
     """Return the standard error of the score of labelled rows."""
     if is_accuracy(scorer):

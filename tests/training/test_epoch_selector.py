@@ -143,6 +143,10 @@ def test_what_speaks_against_the_epoch_kept():
         # A better epoch is of no concern.
         collapsed.update(a, b)
         assert (collapsed.best_epoch, collapsed.concerns) == (2, ())
+        other_objects = EpochSelector()
+        other_objects.update(a, -b)
+        assert other_objects.last.score == 0
+        assert "Is row i of both environments the same object?" in other_objects.concerns[0]
 
 
 def test_warnings_of_scores_come_once():

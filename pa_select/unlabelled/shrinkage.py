@@ -1,0 +1,66 @@
+"""Scores of several candidates, shrunk towards what posteriors of unlabelled objects say."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pa_select.utils.typing import Floats
+
+# Candidates within so many standard errors of the best score are the most accurate ones.
+N_SE_OF_NEAR = 2.0
+
+
+def near_best(score: Floats, error: Floats, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which candidates, among some, are not clearly worse than the best one."""
+    if not among.any():
+        return among
+    best = score[among].max()
+    error_of_best = np.nan_to_num(error[among & (score == best)]).max()
+    near: NDArray[np.bool_] = among & (score >= best - N_SE_OF_NEAR * error_of_best)
+    return near
+
+
+def shrunk_scores(score: Floats, error: Floats, level: Floats, level_error: Floats) -> Floats:
+    r"""Shrink the scores of candidates towards what posteriors say of them (empirical Bayes).
+
+    Labels say that candidate c scores :math:`s_c`; posteriors of unlabelled objects of the same
+    site say :math:`l_c`. The residuals :math:`s_c - l_c` of the candidates differ for two
+    reasons: both numbers have errors, and posteriors may be wrong for some candidates more than
+    for others. Only the part of their variance that the errors do not explain is believed:
+
+    .. math:: l_c + \bar r + \frac{\tau^2}{\tau^2 + \sigma_c^2} (s_c - l_c - \bar r), \qquad
+        \tau^2 = \max(0, \operatorname{mean}_c[(s_c - l_c - \bar r)^2 - \sigma_c^2]),
+
+    where :math:`\sigma_c^2` is the sum of both squared errors, and :math:`\bar r` is the mean
+    residual of the most accurate candidates. A single candidate keeps its score, and with many
+    labels all do.
+
+    Parameters
+    ----------
+    score, error : ndarray of shape (n_candidates,)
+        The scores on labelled rows, and their standard errors; nan for a candidate that failed.
+    level, level_error : ndarray of shape (n_candidates,)
+        The scores that posteriors expect on unlabelled objects of the same site, and their
+        standard errors.
+
+    Returns
+    -------
+    ndarray of shape (n_candidates,)
+        The shrunk scores; a score where one of the other three numbers is nan.
+
+    References
+    ----------
+    .. [1] B. Efron, C. Morris, "Data analysis using Stein's estimator and its generalizations",
+       JASA 1975.
+    """
+    residual, noise = score - level, np.square(error) + np.square(level_error)
+    known = np.isfinite(residual) & np.isfinite(noise)
+    if not known.any():
+        return score.copy()
+    centre = residual[near_best(score, error, known)].mean()
+    away = residual - centre
+    spread = max(float((np.square(away) - noise)[known].mean()), 0.0)
+    believed = np.divide(spread, spread + noise, out=np.ones_like(noise), where=noise > 0)
+    shrunk: Floats = np.where(known, level + centre + believed * away, score)
+    return shrunk
