@@ -22,6 +22,7 @@ from pa_select.utils.warn_caller import warn_caller
 
 if TYPE_CHECKING:
     from pa_select.unlabelled.expectation import Expectation
+    from pa_select.unlabelled.shrinkage import Shrunk
 
 # A warning tells of class shares that differ by more than this, if chance makes such a difference
 # less often than once in this many searches.
@@ -121,9 +122,9 @@ class ExpectedColumns:
                     levels[name][:, c] = self._tried(expected_level, name, labels, here)
             for name, value in others.items():
                 columns[name][c] = value
-        scores = {name: shrunk_scores(*self._scores[name], *levels[name]) for name in levels}
+        shrunk = {name: shrunk_scores(*self._scores[name], *levels[name]) for name in levels}
         for c in which.tolist():
-            for name, value in self._row(c, scores, changes[c]).items():
+            for name, value in self._row(c, shrunk, changes[c]).items():
                 columns[name][c] = value
         self._add_intervals(columns, site.n_pairs)
         return columns
@@ -210,14 +211,16 @@ class ExpectedColumns:
         return changes, others
 
     def _row(
-        self, c: int, scores: dict[str, Floats], changes: dict[str, list[Expectation]]
+        self, c: int, shrunk: dict[str, Shrunk], changes: dict[str, list[Expectation]]
     ) -> dict[str, float]:
         """Add the expected changes to a candidate's scores."""
         from pa_select.unlabelled.expectation import expected_score_of
 
         row = {}
         for name, found in changes.items():
-            score, error = scores[name][c], self._scores[name][1][c]
+            score = shrunk[name].scores[c]
+            # What is wrong with the posteriors at the first site may be wrong at the other one.
+            error = float(np.hypot(self._scores[name][1][c], shrunk[name].misfit))
             totals = [expected_score_of(self.scorers[name], score, error, one) for one in found]
             row[f"expected_{name}"], row[f"expected_{name}_se"] = totals[0]
             if len(totals) == 3:

@@ -152,8 +152,8 @@ class PASearchCV(BasePASearch):
           is positive), with a warning that names them;
         - with pairs: ``expected_<metric>``, the score that the candidate is expected to have
           at the other site (``expected_score`` with a single metric), ``expected_<metric>_se``,
-          its standard error over the objects and the test folds (without the error of the
-          calibration), ``rank_expected_<metric>``, and
+          its standard error over the objects and the test folds, and, unless `reference` is
+          "self", from the posteriors' errors that the labels show, ``rank_expected_<metric>``, and
           ``disagreement``, the share of the objects whose two rows are predicted to belong to
           different classes. For the accuracy, ``expected_<metric>_low`` and
           ``expected_<metric>_high`` are a 95 % interval that holds whether or not posteriors
@@ -223,8 +223,8 @@ class PASearchCV(BasePASearch):
     on the row of a, at the inverse temperature that the labels of all test rows choose. See
     `pa_select.expected_score` for what it assumes. Unless `reference` is "self", the
     cross-validated scores are first shrunk towards what these probabilities say of the
-    candidates, as far as chance explains how both differ (empirical Bayes), so that the best
-    of many candidates does not look better than it is.
+    candidates, as far as chance explains how both differ (empirical Bayes). Otherwise the best
+    of many candidates looks better than it is.
 
     Agreement measures stability, not truth, so only candidates whose score is close to the
     best score are eligible, except with pairs and with a target. Without views of the expected

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +11,21 @@ from pa_select.utils.typing import Floats
 
 # Candidates within so many standard errors of the best score are the most accurate ones.
 N_SE_OF_NEAR = 2.0
+
+
+class Shrunk(NamedTuple):
+    """Shrunk scores, and by how much posteriors are wrong about a candidate.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_candidates,)
+    misfit : float
+        Root of the mean squared deviation of the residuals from that of the most accurate
+        candidates; 0 for a single candidate.
+    """
+
+    scores: Floats
+    misfit: float
 
 
 def near_best(score: Floats, error: Floats, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -21,7 +38,7 @@ def near_best(score: Floats, error: Floats, among: NDArray[np.bool_]) -> NDArray
     return near
 
 
-def shrunk_scores(score: Floats, error: Floats, level: Floats, level_error: Floats) -> Floats:
+def shrunk_scores(score: Floats, error: Floats, level: Floats, level_error: Floats) -> Shrunk:
     r"""Shrink the scores of candidates towards what posteriors say of them (empirical Bayes).
 
     Labels say that candidate c scores :math:`s_c`; posteriors of unlabelled objects of the same
@@ -46,8 +63,9 @@ def shrunk_scores(score: Floats, error: Floats, level: Floats, level_error: Floa
 
     Returns
     -------
-    ndarray of shape (n_candidates,)
-        The shrunk scores; a score where one of the other three numbers is nan.
+    Shrunk
+        A score is kept where one of the other three numbers is nan. The candidates are scored on
+        the same rows, so their errors are common to them and not in the misfit.
 
     References
     ----------
@@ -57,10 +75,10 @@ def shrunk_scores(score: Floats, error: Floats, level: Floats, level_error: Floa
     residual, noise = score - level, np.square(error) + np.square(level_error)
     known = np.isfinite(residual) & np.isfinite(noise)
     if not known.any():
-        return score.copy()
+        return Shrunk(score.copy(), 0.0)
     centre = residual[near_best(score, error, known)].mean()
     away = residual - centre
-    spread = max(float((np.square(away) - noise)[known].mean()), 0.0)
+    misfit = float(np.square(away)[known].mean())
+    spread = max(misfit - float(noise[known].mean()), 0.0)
     believed = np.divide(spread, spread + noise, out=np.ones_like(noise), where=noise > 0)
-    shrunk: Floats = np.where(known, level + centre + believed * away, score)
-    return shrunk
+    return Shrunk(np.where(known, level + centre + believed * away, score), misfit**0.5)

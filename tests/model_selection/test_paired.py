@@ -196,8 +196,14 @@ def test_another_classifier_stands_in_for_the_labels():
     level, level_error = right.mean(1), right.std(1, ddof=1) / np.sqrt(len(a))
     # The labels' and the oracle's opinions of the candidates differ hardly more than by chance.
     known = table["mean_test_score"], table["se_test_score"], level, level_error
-    total = shrunk_scores(*known) + changes
+    shrunk = shrunk_scores(*known)
+    total = shrunk.scores + changes
     np.testing.assert_allclose(table["expected_score"], total, atol=1e-3)
+    of_change = [
+        np.mean([gain_of(q, model, a, b) for model in ms], axis=0).std(ddof=1) for ms in models
+    ] / np.sqrt(len(a))
+    errors = np.sqrt(known[1] ** 2 + of_change**2 + shrunk.misfit**2)
+    np.testing.assert_allclose(table["expected_score_se"], errors, rtol=0.02)
     assert np.abs(table["mean_test_score"] + changes - total).max() > 0.005
 
 

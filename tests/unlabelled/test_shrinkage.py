@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pa_select.unlabelled.shrinkage import near_best, shrunk_scores
+from pa_select.unlabelled.shrinkage import near_best
+from pa_select.unlabelled.shrinkage import shrunk_scores as shrink
+
+
+def shrunk_scores(*given):
+    return shrink(*given).scores
+
 
 rates = st.floats(0, 1)
 errors = st.floats(0.001, 0.2)
@@ -64,6 +70,19 @@ def test_the_order_of_the_candidates_is_of_no_account(given, order):
 def test_a_single_candidate_keeps_its_score():
     one = [np.array([x]) for x in (0.7, 0.05, 0.9, 0.02)]
     np.testing.assert_allclose(shrunk_scores(*one), 0.7)
+    assert shrink(*one).misfit == 0
+
+
+@given(candidates())
+def test_the_misfit_is_that_of_candidates_that_are_not_alike(given):
+    score, error, level, level_error = given
+    near = near_best(score, error, np.full(len(score), True))
+    away = score - level - (score - level)[near].mean()
+    misfit = shrink(*given).misfit
+    assert misfit == pytest.approx(np.sqrt(np.mean(away**2)), abs=1e-12)
+    alike = shrink(score, error, score - 0.1, level_error)
+    assert alike.misfit == pytest.approx(0, abs=1e-12)
+    np.testing.assert_allclose(alike.scores, score, atol=1e-12)
 
 
 def test_known_scores_are_kept_and_unknown_differences_are_not_believed():
@@ -94,7 +113,9 @@ def test_what_is_unknown_of_one_candidate_does_not_touch_the_others(unknown):
 
 def test_nothing_known():
     score = np.array([0.7, np.nan])
-    np.testing.assert_equal(shrunk_scores(score, score, np.full(2, np.nan), score), score)
+    found = shrink(score, score, np.full(2, np.nan), score)
+    np.testing.assert_equal(found.scores, score)
+    assert found.misfit == 0
 
 
 def test_the_best_candidate_is_near_itself():
