@@ -72,8 +72,8 @@ model = Pipeline(
 GRID = {
     "prepare": ["passthrough", variate, slope, make_pipeline(slope, variate)],
     "model": [
-        make_pipeline(PCA(5), LinearDiscriminantAnalysis()),
-        make_pipeline(PCA(15), LinearDiscriminantAnalysis()),
+        make_pipeline(PCA(5, random_state=0), LinearDiscriminantAnalysis()),
+        make_pipeline(PCA(15, random_state=0), LinearDiscriminantAnalysis()),
         LogisticRegression(C=0.01, max_iter=1000),
         LogisticRegression(max_iter=1000),
         SVC(C=10),
