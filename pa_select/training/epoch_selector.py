@@ -360,7 +360,7 @@ def _concerns(
     elif result.score <= TIE_TOL:
         found.append(
             f"The agreement of epoch {number} is 0: the predictions for the two rows of a pair "
-            "agree no more than by chance. Is row i of both environments the same object?"
+            "agree no more than by chance. Are the rows of both environments in the same order?"
         )
     return tuple(found)
 

@@ -146,7 +146,7 @@ def test_what_speaks_against_the_epoch_kept():
         other_objects = EpochSelector()
         other_objects.update(a, -b)
         assert other_objects.last.score == 0
-        assert "Is row i of both environments the same object?" in other_objects.concerns[0]
+        assert "the rows of both environments in the same order?" in other_objects.concerns[0]
 
 
 def test_warnings_of_scores_come_once():
