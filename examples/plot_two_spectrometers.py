@@ -43,7 +43,10 @@ parser.add_argument("--seeds", type=int, default=0, help="splits of the study of
 parser.add_argument("--memory", metavar="FOLDER", help="keep finished splits there")
 parser.add_argument("--save", metavar="FILE", help="save the second picture there")
 parser.add_argument(
-    "--table", metavar="FILE", help="write the gains there, and the errors to FILE with _errors"
+    "--table",
+    metavar="FILE",
+    help="write the gains with 40 pairs there, those with 20 to 100 to FILE with _pairs, and the "
+    "errors to FILE with _errors",
 )
 options = parser.parse_args()
 
@@ -166,5 +169,7 @@ if options.seeds:
     print(gains.to_string(), errors.to_string(index=False), sep="\n")
     if options.table:
         file = Path(options.table)
-        gains.to_csv(file)
+        # There are only 20 pairs of corn.
+        gains[[name for name in gains if "40" in name or "corn" in name]].to_csv(file)
+        gains.to_csv(file.with_name(f"{file.stem}_pairs{file.suffix}"))
         errors.to_csv(file.with_name(f"{file.stem}_errors{file.suffix}"), index=False)
