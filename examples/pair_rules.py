@@ -217,7 +217,7 @@ def over_problems(values):
 
 
 def with_error(mean, error):
-    return f"{mean:.1f} +- {error:.1f}"
+    return f"{round(mean, 1) + 0.0:.1f} +- {error:.1f}"  # -0.0 is 0
 
 
 def choice(unit):
@@ -237,11 +237,13 @@ def error_lines(data, numbers, of=""):
     known = sorted(set(data.index.get_level_values("pairs")))
     lines = []
     for name, column in numbers.items():
+        base, *adapted = name.partition(", adapted")
+        label = "".join([base, of, *adapted])
         away = 100 * (data[column] - data["truth adapted" if "adapted" in column else "truth"])
         off, error = over_problems(away.abs())
         bias, _ = over_problems(away)
         for n in known:
-            lines.append((name + of, n, with_error(off[n], error[n]), f"{bias[n]:+.1f}", "", ""))
+            lines.append((label, n, with_error(off[n], error[n]), f"{bias[n]:+.1f}", "", ""))
     for end, adapted in (("", ""), (" adapted", ", adapted")):
         truth, expected = data[f"truth{end}"], data[f"expected{end}"]
         reach = 1.96 * data[f"expected_se{end}"]
@@ -252,7 +254,7 @@ def error_lines(data, numbers, of=""):
             inside, _ = over_problems(100.0 * ((low <= truth) & (truth <= high)))
             width, _ = over_problems(100 * (high - low))
             lines += [
-                (name + adapted + of, n, "", "", f"{width[n]:.1f}", f"{inside[n]:.0f} %")
+                (name + of + adapted, n, "", "", f"{width[n]:.1f}", f"{inside[n]:.0f} %")
                 for n in known
             ]
     return lines

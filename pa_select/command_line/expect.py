@@ -125,8 +125,11 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
         )
     classes = np.arange(n_classes)
     try:
-        a, b, val = (Recorded(classes, rows, rows.argmax(axis=1)) for rows in scores)
-        found = expected_of_recorded(a, b, val, labels, make_scorer(accuracy_score), "the files")
+        a, b, val = (
+            {"the files": Recorded(classes, rows, rows.argmax(axis=1))} for rows in scores
+        )
+        of_files = expected_of_recorded(a, b, val, labels, make_scorer(accuracy_score))
+        found = of_files["the files"]
     except (RuntimeError, MemoryError) as error:
         return complain(f"the computation failed: {str(error) or 'out of memory'}", FAILED)
     text = expected_as_json(found) if options.json else None

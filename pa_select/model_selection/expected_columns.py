@@ -11,6 +11,7 @@ from scipy.stats import chi2
 
 from pa_select.model_selection.cv_results import Stacks, ranks
 from pa_select.model_selection.pair_labels import PairLabels
+from pa_select.model_selection.pairings import OF_X
 from pa_select.model_selection.plan import Plan
 from pa_select.model_selection.results_columns import scores_and_errors
 from pa_select.model_selection.sites import Site
@@ -82,9 +83,11 @@ class ExpectedColumns:
             It decides whether a candidate's rows are adapted, and which site is the worst.
         """
         n = len(cv_results[f"mean_test_{metric}"])
-        self._scores = {name: scores_and_errors(cv_results, name) for name in self.scorers}
-        labels_of = self._labels.of(stacks, which, *self._scores[metric])
         self._failures: list[str] = []
+        self._scores = {name: scores_and_errors(cv_results, name) for name in self.scorers}
+        if len(self._plan.splits) == 1:
+            self._add_errors_of_rows(stacks, which)
+        labels_of = self._labels.of(stacks, which, *self._scores[metric])
         by_site = [
             self._of_site(site, stacks, which, labels_of, n, metric) for site in self._plan.sites
         ]
@@ -94,6 +97,20 @@ class ExpectedColumns:
                 f"first error: {self._failures[0]}"
             )
         return self._joined(by_site, metric)
+
+    def _add_errors_of_rows(self, stacks: Stacks, which: NDArray[np.intp]) -> None:
+        """Take the errors over the test rows: a single score does not show how it varies."""
+        from pa_select.unlabelled.expectation import Expectation, error_of_score
+
+        y = self._y[self._plan.layout.wanted[0][OF_X]]
+        for name, (scores, errors) in self._scores.items():
+            for k, c in enumerate(which.tolist()):
+                model, score = stacks.recorded(k, 0, OF_X), float(scores[c])
+
+                def error(scorer: Any, score: float = score, model: Recorded = model) -> Any:
+                    return Expectation(score, error_of_score(scorer, score, model, y))
+
+                errors[c] = self._tried(error, name).standard_error
 
     def _of_site(
         self,
@@ -277,7 +294,8 @@ def warn_of_expectation(table: dict[str, Any], metric: str, chosen: int) -> None
     """Warn if the pairs cannot tell candidates apart, or say little of the chosen one."""
     disagreement = table["disagreement"]
     known = disagreement[np.isfinite(disagreement)]
-    if len(known) and not known.any():
+    # Where adapted rows are expected to score more, the rows as measured differ.
+    if len(known) and not known.any() and not np.any(table.get("adapted", False)):
         warn_caller(
             "No candidate predicts another class for any of the paired objects: the pairs do not "
             "show a difference between the sites that matters, and the score decides."

@@ -139,6 +139,9 @@ def make_plan(
     source_blocks = pairings.tested_twice(splits) if kind == "target" else []
     scored = pairings.for_calibration(splits, sites)
     layout = Layout(splits, [*blocks, *source_blocks, *scored])
+    predicted = [source for site in sites for source in (site.a, *site.shown)]
+    if sites and len(splits) == 1:
+        predicted.append(OF_X)  # a single score does not show how it varies; its rows do
     distinct = [] if names is None else np.unique(names).tolist()
     return Plan(
         pairing=kind if between is None else between,
@@ -148,7 +151,7 @@ def make_plan(
                 test,
                 wanted,
                 _extras(test, len(others) * (kind == "views"), names, distinct),
-                [source for site in sites for source in (site.a, *site.shown)],
+                predicted,
             )
             for (train, test), wanted in zip(splits, layout.wanted, strict=True)
         ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,22 +12,24 @@ from sklearn.utils.validation import _num_samples
 
 from pa_select.scores.alignment import columns_of
 from pa_select.scores.recorded import Recorded, row_numbers
-from pa_select.unlabelled.calibration import calibrated, calibrating_beta, log_mean
+from pa_select.unlabelled.calibration import calibrated, calibrating_beta
 from pa_select.unlabelled.expectation import (
     check_scorer,
     error_of_score,
     expected_change,
+    expected_level,
     expected_score_of,
     interval,
     is_accuracy,
 )
+from pa_select.unlabelled.pair_posteriors import PairPosteriors, check_same_classes
 from pa_select.unlabelled.paired_rows import aligned_pairs, check_pairs, warn_of_other_rows
+from pa_select.unlabelled.shrinkage import Shrunk, near_best, shrunk_scores
 from pa_select.unlabelled.site_adapter import cross_adapted
 from pa_select.utils.columns import check_column
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns
 from pa_select.utils.optional_imports import optional_import
-from pa_select.utils.typing import Floats
 from pa_select.utils.warn_caller import warn_caller
 
 
@@ -39,7 +41,8 @@ class ExpectedScore(NamedTuple):
     score : float
         The expected value of the metric on the rows of the second sample, in its own unit.
     standard_error : float
-        Standard error of `score`, from the pairs and from the labelled rows; nan for one pair.
+        Standard error of `score`, from the pairs and from the labelled rows; with several
+        estimators also from the errors of the posteriors that the labels show. nan for one pair.
     low, high : float
         For the accuracy, a 95 % interval in [0, 1] that does not assume calibrated posteriors:
         the accuracy on the labelled rows minus and plus the sum of the rate of disagreement and
@@ -101,7 +104,7 @@ def expected_score(
     *,
     scoring: Any = "accuracy",
     adapter: Any = None,
-    reference: Any = "self",
+    reference: Any = "ensemble",
 ) -> Any:
     """Estimate how classifiers score at another site, from pairs of rows without labels.
 
@@ -126,10 +129,11 @@ def expected_score(
     adapter : None, "ridge" or estimator, default=None
         If given, the classifier predicts the rows of b after a regression has mapped them to
         rows of a, as `SiteAdapter` does. No row is mapped by a regression that has seen it.
-    reference : {"self", "ensemble"} or fitted classifier, default="self"
-        Whose posteriors stand in for the labels: each estimator's own, the mean of those of
-        all estimators given, or those of a classifier that was not fitted to the labelled
-        rows either. The more accurate it is, the better.
+    reference : {"ensemble", "self"} or fitted classifier, default="ensemble"
+        Whose posteriors stand in for the labels: the mean of those of the most accurate
+        estimators (within two standard errors of the best score), each estimator's own, or those
+        of a classifier that was not fitted to the labelled rows either. The more accurate it is,
+        the better. The ensemble of a single estimator is itself.
 
     Returns
     -------
@@ -143,7 +147,7 @@ def expected_score(
     ValueError
         If X_a and X_b have different numbers of rows, other columns, the same values or no
         rows, a label is missing or unknown to an estimator, or `reference` is unknown or has
-        other classes.
+        other classes, as the estimators of an ensemble may not have.
 
     Warns
     -----
@@ -159,13 +163,18 @@ def expected_score(
     of a must come from where the labelled rows come from, and the row of b must say nothing
     about the label beyond the row of a. Nothing is assumed about what differs at b. Only pairs
     whose two rows are predicted to belong to different classes change the accuracy. So the
-    estimate differs from the accuracy on the labelled rows by their share at most, as the
-    accuracy at b does.
+    accuracies at a and b differ by their share at most.
 
     The interval for the accuracy holds whether or not the posterior is calibrated: if a
     prediction is right at one site and wrong at the other, the two predictions differ. Its
     standard errors are those of rates with two successes and two failures added (Agresti and
     Coull), so that a rate of 0 or 1 in few rows does not look certain.
+
+    The best of several scores on labelled rows is partly luck. So the scores of several
+    estimators are first shrunk towards what the posteriors say of them on the rows of a, as far as
+    chance explains the difference (empirical Bayes), and the standard error adds the misfit of
+    the posteriors that the labels show. `PASearchCV` does the same. With ``reference="self"``
+    nothing is shrunk: own posteriors are calibrated by the same labels, and say no more than they.
 
     The inverse temperature is where the agreement of the scores with the labels is highest:
     with labels on one side, posterior agreement is the log-likelihood, and its maximisation is
@@ -175,7 +184,9 @@ def expected_score(
     ----------
     .. [1] C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On calibration of modern neural
        networks", ICML 2017 (temperature scaling).
-    .. [2] A. Agresti, B. A. Coull, "Approximate is better than 'exact' for interval estimation
+    .. [2] B. Efron, C. Morris, "Data analysis using Stein's estimator and its generalizations",
+       JASA 1975.
+    .. [3] A. Agresti, B. A. Coull, "Approximate is better than 'exact' for interval estimation
        of binomial proportions", The American Statistician 1998.
 
     Examples
@@ -214,9 +225,13 @@ def estimates(
     y_val: Any,
     scoring: Any = "accuracy",
     adapter: Any = None,
-    reference: Any = "self",
+    reference: Any = "ensemble",
 ) -> dict[str, ExpectedScore]:
     """Compute what `expected_score` returns for several estimators, without its warnings."""
+    if isinstance(reference, str) and reference not in ("self", "ensemble"):
+        raise ValueError(
+            f"reference: expected 'self', 'ensemble' or a fitted classifier, got {reference!r}."
+        )
     named = named_estimators(estimators)
     X_a, X_b = aligned_pairs(X_a, X_b)
     check_columns(X_val, X_a, "X_val", "X_a")
@@ -233,20 +248,10 @@ def estimates(
         {name: Recorded.of(one, X, not is_accuracy(scorer)) for name, one in named.items()}
         for X in (X_a, X_b, X_val)
     )
-    labels = None
-    if isinstance(reference, str) and reference == "ensemble":
-        labels = _mean_posteriors(a, val, y_val)
-    elif not isinstance(reference, str):
+    if not isinstance(reference, str):
         of_a, of_val = ({"the reference": Recorded.of(reference, X, False)} for X in (X_a, X_val))
-        labels = _mean_posteriors(of_a, of_val, y_val)
-    elif reference != "self":
-        raise ValueError(
-            f"reference: expected 'self', 'ensemble' or a fitted classifier, got {reference!r}."
-        )
-    return {
-        name: expected_of_recorded(a[name], b[name], val[name], y_val, scorer, name, labels)
-        for name in named
-    }
+        reference = PairPosteriors.mean_of(of_a, of_val, y_val)
+    return expected_of_recorded(a, b, val, y_val, scorer, reference)
 
 
 def _warn_of_labelled_rows(found: Mapping[str, ExpectedScore]) -> None:
@@ -254,8 +259,9 @@ def _warn_of_labelled_rows(found: Mapping[str, ExpectedScore]) -> None:
     for name, one in found.items():
         if one.beta == np.inf:
             warn_caller(
-                f"X_val: expected rows that {name} was not fitted to, got rows whose labels it "
-                "knows without an exception. Its posteriors cannot be calibrated by them."
+                f"X_val: expected rows of which {name} gets some wrong, got rows that it gets all "
+                "right. Either it was fitted to them, or they are too few to calibrate its "
+                "posteriors, which count as certain."
             )
         elif one.beta == 0:
             warn_caller(
@@ -264,77 +270,69 @@ def _warn_of_labelled_rows(found: Mapping[str, ExpectedScore]) -> None:
             )
 
 
-class _Labels(NamedTuple):
-    """The classes and their probabilities for each pair."""
-
-    classes: NDArray[Any]
-    posterior: Floats
-
-
-def _mean_posteriors(
-    a: Mapping[str, Recorded], val: Mapping[str, Recorded], y_val: NDArray[Any]
-) -> _Labels:
-    """Return the mean of several calibrated posteriors, calibrated again."""
-    classes = next(iter(a.values())).classes
-    columns = columns_of(y_val, classes, next(iter(a)), "y_val")
-    of_a, of_val = [], []
-    for name, recorded in a.items():
-        if not np.array_equal(recorded.classes, classes):
-            raise ValueError(
-                f"reference: expected estimators of the same classes, got {classes.tolist()} and "
-                f"{recorded.classes.tolist()} of {name}."
-            )
-        beta = calibrating_beta(val[name].scores, columns)
-        of_a.append(calibrated(recorded.scores, beta))
-        of_val.append(calibrated(val[name].scores, beta))
-    log_a, log_val = log_mean(of_a), log_mean(of_val)
-    return _Labels(classes, calibrated(log_a, calibrating_beta(log_val, columns)))
-
-
 def expected_of_recorded(
-    a: Recorded,
-    b: Recorded,
-    val: Recorded,
+    a: Mapping[str, Recorded],
+    b: Mapping[str, Recorded],
+    val: Mapping[str, Recorded],
     y_val: Any,
     scorer: Any,
-    name: str,
-    labels: _Labels | None = None,
-) -> ExpectedScore:
-    """Estimate how a classifier scores at another site, from its recorded predictions.
+    reference: PairPosteriors | Literal["self", "ensemble"] = "ensemble",
+) -> dict[str, ExpectedScore]:
+    """Estimate how classifiers score at another site, from their recorded predictions.
 
     Parameters
     ----------
-    a, b : Recorded
-        What it predicts for the same objects at both sites.
-    val : Recorded
+    a, b : dict of str to Recorded
+        What each classifier predicts for the same objects at both sites.
+    val : dict of str to Recorded
         What it predicts for labelled rows.
     y_val : ndarray of shape (m,)
         Their labels.
     scorer : callable
         A scorer whose metric takes sample weights.
-    name : str
-        Name of the classifier, for the error of a label that it does not know.
-    labels : _Labels, default=None
-        What stands in for the labels of the pairs. None: the classifier's own posteriors.
+    reference : {"self", "ensemble"} or PairPosteriors, default="ensemble"
+        What stands in for the labels of the pairs.
     """
-    beta = calibrating_beta(val.scores, columns_of(y_val, val.classes_, name, "y_val"))
-    posterior = calibrated(a.scores, beta)
-    if labels is not None:
-        if not np.array_equal(np.sort(labels.classes), np.sort(a.classes)):
-            raise ValueError(
-                f"reference: expected a classifier of the classes {a.classes.tolist()}, got one "
-                f"of {labels.classes.tolist()}."
-            )
-        posterior = labels.posterior[:, columns_of(a.classes, labels.classes, "the reference")]
-    change = expected_change(scorer, [posterior], [a], [b])
-    validated = float(scorer(val, row_numbers(np.arange(len(y_val))), y_val))
-    error_here = error_of_score(scorer, validated, val, y_val)
-    score, error = expected_score_of(scorer, validated, error_here, change)
-    disagreement, n = float(np.mean(a.predicted != b.predicted)), len(a.predicted)
-    low = high = np.nan
-    if is_accuracy(scorer):
-        low, high = interval(validated, len(y_val), disagreement, n)
-    return ExpectedScore(score, error, low, high, validated, disagreement, beta, n)
+    rows = row_numbers(np.arange(len(y_val)))
+    scores = np.array([scorer(one, rows, y_val) for one in val.values()], dtype=np.float64)
+    recorded = zip(scores, val.values(), strict=True)
+    errors = np.array([error_of_score(scorer, s, one, y_val) for s, one in recorded])
+    betas = {
+        name: calibrating_beta(one.scores, columns_of(y_val, one.classes, name, "y_val"))
+        for name, one in val.items()
+    }
+    if isinstance(reference, str) and reference == "ensemble" and len(a) > 1:
+        reference = _ensemble(a, val, y_val, near_best(scores, errors, np.isfinite(scores)))
+    shrunk = Shrunk(scores, 0.0)
+    if isinstance(reference, PairPosteriors):
+        posteriors = {name: reference.of(one.classes) for name, one in a.items()}
+        if len(a) > 1:
+            levels = [expected_level(scorer, [posteriors[name]], [a[name]]) for name in a]
+            shrunk = shrunk_scores(scores, errors, *np.transpose(levels))
+    else:
+        posteriors = {name: calibrated(one.scores, betas[name]) for name, one in a.items()}
+    found = {}
+    for c, name in enumerate(a):
+        change = expected_change(scorer, [posteriors[name]], [a[name]], [b[name]])
+        # What is wrong with the posteriors at the first site may be wrong at the other one.
+        error = float(np.hypot(errors[c], shrunk.misfit))
+        expected = expected_score_of(scorer, float(shrunk.scores[c]), error, change)
+        validated, differ = float(scores[c]), a[name].predicted != b[name].predicted
+        disagreement, n, limits = float(differ.mean()), len(differ), (np.nan, np.nan)
+        if is_accuracy(scorer):
+            limits = interval(validated, len(y_val), disagreement, n)
+        found[name] = ExpectedScore(*expected, *limits, validated, disagreement, betas[name], n)
+    return found
+
+
+def _ensemble(
+    a: Mapping[str, Recorded], val: Mapping[str, Recorded], y_val: Any, near: NDArray[np.bool_]
+) -> PairPosteriors:
+    """Return the mean posteriors of the most accurate classifiers, or of all if none is known."""
+    check_same_classes(a)
+    names = [name for name, is_near in zip(a, near, strict=True) if is_near or not near.any()]
+    of_a, of_val = ({name: one[name] for name in names} for one in (a, val))
+    return PairPosteriors.mean_of(of_a, of_val, y_val)
 
 
 # Stands for the classifier when a scorer is made from its name.

@@ -100,3 +100,31 @@ def test_errors_are_of_the_rows_measured(units):
     inside = (unit["low"] <= unit["truth"]) & (unit["truth"] <= unit["high"])
     shown = table.loc[("interval, low to high", 20), "accuracy inside"]
     assert shown == f"{100 * inside.mean():.0f} %"
+
+
+def test_trained_models_are_judged_on_rows_that_they_were_not_fitted_to():
+    import study_trained_models as study
+
+    data = study.measure("iris, two rulers", 0)
+    assert set(data["models"]) == {3, 18}
+    assert set(data["pairs"]) == {20, 40}
+    of_some = data.query("models == 3 and pairs == 20")
+    of_all = data.query("models == 18 and pairs == 20").loc[of_some.index]
+    for column in ("truth", "accuracy", "labels"):
+        assert (of_some[column] == of_all[column]).all()
+    found = study.chosen(data.query("models == 18 and pairs == 40"))
+    assert found["gain", "accuracy"] == 0
+    assert found["gain", "best in hindsight"] >= max(found["gain"])
+    assert found["absolute error, choice", "accuracy"] >= 0
+    assert 0 <= found["within 1.96 SE [%]", "expected score (default)"] <= 100
+
+
+def test_the_number_of_labels_is_that_of_the_rows(monkeypatch):
+    import study_number_of_labels as study
+    from pair_problems import rows_of
+
+    assert [len(rows_of("diabetes, saturated", 0, n).y) for n in (60, 120, 300)] == [60, 120, 176]
+    monkeypatch.setattr(study, "GRID", [{"model": [GaussianNB(), DummyClassifier()]}])
+    line = study.line_of(study.measure_problem("diabetes, saturated", 0, 60))
+    assert line["gain of labels of the pairs"].endswith(" +- nan")
+    assert float(line["its error for the choice"].split()[0]) >= 0

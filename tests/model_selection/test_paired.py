@@ -258,6 +258,22 @@ def test_constant_and_failing_candidates():
     assert constant.expected_score_ == pytest.approx(np.mean(y == 0), abs=0.05)
 
 
+def test_an_adapter_that_undoes_the_difference_is_no_reason_to_warn():
+    X, y, a, b, _ = problem()
+    search = quiet(
+        PASearchCV(LogisticRegression(), {"C": [1.0, 2.0]}, adapter="ridge", cv=5),
+        X,
+        y,
+        paired=(a, 3 - 2 * a),
+    )
+    assert search.cv_results_["adapted"].all()
+    assert not search.cv_results_["disagreement"].any()
+    as_measured = quiet(
+        PASearchCV(LogisticRegression(), {"C": [1.0, 2.0]}, cv=5), X, y, paired=(a, 3 - 2 * a)
+    )
+    assert as_measured.cv_results_["disagreement"].all()
+
+
 def unlucky(y, predicted, sample_weight=None):
     """A metric that fails where labels are uncertain."""
     if sample_weight is not None and len(np.unique(sample_weight)) > 1:

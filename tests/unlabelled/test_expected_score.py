@@ -10,6 +10,7 @@ import torch
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, softmax
 from sklearn.base import clone
+from sklearn.datasets import load_wine
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import (
@@ -20,13 +21,17 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 from sklearn.model_selection import cross_val_score
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
-from pa_select import expected_score, expected_scorer
+from pa_select import PASearchCV, expected_score, expected_scorer
 from pa_select.scores.recorded import Recorded
 from pa_select.unlabelled.calibration import calibrating_beta
 from pa_select.unlabelled.expectation import expected_change
 from pa_select.unlabelled.expected_score import estimates
+from pa_select.unlabelled.shrinkage import shrunk_scores
 
 TRUE_SLOPE = 2.0
 
@@ -218,12 +223,12 @@ def test_several_estimators_frames_and_modules():
     model, a, b, X, y = three_classes(6, 30)
     several = expected_score({"m": model, "n": model}, a, b, X, y)
     assert list(several) == ["m", "n"]
-    assert several["m"] == expected_score(model, a, b, X, y)
+    assert several["m"] == pytest.approx(expected_score(model, a, b, X, y))
     frames = [pd.DataFrame(x, index=np.arange(30) + 7) for x in (a, b)]
     model.feature_names_in_ = np.array([0, 1], dtype=object)
     del model.feature_names_in_
     shuffled = expected_score(model, frames[0], frames[1].iloc[::-1], pd.DataFrame(X), y)
-    assert shuffled == several["m"]
+    assert shuffled == expected_score(model, a, b, X, y)
     module = torch.nn.Linear(2, 3).double()
     module.weight.data = torch.tensor(model.coef_)
     module.bias.data = torch.tensor(model.intercept_)
@@ -289,7 +294,9 @@ def test_warnings_that_save_people():
     with pytest.warns(UserWarning, match="y_val: expected the labels of X_val"):
         expected_score(model, a, b, -X, y)
     sure = KNeighborsClassifier(1).fit(X, y)
-    with pytest.warns(UserWarning, match="X_val: expected rows that KNeighborsClassifier was not"):
+    with pytest.warns(
+        UserWarning, match="X_val: expected rows of which KNeighborsClassifier gets"
+    ):
         expected_score(sure, a, b, X, y)
     missing = b.copy()
     missing[3, 0] = np.nan
@@ -308,6 +315,80 @@ def test_the_scorer_calibrates_on_the_fold_that_it_is_given():
     assert scorer.__name__ == "expected_score"
     folds = cross_val_score(LogisticRegression(), X, y, scoring=expected_scorer(a, b))
     assert ((0 < folds) & (folds < 1)).all()
+
+
+def calibrated_by_hand(scores, validation, columns):
+    """Temperature scaling by scipy's bounded search."""
+    beta = minimize_scalar(
+        lambda beta: log_loss(columns, softmax(beta * validation, axis=1)),
+        bounds=(0, 20),
+        method="bounded",
+        options={"xatol": 1e-10},
+    ).x
+    return softmax(beta * scores, axis=1), softmax(beta * validation, axis=1)
+
+
+@pytest.mark.filterwarnings("ignore:X_a. expected rows like:UserWarning")
+def test_several_models_are_shrunk_and_judged_by_the_most_accurate_ones():
+    model, a, b, X, y = three_classes(14, 60)
+    rng = np.random.default_rng(0)
+    noisy = {name: LogisticRegression(C=C) for name, C in (("strong", 1.0), ("weak", 1e-3))}
+    models = {name: one.fit(X[:100], y[:100]) for name, one in noisy.items()}
+    models["wrong"] = LogisticRegression().fit(X[:100], rng.permutation(y[:100]))
+    models["same"] = model
+    X, y = X[100:], y[100:]
+    columns, every = np.searchsorted(model.classes_, y), np.arange(60)
+    accuracy = np.array([m.score(X, y) for m in models.values()])
+    added = (accuracy * 200 + 2) / 204
+    error = np.sqrt(added * (1 - added) / 204)
+    near = accuracy >= accuracy.max() - 2 * error[accuracy.argmax()]
+    assert not near.all()
+    members = [m for m, is_near in zip(models.values(), near, strict=True) if is_near]
+    by_member = [
+        calibrated_by_hand(np.log(m.predict_proba(a)), np.log(m.predict_proba(X)), columns)
+        for m in members
+    ]
+    q, _ = calibrated_by_hand(
+        *(np.log(np.mean(p, axis=0)) for p in zip(*by_member, strict=True)), columns
+    )
+
+    def hits(m, rows):
+        return q[every, np.searchsorted(m.classes_, m.predict(rows))]
+
+    at_a, at_b = (np.array([hits(m, rows) for m in models.values()]) for rows in (a, b))
+    level, level_error = at_a.mean(1), at_a.std(1, ddof=1) / np.sqrt(60)
+    shrunk, misfit = shrunk_scores(accuracy, error, level, level_error)
+    found = expected_score(models, a, b, X, y).values()
+    change = at_b - at_a
+    np.testing.assert_allclose([f.score for f in found], shrunk + change.mean(1), atol=1e-5)
+    of_change = change.std(1, ddof=1) / np.sqrt(60)
+    expected_error = np.sqrt(error**2 + misfit**2 + of_change**2)
+    np.testing.assert_allclose([f.standard_error for f in found], expected_error, rtol=1e-3)
+    # The interval and what is known of the labelled rows are not shrunk.
+    alone = [expected_score(m, a, b, X, y) for m in models.values()]
+    assert [f[2:] for f in found] == [f[2:] for f in alone]
+    own = expected_score(models, a, b, X, y, reference="self")
+    assert list(own.values()) == alone
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("scoring", ["accuracy", "balanced_accuracy"])
+def test_a_search_over_one_split_expects_the_same(scoring):
+    X, y = load_wine(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y = StandardScaler().fit_transform(X)[order], y[order]
+    b = X[110:] + np.random.default_rng(1).normal(0, 1.2, X.shape[1])
+    train, test = np.arange(50), np.arange(50, 110)
+    models = [GaussianNB(var_smoothing=0.5), KNeighborsClassifier(25), LogisticRegression(C=1e-3)]
+    grid = {"model": models}
+    search = PASearchCV(
+        Pipeline([("model", GaussianNB())]), grid, cv=[(train, test)], scoring=scoring, refit=False
+    ).fit(X[:110], y[:110], paired=(X[110:], b))
+    fitted = [model.fit(X[train], y[train]) for model in models]
+    found = expected_score(fitted, X[110:], b, X[test], y[test], scoring=scoring).values()
+    for name, column in (("score", ""), ("standard_error", "_se")):
+        expected = [getattr(one, name) for one in found]
+        np.testing.assert_allclose(search.cv_results_[f"expected_score{column}"], expected)
 
 
 def test_others_may_stand_in_for_the_labels():
