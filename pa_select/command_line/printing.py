@@ -22,12 +22,12 @@ def as_json(result: PosteriorAgreement, parts: dict[str, Part]) -> str:
     """
     found = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in _LEFT_OUT}
     found["decomposition"] = {name: part._asdict() for name, part in parts.items()}
-    return json.dumps(_json_value(found), allow_nan=False, indent=2)
+    return json_of(found)
 
 
-def expected_as_json(found: ExpectedScore) -> str:
-    """Return a JSON object with the fields of an expected score; see `as_json`."""
-    return json.dumps(_json_value(found._asdict()), allow_nan=False, indent=2)
+def json_of(fields: dict[str, Any]) -> str:
+    """Return a JSON object with these fields; see `as_json`."""
+    return json.dumps(_json_value(fields), allow_nan=False, indent=2)
 
 
 def expected_as_text(
@@ -46,6 +46,29 @@ def expected_as_text(
         ("classes", str(n_classes) + (f": {_names(columns)}" if columns else "")),
     ]
     return "\n".join(f"{name:<20}{value}" for name, value in lines)
+
+
+def models_as_text(
+    found: dict[str, ExpectedScore], n_labelled: int, n_classes: int, columns: list[str] | None
+) -> str:
+    """Return a table of the accuracies that are expected of several models, the best first."""
+    ranked = sorted(found.items(), key=lambda item: (-item[1].score, -item[1].validation_score))
+    width = max(len("model"), *map(len, found))
+    lines = [
+        f"{'model':<{width}}  {'expected accuracy':<17}  {'interval':<16}  {'validation':>10}"
+        "  disagreement"
+    ]
+    for name, one in ranked:
+        error = "" if math.isnan(one.standard_error) else f" +- {one.standard_error:.2g}"
+        lines.append(
+            f"{name:<{width}}  {f'{one.score:.4f}{error}':<17}  "
+            f"{f'{one.low:.4f} to {one.high:.4f}':<16}  {one.validation_score:>10.4f}  "
+            f"{one.disagreement:>12.2%}"
+        )
+    n_pairs = ranked[0][1].n_pairs
+    classes = str(n_classes) + (f" ({_names(columns)})" if columns else "")
+    lines.append(f"\n{n_pairs} pairs, {n_labelled} labelled rows, {classes} classes")
+    return "\n".join(lines)
 
 
 def _json_value(value: Any) -> Any:

@@ -145,6 +145,65 @@ def test_few_pairs_and_the_same_scores_are_noticed(run):
     assert "0.00% of 50 pairs" in out
 
 
+@pytest.fixture
+def of_two():
+    """Save the scores of a second model, and return the options and what Python says."""
+    other = LogisticRegression(C=1e-3).fit(X[:150], Y[:150])
+    options = ["--labels", "y.npy"]
+    for name, model in (("plain", MODEL), ("shrunk", other)):
+        options += ["--model", name]
+        for rows, of_site in zip((X_A, X_B, X_VAL), ("a", "b", "val"), strict=True):
+            np.save(f"{name}_{of_site}.npy", model.decision_function(rows))
+            options.append(f"{name}_{of_site}.npy")
+    models = {"plain": MODEL, "shrunk": other}
+    return options, expected_score(models, X_A, X_B, X_VAL, Y_VAL)
+
+
+def test_several_models_are_ranked(run, of_two):
+    options, expected = of_two
+    status, out, error = run(*options)
+    assert (status, error) == (0, "")
+    header, *lines, gap, rest = out.splitlines()
+    assert (header.split()[0], gap, rest) == (
+        "model",
+        "",
+        "50 pairs, 200 labelled rows, 3 classes",
+    )
+    ranked = sorted(expected, key=lambda name: -expected[name].score)
+    assert [line.split()[:2] for line in lines] == [
+        [name, f"{expected[name].score:.4f}"] for name in ranked
+    ]
+    found = json.loads(run(*options, "--json")[1])
+    assert list(found) == list(expected)
+    for name, one in expected.items():
+        assert found[name] == pytest.approx(one._asdict())
+
+
+def test_files_of_several_models_are_checked(refused, of_two):
+    options, _ = of_two
+    assert refused("a.npy", *options).startswith("--model: expected all files behind --model")
+    twice = [*options, *options[2:7]]
+    assert (
+        refused(*twice) == "--model: expected different names of models, got plain, shrunk, plain."
+    )
+    np.save("shrunk_a.npy", SCORES["a"][1:])
+    np.save("shrunk_b.npy", SCORES["b"][1:])
+    assert refused(*options).startswith("shrunk_a.npy: expected the shape of plain_a.npy, (50, 3)")
+    assert refused("a.npy", "b.npy", "--labels", "y.npy").startswith(
+        "--validation: expected a file"
+    )
+    columns = {name: SCORES[name] for name in ("a", "b", "val")}
+    for name, scores in columns.items():
+        pd.DataFrame(scores, columns=CLASSES).to_csv(f"{name}.csv", index=False)
+        pd.DataFrame(scores, columns=CLASSES[::-1]).to_csv(f"turned_{name}.csv", index=False)
+    one, other = (
+        ["a.csv", "b.csv", "val.csv"],
+        ["turned_a.csv", "turned_b.csv", "turned_val.csv"],
+    )
+    options = ["--labels", "y.npy", "--model", "one", *one, "--model", "other", *other]
+    assert refused(*options).startswith("turned_a.csv: expected the columns of a.csv in the same")
+
+
 def test_a_computation_that_fails(run, monkeypatch):
     def out_of_memory(*arguments):
         raise MemoryError

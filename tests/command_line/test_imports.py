@@ -35,7 +35,7 @@ WRONG = [
     (["score", "one.csv", "one.csv"], 2, "one.csv: expected a column for each of at least 2"),
     (["score", "a.npy", "b.npy", "--labels", "y.csv"], 2, "y.csv: expected one label for each"),
     (["expect", "--help"], 0, ""),
-    (["expect", "a.npy", "b.npy"], 2, "the following arguments are required: --validation"),
+    (["expect", "a.npy", "b.npy"], 2, "--validation, --labels: expected a file, got none"),
     (
         ["expect", "a.npy", "b.npy", "--validation", "a.npy", "--labels", "y.csv"],
         2,
