@@ -56,8 +56,9 @@ for model in models.values():
 # %%
 # What to expect of them
 # ----------------------
-# The validation texts, which are typed and labelled, calibrate each model. The sixty pairs say
-# how often it will be right on scanned texts. The last column is the truth, from other texts.
+# The validation texts, which are typed and labelled, say which models are the most accurate, and
+# calibrate them. Their posteriors for the sixty typed texts stand in for the labels that nobody
+# gave. The last column is the truth, from other texts.
 found = expected_score(models, typed, scanned, validation, y_validation)
 truth = {name: model.score(misread(unseen).X, y_unseen) for name, model in models.items()}
 print(f"\n{'model':18s} typed  expected        interval  truth")
