@@ -11,8 +11,9 @@ from sklearn.exceptions import FitFailedWarning
 
 from pa_select.interop.study_problem import StudyProblem, same_problem
 from pa_select.model_selection import PASearchCV
-from pa_select.model_selection import cv_results as results
+from pa_select.model_selection.class_balance import warn_of_label_shift
 from pa_select.model_selection.expected_columns import warn_of_expectation
+from pa_select.model_selection.score_columns import ranks
 from pa_select.model_selection.selection_rules import choose, explain
 from pa_select.utils.optional_imports import optional_import
 
@@ -287,7 +288,7 @@ class AgreementObjective:
         expected = f"expected_{self.problem.metric}"
         for name in ("agreement", expected):
             if name in table:
-                table[f"rank_{name}"] = results.ranks(table[name])
+                table[f"rank_{name}"] = ranks(table[name])
         table["trial"] = np.array([trial.number for trial in trials])
         table["params"] = [self.parameters(trial) for trial in trials]
         return table | explain(self.problem.rule, table, [None] * len(trials))
@@ -314,7 +315,7 @@ class AgreementObjective:
         """
         table = self.cv_results(study)
         best = choose(self.problem.rule, table)
-        results.warn_of_label_shift(table, best)
+        warn_of_label_shift(table, best)
         if self.problem.plan.sites:
             warn_of_expectation(table, self.problem.metric, best)
         number = table["trial"][best]

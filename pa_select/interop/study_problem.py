@@ -10,10 +10,11 @@ from sklearn.base import clone
 
 from pa_select.agreement.pooled_agreement import PooledPairs, pooled_agreement
 from pa_select.model_selection import PASearchCV
-from pa_select.model_selection import cv_results as results
 from pa_select.model_selection.parallel import with_parameters
+from pa_select.model_selection.score_columns import metric_columns
 from pa_select.model_selection.search_problem import SearchProblem
 from pa_select.model_selection.selection_rules import make_rule
+from pa_select.model_selection.stacks import Stacks
 from pa_select.model_selection.worker import Outcome, fit_and_score_split
 
 
@@ -84,7 +85,7 @@ class StudyProblem:
             _without_scores(rows[s], self._problem.labels) if outcome is None else outcome
             for s, outcome in enumerate(outcomes)
         ]
-        stacks = results.Stacks([filled], self.plan.layout, self._problem.labels)
+        stacks = Stacks([filled], self.plan.layout, self._problem.labels)
         some = PooledPairs(*(column[used] for column in pairs))
         found = next(pooled_agreement(stacks, some, **self._problem.solver))
         return float(found.score) if found.failure is None else None
@@ -98,7 +99,7 @@ class StudyProblem:
         scores = [outcome.test_scores for outcome in outcomes]
         for name in metrics:
             values = [[s[name] if isinstance(s, dict) else s for s in scores]]
-            columns |= results.metric_columns(name, np.array(values, dtype=np.float64))
+            columns |= metric_columns(name, np.array(values, dtype=np.float64))
         found, agreements, stacks = self._problem.agreement_columns([outcomes])
         columns |= found
         columns |= self._problem.expected_columns([outcomes], stacks, columns, self.metric)

@@ -14,7 +14,6 @@ from sklearn.base import clone
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
-from pa_select.model_selection import cv_results as results
 from pa_select.model_selection import pairings
 from pa_select.model_selection.agreement_difference import (
     AgreementDifference,
@@ -23,6 +22,8 @@ from pa_select.model_selection.agreement_difference import (
     not_told_apart,
 )
 from pa_select.model_selection.certified_choice import certify_choice
+from pa_select.model_selection.class_balance import warn_of_label_shift
+from pa_select.model_selection.failures import failure, report_unsolved, warn_of_missing_scores
 from pa_select.model_selection.fit_arguments import suggest_more_data
 from pa_select.model_selection.parallel import evaluate, with_parameters
 from pa_select.model_selection.results_columns import scores_and_errors
@@ -34,6 +35,7 @@ from pa_select.model_selection.selection_rules import (
 )
 from pa_select.model_selection.sites import adapted_to_sites
 from pa_select.model_selection.splits import is_sequence_of_splitters
+from pa_select.model_selection.stacks import complete
 from pa_select.model_selection.worker import Data, Outcome
 from pa_select.utils.pickling import SavedWithVersions
 from pa_select.utils.sklearn_private import (
@@ -284,15 +286,15 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         table |= columns
         columns, found, stacks = problem.agreement_columns(outcomes)
         table |= columns
-        results.report_unsolved(found.failures, candidates, self.error_score)
+        report_unsolved(found.failures, candidates, self.error_score)
         self.agreement_terms_ = found.terms
         self._pairs = plan.pairs
         if self.return_fold_scores:
             self.fold_scores_ = [[o.matrices for o in candidate] for candidate in outcomes]
             self.fold_rows_ = plan.layout.wanted
         if self.pairing_ == "target":
-            self._record_balances(table, stacks, problem, results.complete(outcomes))
-        failures = [results.failure(x, found.failures.get(c)) for c, x in enumerate(outcomes)]
+            self._record_balances(table, stacks, problem, complete(outcomes))
+        failures = [failure(x, found.failures.get(c)) for c, x in enumerate(outcomes)]
         table["n_failed_splits"] = np.array([n for n, _ in failures])
         # Kept before the choice, since a rule may raise.
         self.cv_results_ = table
@@ -301,7 +303,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             metric = self.refit if isinstance(self.refit, str) else metrics[0]
         self._check_some_succeeded(table, metric, failures[0][1], data)
         table |= problem.expected_columns(outcomes, stacks, table, metric)
-        refine = problem.refine(table, found, stacks, results.complete(outcomes))
+        refine = problem.refine(table, found, stacks, complete(outcomes))
         self._select(table, metric, [message for _, message in failures], refine)
         if problem.expected is not None and hasattr(self, "best_index_"):
             self.expected_score_, self.expected_interval_ = problem.expected.of_chosen(
@@ -331,7 +333,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             for o in candidate
         ]
         _warn_or_raise_about_fit_failures(flat, self.error_score)
-        results.warn_of_missing_scores(outcomes)
+        warn_of_missing_scores(outcomes)
         if callable(self.scoring):
             # Only its results show whether a callable scorer returns several scores.
             _insert_error_scores(flat, self.error_score)
@@ -368,7 +370,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self.best_score_ = table[f"mean_test_{metric}"][self.best_index_]
         if self.pairing_ != "paired" or looks_at_agreement(rule):
             self._mark_those_not_told_apart(table, rule)
-        results.warn_of_label_shift(table, self.best_index_)
+        warn_of_label_shift(table, self.best_index_)
 
     def _mark_those_not_told_apart(self, table: dict[str, Any], rule: Any) -> None:
         alike = not_told_apart(

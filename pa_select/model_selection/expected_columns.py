@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from pa_select.model_selection.cv_results import Stacks, ranks
 from pa_select.model_selection.pair_labels import PairLabels
 from pa_select.model_selection.pairings import OF_X
 from pa_select.model_selection.plan import Plan
 from pa_select.model_selection.results_columns import scores_and_errors
+from pa_select.model_selection.score_columns import ranks
 from pa_select.model_selection.sites import Site
+from pa_select.model_selection.stacks import Stacks
 from pa_select.model_selection.worker import Data
 from pa_select.scores.recorded import Recorded
 from pa_select.utils.sklearn_private import _MultimetricScorer

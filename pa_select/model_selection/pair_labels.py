@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from pa_select.model_selection.cv_results import Stacks
 from pa_select.model_selection.pairings import OF_X
 from pa_select.model_selection.plan import Plan
 from pa_select.model_selection.sites import Site
+from pa_select.model_selection.stacks import Stacks
 from pa_select.model_selection.worker import Data
 from pa_select.scores import align_classes, class_scores
 from pa_select.scores.alignment import columns_of

@@ -13,7 +13,8 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_random_state, indexable
 from sklearn.utils.multiclass import check_classification_targets
 
-from pa_select.model_selection import cv_results as results
+from pa_select.model_selection.agreement_columns import Agreements, agreement_table, refine
+from pa_select.model_selection.class_balance import class_balances
 from pa_select.model_selection.expected_columns import ExpectedColumns
 from pa_select.model_selection.fit_arguments import (
     DATA,
@@ -25,6 +26,8 @@ from pa_select.model_selection.judged_environments import judge_environments
 from pa_select.model_selection.pair_labels import PairLabels
 from pa_select.model_selection.parallel import chance_scores
 from pa_select.model_selection.plan import Rows, make_plan
+from pa_select.model_selection.score_columns import split_table
+from pa_select.model_selection.stacks import Stacks, complete
 from pa_select.model_selection.worker import Data, Outcome
 from pa_select.utils.columns import check_column
 from pa_select.utils.fit_params import check_fit_params
@@ -140,19 +143,19 @@ class SearchProblem:
 
     def score_columns(self, outcomes: list[list[Outcome]]) -> tuple[dict[str, Any], list[str]]:
         """Make the columns of the scores, and list the names of the metrics."""
-        return results.split_table(outcomes, self.chance, self.plan, self.judged)
+        return split_table(outcomes, self.chance, self.plan, self.judged)
 
     def agreement_columns(
         self, outcomes: list[list[Outcome]]
-    ) -> tuple[dict[str, Any], results.Agreements, results.Stacks]:
+    ) -> tuple[dict[str, Any], Agreements, Stacks]:
         """Make the columns of the agreements; return agreements and stacked scores, too."""
-        return results.agreement_table(outcomes, self.plan, self.labels, **self.solver)
+        return agreement_table(outcomes, self.plan, self.labels, **self.solver)
 
     def refine(
         self,
         table: dict[str, Any],
-        found: results.Agreements,
-        stacks: results.Stacks,
+        found: Agreements,
+        stacks: Stacks,
         which: Ints,
     ) -> Callable[[Ints, float], None]:
         """Return a function that enters candidates' agreements within a gap into the table.
@@ -163,22 +166,22 @@ class SearchProblem:
         def refined(candidates: Ints, gap: float) -> None:
             chosen = stacks.of(np.searchsorted(which, candidates))
             options = self.solver | {"tol": gap}
-            results.refine(table, found, candidates, chosen, self.plan, **options)
+            refine(table, found, candidates, chosen, self.plan, **options)
 
         return refined
 
     def expected_columns(
-        self, outcomes: list[list[Outcome]], stacks: results.Stacks, table: Any, metric: str
+        self, outcomes: list[list[Outcome]], stacks: Stacks, table: Any, metric: str
     ) -> dict[str, Any]:
         """Make the columns of the scores expected at the sites; none without sites."""
         if self.expected is None:
             return {}
-        return self.expected.table(stacks, results.complete(outcomes), table, metric)
+        return self.expected.table(stacks, complete(outcomes), table, metric)
 
-    def class_balance(self, stacks: results.Stacks) -> ClassBalance:
+    def class_balance(self, stacks: Stacks) -> ClassBalance:
         """Compute the shares of the classes predicted for rows of X and of the target."""
         y = np.asarray(self.data.y)
-        return ClassBalance(*results.class_balances(stacks, self.plan.layout, y, 1))
+        return ClassBalance(*class_balances(stacks, self.plan.layout, y, 1))
 
 
 def _check_data(search: Any, X: Any, y: Any) -> tuple[Any, Any]:

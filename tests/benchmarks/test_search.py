@@ -16,7 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
 from pa_select import PASearchCV, class_scores
-from pa_select.model_selection import cv_results as results
+from pa_select.model_selection import search_problem
 
 CV = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
 
@@ -50,7 +50,7 @@ def test_overhead(benchmark, monkeypatch, model, grid):
         X, y = X[:400], y[:400]
         cv = RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
     solving = []
-    table = results.agreement_table
+    table = search_problem.agreement_table
 
     def timed(*args, **kwargs):
         start = perf_counter()
@@ -58,7 +58,7 @@ def test_overhead(benchmark, monkeypatch, model, grid):
         solving.append(perf_counter() - start)
         return found
 
-    monkeypatch.setattr(results, "agreement_table", timed)
+    monkeypatch.setattr(search_problem, "agreement_table", timed)
     search = PASearchCV(model, grid, cv=cv)
     assert benchmark.pedantic(search.fit, (X, y), rounds=1).best_score_ > 0.9
     if not benchmark.enabled:

@@ -1,0 +1,57 @@
+"""What is said of candidates that failed, or have no agreement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pa_select.model_selection.worker import Outcome
+from pa_select.utils.warn_caller import warn_caller
+
+
+def failure(outcomes: Sequence[Outcome], unsolved: str | None = None) -> tuple[int, str | None]:
+    """Return the number of splits in which a candidate failed, and the first error.
+
+    `unsolved` says why there is no agreement although all scores are there.
+    """
+    messages = []
+    for outcome in outcomes:
+        if outcome.fit_error is not None:
+            messages.append(outcome.fit_error.strip().splitlines()[-1])
+    if messages:
+        return len(messages), f"failed in {len(messages)} of {len(outcomes)} splits: {messages[0]}"
+    errors = [outcome.score_error for outcome in outcomes if outcome.score_error is not None]
+    if errors:
+        return 0, f"no class scores: {errors[0].splitlines()[0]}"
+    return 0, None if unsolved is None else f"no agreement: {unsolved}"
+
+
+def report_unsolved(failures: dict[int, str], params: Sequence[Any], error_score: Any) -> None:
+    """Warn of candidates whose agreement could not be computed, or raise an error."""
+    if not failures:
+        return
+    first, message = next(iter(failures.items()))
+    if isinstance(error_score, str):  # "raise"
+        raise RuntimeError(f"candidate {params[first]}: {message}")
+    warn_caller(
+        f"The agreement of {len(failures)} of {len(params)} candidates could not be computed. "
+        f"They cannot be selected by it. The first, {params[first]}: {message}"
+    )
+
+
+def warn_of_missing_scores(outcomes: Sequence[Sequence[Outcome]]) -> None:
+    """Warn once, for each kind of error, that class scores could not be computed."""
+    kinds: dict[str, list[Outcome]] = {}
+    for candidate in outcomes:
+        for outcome in candidate:
+            if outcome.score_traceback is not None:
+                # The last line may name a row, which differs between splits.
+                where = outcome.score_traceback.strip().rpartition("\n")[0]
+                kinds.setdefault(where, []).append(outcome)
+    n = sum(map(len, outcomes))
+    for alike in kinds.values():
+        warn_caller(
+            f"Class scores could not be computed in {len(alike)} of {n} fits. Their candidates "
+            f"have no agreement and cannot be selected by it. The first error:\n"
+            f"{alike[0].score_traceback}"
+        )
