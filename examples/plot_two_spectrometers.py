@@ -50,7 +50,7 @@ parser.add_argument(
 )
 options = parser.parse_args()
 
-spectra, _, wavelengths = read("tablets")
+spectra, _, wavelengths, _ = read("tablets")
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.5), layout="constrained")
 left.plot(wavelengths, spectra[0, :5].T, "C0", lw=0.8)
 left.plot(wavelengths, spectra[1, :5].T, "C1", lw=0.8)

@@ -42,11 +42,12 @@ COLLECTIONS = {
 
 
 class Spectra(NamedTuple):
-    """Spectra (instruments, objects, wavelengths), class of each object, and wavelengths in nm."""
+    """Spectra (instruments, objects, wavelengths), and the class and content of each object."""
 
     X: np.ndarray
     y: np.ndarray
-    wavelengths: np.ndarray
+    wavelengths: np.ndarray  # nm
+    content: np.ndarray
 
 
 @lru_cache
@@ -62,12 +63,12 @@ def read(name):
     y = np.digitize(content, np.quantile(content, [1 / 3, 2 / 3]))
     wavelengths = file["wv"][0].astype(int)
     kept = (collection.shortest <= wavelengths) & (wavelengths <= collection.longest)
-    return Spectra(X[:, :, kept], y, wavelengths[kept])
+    return Spectra(X[:, :, kept], y, wavelengths[kept], content)
 
 
 def rows_of(name, a, b, seed):
     """Draw labelled objects of instrument `a`, unlabelled pairs, and objects to test at `b`."""
-    X, y, _ = read(name)
+    X, y, *_ = read(name)
     collection = COLLECTIONS[name]
     labelled, rest = train_test_split(
         np.arange(len(y)), train_size=collection.n_labelled, stratify=y, random_state=seed

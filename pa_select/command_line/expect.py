@@ -134,7 +134,7 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
 
         from pa_select.command_line import printing
         from pa_select.scores.recorded import Recorded
-        from pa_select.unlabelled.expected_score import expected_of_recorded
+        from pa_select.unlabelled.classification import expected_of_recorded
         from pa_select.unlabelled.paired_rows import FEW_PAIRS
 
     (first, *_), (first_a, first_b, _) = scores.values(), next(iter(files.values()))

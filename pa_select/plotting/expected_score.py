@@ -244,13 +244,14 @@ class ExpectedScoreDisplay:
             np.array([getattr(one, name) for one in named.values()], dtype=np.float64)
             for name in fields
         )
-        is_accuracy = not np.isnan(low).all()
-        words = score_name or ("accuracy" if is_accuracy else "score")
+        has_intervals = not np.isnan(low).all()
+        # Of other metrics only errors of regressors have intervals; they are negative.
+        words = score_name or ("accuracy" if has_intervals and claimed.min() >= 0 else "score")
         display = cls(
             score=score,
             standard_error=error,
-            low=low if is_accuracy else None,
-            high=high if is_accuracy else None,
+            low=low if has_intervals else None,
+            high=high if has_intervals else None,
             claimed=claimed,
             names=names,
             true_score=in_order(true_scores, names),

