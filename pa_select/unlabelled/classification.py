@@ -10,20 +10,18 @@ from numpy.typing import NDArray
 from sklearn.metrics import check_scoring
 
 from pa_select.scores.alignment import columns_of
-from pa_select.scores.recorded import Recorded, row_numbers
+from pa_select.scores.recorded import Recorded
 from pa_select.unlabelled.calibration import calibrated, calibrating_beta
 from pa_select.unlabelled.expectation import (
     check_scorer,
-    error_of_score,
     expected_change,
     expected_level,
-    expected_score_of,
     interval,
     is_accuracy,
 )
 from pa_select.unlabelled.pair_posteriors import PairPosteriors, check_same_classes
 from pa_select.unlabelled.result import ExpectedScore
-from pa_select.unlabelled.shrinkage import Shrunk, near_best, shrunk_scores
+from pa_select.unlabelled.validated import Validated
 
 # Stands for the classifier when a scorer is made from its name.
 _ANY = Recorded(np.array([0, 1]), np.eye(2), np.array([0, 1]))
@@ -83,43 +81,31 @@ def expected_of_recorded(
     reference : {"self", "ensemble"} or PairPosteriors, default="ensemble"
         What stands in for the labels of the pairs.
     """
-    rows = row_numbers(np.arange(len(y_val)))
-    scores = np.array([scorer(one, rows, y_val) for one in val.values()], dtype=np.float64)
-    recorded = zip(scores, val.values(), strict=True)
-    errors = np.array([error_of_score(scorer, s, one, y_val) for s, one in recorded])
+    validated = Validated.of(scorer, val, y_val)
     betas = {
         name: calibrating_beta(one.scores, columns_of(y_val, one.classes, name, "y_val"))
         for name, one in val.items()
     }
     if isinstance(reference, str) and reference == "ensemble" and len(a) > 1:
-        reference = _ensemble(a, val, y_val, near_best(scores, errors, np.isfinite(scores)))
-    shrunk = Shrunk(scores, 0.0)
+        check_same_classes(a)
+        names = validated.most_accurate()
+        reference = PairPosteriors.mean_of(
+            {name: a[name] for name in names}, {name: val[name] for name in names}, y_val
+        )
+    levels = None
     if isinstance(reference, PairPosteriors):
         posteriors = {name: reference.of(one.classes) for name, one in a.items()}
         if len(a) > 1:
             levels = [expected_level(scorer, [posteriors[name]], [a[name]]) for name in a]
-            shrunk = shrunk_scores(scores, errors, *np.transpose(levels))
     else:
         posteriors = {name: calibrated(one.scores, betas[name]) for name, one in a.items()}
+    changes = [expected_change(scorer, [posteriors[name]], [a[name]], [b[name]]) for name in a]
+    expected = validated.expected(scorer, levels, changes)
     found = {}
-    for c, name in enumerate(a):
-        change = expected_change(scorer, [posteriors[name]], [a[name]], [b[name]])
-        # What is wrong with the posteriors at the first site may be wrong at the other one.
-        error = float(np.hypot(errors[c], shrunk.misfit))
-        expected = expected_score_of(scorer, float(shrunk.scores[c]), error, change)
-        validated, differ = float(scores[c]), a[name].predicted != b[name].predicted
+    for name, score in zip(a, validated.scores.tolist(), strict=True):
+        differ = a[name].predicted != b[name].predicted
         disagreement, n, limits = float(differ.mean()), len(differ), (np.nan, np.nan)
         if is_accuracy(scorer):
-            limits = interval(validated, len(y_val), disagreement, n)
-        found[name] = ExpectedScore(*expected, *limits, validated, disagreement, betas[name], n)
+            limits = interval(score, len(y_val), disagreement, n)
+        found[name] = ExpectedScore(*expected[name], *limits, score, disagreement, betas[name], n)
     return found
-
-
-def _ensemble(
-    a: Mapping[str, Recorded], val: Mapping[str, Recorded], y_val: Any, near: NDArray[np.bool_]
-) -> PairPosteriors:
-    """Return the mean posteriors of the most accurate classifiers, or of all if none is known."""
-    check_same_classes(a)
-    names = [name for name, is_near in zip(a, near, strict=True) if is_near or not near.any()]
-    of_a, of_val = ({name: one[name] for name in names} for one in (a, val))
-    return PairPosteriors.mean_of(of_a, of_val, y_val)

@@ -17,12 +17,10 @@ from sklearn.metrics import (
 from pa_select.scores.recorded import RecordedRegressor, row_numbers
 from pa_select.unlabelled.expectation import (
     Expectation,
-    error_of_score,
-    expected_score_of,
     jackknife,
 )
 from pa_select.unlabelled.result import ExpectedScore
-from pa_select.unlabelled.shrinkage import Shrunk, near_best, shrunk_scores
+from pa_select.unlabelled.validated import Validated
 from pa_select.utils.typing import Floats, Ints
 
 # So many values stand in for the residuals of the labelled rows.
@@ -130,39 +128,31 @@ def expected_of_regressors(
     reference : {"self", "ensemble"} or Targets, default="ensemble"
         What stands in for the targets of the pairs.
     """
-    rows = row_numbers(np.arange(len(y_val)))
-    scores = np.array([scorer(one, rows, y_val) for one in val.values()], dtype=np.float64)
-    recorded = zip(scores, val.values(), strict=True)
-    errors = np.array([error_of_score(scorer, s, one, y_val) for s, one in recorded])
+    validated = Validated.of(scorer, val, y_val)
     own = {name: Targets.of(a[name].predicted, val[name].predicted, y_val) for name in a}
     if isinstance(reference, str) and reference == "ensemble" and len(a) > 1:
-        near = near_best(scores, errors, np.isfinite(scores))
-        members = [name for name, is_near in zip(a, near, strict=True) if is_near]
         of_a, of_val = (
-            np.mean([_calibrated(one[name], val[name], y_val) for name in members], axis=0)
+            np.mean(
+                [_calibrated(one[n], val[n], y_val) for n in validated.most_accurate()], axis=0
+            )
             for one in (a, val)
         )
         # A mean of predictions varies less than they do, so it is calibrated again.
         reference = Targets.of(of_a, of_val, y_val)
-    targets, shrunk = {name: one.values for name, one in own.items()}, Shrunk(scores, 0.0)
+    targets, levels = {name: one.values for name, one in own.items()}, None
     if isinstance(reference, Targets):
         targets = dict.fromkeys(a, reference.values)
         if len(a) > 1:
             levels = [_expected(scorer, targets[name], a[name]) for name in a]
-            shrunk = shrunk_scores(scores, errors, *np.transpose(levels))
+    changes = [_expected(scorer, targets[name], b[name], a[name]) for name in a]
+    expected = validated.expected(scorer, levels, changes)
     found = {}
-    for c, name in enumerate(a):
-        change = _expected(scorer, targets[name], b[name], a[name])
-        error = float(np.hypot(errors[c], shrunk.misfit))
-        expected = expected_score_of(scorer, float(shrunk.scores[c]), error, change)
-        difference, score = b[name].predicted - a[name].predicted, float(scores[c])
+    for name, score, error in zip(*validated, strict=True):
+        difference = b[name].predicted - a[name].predicted
+        limits = _interval(scorer, float(score), float(error), difference)
+        size, n = _root_mean_square(difference), len(difference)
         found[name] = ExpectedScore(
-            *expected,
-            *_interval(scorer, score, errors[c], difference),
-            score,
-            _root_mean_square(difference),
-            own[name].slope,
-            len(difference),
+            *expected[name], *limits, float(score), size, own[name].slope, n
         )
     return found
 
