@@ -69,7 +69,7 @@ def warn_of_few_pairs(name: str, n_units: int, n_disagreeing: float | None = Non
         return
     warn_caller(
         f"{name}: expected at least {FEWEST} independent pairs, and as many that disagree, got "
-        f"{few}. So few show no more than large differences."
+        f"{few}. An interval is wide then, but holds; a test finds large differences only."
     )
 
 
