@@ -7,7 +7,8 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from pa_select.unlabelled.expected_score import estimates
-from pa_select.unlabelled.paired_rows import check_pairs
+from pa_select.unlabelled.paired_rows import aligned_pairs, check_pairs
+from pa_select.unlabelled.site_adapter import cross_adapted
 from pa_select.utils.pickling import SavedWithVersions
 
 
@@ -64,9 +65,20 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
             As `expected_score`.
         """
         # A search scores hundreds of models: warnings of the pairs come once, when it is made.
-        given = [estimator], self.X_a, self.X_b, X, y
-        (found,) = estimates(*given, self.scoring, self.adapter).values()
+        (found,) = estimates([estimator], *self._rows(), X, y, self.scoring).values()
         return float(found.score)
+
+    def _rows(self) -> tuple[Any, Any]:
+        """Return the rows of both sites, adapted if they are to be; they are kept."""
+        if self.adapter is None:
+            return self.X_a, self.X_b
+        given = self.X_a, self.X_b, self.adapter
+        kept: Any = getattr(self, "_kept", ((None,) * 3, None))
+        if not all(one is other for one, other in zip(kept[0], given, strict=True)):
+            X_a, X_b = aligned_pairs(self.X_a, self.X_b)
+            kept = self._kept = given, (X_a, cross_adapted(self.adapter, X_b, X_a, seed=0))
+        rows: tuple[Any, Any] = kept[1]
+        return rows
 
 
 def expected_scorer(
@@ -124,4 +136,6 @@ def expected_scorer(
     """
     # Wrong pairs would make every fold of a search fail.
     check_pairs(X_a, X_b)
-    return ExpectedScorer(X_a, X_b, scoring, adapter)
+    scorer = ExpectedScorer(X_a, X_b, scoring, adapter)
+    scorer._rows()  # once, and not in every process of a search
+    return scorer

@@ -317,6 +317,32 @@ def test_the_scorer_calibrates_on_the_fold_that_it_is_given():
     assert ((0 < folds) & (folds < 1)).all()
 
 
+class Counted(LinearRegression):
+    """An adapter that counts how often it is fitted."""
+
+    n_fits = 0
+
+    def fit(self, X, y):
+        Counted.n_fits += 1
+        return super().fit(X, y)
+
+
+def test_a_scorer_adapts_the_rows_once():
+    model, a, _, X, y = three_classes(15, 60)
+    b = 5 - 2 * a
+    adapter = Counted()
+    scorer = expected_scorer(a, b, adapter=adapter)
+    n_fits = Counted.n_fits
+    copy = pickle.loads(pickle.dumps(scorer))
+    found = expected_score(model, a, b, X, y, adapter=LinearRegression()).score
+    assert scorer(model, X, y) == copy(model, X, y) == pytest.approx(found)
+    assert Counted.n_fits == n_fits > 0
+    scorer.set_params(X_b=b + 1)  # other rows are adapted anew
+    assert scorer(model, X, y) == pytest.approx(found)
+    assert Counted.n_fits == 2 * n_fits
+    assert clone(scorer)(model, X, y) == pytest.approx(found)
+
+
 def calibrated_by_hand(scores, validation, columns):
     """Temperature scaling by scipy's bounded search."""
     beta = minimize_scalar(
