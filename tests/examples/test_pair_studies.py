@@ -131,11 +131,13 @@ def test_regressors_are_judged_on_spectra_of_the_second_instrument(monkeypatch):
     found = study.chosen(unit)
     assert found["error", "best in hindsight", 0] == -unit["truth"].max()
     assert found["error", "cross-validation", 0] >= found["error", "best in hindsight", 0]
-    # The search and the function speak of the same instrument.
     assert found["off", "expected score", 20] < found["off", "cross-validation", 0]
-    table = study.table_of(unit).set_index("rule")
+    table = study.table_of(unit, study.chosen).set_index("rule")
     shown = table.loc["best in hindsight", "corn"].split()[0]
     assert float(shown) == pytest.approx(-100 * unit["truth"].max(), abs=0.06)
+    trained = study.chosen_of_trained(study.measure_trained("corn", 0, 1, 0))
+    assert trained["error", "trained: validation", 0] >= 0
+    assert 0 <= trained["inside", "trained: expected score", 20] <= 1
 
 
 def test_the_number_of_labels_is_that_of_the_rows(monkeypatch):
