@@ -13,9 +13,9 @@ collections are those of ``spectrometers.py``. The rules are
   expected score with or without adapted rows;
 - *labels of the pairs*: the error at the second instrument on the pairs.
 
-The rows *trained* are of `expected_score`: the candidates are fitted to half of the labelled objects,
-and the other half is left to judge them. By default the most accurate ones stand in for the labels,
-with ``reference="self"`` each candidate itself.
+The rows *trained* are of `expected_score`: the candidates are fitted to half of the labelled
+objects, and the other half is left to judge them. By default the most accurate ones stand in for
+the labels, with ``reference="self"`` each candidate itself.
 
 ``--table FILE`` writes the table that docs/paired.rst shows.
 """
