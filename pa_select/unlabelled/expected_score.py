@@ -180,7 +180,7 @@ def estimates(
     """Compute what `expected_score` returns for several estimators, without its warnings."""
     if isinstance(reference, str) and reference not in ("self", "ensemble"):
         raise ValueError(
-            f"reference: expected 'self', 'ensemble' or a fitted classifier, got {reference!r}."
+            f"reference: expected 'self', 'ensemble' or a fitted estimator, got {reference!r}."
         )
     named = named_estimators(estimators)
     X_a, X_b = aligned_pairs(X_a, X_b)
@@ -211,16 +211,22 @@ def _are_regressors(named: Mapping[str, Any]) -> bool:
 
 
 def _warn_of_labelled_rows(found: Mapping[str, ExpectedScore]) -> None:
-    """Warn if the labelled rows cannot calibrate an estimator."""
-    for name, one in found.items():
-        if one.beta == np.inf:
-            warn_caller(
-                f"X_val: expected rows of which {name} gets some wrong, got rows that it gets all "
-                "right. Either it was fitted to them, or they are too few to calibrate its "
-                "posteriors, which count as certain."
-            )
-        elif one.beta <= 0:
-            warn_caller(
-                f"y_val: expected the labels of X_val, got labels that the predictions of {name} "
-                "say nothing about. Are they in the order of the rows?"
-            )
+    """Warn if the labelled rows cannot calibrate some of the estimators."""
+    certain = [name for name, one in found.items() if one.beta == np.inf]
+    if certain:
+        warn_caller(
+            f"X_val: expected rows of which every model gets some wrong, got rows that are all "
+            f"right by {_listed(certain)}. Either it was fitted to them, or they are too few to "
+            "calibrate its posteriors, which count as certain."
+        )
+    unrelated = [name for name, one in found.items() if one.beta <= 0]
+    if unrelated:
+        warn_caller(
+            "y_val: expected the labels of X_val, got labels that the predictions of "
+            f"{_listed(unrelated)} say nothing about. Are they in the order of the rows?"
+        )
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} others"

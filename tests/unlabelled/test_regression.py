@@ -185,3 +185,12 @@ def test_bad_input_is_named():
         expected_score(far, *rows, y[200:300])
     with pytest.warns(UserWarning, match="y_val: expected the labels of X_val"):
         expected_score(model, *rows, -y[200:300])
+
+
+def test_one_warning_names_the_models_that_know_nothing_of_the_labels():
+    X, there, y = spectra()
+    models = {name: DummyRegressor().fit(X, y) for name in "abcde"}
+    rows = X[300:], there[300:], X[200:300], y[200:300]
+    with pytest.warns(UserWarning, match="predictions of a, b, c and 2 others") as caught:
+        expected_score(models, *rows)
+    assert len(caught) == 1
