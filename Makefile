@@ -67,7 +67,8 @@ figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and t
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_number_of_labels.py --seeds 5 \
 		--memory build/number_of_labels --table docs/figures/number_of_labels.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_regressors.py --seeds 10 \
-		--memory build/regressors --table docs/figures/regressors.csv
+		--memory build/regressors --table docs/figures/regressors.csv \
+		--trained docs/figures/regressors_trained.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_two_spectrometers.py --seeds 20 \
 		--memory build/two_spectrometers --table docs/figures/two_spectrometers.csv \
 		--save docs/images/two_spectrometers.png

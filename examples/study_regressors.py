@@ -13,11 +13,11 @@ collections are those of ``spectrometers.py``. The rules are
   expected score with or without adapted rows;
 - *labels of the pairs*: the error at the second instrument on the pairs.
 
-The rows *trained* are of `expected_score`: the candidates are fitted to half of the labelled
-objects, and the other half is left to judge them. By default the most accurate ones stand in for
-the labels, with ``reference="self"`` each candidate itself.
+The second table is of trained models and `expected_score`: the candidates are fitted to half of
+the labelled objects, and the other half is left to judge them. By default the most accurate ones
+stand in for the labels, with ``reference="self"`` each candidate itself.
 
-``--table FILE`` writes the table that docs/paired.rst shows.
+``--table FILE`` and ``--trained FILE`` write the tables that docs/paired.rst shows.
 """
 
 import argparse
@@ -143,16 +143,16 @@ def chosen(unit):
 def chosen_of_trained(unit):
     """Return the same for candidates that were trained before."""
     found = Choices(-unit["truth"].to_numpy())
-    found.add("trained: validation", 0, -unit["validation"].to_numpy())
+    found.add("by validation error", 0, -unit["validation"].to_numpy())
     rules = {"expected score": "ensemble", 'expected score, reference="self"': "self"}
     for n in known_sizes(unit):
         for rule, reference in rules.items():
             values, error = unit[f"{reference} {n}"], unit[f"{reference} {n} error"]
-            found.add(f"trained: {rule}", n, -values.to_numpy())
+            found.add(rule, n, -values.to_numpy())
             inside = abs(values - unit["truth"]) <= 1.96 * error
-            found.numbers["inside", f"trained: {rule}", n] = inside.mean()
-        found.add("trained: labels of the pairs", n, -unit[f"labels {n}"].to_numpy())
-    found.numbers["error", "trained: best in hindsight", 0] = found.truth.min()
+            found.numbers["inside", rule, n] = inside.mean()
+        found.add("labels of the pairs", n, -unit[f"labels {n}"].to_numpy())
+    found.numbers["error", "best in hindsight", 0] = found.truth.min()
     return pd.Series(found.numbers)
 
 
@@ -185,6 +185,8 @@ def table_of(data, numbers_of):
                 "inside": f"{name}: in 1.96 SE",
             }
             for number, words in numbers.items():
+                if number not in mean:
+                    continue
                 known = (number, rule, n) in mean and np.isfinite(mean.at[name, (number, rule, n)])
                 line[words] = ""
                 if known:
@@ -198,11 +200,14 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Regressors on two real spectrometers")
     parser.add_argument("--seeds", type=int, default=1, help="splits of each collection")
     parser.add_argument("--memory", metavar="FOLDER", help="keep finished splits there")
-    parser.add_argument("--table", metavar="FILE", help="write the table there")
+    parser.add_argument("--table", metavar="FILE", help="write that of the searches there")
+    parser.add_argument("--trained", metavar="FILE", help="write that of trained models there")
     options = parser.parse_args()
     memory = joblib.Memory(options.memory, verbose=0)
-    tables = []
-    for measured, numbers_of in ((measure, chosen), (measure_trained, chosen_of_trained)):
+    for measured, numbers_of, file in (
+        (measure, chosen, options.table),
+        (measure_trained, chosen_of_trained, options.trained),
+    ):
         kept = memory.cache(measured)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of pairs that say little
@@ -214,8 +219,7 @@ if __name__ == "__main__":
                 for seed in range(options.seeds)
                 if a != b
             ]
-        tables.append(table_of(pd.concat(data), numbers_of))
-    table = pd.concat(tables)
-    print(table.to_string(index=False))
-    if options.table:
-        table.to_csv(options.table, index=False)
+        table = table_of(pd.concat(data), numbers_of)
+        print(table.to_string(index=False))
+        if file:
+            table.to_csv(file, index=False)
