@@ -215,9 +215,9 @@ def _warn_of_labelled_rows(found: Mapping[str, ExpectedScore]) -> None:
     certain = [name for name, one in found.items() if one.beta == np.inf]
     if certain:
         warn_caller(
-            f"X_val: expected rows of which every model gets some wrong, got rows that are all "
-            f"right by {_listed(certain)}. Either it was fitted to them, or they are too few to "
-            "calibrate its posteriors, which count as certain."
+            "X_val: expected rows of which each model gets some wrong, got rows without an error "
+            f"of {_listed(certain)}. Either such a model was fitted to them, or they are too few "
+            "to calibrate its posteriors, which count as certain."
         )
     unrelated = [name for name, one in found.items() if one.beta <= 0]
     if unrelated:
