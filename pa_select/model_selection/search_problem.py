@@ -189,8 +189,9 @@ def _check_data(search: Any, X: Any, y: Any) -> tuple[Any, Any]:
     if not is_classifier(search.estimator):
         name = type(search.estimator).__name__
         raise ValueError(
-            f"estimator: expected a classifier, got {name}, which is not a classifier. For "
-            "regressors and pairs use GridSearchCV with scoring=expected_scorer(X_a, X_b)."
+            f"estimator: expected a classifier, got {name}, which is not a classifier. To "
+            "predict numbers use GridSearchCV with scoring=expected_scorer(X_a, X_b); to classify "
+            "with a regressor wrap it as a classifier that has a decision_function."
         )
     if y is None:
         raise ValueError(

@@ -136,8 +136,8 @@ def test_regressors_are_judged_on_spectra_of_the_second_instrument(monkeypatch):
     shown = table.loc["best in hindsight", "corn"].split()[0]
     assert float(shown) == pytest.approx(-100 * unit["truth"].max(), abs=0.06)
     trained = study.chosen_of_trained(study.measure_trained("corn", 0, 1, 0))
-    assert trained["error", "trained: validation", 0] >= 0
-    assert 0 <= trained["inside", "trained: expected score", 20] <= 1
+    assert trained["error", "by validation error", 0] >= 0
+    assert 0 <= trained["inside", "expected score", 20] <= 1
 
 
 def test_the_number_of_labels_is_that_of_the_rows(monkeypatch):
