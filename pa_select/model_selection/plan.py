@@ -276,7 +276,7 @@ def _check_view(view: Any, X: Any, n: int, name: str) -> Any:
             f"{name}: expected a view of each of {n} rows of X, got {_num_samples(view)} rows."
         )
     check_columns(view, X, name)
-    return named_like(X, view)
+    return named_like(X, view, same_rows=True)
 
 
 def _check_target(target: Any, X: Any) -> Any:

@@ -85,7 +85,7 @@ def aligned_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") 
         raise ValueError(
             f"{name_b}: expected the objects of {name_a}, measured again, got the same values."
         )
-    return X_a, named_like(X_a, X_b)
+    return X_a, named_like(X_a, X_b, same_rows=True)
 
 
 def aligned_by_index(rows: Any, like: Any, name: str, name_of_like: str) -> Any:

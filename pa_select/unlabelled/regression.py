@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 from sklearn.metrics import (
     check_scoring,
     mean_absolute_error,
@@ -92,13 +93,23 @@ def of_regressors(
     Raises
     ------
     TypeError
-        If `y_val` are no numbers.
+        If `y_val` are no numbers, or `reference` is a classifier.
+    ValueError
+        If the metric does not take numbers.
     """
     if y_val.dtype.kind not in "biuf":
         raise TypeError(f"y_val: expected numbers for regressors, got dtype {y_val.dtype}.")
+    if not isinstance(reference, str) and is_classifier(reference):
+        name = type(reference).__name__
+        raise TypeError(f"reference: expected a regressor, got {name}, which is a classifier.")
     y_val = y_val.astype(np.float64)
     scorer = check_scoring(_ANY, "r2" if scoring is None else scoring)
     a, b, val = ({name: RecordedRegressor.of(one, X) for name, one in named.items()} for X in rows)
+    try:
+        scorer(next(iter(val.values())), row_numbers(np.arange(len(y_val))), y_val)
+    except ValueError as error:
+        message = f"scoring: expected a metric of numbers, got {scoring!r}: {error}"
+        raise ValueError(message) from error
     if not isinstance(reference, str):
         of_a, of_val = (RecordedRegressor.of(reference, X).predicted for X in (rows[0], rows[2]))
         reference = Targets.of(of_a, of_val, y_val)

@@ -97,7 +97,7 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray or DataFrame of shape (n, n_features)
-            What the labelled site would have measured; a DataFrame if X is one.
+            What the labelled site would have measured; a DataFrame with its index if X is one.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         mapped = np.asarray(_mapped(self.regressor_, _matrix(X, "X_b")))
-        return named_like(X, mapped.reshape(len(mapped), -1))
+        return named_like(X, mapped.reshape(len(mapped), -1), same_rows=True)
 
 
 def cross_adapted(regressor: Any, X_b: Any, X_a: Any, seed: int) -> Any:
@@ -127,7 +127,7 @@ def cross_adapted(regressor: Any, X_b: Any, X_a: Any, seed: int) -> Any:
     for train, test in folds.split(rows):
         learnt = _fitted(regressor, rows[train], wanted[train])
         mapped[test] = np.asarray(_mapped(learnt, rows[test])).reshape(wanted[test].shape)
-    return named_like(X_b, mapped)
+    return named_like(X_b, mapped, same_rows=True)
 
 
 def _fitted(regressor: Any, rows: Floats, wanted: Floats) -> Any:

@@ -16,10 +16,15 @@ def reordered(one: Any, other: Any) -> bool:
     return len(first) == len(second) and second.is_unique and bool(first.isin(second).all())
 
 
-def named_like(X: Any, rows: Any) -> Any:
-    """Convert rows to a DataFrame if X is a DataFrame, to an array if X is an array."""
+def named_like(X: Any, rows: Any, same_rows: bool = False) -> Any:
+    """Convert rows to a DataFrame if X is a DataFrame, to an array if X is an array.
+
+    With `same_rows` row i belongs to row i of X, and gets its label of the index.
+    """
     if hasattr(X, "columns") and isinstance(rows, np.ndarray) and rows.shape[1:] == X.shape[1:]:
         names = {"columns" if hasattr(X, "loc") else "schema": X.columns}  # pandas, polars
+        if same_rows and hasattr(X, "loc"):
+            names["index"] = X.index
         return type(X)(rows, **names)
     if isinstance(X, np.ndarray) and hasattr(rows, "to_numpy"):
         return rows.to_numpy()

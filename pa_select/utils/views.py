@@ -59,7 +59,7 @@ def view_of(view: Any, X: Any, name: str = "views") -> Any:
         )
     if reordered(X, other):
         raise ValueError(f"{name}: expected the rows of X in their order, got another order.")
-    return named_like(X, other)
+    return named_like(X, other, same_rows=True)
 
 
 def _copy(X: Any) -> Any:

@@ -165,6 +165,10 @@ def test_frames_are_aligned():
         model, frames[0], frames[1].iloc[::-1], pd.DataFrame(X[200:300]), y[200:300], scoring=RMSE
     )
     assert turned == pytest.approx(plain)
+    scorer = expected_scorer(frames[0], frames[1].iloc[::-1], scoring=RMSE, adapter="ridge")
+    of_arrays = expected_scorer(X[300:340], there[300:340], scoring=RMSE, adapter="ridge")
+    labelled = X[200:300], y[200:300]
+    assert scorer(model, *labelled) == pytest.approx(of_arrays(model, *labelled))
 
 
 def test_bad_input_is_named():
@@ -179,6 +183,10 @@ def test_bad_input_is_named():
         expected_score([model, classifier], *rows, y[200:300])
     with pytest.raises(TypeError, match="y_val: expected numbers for regressors, got dtype <U"):
         expected_score(model, *rows, y[200:300].astype(str))
+    with pytest.raises(ValueError, match="scoring: expected a metric of numbers, got 'accuracy'"):
+        expected_score(model, *rows, y[200:300], scoring="accuracy")
+    with pytest.raises(TypeError, match="reference: expected a regressor, got LogisticRegression"):
+        expected_score(model, *rows, y[200:300], reference=classifier)
     far = line(1.0)
     far.coef_ = np.full(10, np.inf)
     with pytest.raises(ValueError, match="expected finite predictions, got LinearRegression"):

@@ -38,8 +38,9 @@ def test_no_row_is_mapped_by_an_adapter_that_has_seen_it():
 
 def test_frames_stay_frames():
     a, b = (pd.DataFrame(x, columns=list("vwxyz")) for x in pairs())
-    mapped = SiteAdapter().fit(b, a).transform(b)
+    mapped = SiteAdapter().fit(b, a).transform(b.iloc[::-1])
     assert list(mapped.columns) == list("vwxyz")
+    assert list(mapped.index) == list(b.index[::-1])  # else they would not be aligned with a
     assert isinstance(cross_adapted("ridge", b, a, 0), pd.DataFrame)
 
 
