@@ -4,7 +4,6 @@ import inspect
 import pickle
 from copy import deepcopy
 
-import joblib
 import numpy as np
 import pytest
 import torch
@@ -257,8 +256,7 @@ def test_grid_search_over_the_callbacks_parameters():
         cv=2,
         n_jobs=2,
     )
-    with joblib.parallel_config(backend="multiprocessing"):  # forks, which start at once
-        search.fit(X, Y)
+    search.fit(X, Y)
     assert len(search.cv_results_["params"]) == 4
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     chosen = callback(search.best_estimator_, PAEarlyStopping)
