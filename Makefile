@@ -57,6 +57,8 @@ bench: $(VENV)/.test ## time ratios of the solver, measured in one run
 figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and training (some hours)
 	MPLBACKEND=agg $(BIN)/python examples/plot_selection_without_target_labels.py --seeds 6 \
 		--table docs/figures/label_free_selection.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/study_training_on_views.py --seeds 6 \
+		--table docs/figures/training_on_views.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_search_spurious_views.py \
 		--table docs/figures/views_rules.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_unlabelled_pairs.py --seeds 5 \

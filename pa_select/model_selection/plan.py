@@ -256,6 +256,8 @@ def _check_environments(environments: Any, X: Any, n: int) -> NDArray[Any]:
 
 def _named_views(views: Any, n: int) -> list[tuple[str, Any]]:
     """Return the views with their names for messages."""
+    if isinstance(views, dict):
+        raise TypeError("views: expected one view or a list of them, got a dict.")
     several = isinstance(views, (list, tuple)) and all(
         callable(v) or hasattr(v, "transform") or (hasattr(v, "shape") and _num_samples(v) == n)
         for v in views

@@ -75,6 +75,7 @@ def search(**params):
             "environments: expected some in fit.* with selection='worst_environment', got None",
         ),
         ({"pairing": "views"}, {}, r"views: expected some in fit.X, y, views=....*, got None"),
+        ({}, {"views": {"dim": X}}, "views: expected one view or a list of them, got a dict"),
         ({"pairing": "target"}, {"views": X}, "target: expected some in fit"),
         (
             {"pairing": "split-half"},
