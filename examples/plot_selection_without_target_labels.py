@@ -248,7 +248,7 @@ print(f"{'views: other fits, and solve':67s}{mean_seconds('agreement with views'
 #
 # What to use
 # -----------
-# - *You know the change, and can make views of labelled rows*: train on the views, which gained
+# - *You know the change, and can make views of labelled rows*: train on them, which gained
 #   twice as much (``study_training_on_views.py``). If you may not, `PASearchCV` with ``views``. Its
 #   table also has the accuracy on the views (``mean_test_score_views``), which gains as much
 #   unless the views were drawn with the labels.
