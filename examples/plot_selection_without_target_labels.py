@@ -248,8 +248,8 @@ print(f"{'views: other fits, and solve':67s}{mean_seconds('agreement with views'
 #
 # What to use
 # -----------
-# - *You know the change, and can make views of labelled rows*: train on them, which gained
-#   twice as much (``study_training_on_views.py``). If you may not, `PASearchCV` with ``views``. Its
+# - *You know the change, and can make views of labelled rows*: train on them, which gained twice
+#   as much (``study_training_on_views.py``). If you may not, `PASearchCV` with ``views``. Its
 #   table also has the accuracy on the views (``mean_test_score_views``), which gains as much
 #   unless the views were drawn with the labels.
 # - *You have unlabelled rows of the target only*: source accuracy. The rank sum with agreement,

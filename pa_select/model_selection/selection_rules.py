@@ -15,6 +15,7 @@ from pa_select.model_selection.results_columns import (
     first_by,
     scores_and_errors,
 )
+from pa_select.utils.typing import SelectionName
 from pa_select.utils.warn_caller import warn_caller
 
 #: The `n_se` of guarded selection by the score on the views.
@@ -264,6 +265,11 @@ def make_rule(selection: Any, score: str, pairing: Any) -> Any:
     if pairing == "views":
         # In our studies the score on the rows of X excludes candidates that resist the shift.
         guard = GuardedSelection(score=f"{score}_views", n_se=N_SE_OF_VIEWS)
+    return named_rules(score, guard)[selection]
+
+
+def named_rules(score: str, guard: GuardedSelection) -> dict[SelectionName, Any]:
+    """Return the rules that have a name."""
     return {
         "guarded": guard,
         "agreement": BestAgreement(score),
@@ -272,7 +278,7 @@ def make_rule(selection: Any, score: str, pairing: Any) -> Any:
         "worst_environment": BestScore(f"{score}_worst_environment"),
         "rank_sum": RankSum(score),
         "expected": BestExpected(score),
-    }[selection]
+    }
 
 
 def looks_at_agreement(rule: Any) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import pa_select
+from pa_select.model_selection.base import SELECTIONS
 
 ROOT = Path(pa_select.__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.rst"))
@@ -167,6 +168,11 @@ def test_every_example_is_in_one_section():
     listed = re.findall(r"^ +\.\./(examples/.+)$", (ROOT / "docs/examples.rst").read_text(), re.M)
     there = [f"examples/{path.name}" for path in (ROOT / "examples").glob("plot_*.py")]
     assert sorted(listed) == sorted(there)
+
+
+def test_the_page_on_searching_lists_every_rule():
+    page = (ROOT / "docs/searching.rst").read_text()
+    assert [name for name in SELECTIONS if f'"{name}"' not in page] == []
 
 
 def test_the_citation_is_of_this_version():

@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from pa_select import GuardedSelection, within_one_standard_error
-from pa_select.model_selection.selection_rules import BestAgreement, BestScore, RankSum, make_rule
+from pa_select import GuardedSelection, PASearchCV, within_one_standard_error
+from pa_select.model_selection.base import SELECTIONS
+from pa_select.model_selection.selection_rules import (
+    BestAgreement,
+    BestScore,
+    RankSum,
+    make_rule,
+    named_rules,
+)
 
 
 def table(score, agreement, **more):
@@ -96,5 +103,7 @@ def test_names_of_rules(selection, pairing, expected):
     assert rule.score == "accuracy"
     own = GuardedSelection(n_se=3)
     assert make_rule(own, "accuracy", pairing) is own
+    assert set(named_rules("accuracy", own)) == set(SELECTIONS)
+    assert all(f'"{name}"' in PASearchCV.__doc__ for name in SELECTIONS)
     with_views = make_rule("guarded", "accuracy", "views")
     assert (with_views.score, with_views.n_se) == ("accuracy_views", 2)
