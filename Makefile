@@ -100,6 +100,10 @@ figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and t
 		--seeds 5 --memory build/many_environments --table docs/figures/many_environments.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_distances_under_attack.py \
 		--seeds 8 --table docs/figures/distances_under_attack.csv
+	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_measures_of_small_nets.py \
+		--nets 64 --table docs/figures/small_nets.csv
+	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_ladder_of_shifts.py \
+		--seeds 16 --table docs/figures/ladder_of_shifts.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_noise_and_typing_errors.py \
 		--table docs/figures/loaded_words.csv
 	$(PIP_INSTALL) py3langid==0.4.0 langdetect==1.0.9 lingua-language-detector==2.1.1 \

@@ -31,6 +31,7 @@ import argparse
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import torch
 from scipy.special import softmax
 from scipy.stats import f as f_distribution
@@ -55,6 +56,7 @@ parser.add_argument("--epochs", type=int, default=24)
 parser.add_argument("--size", type=int, default=32, help="side of the images in pixels")
 parser.add_argument("--draws", type=int, default=3, help="images of each digit")
 parser.add_argument("--penalty-weight", type=float, default=1.0, help="of IRM")
+parser.add_argument("--table", metavar="FILE", help="write where the nets fail there")
 parser.add_argument("--signed", action="store_true", help="show the nets the images as they are")
 options, _ = parser.parse_known_args()
 if options.seeds < 2 or options.epochs < 8:
@@ -391,6 +393,7 @@ for experiment, found in measured.items():
         )
         print(f"{experiment:20s}{name:6s}{row}")
 print("\nwhere the net fails: the same factor as by accuracy, and Kendall's tau")
+where_nets_fail = []
 for experiment, other in (("5a", "5b"), ("5b", "5a")):
     accuracy = measured[other]["afr_true"][..., -1]
     for measure in ("pa", "afr_pred", "cosine_similarity"):
@@ -402,8 +405,13 @@ for experiment, other in (("5a", "5b"), ("5b", "5a")):
             for of_seed in zip(values, accuracy, strict=True)
         ]
         row = [with_error(v) for v in ((falls == of_accuracy).mean(1), np.array(taus))]
-        row = "".join(f"{mean:9.2f} +- {error:.2f}" for mean, error in row)
-        print(f"{experiment}  {MEASURES.get(measure, 'cosine similarity'):20s}{row}")
+        row = [f"{mean:.2f} +- {error:.2f}" for mean, error in row]
+        title = MEASURES.get(measure, "cosine similarity")
+        print(f"{experiment}  {title:20s}" + "".join(f"{cell:>17s}" for cell in row))
+        where_nets_fail.append([experiment, title, *row])
+if options.table:
+    columns = ["experiment", "measure", "same factor as by accuracy", "Kendall's tau"]
+    pd.DataFrame(where_nets_fail, columns=columns).to_csv(options.table, index=False)
 
 # %%
 # The inverse temperature

@@ -121,6 +121,8 @@ QUOTING = [
     ("docs/criteria.rst", "epochs by agreement", "early_stopping_colours.csv"),
     ("docs/theory.rst", "With the papers' settings it ended", "optimiser.csv"),
     ("docs/theory.rst", "The uniform prior without a limit", "richness.csv"),
+    ("docs/assessment.rst", "For 64 small nets", "small_nets.csv"),
+    ("docs/assessment.rst", "On two ladders", "ladder_of_shifts.csv"),
     ("docs/assessment.rst", "Six nets that learnt digits", "distances_under_attack.csv"),
     ("docs/assessment.rst", "is the least robust model", "language_identifiers.csv"),
     ("docs/assessment.rst", "labels do not confirm", "language_identifiers_pairs.csv"),
