@@ -72,7 +72,7 @@ def expected_score(
     ------
     TypeError
         If an estimator is neither a classifier nor a regressor, both kinds are given, the metric
-        takes no sample weights, or the targets of regressors are no numbers.
+        takes no sample weights, the targets of regressors are no numbers, or the pairs are a dict.
     ValueError
         If X_a and X_b have different numbers of rows, other columns, the same values or no
         rows, a label is missing or unknown to an estimator, or `reference` is unknown or has

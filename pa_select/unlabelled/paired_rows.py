@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def check_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") ->
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         As `aligned_pairs`.
 
     Warns
@@ -67,10 +68,18 @@ def aligned_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") 
 
     Raises
     ------
+    TypeError
+        If one is a dict.
     ValueError
         If their numbers of rows or their columns differ, there are none, a row of `X_a` has
         no partner, or both are the same measurement.
     """
+    for rows, name in ((X_a, name_a), (X_b, name_b)):
+        if isinstance(rows, Mapping):
+            raise TypeError(
+                f"{name}: expected the rows of one site, got a {type(rows).__name__}. Call this "
+                "once for each other site."
+            )
     n = _num_samples(X_a)
     if not n:
         raise ValueError(f"{name_a}: expected at least one row, got none.")

@@ -259,6 +259,8 @@ def test_bad_input_is_named():
         expected_score(model, a, b, X, y, scoring=make_scorer(lambda y, p: 0.0))
     with pytest.raises(TypeError, match="scoring: expected one scorer.* got a list"):
         expected_score(model, a, b, X, y, scoring=["accuracy", "f1"])
+    with pytest.raises(TypeError, match="X_b: expected the rows of one site, got a dict"):
+        expected_score(model, a, {"site b": b}, X, y)
     with pytest.raises(ValueError, match="X_a: expected at least one row, got none"):
         expected_score(model, a[:0], b[:0], X, y)
     with pytest.raises(TypeError, match="estimator: expected a classifier"):
