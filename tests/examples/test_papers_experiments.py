@@ -1,6 +1,5 @@
-"""The papers' experiments in miniature run, and the pages quote what they found."""
+"""The papers' experiments in miniature run."""
 
-import re
 import runpy
 import sys
 from pathlib import Path
@@ -26,29 +25,6 @@ def run(monkeypatch, tmp_path):
         return pd.read_csv(table)
 
     return run
-
-
-def quoted_paragraph(page, table):
-    """Return the figures with three decimals or an error in the paragraph that names a table."""
-    paragraphs = (ROOT / "docs" / page).read_text().split("\n\n")
-    (paragraph,) = [p for p in paragraphs if f"figures/{table}" in p]
-    return re.findall(r"\d+\.\d \+- \d+\.\d|\d\.\d{3}", " ".join(paragraph.split()))
-
-
-@pytest.mark.parametrize(
-    ("page", "table", "n_figures"),
-    [
-        ("training.rst", "epoch_selection.csv", 6),
-        ("training.rst", "epoch_selection_settings.csv", 5),
-        ("training.rst", "epoch_selection_optimisers.csv", 5),
-        ("assessment.rst", "loaded_words.csv", 9),
-    ],
-)
-def test_pages_quote_the_tables(page, table, n_figures):
-    quoted = quoted_paragraph(page, table)
-    measured = (ROOT / "docs" / "figures" / table).read_text()
-    assert len(quoted) >= n_figures
-    assert [figure for figure in quoted if figure not in measured] == []
 
 
 def test_words_that_amplify_raise_the_accuracy_and_lower_the_agreement():
