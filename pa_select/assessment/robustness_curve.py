@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal
@@ -15,20 +15,11 @@ from sklearn.utils.validation import _num_samples
 
 from pa_select.agreement import PosteriorAgreement
 from pa_select.agreement.inputs.validation import check_prior, check_tol, is_raise
-from pa_select.assessment.arguments import (
-    numbers,
-    one_of,
-    select_metrics,
-)
+from pa_select.agreement.standard_errors import check_groups
+from pa_select.assessment.arguments import numbers, one_of, select_metrics
 from pa_select.assessment.curve_html import table_of_curve
-from pa_select.assessment.feature_measures import feature_discrepancy
-from pa_select.assessment.measures import (
-    Outputs,
-    accuracies,
-    accuracy_measures,
-    log_loss_measures,
-    posterior_measures,
-)
+from pa_select.assessment.curve_table import curve_table
+from pa_select.assessment.measures import Outputs
 from pa_select.assessment.shifted_outputs import Samples
 from pa_select.environments import as_shift
 from pa_select.scores.alignment import columns_of
@@ -149,6 +140,7 @@ def robustness_curve(
     prior: Prior = "marginal",
     tol: float | None = None,
     device: Device = None,
+    groups: Vector | None = None,
     random_state: RandomState = None,
     verbose: int = 0,
     error_score: ErrorScore = np.nan,
@@ -192,6 +184,9 @@ def robustness_curve(
         As in `posterior_agreement`.
     device : object, default=None
         As in `posterior_agreement`.
+    groups : array-like of shape (n,), default=None
+        The group of each row, such as its patient. Standard errors then do not take rows of one
+        group as independent. None: all rows are independent.
     random_state : int, RandomState instance or None, default=None
         Chooses the rows for ``order="random"``; with None they are the same in each call.
     verbose : int, default=0
@@ -205,26 +200,28 @@ def robustness_curve(
     -------
     RobustnessCurve
         Its ``table`` (``to_frame()``) has a row for each estimator, power and ratio, and these
-        columns:
+        columns. ``<name>_se`` is the standard error of a mean over rows; it covers the choice
+        of the rows, and neither other draws of the shift nor models that are trained again.
 
         - "estimator", "power", "ratio";
         - accuracy: "clean_accuracy" (without the shift) and "shifted_accuracy" (with the share
-          "ratio" of the rows shifted);
+          "ratio" of the rows shifted), "clean_accuracy_se" and "shifted_accuracy_se";
         - "n_pairs"; "mean_norm" and "success_rate" of the rows that were reached; the latter
           is nan unless the shift is an attack;
         - agreement: "pa" in nats per pair under `prior`, and "pa_uniform" under the uniform
           prior (the papers' metric); for "pa" the inverse temperature "beta", the first-order
           "standard_error", the certified "gap", and "pa_change", the difference from the
-          agreement of the unshifted rows with themselves; for "pa_uniform" the
-          "standard_error_uniform"; "afr_pred" (share of rows whose prediction is the same)
-          and "afr_pred_change", its difference from 1;
-        - accuracy in the papers' terms: "afr_true" (equal to "shifted_accuracy"),
-          "afr_true_change", "accuracy_drop", "relative_accuracy_drop" (as a share of the
-          accuracy before);
-        - log_loss, of softmax(scores), in nats: "log_loss", "log_loss_gap",
-          "relative_log_loss_gap";
+          agreement of the unshifted rows with themselves, with "pa_change_se"; for
+          "pa_uniform" the "standard_error_uniform"; "afr_pred" (share of rows whose prediction
+          is the same), "afr_pred_se", and "afr_pred_change", its difference from 1;
+        - accuracy that is lost: "accuracy_drop", "accuracy_drop_se" (the same rows are
+          predicted twice, so it is not that of two independent accuracies), and
+          "relative_accuracy_drop" (as a share of the accuracy before); in the papers' terms
+          "afr_true" (equal to "shifted_accuracy") and "afr_true_change";
+        - log_loss, of softmax(scores), in nats: "log_loss", "log_loss_gap", both with "_se",
+          and "relative_log_loss_gap";
         - posterior: "kl" (mean divergence KL(unshifted || shifted), in nats) and "wasserstein"
-          (mean distance if all classes are at distance 1, in [0, 1]);
+          (mean distance if all classes are at distance 1, in [0, 1]), both with "_se";
         - features: "cosine_similarity", "mmd", "frechet", see `feature_discrepancy`.
 
     Raises
@@ -301,6 +298,9 @@ def robustness_curve(
     if y is not None and reordered(X, y):
         raise ValueError("y: expected the rows of X in their order, got another order.")
     y = None if y is None else check_column(y, n, "y")
+    if groups is not None and reordered(X, groups):
+        raise ValueError("groups: expected the rows of X in their order, got another order.")
+    codes = None if groups is None else check_groups(check_column(groups, n, "groups"), n)
     chosen = select_metrics(metrics, y is not None, features is not None)
     found = None
     if "features" in chosen:
@@ -312,7 +312,7 @@ def robustness_curve(
     check_tol(tol, prior)
     is_raise(error_score)
     few = _safe_indexing(X, np.arange(min(n, 2)))
-    how = {"tol": tol, "device": device, "error_score": error_score}
+    how = {"tol": tol, "device": device, "error_score": error_score, "groups": codes}
     samples = Samples({}, order, random_state, prior, how)
     columns: dict[str, Any] = dict.fromkeys(named)
     for name, estimator in named.items():
@@ -330,68 +330,7 @@ def robustness_curve(
     samples.check_some_are_left(samples.before)
     scorable = {name: named[name] for name in samples.before}
     samples.take(scorable, X, y, shift, strengths, found, verbose)
-    table = _table(samples, list(product(named, strengths, shares)), columns, chosen, n)
+    keys = list(product(named, strengths, shares))
+    table = curve_table(samples, keys, columns, chosen, n)
     samples.warn_of_failures(len(named))
     return RobustnessCurve(table, list(named), strengths, shares, prior, columns, samples)
-
-
-def _table(
-    samples: Samples,
-    keys: list[tuple[str, float, float]],
-    columns: Mapping[str, Any],
-    chosen: Sequence[str],
-    n: int,
-) -> dict[str, NDArray[Any]]:
-    """Return the table, with nan where an estimator failed."""
-    samples.check_some_are_left(samples.after)
-    known = [key for key in keys if key[:2] in samples.after]
-    solved: list[Any] = [{}] * len(known)
-    if "agreement" in chosen:
-        solved = samples.agreement_columns(known)
-    rows = {
-        key: _measures(samples, key, columns[key[0]], chosen, agreement)
-        for key, agreement in zip(known, solved, strict=True)
-    }
-    names = next(iter(rows.values()))
-    for key in keys:
-        if key[:2] in samples.failures:
-            lost = dict(zip(("estimator", "power", "ratio"), key, strict=True)) | {"n_pairs": n}
-            rows[key] = dict.fromkeys(names, np.nan) | lost
-    return {name: np.array([rows[key][name] for key in keys]) for name in names}
-
-
-def _measures(
-    samples: Samples,
-    key: tuple[str, float, float],
-    y: Any,
-    chosen: Sequence[str],
-    solved: Mapping[str, float],
-) -> dict[str, Any]:
-    """Return one row of the table."""
-    name, power, ratio = key
-    replaced = samples.replaced(*key)
-    shifted = samples.shifted[name, power]
-    before, after = samples.pair(*key)
-    row: dict[str, Any] = {"estimator": name, "power": power, "ratio": ratio}
-    right = accuracies(before, after, y) if "accuracy" in chosen else {}
-    row |= right | {
-        "n_pairs": len(replaced),
-        "mean_norm": _mean(shifted.norm[replaced]),
-        "success_rate": np.nan if shifted.success is None else _mean(shifted.success[replaced]),
-    }
-    if "agreement" in chosen:
-        same = float((before.predicted == after.predicted).mean())
-        row |= {**solved, "afr_pred": same, "afr_pred_change": same - 1}
-    if "accuracy" in chosen:
-        row |= accuracy_measures(*right.values())
-    if "log_loss" in chosen:
-        row |= log_loss_measures(before, after, y)
-    if "posterior" in chosen:
-        row |= posterior_measures(before, after)
-    if "features" in chosen:
-        row |= feature_discrepancy(*samples.feature_pair(*key))._asdict()
-    return row
-
-
-def _mean(values: Any) -> float:
-    return float(np.mean(values)) if len(values) else float("nan")

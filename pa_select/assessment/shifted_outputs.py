@@ -15,7 +15,7 @@ from pa_select.agreement import PosteriorAgreement
 from pa_select.agreement.inputs.suspicious_scores import share_of_one_class
 from pa_select.agreement.inputs.validation import is_raise
 from pa_select.agreement.posterior_agreement import agreements
-from pa_select.assessment.measures import Outputs
+from pa_select.assessment.measures import Outputs, with_errors
 from pa_select.environments import Shift, Shifted, shifted_rows
 from pa_select.scores.comparable import comparable_scores
 from pa_select.scores.features import features_of
@@ -36,7 +36,7 @@ class Samples:
     order: str
     random_state: Any
     prior: Any
-    #: Other arguments of `posterior_agreement`, among them ``error_score``.
+    #: Other arguments of `posterior_agreement`, among them ``error_score`` and ``groups``.
     how: dict[str, Any]
     after: dict[tuple[str, float], Outputs] = field(default_factory=dict)
     #: Results of the shift, without the rows.
@@ -177,9 +177,15 @@ class Samples:
                 "standard_error_uniform": papers.standard_error,
                 "gap": result.gap,
                 "pa_change": result.score - own[name].score,
+                "pa_change_se": self._error_of_change(result, own[name]),
             }
             for (name, *_), result, papers in zip(keys, results, uniform, strict=True)
         ]
+
+    def _error_of_change(self, result: PosteriorAgreement, own: PosteriorAgreement) -> float:
+        """Return the standard error of a change of the agreement, to first order."""
+        terms = result.terms - own.terms
+        return with_errors({"change": terms}, self.how["groups"])["change_se"]
 
 
 def _warn_of_probabilities(before: Mapping[str, Outputs]) -> None:

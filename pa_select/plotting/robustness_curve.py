@@ -147,9 +147,8 @@ class RobustnessCurveDisplay:
         curve : RobustnessCurve
             What `pa_select.robustness_curve` returns.
         y : str, default="pa"
-            The column to draw, which must be a measure. "pa" and "pa_uniform" have error
-            bars of their standard errors, "clean_accuracy", "shifted_accuracy", "afr_true"
-            and "afr_pred" those of a binomial share; other columns have no error bars.
+            The column to draw, which must be a measure. Columns that have a standard error in
+            the table are drawn with error bars of one standard error.
         x : {"ratio", "power"}, default=None
             The horizontal axis. None: the one that varies (and is not fixed by `at`); if
             both do, the ratio.
@@ -191,6 +190,7 @@ class RobustnessCurveDisplay:
         prior: Any = "marginal",
         tol: float | None = None,
         device: Any = None,
+        groups: Any = None,
         random_state: Any = None,
         x: str | None = None,
         ax: Any = None,
@@ -215,7 +215,7 @@ class RobustnessCurveDisplay:
             power, all rows for several powers.
         column : str, default="pa"
             The column to draw; only the metric of this column is computed.
-        features, order, prior, tol, device, random_state
+        features, order, prior, tol, device, groups, random_state
             As in `pa_select.robustness_curve`.
         x, ax, **kwargs
             As in `from_curve`.
@@ -254,6 +254,7 @@ class RobustnessCurveDisplay:
             prior="uniform" if column in ("pa_uniform", "standard_error_uniform") else prior,
             tol=tol,
             device=device,
+            groups=groups,
             random_state=random_state,
         )
         return cls.from_curve(curve, y=column, x=x, ax=ax, **kwargs)

@@ -57,6 +57,14 @@ _COLUMNS = {
 LABELS = {name: label for columns in _COLUMNS.values() for name, label in columns.items()}
 #: The metric that computes each column.
 METRICS = {name: metric for metric, columns in _COLUMNS.items() for name in columns}
+# The columns with standard errors whose name is not that of the column and "_se".
+_ERRORS = {
+    "pa": "standard_error",
+    "pa_uniform": "standard_error_uniform",
+    "afr_pred_change": "afr_pred_se",
+    "afr_true": "shifted_accuracy_se",
+    "afr_true_change": "accuracy_drop_se",
+}
 # The columns that depend on the class prior.
 _OF_PRIOR = ("pa", "beta", "standard_error", "gap", "pa_change")
 _OF_UNIFORM_PRIOR = ("pa_uniform", "standard_error_uniform")
@@ -161,9 +169,5 @@ def _position(values: Any, wanted: Any, name: str) -> int:
 
 
 def _standard_errors(table: Mapping[str, Any], y: str) -> Any:
-    errors = {"pa": "standard_error", "pa_uniform": "standard_error_uniform"}
-    if y in errors:
-        return table[errors[y]]
-    if y in ("afr_pred", "afr_true", "clean_accuracy", "shifted_accuracy"):
-        return np.sqrt(table[y] * (1 - table[y]) / table["n_pairs"])
-    return None
+    """Return the column with the standard errors of another one, or None without one."""
+    return table.get(_ERRORS.get(y, f"{y}_se"))

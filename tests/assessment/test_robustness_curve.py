@@ -13,9 +13,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, log_loss
 from sklearn.svm import SVC
 
-from pa_select import class_scores, posterior_agreement, robustness_curve
+from pa_select import class_scores, compare_agreement, posterior_agreement, robustness_curve
 from pa_select.assessment import feature_discrepancy
-from pa_select.environments import FGSM, FMN, GaussianNoise, mix, shifted_rows
+from pa_select.environments import FGSM, FMN, GaussianNoise, TransformShift, mix, shifted_rows
 
 X, Y = load_digits(return_X_y=True)
 X, Y = X / 16, np.array([f"digit {label}" for label in Y])
@@ -93,10 +93,46 @@ def test_every_column_is_what_it_says(curve):
         found = feature_discrepancy(x[:, 10:30], x2[:, 10:30])
         for name, value in found._asdict().items():
             assert row[name] == pytest.approx(value, abs=1e-12)
+        right = np.array([model.predict(rows) == y for rows in (x, x2)], float)
+        losses = [
+            -np.log(v)[np.arange(len(y)), np.searchsorted(model.classes_, y)] for v in (p, q)
+        ]
+        of_rows = {
+            "clean_accuracy": right[0],
+            "shifted_accuracy": right[1],
+            "accuracy_drop": right[0] - right[1],
+            "afr_pred": model.predict(x) == model.predict(x2),
+            "log_loss": losses[1],
+            "log_loss_gap": losses[1] - losses[0],
+            "kl": entropy(p, q, axis=1),
+            "wasserstein": np.abs(p - q).sum(1) / 2,
+        }
+        for name, values in of_rows.items():
+            error = np.std(values, ddof=1) / np.sqrt(len(y))
+            assert row[f"{name}_se"] == pytest.approx(error, abs=1e-12)
+        change = compare_agreement(result, own).standard_error
+        assert row["pa_change_se"] == pytest.approx(change, rel=0.05, abs=1e-6)
         reached = shifted_rows(len(x), row["ratio"], random_state=7)
         expected = shifted.norm[reached].mean() if reached.any() else np.nan
         assert row["mean_norm"] == pytest.approx(expected, nan_ok=True)
         assert np.isnan(row["success_rate"])
+
+
+def test_rows_of_one_group_are_not_independent():
+    patients, x, y = np.repeat(np.arange(50), 4), X[TEST][:50], Y[TEST][:50]
+    how = {"shift": TransformShift(lambda rows: 0.5 * rows), "powers": [1]}
+    once = robustness_curve({"forest": FOREST}, x, y, **how)
+    x4, y4 = x[patients], y[patients]
+    copies = robustness_curve({"forest": FOREST}, x4, y4, groups=patients, **how)
+    taken_alone = robustness_curve({"forest": FOREST}, x4, y4, **how)
+    errors = [name for name in once.table if name.endswith("_se") or "standard_error" in name]
+    assert len(errors) == 11
+    for name in errors:
+        assert copies.table[name] == pytest.approx(once.table[name], rel=0.02), name
+        half = np.sqrt(49 / 199) * once.table[name]
+        assert taken_alone.table[name] == pytest.approx(half, rel=0.02), name
+    result = copies.agreement("forest")
+    assert result.standard_error == pytest.approx(copies.table["standard_error"][0], rel=1e-3)
 
 
 def test_accuracies_come_first(curve):
@@ -241,8 +277,8 @@ def test_without_labels_and_with_one_estimator():
     assert set(curve.table) == {
         *("estimator", "power", "ratio", "n_pairs", "mean_norm", "success_rate"),
         *("pa", "beta", "standard_error", "gap", "pa_change", "afr_pred", "afr_pred_change"),
-        *("pa_uniform", "standard_error_uniform"),
-        *("kl", "wasserstein"),
+        *("pa_uniform", "standard_error_uniform", "pa_change_se", "afr_pred_se"),
+        *("kl", "kl_se", "wasserstein", "wasserstein_se"),
     }
     assert curve.agreement().score == pytest.approx(curve.table["pa"][0], abs=1e-12)
     two = robustness_curve([LINEAR, LINEAR, FOREST], X[TEST], shift=NOISE, metrics="posterior")
@@ -317,6 +353,7 @@ def test_an_attack_without_labels():
         ),
         ({"y": Y[:5]}, ValueError, r"y: expected shape \(300,\), got \(5,\)"),
         ({"y": np.full(300, "ten")}, ValueError, "y: expected classes of linear, .* got .*'ten'"),
+        ({"groups": Y[:5]}, ValueError, r"groups: expected shape \(300,\), got \(5,\)"),
         ({"tol": 0}, ValueError, "tol: expected at least 1e-12"),
         ({"prior": [0.5, 0.5]}, ValueError, "prior: expected"),
         ({"shift": FGSM()}, TypeError, "estimator: expected a torch module"),

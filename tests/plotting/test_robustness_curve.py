@@ -158,20 +158,37 @@ def test_shares_have_binomial_errors(curve, y, ax):
     for name, container in display.errorbars_[0].items():
         share = rows_of(curve, estimator=name, power=0.4)[y]
         assert_array_equal(drawn(container)[1], share)
-        assert_allclose(half_lengths(container), np.sqrt(share * (1 - share) / 200), atol=1e-12)
+        assert_allclose(half_lengths(container), np.sqrt(share * (1 - share) / 199), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("y", "error"),
+    [
+        ("accuracy_drop", "accuracy_drop_se"),
+        ("afr_true_change", "accuracy_drop_se"),
+        ("afr_pred_change", "afr_pred_se"),
+        ("pa_change", "pa_change_se"),
+        ("log_loss_gap", "log_loss_gap_se"),
+        ("kl", "kl_se"),
+    ],
+)
+def test_means_over_rows_have_their_errors(curve, y, error, ax):
+    display = DRAW(curve, y=y, at={"power": 0.4}, ax=ax)
+    for name, container in display.errorbars_[0].items():
+        expected = rows_of(curve, estimator=name, power=0.4)[error]
+        assert_allclose(half_lengths(container), expected, atol=1e-12)
 
 
 def test_every_measure_can_be_drawn(curve):
-    assert set(LABELS) == set(METRICS) == set(curve.table) - OTHERS
-    with_errors = {"pa", "pa_uniform", *SHARES}
-    for y in set(LABELS) - {"success_rate", *with_errors}:
+    errors = {name for name in curve.table if name.endswith("_se")}
+    assert set(LABELS) == set(METRICS) == set(curve.table) - OTHERS - errors
+    for y in set(LABELS) - {"success_rate"}:
         display = DRAW(curve, y=y, at={"ratio": 0.6})
         display.figure_.draw_without_rendering()
         for name, container in display.errorbars_[0].items():
             values = rows_of(curve, estimator=name, ratio=0.6)[y]
             inside = np.isfinite(values) & ((values > 0) | (y != "beta"))
             assert_array_equal(drawn(container)[1][inside], values[inside])
-            assert not container.has_yerr
         plt.close("all")
 
 
