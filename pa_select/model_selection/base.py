@@ -174,7 +174,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             has such pairs for several sites, by name.
         groups : array-like of shape (n,), default=None
             Groups that no split may divide. The default folds are then
-            `StratifiedGroupKFold`.
+            `StratifiedGroupKFold`. With `paired` the interval takes into account how alike the
+            rows of a group are.
         **params : dict
             Passed on to the estimator's ``fit``, the scorer and the splitter as in
             GridSearchCV. ``sample_weight`` also weights the pairs: the weight of a pair is

@@ -144,7 +144,7 @@ class ExpectedColumns:
         for c in which.tolist():
             for name, value in self._row(c, shrunk, changes[c]).items():
                 columns[name][c] = value
-        self._add_intervals(columns, site.n_pairs)
+        self._add_intervals(columns, site.n_pairs, stacks, which)
         return columns
 
     def of_chosen(
@@ -258,17 +258,34 @@ class ExpectedColumns:
             self._failures.append(f"{name}: {type(error).__name__}: {error}")
             return Expectation(np.nan, np.nan)
 
-    def _add_intervals(self, columns: dict[str, Floats], n_pairs: int) -> None:
+    def _add_intervals(
+        self, columns: dict[str, Floats], n_pairs: int, stacks: Stacks, which: NDArray[np.intp]
+    ) -> None:
         from pa_select.unlabelled.expectation import interval
 
-        n_labelled = len(np.unique(np.concatenate([s.test for s in self._plan.splits])))
-        for name in self._accuracies:
-            accuracy, _ = self._scores[name]
-            known = np.isfinite(accuracy) & np.isfinite(columns["disagreement"])
-            for c in np.flatnonzero(known).tolist():
-                limits = interval(accuracy[c], n_labelled, columns["disagreement"][c], n_pairs)
-                columns[f"expected_{name}_low"][c] = limits[0]
-                columns[f"expected_{name}_high"][c] = limits[1]
+        for k, c in enumerate(which.tolist()):
+            for name in self._accuracies:
+                accuracy, disagreement = self._scores[name][0][c], columns["disagreement"][c]
+                if np.isfinite(accuracy) and np.isfinite(disagreement):
+                    n_labelled = self._n_independent(stacks, k)
+                    limits = interval(accuracy, n_labelled, disagreement, n_pairs)
+                    columns[f"expected_{name}_low"][c] = limits[0]
+                    columns[f"expected_{name}_high"][c] = limits[1]
+
+    def _n_independent(self, stacks: Stacks, k: int) -> float:
+        """Return how many independent rows would say as much of the accuracy as the test rows."""
+        tested = [split.test for split in self._plan.splits]
+        n = len(np.unique(np.concatenate(tested)))
+        if self._plan.groups is None:
+            return n
+        from pa_select.unlabelled.expectation import effective_number
+
+        wanted = [rows[OF_X] for rows in self._plan.layout.wanted]
+        models = [stacks.recorded(k, s, OF_X) for s in range(len(wanted))]
+        right = [m.predicted == self._y[rows] for m, rows in zip(models, wanted, strict=True)]
+        return effective_number(
+            np.concatenate(right), self._plan.groups[np.concatenate(wanted)], n
+        )
 
     def _joined(self, by_site: list[dict[str, Floats]], metric: str) -> dict[str, Any]:
         """Take each candidate's worst site; add the columns of every site if they have names."""

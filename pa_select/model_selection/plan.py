@@ -42,6 +42,8 @@ class Plan:
     environments: list[Any]
     #: With pairs, the sites where nobody labels.
     sites: list[Site]
+    #: With pairs, the group of each row of X, if rows have groups.
+    groups: NDArray[Any] | None
 
     @property
     def n_disjoint(self) -> float:
@@ -140,8 +142,12 @@ def make_plan(
     scored = pairings.for_calibration(splits, sites)
     layout = Layout(splits, [*blocks, *source_blocks, *scored])
     predicted = [source for site in sites for source in (site.a, *site.shown)]
-    if sites and len(splits) == 1:
-        predicted.append(OF_X)  # a single score does not show how it varies; its rows do
+    groups = None
+    if sites and rows.groups is not None:
+        groups = check_column(rows.groups, n, "groups")
+    if sites and (len(splits) == 1 or groups is not None):
+        # A single score does not show how it varies, nor several how alike rows of a group are.
+        predicted.append(OF_X)
     distinct = [] if names is None else np.unique(names).tolist()
     return Plan(
         pairing=kind if between is None else between,
@@ -161,6 +167,7 @@ def make_plan(
         source_pairs=layout.pooled(source_blocks, weight) if source_blocks else None,
         environments=distinct,
         sites=sites,
+        groups=groups,
     )
 
 

@@ -150,6 +150,25 @@ def interval(
     return max(accuracy - reach, 0.0), min(accuracy + reach, 1.0)
 
 
+def effective_number(right: NDArray[np.bool_], groups: NDArray[Any], n: int) -> float:
+    """Return how many independent rows have the variance of the accuracy of rows in groups.
+
+    Parameters
+    ----------
+    right : ndarray of bool of shape (n_predictions,)
+        Whether each prediction of a labelled row is right; a row may be predicted several times.
+    groups : ndarray of shape (n_predictions,)
+    n : int
+        Number of rows, which is the most that is returned.
+    """
+    codes = np.unique(groups, return_inverse=True)[1]
+    rate, n_groups = float(right.mean()), int(codes.max()) + 1
+    deviations = np.bincount(codes, right - rate) / len(right)
+    variance = float(deviations @ deviations) * n_groups / max(n_groups - 1, 1)
+    # Where all predictions are right, how alike the rows of a group are is not known.
+    return min(rate * (1 - rate) / variance, n) if variance > 0 else n_groups
+
+
 def _variance(rate: float, n: float) -> float:
     """Variance of a rate of n, after two successes and two failures are added."""
     added = (rate * n + 2) / (n + 4)
