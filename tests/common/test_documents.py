@@ -164,7 +164,7 @@ MEASURED = [
     ("robustness_measured.rst", "Language identifiers and typing errors"),
     ("robustness_measured.rst", "Words that help and words that contradict"),
     ("criteria.rst", "Real shifts"),
-    ("learners.rst", "Few labels, and many rows that nobody labelled"),
+    ("few_labels.rst", "What we measured"),
 ]
 
 
