@@ -103,13 +103,16 @@ class ExpectedColumns:
         """Take the errors over the test rows: a single score does not show how it varies."""
         from pa_select.unlabelled.expectation import Expectation, error_of_score
 
-        y = self._y[self._plan.layout.wanted[0][OF_X]]
+        rows = self._plan.layout.wanted[0][OF_X]
+        y, groups = self._y[rows], self._plan.groups
+        if groups is not None:
+            groups = groups[rows]
         for name, (scores, errors) in self._scores.items():
             for k, c in enumerate(which.tolist()):
                 model, score = stacks.recorded(k, 0, OF_X), float(scores[c])
 
                 def error(scorer: Any, score: float = score, model: Recorded = model) -> Any:
-                    return Expectation(score, error_of_score(scorer, score, model, y))
+                    return Expectation(score, error_of_score(scorer, score, model, y, groups))
 
                 errors[c] = self._tried(error, name).standard_error
 

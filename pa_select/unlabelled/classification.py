@@ -18,6 +18,7 @@ from pa_select.unlabelled.expectation import (
     expected_level,
     interval,
     is_accuracy,
+    number_of_rows,
 )
 from pa_select.unlabelled.pair_posteriors import PairPosteriors, check_same_classes
 from pa_select.unlabelled.result import ExpectedScore
@@ -33,6 +34,7 @@ def of_classifiers(
     y_val: NDArray[Any],
     scoring: Any,
     reference: Any,
+    groups: NDArray[Any] | None = None,
 ) -> dict[str, ExpectedScore]:
     """Record what classifiers predict, and estimate how they score at the other site.
 
@@ -41,7 +43,7 @@ def of_classifiers(
     named : dict of str to classifier
     rows : tuple of three
         Those of the pairs at both sites, and the labelled ones.
-    y_val, scoring, reference
+    y_val, scoring, reference, groups
         As in `expected_score`.
     """
     scorer = check_scoring(_ANY, scoring)
@@ -55,7 +57,7 @@ def of_classifiers(
             {"the reference": Recorded.of(reference, X, False)} for X in (rows[0], rows[2])
         )
         reference = PairPosteriors.mean_of(of_a, of_val, y_val)
-    return expected_of_recorded(a, b, val, y_val, scorer, reference)
+    return expected_of_recorded(a, b, val, y_val, scorer, reference, groups)
 
 
 def expected_of_recorded(
@@ -65,6 +67,7 @@ def expected_of_recorded(
     y_val: Any,
     scorer: Any,
     reference: PairPosteriors | Literal["self", "ensemble"] = "ensemble",
+    groups: NDArray[Any] | None = None,
 ) -> dict[str, ExpectedScore]:
     """Estimate how classifiers score at another site, from their recorded predictions.
 
@@ -80,8 +83,10 @@ def expected_of_recorded(
         A scorer whose metric takes sample weights.
     reference : {"self", "ensemble"} or PairPosteriors, default="ensemble"
         What stands in for the labels of the pairs.
+    groups : ndarray of shape (m,), default=None
+        The group of each labelled row.
     """
-    validated = Validated.of(scorer, val, y_val)
+    validated = Validated.of(scorer, val, y_val, groups)
     betas = {
         name: calibrating_beta(one.scores, columns_of(y_val, one.classes, name, "y_val"))
         for name, one in val.items()
@@ -106,6 +111,7 @@ def expected_of_recorded(
         differ = a[name].predicted != b[name].predicted
         disagreement, n, limits = float(differ.mean()), len(differ), (np.nan, np.nan)
         if is_accuracy(scorer):
-            limits = interval(score, len(y_val), disagreement, n)
+            n_labelled = number_of_rows(val[name], y_val, groups)
+            limits = interval(score, n_labelled, disagreement, n)
         found[name] = ExpectedScore(*expected[name], *limits, score, disagreement, betas[name], n)
     return found

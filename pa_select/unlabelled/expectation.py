@@ -122,15 +122,26 @@ def expected_level(
     return Expectation(score_of(np.arange(n)), jackknife(score_of, n))
 
 
-def error_of_score(scorer: Any, score: float, model: Recorded, y: NDArray[Any]) -> float:
-    """Return the standard error of the score of labelled rows."""
+def error_of_score(
+    scorer: Any,
+    score: float,
+    model: Recorded,
+    y: NDArray[Any],
+    groups: NDArray[Any] | None = None,
+) -> float:
+    """Return the standard error of the score of labelled rows, which may be in groups."""
     if is_accuracy(scorer):
-        return float(np.sqrt(_variance(score, len(y))))
+        return float(np.sqrt(_variance(score, number_of_rows(model, y, groups))))
 
     def score_of(rows: Ints) -> float:
         return float(scorer(model, row_numbers(rows), y[rows]))
 
-    return jackknife(score_of, len(y))
+    return jackknife(score_of, len(y), groups)
+
+
+def number_of_rows(model: Recorded, y: NDArray[Any], groups: NDArray[Any] | None) -> float:
+    """Return how many independent rows say as much of the accuracy as labelled rows in groups."""
+    return len(y) if groups is None else effective_number(model.predicted == y, groups, len(y))
 
 
 def expected_score_of(scorer: Any, score: float, error: float, change: Expectation) -> Expectation:
@@ -201,11 +212,15 @@ def _weighted(scorer: Any, model: Recorded, rows: Ints, y: NDArray[Any], weight:
         ) from error
 
 
-def jackknife(score_of: Any, n: int) -> float:
-    """Standard error of a score of n rows, by leaving out groups of rows in turn."""
-    n_groups = min(n, _GROUPS)
-    if n_groups < 2:
+def jackknife(score_of: Any, n: int, groups: NDArray[Any] | None = None) -> float:
+    """Standard error of a score of n rows, by leaving out parts of the rows in turn.
+
+    Rows of one group are left out together.
+    """
+    codes = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+    n_parts = min(int(codes.max()) + 1, _GROUPS)
+    if n_parts < 2:
         return float("nan")
-    group = np.arange(n) % n_groups
-    scores = np.array([score_of(np.flatnonzero(group != g)) for g in range(n_groups)])
-    return float(np.sqrt((n_groups - 1) / n_groups * np.square(scores - scores.mean()).sum()))
+    part = codes % n_parts
+    scores = np.array([score_of(np.flatnonzero(part != p)) for p in range(n_parts)])
+    return float(np.sqrt((n_parts - 1) / n_parts * np.square(scores - scores.mean()).sum()))

@@ -30,6 +30,7 @@ def expected_score(
     scoring: Any = None,
     adapter: Any = None,
     reference: Any = "ensemble",
+    groups: Any = None,
 ) -> Any:
     r"""Estimate how classifiers or regressors score at another site, from pairs without labels.
 
@@ -62,6 +63,10 @@ def expected_score(
         accurate estimators (within two standard errors of the best score), each estimator's own,
         or those of a model that was not fitted to the labelled rows either. The more accurate it
         is, the better. The ensemble of a single estimator is itself.
+    groups : array-like of shape (m,), default=None
+        The group of each labelled row, such as the object that was scanned. The standard error
+        and the interval then do not take rows of one group as independent. Every pair is one
+        object.
 
     Returns
     -------
@@ -160,7 +165,7 @@ def expected_score(
     """
     X_a, X_b = check_pairs(X_a, X_b)
     given = X_a, X_b, X_val, y_val
-    found = estimates(estimators, *given, scoring, adapter, reference)
+    found = estimates(estimators, *given, scoring, adapter, reference, groups)
     warn_of_other_rows(X_a, X_val)
     _warn_of_labelled_rows(found)
     several = isinstance(estimators, (Mapping, list, tuple))
@@ -176,6 +181,7 @@ def estimates(
     scoring: Any = None,
     adapter: Any = None,
     reference: Any = "ensemble",
+    groups: Any = None,
 ) -> dict[str, ExpectedScore]:
     """Compute what `expected_score` returns for several estimators, without its warnings."""
     if isinstance(reference, str) and reference not in ("self", "ensemble"):
@@ -186,6 +192,8 @@ def estimates(
     X_a, X_b = aligned_pairs(X_a, X_b)
     check_columns(X_val, X_a, "X_val", "X_a")
     y_val = check_column(y_val, _num_samples(X_val), "y_val")
+    if groups is not None:
+        groups = check_column(groups, len(y_val), "groups")
     if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
         raise TypeError(
             f"scoring: expected one scorer, by name or callable, got a {type(scoring).__name__}."
@@ -193,7 +201,7 @@ def estimates(
     if adapter is not None:
         X_b = cross_adapted(adapter, X_b, X_a, seed=0)
     of_kind = of_regressors if _are_regressors(named) else of_classifiers
-    return of_kind(named, (X_a, X_b, X_val), y_val, scoring, reference)
+    return of_kind(named, (X_a, X_b, X_val), y_val, scoring, reference, groups)
 
 
 def _are_regressors(named: Mapping[str, Any]) -> bool:

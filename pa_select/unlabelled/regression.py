@@ -79,6 +79,7 @@ def of_regressors(
     y_val: NDArray[Any],
     scoring: Any,
     reference: Any,
+    groups: NDArray[Any] | None = None,
 ) -> dict[str, ExpectedScore]:
     """Record what regressors predict, and estimate how they score at the other site.
 
@@ -87,7 +88,7 @@ def of_regressors(
     named : dict of str to regressor
     rows : tuple of three
         Those of the pairs at both sites, and the labelled ones.
-    y_val, scoring, reference
+    y_val, scoring, reference, groups
         As in `expected_score`.
 
     Raises
@@ -113,7 +114,7 @@ def of_regressors(
     if not isinstance(reference, str):
         of_a, of_val = (RecordedRegressor.of(reference, X).predicted for X in (rows[0], rows[2]))
         reference = Targets.of(of_a, of_val, y_val)
-    return expected_of_regressors(a, b, val, y_val, scorer, reference)
+    return expected_of_regressors(a, b, val, y_val, scorer, reference, groups)
 
 
 def expected_of_regressors(
@@ -123,6 +124,7 @@ def expected_of_regressors(
     y_val: Floats,
     scorer: Any,
     reference: Targets | Literal["self", "ensemble"] = "ensemble",
+    groups: NDArray[Any] | None = None,
 ) -> dict[str, ExpectedScore]:
     """Estimate how regressors score at another site, from their recorded predictions.
 
@@ -138,8 +140,10 @@ def expected_of_regressors(
         A scorer of scikit-learn.
     reference : {"self", "ensemble"} or Targets, default="ensemble"
         What stands in for the targets of the pairs.
+    groups : ndarray of shape (m,), default=None
+        The group of each labelled row.
     """
-    validated = Validated.of(scorer, val, y_val)
+    validated = Validated.of(scorer, val, y_val, groups)
     own = {name: Targets.of(a[name].predicted, val[name].predicted, y_val) for name in a}
     if isinstance(reference, str) and reference == "ensemble" and len(a) > 1:
         of_a, of_val = (

@@ -27,12 +27,12 @@ class Validated(NamedTuple):
     errors: Floats
 
     @classmethod
-    def of(cls, scorer: Any, models: Mapping[str, Any], y: Any) -> Validated:
-        """Score recorded models of labelled rows."""
+    def of(cls, scorer: Any, models: Mapping[str, Any], y: Any, groups: Any = None) -> Validated:
+        """Score recorded models of labelled rows; those of one group are not independent."""
         rows = row_numbers(np.arange(len(y)))
         scores = [float(scorer(model, rows, y)) for model in models.values()]
         errors = [
-            error_of_score(scorer, score, model, y)
+            error_of_score(scorer, score, model, y, groups)
             for score, model in zip(scores, models.values(), strict=True)
         ]
         return cls(list(models), np.array(scores), np.array(errors))

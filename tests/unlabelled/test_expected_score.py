@@ -259,6 +259,8 @@ def test_bad_input_is_named():
         expected_score(model, a, b, X, y, scoring=make_scorer(lambda y, p: 0.0))
     with pytest.raises(TypeError, match="scoring: expected one scorer.* got a list"):
         expected_score(model, a, b, X, y, scoring=["accuracy", "f1"])
+    with pytest.raises(ValueError, match=r"groups: expected shape \(300,\), got \(9,\)"):
+        expected_score(model, a, b, X, y, groups=np.arange(9))
     with pytest.raises(TypeError, match="X_b: expected the rows of one site, got a dict"):
         expected_score(model, a, {"site b": b}, X, y)
     with pytest.raises(ValueError, match="X_a: expected at least one row, got none"):
@@ -267,6 +269,22 @@ def test_bad_input_is_named():
         expected_score(object(), a, b, X, y)
     with pytest.warns(UserWarning, match="expected at least 20 pairs, got 5"):
         expected_score(model, a[:5], b[:5], X, y)
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "balanced_accuracy", "neg_log_loss"])
+def test_labelled_rows_of_one_group_count_once(scoring):
+    model, a, b, X, y = three_classes(7, 30)
+    objects = np.repeat(np.arange(300), 4)
+    once = expected_score(model, a, b, X, y, scoring=scoring)
+    scans = X[objects], y[objects]
+    apart = expected_score(model, a, b, *scans, scoring=scoring)
+    together = expected_score(model, a, b, *scans, scoring=scoring, groups=objects)
+    assert together.score == pytest.approx(apart.score)
+    assert together.standard_error == pytest.approx(once.standard_error, rel=0.02)
+    assert apart.standard_error < 0.97 * together.standard_error
+    if scoring == "accuracy":
+        assert together.low == pytest.approx(once.low, abs=0.001)
+        assert apart.low > together.low + 0.005
 
 
 def test_rows_may_be_adapted_first():

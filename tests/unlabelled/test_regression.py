@@ -136,6 +136,20 @@ def test_the_estimates_are_near_the_truth_and_rank_the_models():
     assert by_model["ridge"][2:] == alone[2:]
 
 
+@pytest.mark.parametrize("scoring", [RMSE, "r2"])
+def test_labelled_rows_of_one_group_count_once(scoring):
+    X, again, y = spectra()
+    model, pairs, val = Ridge().fit(X[:200], y[:200]), slice(200, 300), slice(300, 440)
+    objects = np.repeat(np.arange(140), 4)
+    given = X[pairs], again[pairs]
+    scans = X[val][objects], y[val][objects]
+    once = expected_score(model, *given, X[val], y[val], scoring=scoring)
+    apart = expected_score(model, *given, *scans, scoring=scoring)
+    together = expected_score(model, *given, *scans, scoring=scoring, groups=objects)
+    assert together.standard_error == pytest.approx(once.standard_error, rel=0.1)
+    assert apart.standard_error < 0.9 * together.standard_error
+
+
 def test_a_search_of_scikit_learn_over_regressors():
     X, there, y = spectra(1)
     here, pairs = slice(0, 300), slice(300, 360)
