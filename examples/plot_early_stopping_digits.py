@@ -45,14 +45,16 @@ parser.add_argument("--epochs", type=int, default=25, help="of the nets for colo
 parser.add_argument(
     "--table",
     metavar="FILE",
-    help="write scanners there, and beside it patience to FILE with _patience and colours to FILE "
-    "with _colours",
+    help="write scanners there, and beside it the settings to FILE with _settings and colours to "
+    "FILE with _colours",
 )
 options, _ = parser.parse_known_args()
 
 INK = plt.rcParams["text.color"]
 EPOCHS = 100
-PATIENCE, OTHERS = 10, (5, 20)
+PATIENCE, N_PAIRS = 10, 300
+# Patience and number of pairs.
+SETTINGS = [(5, 300), (10, 300), (20, 300), (10, 100), (10, 40), (10, 20)]
 X, y = load_digits(return_X_y=True)
 X = (X / 16).astype("float32")
 
@@ -72,11 +74,11 @@ def small_net(rows, seed, *callbacks):
     ).fit(*rows)
 
 
-def stopped(values):
+def stopped(values, patience=PATIENCE):
     """Return the best and the last epoch, from 0, if these values stop the training."""
     for last in range(len(values)):
         best = int(np.argmax(values[: last + 1]))
-        if last - best == PATIENCE:
+        if last - best == patience:
             break
     return best, last
 
@@ -84,10 +86,11 @@ def stopped(values):
 def replace_scanner(seed):
     """Return, for each rule, both accuracies, the epochs run and the accuracy that it promises.
 
-    Also the two trainings. The rules of a number are agreement with that patience.
+    Also the two trainings. A rule that has numbers is agreement, or the expected score, with that
+    patience and number of pairs.
     """
     rng = np.random.default_rng(seed)
-    seen, held_out, test = np.split(rng.permutation(len(y)), [1000, 1300])
+    seen, held_out, test = np.split(rng.permutation(len(y)), [1000, 1000 + N_PAIRS])
 
     def rescan(rows):
         noise = rng.normal(size=X[rows].shape)
@@ -102,26 +105,40 @@ def replace_scanner(seed):
         return EpochScoring(accuracy, name=name, lower_is_better=False, use_caching=False)
 
     pairs = X[held_out], rescan(held_out)
-    expected = EpochScoring(
-        expected_scorer(*pairs), name="expected", lower_is_better=False, use_caching=False
-    )
-    full = small_net((X[seen], y[seen]), seed, expected, *map(accuracy_on, tests)).history
+
+    def expected(n_pairs):
+        scorer = expected_scorer(*(rows[:n_pairs] for rows in pairs))
+        name = f"expected_{n_pairs}"
+        return EpochScoring(scorer, name=name, lower_is_better=False, use_caching=False)
+
+    recorded = *map(expected, {n for _, n in SETTINGS}), *map(accuracy_on, tests)
+    full = small_net((X[seen], y[seen]), seed, *recorded).history
     course = np.array(full[:, tuple(tests)])
 
-    def stopped_by_agreement(patience):
-        stopping = PAEarlyStopping(pairs, patience=patience)
+    def stopped_by_agreement(patience, n_pairs):
+        given = tuple(rows[:n_pairs] for rows in pairs)
+        stopping = PAEarlyStopping(given, patience=patience)
         net = small_net((X[seen], y[seen]), seed, ("pa", stopping))
         return (dict(net.callbacks_)["pa"].best_epoch_ - 1, len(net.history) - 1), net
 
-    agreed, kept = stopped_by_agreement(PATIENCE)
+    by_agreement = {setting: stopped_by_agreement(*setting) for setting in SETTINGS}
+    agreed, kept = by_agreement[PATIENCE, N_PAIRS]
     both = np.concatenate([X[seen], rescan(seen)]), np.tile(y[seen], 2)
     augmented = small_net(both, seed)
-    worth = {"agreement": agreed, PATIENCE: agreed}
-    worth |= {patience: stopped_by_agreement(patience)[0] for patience in OTHERS}
-    for rule, sign in (("expected", 1), ("valid_acc", 1), ("valid_loss", -1)):
-        worth[rule] = stopped(sign * np.array(full[:, rule]))
+    worth = {"agreement": agreed}
+    for setting, (epochs, _) in by_agreement.items():
+        values = np.array(full[:, f"expected_{setting[1]}"])
+        worth[("agreement", *setting)] = epochs
+        worth[("expected score", *setting)] = stopped(values, setting[0])
+    for rule, column, sign in (
+        ("expected", f"expected_{N_PAIRS}", 1),
+        ("valid_acc", "valid_acc", 1),
+        ("valid_loss", "valid_loss", -1),
+    ):
+        worth[rule] = stopped(sign * np.array(full[:, column]))
     worth["all epochs"] = EPOCHS - 1, EPOCHS - 1
-    promised = {rule: full[worth[rule][0], rule] for rule in ("expected", "valid_acc")}
+    columns = {"expected": f"expected_{N_PAIRS}", "valid_acc": "valid_acc"}
+    promised = {rule: full[worth[rule][0], column] for rule, column in columns.items()}
     worth = {
         rule: (*course[best], last + 1, promised.get(rule, np.nan))
         for rule, (best, last) in worth.items()
@@ -175,21 +192,26 @@ scanner_table = pd.DataFrame(lines)
 print(scanner_table.to_string(index=False))
 
 # %%
-# A longer patience keeps later epochs, which are better on the old scanner and no better on the
-# new one.
-patience_table = []
-for patience in sorted([PATIENCE, *OTHERS]):
-    old, new, epochs, _ = np.array([worth[patience] for worth, _, _ in scanners]).T
-    patience_table.append(
-        {
-            "patience": patience,
-            "old scanner": with_error(100 * old),
-            "new scanner": with_error(100 * new),
-            "epochs run": f"{epochs.mean():.0f}",
-        }
-    )
-patience_table = pd.DataFrame(patience_table)
-print(patience_table.to_string(index=False))
+# A longer patience keeps later epochs, which are better on the old scanner. The last column is the
+# gain over early stopping by validation accuracy.
+lines = []
+by_accuracy = np.array([worth["valid_acc"] for worth, _, _ in scanners])
+for rule in ("agreement", "expected score"):
+    for patience, n_pairs in SETTINGS:
+        chosen = np.array([worth[rule, patience, n_pairs] for worth, _, _ in scanners])
+        lines.append(
+            {
+                "rule": rule,
+                "pairs": n_pairs,
+                "patience": patience,
+                "epochs run": f"{chosen[:, 2].mean():.0f}",
+                "old scanner": with_error(100 * chosen[:, 0]),
+                "new scanner": with_error(100 * chosen[:, 1]),
+                "gain, new": with_error(100 * (chosen[:, 1] - by_accuracy[:, 1]), "+.1f"),
+            }
+        )
+settings_table = pd.DataFrame(lines)
+print(settings_table.to_string(index=False))
 
 # %%
 # On the left, the agreement in the first training until `PAEarlyStopping` stopped it. On the
@@ -352,7 +374,7 @@ print(colour_table.to_string(index=False))
 if options.table:
     file = Path(options.table)
     scanner_table.to_csv(file, index=False)
-    patience_table.to_csv(file.with_name(f"{file.stem}_patience{file.suffix}"), index=False)
+    settings_table.to_csv(file.with_name(f"{file.stem}_settings{file.suffix}"), index=False)
     colour_table.to_csv(file.with_name(f"{file.stem}_colours{file.suffix}"), index=False)
 
 # %%

@@ -10,7 +10,12 @@ from sklearn.base import is_regressor
 from sklearn.utils.validation import _num_samples
 
 from pa_select.unlabelled.classification import of_classifiers
-from pa_select.unlabelled.paired_rows import aligned_pairs, check_pairs, warn_of_other_rows
+from pa_select.unlabelled.paired_rows import (
+    aligned_pairs,
+    check_no_dataset,
+    check_pairs,
+    warn_of_other_rows,
+)
 from pa_select.unlabelled.regression import of_regressors
 from pa_select.unlabelled.result import ExpectedScore
 from pa_select.unlabelled.site_adapter import cross_adapted
@@ -77,7 +82,8 @@ def expected_score(
     ------
     TypeError
         If an estimator is neither a classifier nor a regressor, both kinds are given, the metric
-        takes no sample weights, the targets of regressors are no numbers, or the pairs are a dict.
+        takes no sample weights, the targets of regressors are no numbers, the pairs are a dict, or
+        rows are a torch Dataset.
     ValueError
         If X_a and X_b have different numbers of rows, other columns, the same values or no
         rows, a label is missing or unknown to an estimator, or `reference` is unknown or has
@@ -190,6 +196,7 @@ def estimates(
         )
     named = named_estimators(estimators)
     X_a, X_b = aligned_pairs(X_a, X_b)
+    check_no_dataset(X_val, "X_val")
     check_columns(X_val, X_a, "X_val", "X_a")
     y_val = check_column(y_val, _num_samples(X_val), "y_val")
     if groups is not None:

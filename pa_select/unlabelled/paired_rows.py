@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -69,7 +70,7 @@ def aligned_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") 
     Raises
     ------
     TypeError
-        If one is a dict.
+        If one is a dict or a Dataset.
     ValueError
         If their numbers of rows or their columns differ, there are none, a row of `X_a` has
         no partner, or both are the same measurement.
@@ -80,6 +81,7 @@ def aligned_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") 
                 f"{name}: expected the rows of one site, got a {type(rows).__name__}. Call this "
                 "once for each other site."
             )
+        check_no_dataset(rows, name)
     n = _num_samples(X_a)
     if not n:
         raise ValueError(f"{name_a}: expected at least one row, got none.")
@@ -95,6 +97,17 @@ def aligned_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") 
             f"{name_b}: expected the objects of {name_a}, measured again, got the same values."
         )
     return X_a, named_like(X_a, X_b, same_rows=True)
+
+
+def check_no_dataset(rows: Any, name: str) -> None:
+    """Raise a TypeError if rows are a torch Dataset, whose items are not known to be rows."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(rows, torch.utils.data.Dataset):
+        raise TypeError(
+            f"{name}: expected an array, a tensor or a table of rows, got a "
+            f"{type(rows).__name__}. Stack its rows first; a net whose scorers need labelled rows "
+            "has to be fitted to arrays X and y."
+        )
 
 
 def aligned_by_index(rows: Any, like: Any, name: str, name_of_like: str) -> Any:

@@ -85,6 +85,7 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         """
         y = aligned_by_index(y, X, "X_a", "X_b")
         self.regressor_ = _fitted(self.regressor, _matrix(X, "X_b"), _matrix(y, "X_a"))
+        self._dtype = _float_type(y)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -98,6 +99,7 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         -------
         ndarray or DataFrame of shape (n, n_features)
             What the labelled site would have measured; a DataFrame with its index if X is one.
+            The numbers have the floating type of the rows of the labelled site, such as float32.
 
         Raises
         ------
@@ -107,7 +109,7 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
             If the rows are not numbers.
         """
         check_is_fitted(self)
-        mapped = np.asarray(_mapped(self.regressor_, _matrix(X, "X_b")))
+        mapped = np.asarray(_mapped(self.regressor_, _matrix(X, "X_b")), dtype=self._dtype)
         return named_like(X, mapped.reshape(len(mapped), -1), same_rows=True)
 
 
@@ -122,7 +124,7 @@ def cross_adapted(regressor: Any, X_b: Any, X_a: Any, seed: int) -> Any:
     if len(X_b) < 2:
         raise ValueError("adapter: expected at least two pairs to learn from, got one.")
     rows, wanted = _matrix(X_b, "X_b"), _matrix(X_a, "X_a")
-    mapped = np.empty_like(wanted)
+    mapped = np.empty_like(wanted, dtype=_float_type(X_a))
     folds = KFold(min(_FOLDS, len(X_b)), shuffle=True, random_state=seed)
     for train, test in folds.split(rows):
         learnt = _fitted(regressor, rows[train], wanted[train])
@@ -158,6 +160,12 @@ def _method(regressor: Any) -> str:
         "adapter: expected None, 'ridge' or an estimator with fit(X_b, X_a) and predict or "
         f"transform, got {regressor!r}."
     )
+
+
+def _float_type(rows: Any) -> np.dtype[Any]:
+    """Return the floating type of rows, which a net needs to get its rows in."""
+    found = np.asarray(rows).dtype
+    return found if found.kind == "f" else np.dtype(np.float64)
 
 
 def _matrix(rows: Any, name: str) -> Floats:

@@ -3,13 +3,17 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.cross_decomposition import PLSRegression
+from sklearn.datasets import make_classification
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
+from skorch import NeuralNetClassifier
 
+from pa_select import PASearchCV, expected_score
 from pa_select.unlabelled import SiteAdapter
 from pa_select.unlabelled.site_adapter import cross_adapted
 
@@ -42,6 +46,28 @@ def test_frames_stay_frames():
     assert list(mapped.columns) == list("vwxyz")
     assert list(mapped.index) == list(b.index[::-1])  # else they would not be aligned with a
     assert isinstance(cross_adapted("ridge", b, a, 0), pd.DataFrame)
+
+
+@pytest.mark.parametrize(("given", "expected"), [("float32", "float32"), ("int64", "float64")])
+def test_rows_have_the_floating_type_of_those_that_a_model_knows(given, expected):
+    a, b = pairs()
+    a = (10 * a).astype(given)
+    assert SiteAdapter().fit(b, a).transform(b).dtype == expected
+    assert cross_adapted("ridge", b, a, 0).dtype == expected
+
+
+def test_a_net_of_single_precision_reads_adapted_rows():
+    X, y = make_classification(300, 6, n_informative=4, random_state=0)
+    X = X.astype("float32")
+    torch.manual_seed(0)
+    net = NeuralNetClassifier(lambda: torch.nn.Linear(6, 2), max_epochs=3, verbose=0)
+    net.fit(X[:150], y[:150])
+    rows = X[150:200], 0.5 * X[150:200], X[200:], y[200:]
+    adapted = expected_score(net, *rows, adapter="ridge")
+    assert adapted.disagreement == 0
+    search = PASearchCV(net, {"lr": [0.01]}, cv=2, adapter="ridge")
+    search.fit(X[:150], y[:150], paired=rows[:2])
+    assert search.best_adapted_.predict(0.5 * X).shape == (300,)
 
 
 def test_frames_are_aligned_and_transformers_are_taken():
