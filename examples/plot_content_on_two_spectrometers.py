@@ -61,8 +61,8 @@ print(f"error of the choice by pairs: {truth[search.best_index_]:.1f} mg")
 # --------------
 # Cross-validation knows the first instrument only, and promises small errors for nearly all. At
 # the second instrument some candidates are worse than the mean content, and the pairs show which.
-# The expected errors are somewhat too large: what varies at random in the predictions for the
-# first instrument counts twice.
+# The expected errors are somewhat too large: both instruments have noise of their own, and the
+# estimate assumes that the second one shows nothing that the first one hides.
 figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
 ax.plot(truth, -table["mean_test_first"], "x", color="0.5", label="cross-validation")
 ax.plot(truth, -table["mean_test_expected"], "o", color="C0", label="expected from sixty pairs")

@@ -18,7 +18,7 @@ from pa_select.unlabelled.paired_rows import (
 )
 from pa_select.unlabelled.regression import of_regressors
 from pa_select.unlabelled.result import ExpectedScore
-from pa_select.unlabelled.site_adapter import cross_adapted
+from pa_select.unlabelled.site_adapter import SiteAdapter, cross_adapted
 from pa_select.utils.columns import check_column
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns
@@ -94,8 +94,8 @@ def expected_score(
     -----
     UserWarning
         If there are fewer than 20 pairs, the rows of X_a do not look like the labelled rows,
-        the two rows of a pair resemble each other no more than rows paired at random, or an
-        estimator knows every label of the labelled rows, or none.
+        the two rows of a pair resemble each other no more than rows paired at random, an
+        estimator knows every label of the labelled rows, or none, or begins with a `SiteAdapter`.
 
     Notes
     -----
@@ -174,6 +174,7 @@ def expected_score(
     found = estimates(estimators, *given, scoring, adapter, reference, groups)
     warn_of_other_rows(X_a, X_val)
     _warn_of_labelled_rows(found)
+    _warn_of_adapters(estimators)
     several = isinstance(estimators, (Mapping, list, tuple))
     return found if several else next(iter(found.values()))
 
@@ -240,6 +241,18 @@ def _warn_of_labelled_rows(found: Mapping[str, ExpectedScore]) -> None:
             "y_val: expected the labels of X_val, got labels that the predictions of "
             f"{_listed(unrelated)} say nothing about. Are they in the order of the rows?"
         )
+
+
+def _warn_of_adapters(estimators: Any) -> None:
+    """Warn if a pipeline begins with an adapter, which would map rows of both sites."""
+    for name, one in named_estimators(estimators).items():
+        steps = getattr(one, "steps", None)
+        if isinstance(steps, list) and steps and isinstance(steps[0][1], SiteAdapter):
+            warn_caller(
+                f"estimators: expected models of rows of the first site, got {name}, which begins "
+                "with a SiteAdapter. It maps the rows of the first site, too, and it may have "
+                "seen the pairs. Give the model without it, and adapter='ridge'."
+            )
 
 
 def _listed(names: list[str]) -> str:

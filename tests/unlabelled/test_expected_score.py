@@ -23,11 +23,12 @@ from sklearn.metrics import (
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pa_select import PASearchCV, expected_score, expected_scorer
 from pa_select.scores.recorded import Recorded
+from pa_select.unlabelled import SiteAdapter
 from pa_select.unlabelled.calibration import calibrating_beta
 from pa_select.unlabelled.expectation import expected_change
 from pa_select.unlabelled.expected_score import estimates
@@ -326,6 +327,13 @@ def test_warnings_that_save_people():
     forest = RandomForestClassifier(5, random_state=0).fit(X, y)
     with pytest.warns(UserWarning, match="X_b: expected no missing values.* nan in row 3"):
         expected_score(forest, a, missing, X, y)
+
+
+def test_a_pipeline_with_an_adapter_is_warned_of():
+    model, a, b, X, y = three_classes(7, 30)
+    in_use = make_pipeline(SiteAdapter().fit(b, a), model)
+    with pytest.warns(UserWarning, match="estimators: .* got Pipeline, which begins with a SiteA"):
+        expected_score(in_use, a, b, X, y)
 
 
 def test_the_scorer_calibrates_on_the_fold_that_it_is_given():
