@@ -28,7 +28,7 @@ from pa_select.utils.columns import check_column
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import reordered
 from pa_select.utils.optional_imports import optional_import
-from pa_select.utils.typing import Device, ErrorScore, Prior, RandomState, Vector
+from pa_select.utils.typing import Device, ErrorScore, Labels, Prior, RandomState, Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +140,7 @@ def robustness_curve(
     prior: Prior = "marginal",
     tol: float | None = None,
     device: Device = None,
-    groups: Vector | None = None,
+    groups: Labels | None = None,
     random_state: RandomState = None,
     verbose: int = 0,
     error_score: ErrorScore = np.nan,

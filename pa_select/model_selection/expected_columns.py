@@ -266,28 +266,27 @@ class ExpectedColumns:
     ) -> None:
         from pa_select.unlabelled.expectation import interval
 
+        n_rows = len(np.unique(np.concatenate([split.test for split in self._plan.splits])))
         for k, c in enumerate(which.tolist()):
             for name in self._accuracies:
                 accuracy, disagreement = self._scores[name][0][c], columns["disagreement"][c]
                 if np.isfinite(accuracy) and np.isfinite(disagreement):
-                    n_labelled = self._n_independent(stacks, k)
+                    n_labelled = self._n_independent(stacks, k, n_rows)
                     limits = interval(accuracy, n_labelled, disagreement, n_pairs)
                     columns[f"expected_{name}_low"][c] = limits[0]
                     columns[f"expected_{name}_high"][c] = limits[1]
 
-    def _n_independent(self, stacks: Stacks, k: int) -> float:
+    def _n_independent(self, stacks: Stacks, k: int, n_rows: int) -> float:
         """Return how many independent rows would say as much of the accuracy as the test rows."""
-        tested = [split.test for split in self._plan.splits]
-        n = len(np.unique(np.concatenate(tested)))
         if self._plan.groups is None:
-            return n
+            return n_rows
         from pa_select.unlabelled.expectation import effective_number
 
         wanted = [rows[OF_X] for rows in self._plan.layout.wanted]
         models = [stacks.recorded(k, s, OF_X) for s in range(len(wanted))]
         right = [m.predicted == self._y[rows] for m, rows in zip(models, wanted, strict=True)]
         return effective_number(
-            np.concatenate(right), self._plan.groups[np.concatenate(wanted)], n
+            np.concatenate(right), self._plan.groups[np.concatenate(wanted)], n_rows
         )
 
     def _joined(self, by_site: list[dict[str, Floats]], metric: str) -> dict[str, Any]:
