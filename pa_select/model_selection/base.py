@@ -23,10 +23,15 @@ from pa_select.model_selection.agreement_difference import (
 )
 from pa_select.model_selection.certified_choice import certify_choice
 from pa_select.model_selection.class_balance import warn_of_label_shift
-from pa_select.model_selection.failures import failure, report_unsolved, warn_of_missing_scores
+from pa_select.model_selection.failures import (
+    check_some_succeeded,
+    failure,
+    report_unsolved,
+    warn_of_missing_scores,
+)
 from pa_select.model_selection.fit_arguments import suggest_more_data
 from pa_select.model_selection.parallel import evaluate, with_parameters
-from pa_select.model_selection.results_columns import scores_and_errors
+from pa_select.model_selection.search_html import table_of_candidates
 from pa_select.model_selection.search_problem import SearchProblem
 from pa_select.model_selection.selection_rules import (
     explain,
@@ -36,7 +41,7 @@ from pa_select.model_selection.selection_rules import (
 from pa_select.model_selection.sites import adapted_to_sites
 from pa_select.model_selection.splits import is_sequence_of_splitters
 from pa_select.model_selection.stacks import complete
-from pa_select.model_selection.worker import Data, Outcome
+from pa_select.model_selection.worker import Outcome
 from pa_select.utils.pickling import SavedWithVersions
 from pa_select.utils.sklearn_private import (
     BaseSearchCV,
@@ -137,6 +142,10 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         tags = super().__sklearn_tags__()
         tags.array_api_support = False  # class scores are gathered as numpy arrays
         return tags
+
+    def _html_repr(self) -> str:
+        diagram = str(super()._html_repr())
+        return diagram + table_of_candidates(self) if hasattr(self, "cv_results_") else diagram
 
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     def fit(
@@ -302,7 +311,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         metric = "score"
         if self.multimetric_:
             metric = self.refit if isinstance(self.refit, str) else metrics[0]
-        self._check_some_succeeded(table, metric, failures[0][1], data)
+        check_some_succeeded(self.estimator, table, metric, failures[0][1], data)
         table |= problem.expected_columns(outcomes, stacks, table, metric)
         refine = problem.refine(table, found, stacks, complete(outcomes))
         self._select(table, metric, [message for _, message in failures], refine)
@@ -312,20 +321,6 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             )
         scorer = data.scorer
         self.scorer_ = scorer._scorers if isinstance(scorer, _MultimetricScorer) else scorer
-
-    def _check_some_succeeded(
-        self, table: dict[str, Any], metric: str, failure: str | None, data: Data
-    ) -> None:
-        score, _ = scores_and_errors(table, metric)
-        if np.isfinite(score).any():
-            return
-        # The estimator's own error explains best what is wrong with the data.
-        first = with_parameters(self.estimator, table["params"][0])
-        first.fit(data.sources[0], data.y, **data.fit_params)
-        raise ValueError(
-            f"No candidate has a finite {metric!r} in all splits. The first: "
-            f"{failure or 'its scoring failed'}."
-        )
 
     def _report_failures(self, outcomes: list[list[Outcome]]) -> None:
         flat = [

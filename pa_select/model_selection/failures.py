@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pa_select.model_selection.worker import Outcome
+import numpy as np
+
+from pa_select.model_selection.parallel import with_parameters
+from pa_select.model_selection.results_columns import scores_and_errors
+from pa_select.model_selection.worker import Data, Outcome
+from pa_select.utils.sklearn_private import _check_method_params, _MultimetricScorer, _score
 from pa_select.utils.warn_caller import warn_caller
 
 
@@ -24,6 +29,28 @@ def failure(outcomes: Sequence[Outcome], unsolved: str | None = None) -> tuple[i
     if errors:
         return 0, f"no class scores: {errors[0].splitlines()[0]}"
     return 0, None if unsolved is None else f"no agreement: {unsolved}"
+
+
+def check_some_succeeded(
+    estimator: Any, table: dict[str, Any], metric: str, message: str | None, data: Data
+) -> None:
+    """Raise the first candidate's error if no candidate has a score; `message` is its failure."""
+    score, _ = scores_and_errors(table, metric)
+    if np.isfinite(score).any():
+        return
+    # The error of the estimator or of the metric explains best what is wrong with the data.
+    X, y = data.sources[0], data.y
+    first = with_parameters(estimator, table["params"][0])
+    first.fit(X, y, **data.fit_params)
+    if message is None:
+        scorer = data.scorer
+        if isinstance(scorer, _MultimetricScorer):
+            scorer = _MultimetricScorer(scorers=scorer._scorers, raise_exc=True)
+        _score(first, X, y, scorer, _check_method_params(X, params=data.score_params), "raise")
+    raise ValueError(
+        f"No candidate has a finite {metric!r} in all splits. The first: "
+        f"{message or 'its scoring failed'}."
+    )
 
 
 def report_unsolved(failures: dict[int, str], params: Sequence[Any], error_score: Any) -> None:

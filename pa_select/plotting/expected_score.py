@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pa_select.model_selection.candidate_names import candidate_names
 from pa_select.model_selection.results_columns import scores_and_errors
+from pa_select.model_selection.search_results import cv_results_of, first_metric, metric_in_words
 from pa_select.plotting.axes import GREY, STAR, axes_for, ink, legend_above, look, pyplot
-from pa_select.plotting.candidate_names import candidate_names
 from pa_select.plotting.named_results import in_order, named_results
-from pa_select.plotting.search_results import cv_results_of, first_metric, metric_in_words
 from pa_select.utils.typing import Floats, Ints
 
 if TYPE_CHECKING:

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from pa_select.model_selection.candidate_names import candidate_names
 from pa_select.model_selection.results_columns import column, recorded_errors, scores_and_errors
+from pa_select.model_selection.search_results import cv_results_of, first_metric, metric_in_words
 from pa_select.model_selection.selection_rules import make_rule
 from pa_select.plotting.axes import (
     AGREEMENT,
@@ -19,8 +21,6 @@ from pa_select.plotting.axes import (
     look,
     pyplot,
 )
-from pa_select.plotting.candidate_names import candidate_names
-from pa_select.plotting.search_results import cv_results_of, first_metric, metric_in_words
 from pa_select.plotting.window import far_below, window
 
 _DIAMOND = {"marker": "D", "markersize": 10, "markeredgewidth": 0.8, "linestyle": "none"}

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
-from pa_select import agreement_matrix, posterior_agreement, robustness_curve
+from pa_select import PASearchCV, agreement_matrix, posterior_agreement, robustness_curve
 from pa_select.utils.html import bar_cell, table
 
 RNG = np.random.default_rng(0)
@@ -101,3 +101,38 @@ def test_a_curve():
     assert percents(shown) == pytest.approx(100 * np.array(expected), abs=0.1)
     unlabelled = robustness_curve({"tree": tree}, SCORES, shift=lambda X: X + 1)
     assert len(percents(unlabelled._repr_html_())) == 1
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("given", "columns"),
+    [
+        ({"paired": (SCORES, NOISY)}, ["expected accuracy", "accuracy", "agreement (nats)"]),
+        ({"views": NOISY}, ["accuracy", "accuracy on the views", "agreement (nats)"]),
+        ({}, ["accuracy", "agreement (nats)"]),
+    ],
+)
+def test_a_search(given, columns):
+    y, grid = SCORES.argmax(1), {"max_depth": [1, 2, 3]}
+    search = PASearchCV(DecisionTreeClassifier(random_state=0), grid, scoring="accuracy", cv=2)
+    if "paired" in given:
+        given = {"paired": tuple(rows + 0.01 for rows in given["paired"])}  # no rows of X
+    unfitted = search._repr_html_()
+    shown = search.fit(SCORES, y, **given)._repr_html_()
+    assert "3 candidates" not in unfitted
+    assert shown.count("(chosen)") == 1
+    of_search = shown[shown.rindex("<table>") :]
+    words = text_of(of_search)
+    assert words.startswith(f"3 candidates candidate {' '.join(columns)} max_depth=")
+    assert words.index("(chosen)") < words.index("max_depth", words.index("max_depth") + 1)
+    assert len(percents(of_search)) == 3 * len(columns)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_search_with_many_candidates_of_which_some_fail():
+    grid = [{"max_depth": list(range(1, 22))}, {"max_depth": [-1]}]
+    search = PASearchCV(DecisionTreeClassifier(random_state=0), grid, cv=2)
+    shown = search.fit(SCORES, SCORES.argmax(1))._repr_html_()
+    of_search = text_of(shown[shown.rindex("<table>") :])
+    assert of_search.startswith("22 candidates, of which 20 are shown")
+    assert "nan" not in of_search  # candidates that failed come last

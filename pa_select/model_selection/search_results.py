@@ -1,4 +1,4 @@
-"""What the displays read from a fitted search: its table, and the names of its metrics."""
+"""What displays and notebooks read from a search: its table, and the names of its metrics."""
 
 from __future__ import annotations
 
