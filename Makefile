@@ -54,7 +54,7 @@ mutations: $(VENV)/.test ## each bound and guard of the solver broken on purpose
 bench: $(VENV)/.test ## time ratios of the solver, measured in one run
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only -s
 
-figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and training (some hours)
+figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of rules, calibration and training (some hours)
 	MPLBACKEND=agg $(BIN)/python examples/plot_selection_without_target_labels.py --seeds 6 \
 		--table docs/figures/label_free_selection.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_training_on_views.py --seeds 6 \
@@ -66,6 +66,9 @@ figures: $(VENV)/.docs ## the tables in docs/figures of rules, calibration and t
 		--table docs/figures/unlabelled_pairs.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_trained_models.py --seeds 5 \
 		--memory build/trained_models --table docs/figures/trained_models.csv
+	OMP_NUM_THREADS=1 $(VENV)-tools/bin/python examples/study_other_tools.py --seeds 5 \
+		--memory build/other_tools --table docs/figures/other_tools.csv \
+		--coverage docs/figures/other_tools_coverage.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_number_of_labels.py --seeds 5 \
 		--memory build/number_of_labels --table docs/figures/number_of_labels.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_regressors.py --seeds 10 \
@@ -163,7 +166,7 @@ endef
 export DOWNSTREAM
 
 clean: ## remove the environments and what was built
-	rm -rf $(VENV) $(VENV)-oldest build dist *.egg-info docs/_build docs/gallery docs/api/generated
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-tools build dist *.egg-info docs/_build docs/gallery docs/api/generated
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -172,6 +175,13 @@ $(VENV)-oldest/.installed: pyproject.toml .ci/oldest.txt
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint .ci/oldest.txt \
 		--editable ".[plot,dask]" pytest pytest-benchmark pytest-xdist hypothesis
+	@touch $@
+
+# evidently 0.7 needs pandas below 3.
+$(VENV)-tools/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-tools
+	$(VENV)-tools/bin/python -m pip install --quiet --constraint .ci/constraints.txt \
+		--editable ".[plot]" "pynir>=0.7" "pandas<3" nannyml==0.13.1 MAPIE==1.6.0 evidently==0.7.23
 	@touch $@
 
 # One stamp for each extra: what an extra installs is remembered until pyproject changes.

