@@ -25,7 +25,7 @@ NEED_SOURCES = --ignore tests/common/test_documents.py \
 	--deselect tests/common/test_package.py::test_every_public_name_is_in_the_api_reference \
 	--deselect tests/command_line/test_command_line.py::test_the_documentation_shows_what_is_printed
 
-.PHONY: help demo test test-slow test-portable test-oldest coverage mutations bench figures lint types docs release-check clean
+.PHONY: help demo test test-slow test-portable test-oldest coverage mutations bench figures lint types docs links release-check clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -125,6 +125,9 @@ types: $(VENV)/.lint ## static types
 
 docs: $(VENV)/.docs ## the documentation, warnings are errors
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -j auto -W --keep-going -b html docs docs/_build/html
+
+links: $(VENV)/.docs ## whether the addresses that the pages link to answer; needs a network
+	$(BIN)/sphinx-build -q -D sphinx_gallery_conf.plot_gallery=False -b linkcheck docs build/links
 
 # The tests see the installed wheel alone; the last line that mypy reads is an error unless it
 # knows the package's types.
