@@ -38,8 +38,8 @@ def warn_of_ratio(ratio: float, name: str) -> None:
     if low <= ratio <= high:
         warn_caller(
             f"{name}: expected rows on which the models predict each other less well than on "
-            f"labelled ones, got a ratio of {ratio:.2f}. Ratios from {low} to {high} are found "
-            "without a shift. Temperature scaling on the labelled rows would do as well."
+            f"labelled ones, got a ratio of {ratio:.2f}. Ratios from {low} to {high} are also "
+            "found without a shift. A calibration without the target would do as well."
         )
     if ratio > high:
         warn_caller(

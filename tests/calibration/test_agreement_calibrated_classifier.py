@@ -374,7 +374,7 @@ def test_warnings():
         calibrated().fit(X, Y, target=TARGET[:40])
     assert sum("100 rows" in str(one.message) for one in given) == 1
     assert given[0].filename == __file__
-    with pytest.warns(UserWarning, match="Ratios from 0.8 to 1.2 are found without a shift"):
+    with pytest.warns(UserWarning, match="Ratios from 0.8 to 1.2 are also found without a shift"):
         calibrated().fit(X, Y, target=X + 1e-3)
     labels = np.arange(200) % 2
     rows = 4 * (2 * labels - 1)[:, None] + np.random.default_rng(0).normal(size=(200, 1))
