@@ -68,7 +68,8 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--memory build/trained_models --table docs/figures/trained_models.csv
 	OMP_NUM_THREADS=1 $(VENV)-tools/bin/python examples/study_other_tools.py --seeds 5 \
 		--memory build/other_tools --table docs/figures/other_tools.csv \
-		--coverage docs/figures/other_tools_coverage.csv
+		--coverage docs/figures/other_tools_coverage.csv \
+		--regressors docs/figures/other_tools_regressors.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_number_of_labels.py --seeds 5 \
 		--memory build/number_of_labels --table docs/figures/number_of_labels.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_regressors.py --seeds 10 \

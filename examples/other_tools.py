@@ -39,6 +39,26 @@ def estimated_by_cbpe(model, X_labelled, y_labelled, X_new):
     return float(found["accuracy", "value"].iloc[0])
 
 
+def estimated_by_dle(model, X_labelled, y_labelled, X_new):
+    """Return the root mean squared error on new rows by nannyml's model of the errors."""
+    from nannyml import DLE
+
+    def predictions(X):
+        return pd.DataFrame(X, columns=names).assign(predicted=np.ravel(model.predict(X)))
+
+    names = [f"column {i}" for i in range(X_labelled.shape[1])]
+    estimator = DLE(
+        feature_column_names=names,
+        y_pred="predicted",
+        y_true="label",
+        metrics=["rmse"],
+        chunk_number=1,
+    )
+    estimator.fit(predictions(X_labelled).assign(label=y_labelled))
+    found = estimator.estimate(predictions(X_new)).filter(period="analysis").to_df()
+    return float(found["rmse", "value"].iloc[0])
+
+
 def share_of_drifted_columns(X_old, X_new):
     """Return the share of columns whose values evidently finds drifted."""
     from evidently import DataDefinition, Dataset, Report

