@@ -68,6 +68,10 @@ print(results["reason"][search.best_index_])
 print(f"expected accuracy {search.expected_score_:.3f}, interval {low:.3f} to {high:.3f}")
 
 # %%
+# A notebook shows a fitted search with its candidates, the chosen one first:
+search
+
+# %%
 # Was it right?
 # -------------
 # The truth comes from 269 other tumours, measured by the new version.

@@ -24,8 +24,8 @@ def table_of_candidates(search: Any) -> str:
     names = candidate_names(found["params"], search.estimator)
 
     def row(i: int) -> tuple[str, list[str]]:
-        name = f"{names[i]} (chosen)" if i == best else names[i]
-        return name, [
+        adapted = ", adapted" if "adapted" in found and found["adapted"][i] else ""
+        return names[i] + adapted + (" (chosen)" if i == best else ""), [
             bar_cell(values[i], most, _text(values[i], errors, i))
             for values, errors, most in columns.values()
         ]
@@ -50,16 +50,16 @@ def _columns(
         "agreement (nats)": ("agreement", "agreement_se"),
     }
     return {
-        head: (found[name], found.get(error), _longest(found[name]))
+        head: (found[name], found.get(error), _longest(found[name], name != "agreement"))
         for head, (name, error) in shown.items()
         if name in found
     }
 
 
-def _longest(values: Floats) -> float:
-    """Return 1 for shares, and else the largest value."""
+def _longest(values: Floats, may_be_shares: bool) -> float:
+    """Return 1 for what looks like shares, such as accuracies, and else the largest value."""
     largest = float(np.nanmax(values, initial=0.0))
-    return 1.0 if 0.5 < largest <= 1 else largest
+    return 1.0 if may_be_shares and 0.5 < largest <= 1 else largest
 
 
 def _text(value: float, errors: Floats | None, i: int) -> str:

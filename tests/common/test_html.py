@@ -129,10 +129,22 @@ def test_a_search(given, columns):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_search_with_an_adapter():
+    tree = DecisionTreeClassifier(max_depth=3, random_state=0)
+    search = PASearchCV(tree, {"max_features": [1, 2]}, cv=2, adapter="ridge")
+    rows = np.random.default_rng(1).normal(size=SCORES.shape)
+    shown = search.fit(SCORES, SCORES.argmax(1), paired=(rows, 9 - 2 * rows))._repr_html_()
+    n_adapted = int(search.cv_results_["adapted"].sum())
+    assert n_adapted > 0
+    assert text_of(shown[shown.rindex("<table>") :]).count(", adapted") == n_adapted
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_search_with_many_candidates_of_which_some_fail():
     grid = [{"max_depth": list(range(1, 22))}, {"max_depth": [-1]}]
     search = PASearchCV(DecisionTreeClassifier(random_state=0), grid, cv=2)
     shown = search.fit(SCORES, SCORES.argmax(1))._repr_html_()
+    assert "adapted" not in shown[shown.rindex("<table>") :]
     of_search = text_of(shown[shown.rindex("<table>") :])
     assert of_search.startswith("22 candidates, of which 20 are shown")
     assert "nan" not in of_search  # candidates that failed come last
