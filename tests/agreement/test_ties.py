@@ -99,8 +99,8 @@ def test_a_collapsed_net_scores_zero(n):
 class Noisy(DecisionTreeClassifier):
     """A tree whose probabilities have been rounded in another way for each random state."""
 
-    def predict_proba(self, X):
-        shares = super().predict_proba(X)
+    def predict_proba(self, X, check_input=True):
+        shares = super().predict_proba(X, check_input)
         units = np.random.default_rng(self.random_state).integers(-1, 2, shares.shape)
         return shares * (1 + 2.0**-52 * units)
 

@@ -100,6 +100,7 @@ def test_the_formula():
 
 
 def test_under_a_shift_it_is_better_calibrated_than_by_labels_of_the_source():
+    pytest.importorskip("sklearn", minversion="1.8")  # which has temperature scaling
     digits, labels = shuffle(*load_digits(return_X_y=True), random_state=0)
     digits = digits / 16
     there = digits[900:] + np.random.default_rng(0).normal(0, 0.4, digits[900:].shape)
