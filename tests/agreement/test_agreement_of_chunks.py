@@ -65,7 +65,7 @@ def test_chunks_agree_as_all_rows_do(prior, weighted, ends):
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=15)
 @given(
     ends=st.lists(st.integers(1, 99), unique=True).map(sorted),
     room=st.integers(1, 130),

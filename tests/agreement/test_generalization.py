@@ -25,7 +25,7 @@ def by_hand(a, b, weight, prior, beta):
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=str)
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**20), spread=st.floats(0.1, 3))
 def test_against_loops_and_the_bound_of_the_theory(prior, seed, spread):
     rng = np.random.default_rng(seed)

@@ -34,14 +34,14 @@ def score(a, b, prior="uniform", **kwargs):
     return solve(a, b, prior, **kwargs).score
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(problem=problems(), seed=st.integers(0, 1000))
 def test_what_does_not_change_the_score(problem, seed):
     check_invariances("uniform", problem, seed)
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=15)
 @given(problem=problems(), seed=st.integers(0, 1000))
 def test_what_does_not_change_the_score_with_the_marginal_prior(problem, seed):
     check_invariances("marginal", problem, seed)
@@ -72,7 +72,7 @@ def check_invariances(prior, problem, seed):
         assert value == pytest.approx(reference.score, abs=1e-12)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(problem=problems())
 def test_range_and_certificate(problem):
     a, b = problem
@@ -86,7 +86,7 @@ def test_range_and_certificate(problem):
     assert pa_kernel(a, b, 0) == pytest.approx(0, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(problem=problems(), data=st.data())
 def test_repeated_pairs_are_integer_weights(problem, data):
     a, b = problem
@@ -106,7 +106,7 @@ def test_repeated_pairs_are_integer_weights(problem, data):
     assert fractional.score == pytest.approx(weighted.score, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(problem=problems())
 def test_same_scores_twice_agree_perfectly_without_ties(problem):
     a, _ = problem

@@ -116,7 +116,7 @@ def test_a_search_does_not_see_rounding():
     assert agreement == pytest.approx(agreement[0], abs=2e-5)
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50)
 @given(st.integers(0, 10_000), st.sampled_from([torch.float32, torch.float64]))
 def test_the_kernel_changes_by_no_more_than_is_documented(seed, dtype):
     rng = np.random.default_rng(seed)
@@ -173,7 +173,7 @@ def tied(scores):
     return torch.where(centred == 0, top, scores.double())
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(st.integers(0, 10_000), st.integers(1, 3), st.floats(-8, 0), st.booleans())
 def test_nearly_constant_models_have_a_low_ceiling_that_holds(seed, n_models, log_noise, same):
     rng = np.random.default_rng(seed)
@@ -201,7 +201,7 @@ def test_nearly_constant_models_have_a_low_ceiling_that_holds(seed, n_models, lo
         assert found < 1e-4
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(st.integers(0, 10_000), st.floats(-4, -0.5), st.floats(-4, 0))
 def test_the_ceiling_holds_for_pairs_of_two_models(seed, log_noise, log_apart):
     rng = np.random.default_rng(seed)

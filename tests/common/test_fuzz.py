@@ -36,8 +36,6 @@ TIMES = int(os.environ.get("PA_SELECT_FUZZ", "1"))
 def examples(n):
     return settings(
         max_examples=n * TIMES,
-        deadline=None,
-        derandomize=True,
         suppress_health_check=list(HealthCheck),
     )
 

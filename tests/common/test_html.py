@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
@@ -45,7 +45,6 @@ def percents(html):
     return [float(p) for p in re.findall(r"0\.35\) (\d+\.\d)%", html)]
 
 
-@settings(deadline=None, derandomize=True)
 @given(st.floats(), st.floats())
 @example(-0.0, 1.0)
 def test_bars_stay_in_their_cells(value, largest):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pa_select.pairing import pair_environments, pair_within_label
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(y=st.lists(st.integers(0, 4), min_size=1, max_size=40), seed=st.integers(0, 100))
 def test_within_label_is_a_derangement_of_each_class(y, seed):
     y = np.array(y)
@@ -18,7 +18,7 @@ def test_within_label_is_a_derangement_of_each_class(y, seed):
     assert (y[a] == y[b]).all()
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(
     rows=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=40),
     seed=st.integers(0, 100),
