@@ -109,7 +109,7 @@ def replace_scanner(seed):
     def expected(n_pairs):
         scorer = expected_scorer(*(rows[:n_pairs] for rows in pairs))
         name = f"expected_{n_pairs}"
-        return EpochScoring(scorer, name=name, lower_is_better=False, use_caching=False)
+        return EpochScoring(scorer, name=name, lower_is_better=False)
 
     recorded = *map(expected, {n for _, n in SETTINGS}), *map(accuracy_on, tests)
     full = small_net((X[seen], y[seen]), seed, *recorded).history

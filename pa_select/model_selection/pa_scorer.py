@@ -18,7 +18,9 @@ from sklearn.utils.validation import _num_samples
 
 from pa_select.pairing import pair_environments, pair_within_label
 from pa_select.scores import class_scores
+from pa_select.scores.cached_outputs import cached_for_only
 from pa_select.utils.columns import check_column, check_weight
+from pa_select.utils.dataset_rows import stacked
 from pa_select.utils.pickling import SavedWithVersions
 from pa_select.utils.views import look_up, view_of
 
@@ -240,7 +242,8 @@ class PAScorer(SavedWithVersions, BaseEstimator):
         from pa_select.agreement import posterior_agreement
         from pa_select.agreement.inputs.validation import is_marginal
 
-        pairs = self._pairs(estimator, X, y, environments, sample_weight)
+        with cached_for_only(X, estimator):
+            pairs = self._pairs(estimator, X, y, environments, sample_weight)
         if pairs.a.shape[1] == 1:
             # The posteriors of a classifier fitted to one class are all 1: agreement 0.
             details = dict.fromkeys(("score", "beta", "standard_error"), 0.0)
@@ -331,7 +334,10 @@ class PAScorer(SavedWithVersions, BaseEstimator):
         if not views:
             raise ValueError("views: expected at least one, got an empty list.")
         scores, _ = class_scores(estimator, X, clip=self.clip)
-        others = [class_scores(estimator, view_of(view, X), clip=self.clip)[0] for view in views]
+        rows = stacked(X, "X")
+        others = [
+            class_scores(estimator, view_of(view, rows), clip=self.clip)[0] for view in views
+        ]
         a, b = _concatenate([scores] * len(views)), _concatenate(others)
         pair_weight = None if weight is None else np.tile(weight, len(views))
         return _ScoredPairs(a, b, pair_weight, 0)

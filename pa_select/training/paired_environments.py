@@ -20,6 +20,7 @@ from pa_select.pairing.row_pairs import check_rows
 from pa_select.scores.class_scores import DEFAULT_CLIP
 from pa_select.scores.modules import net_scores, scores_of_net
 from pa_select.utils.columns import check_weight
+from pa_select.utils.dataset_rows import stacked
 from pa_select.utils.modules import first_output, module_of, refuse_iterable_dataset
 
 Ints = NDArray[np.intp]
@@ -167,7 +168,7 @@ def _features(environment: Any, dataset: Any) -> Any:
     if isinstance(rows, Dataset):
         rows = getattr(rows, "X", None)
         if rows is None or isinstance(rows, Dataset):
-            return np.stack([np.asarray(item[0]) for item in dataset])
+            return stacked(dataset, "environments")
     return rows
 
 

@@ -12,7 +12,6 @@ from sklearn.utils.validation import _num_samples
 from pa_select.unlabelled.classification import of_classifiers
 from pa_select.unlabelled.paired_rows import (
     aligned_pairs,
-    check_no_dataset,
     check_pairs,
     warn_of_other_rows,
 )
@@ -20,6 +19,7 @@ from pa_select.unlabelled.regression import of_regressors
 from pa_select.unlabelled.result import ExpectedScore
 from pa_select.unlabelled.site_adapter import SiteAdapter, cross_adapted
 from pa_select.utils.columns import check_column
+from pa_select.utils.dataset_rows import labels_of, stacked
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns
 from pa_select.utils.warn_caller import warn_caller
@@ -53,10 +53,13 @@ def expected_score(
     estimators : estimator, or list or dict of estimators
         Fitted classifiers: of scikit-learn, skorch nets or torch modules. Or fitted regressors
         of one output, of scikit-learn or with its conventions.
-    X_a, X_b : array-like of n rows
-        The pairs: row i of both is the same object. DataFrames are aligned by their index.
-    X_val, y_val : array-like of m rows, array-like of shape (m,)
+    X_a, X_b : array-like or torch Dataset of n rows
+        The pairs: row i of both is the same object. DataFrames are aligned by their index, and
+        the rows of Datasets are stacked.
+    X_val : array-like or torch Dataset of m rows
         Labelled rows from the site of `X_a` that the estimators were not fitted to.
+    y_val : array-like of shape (m,), or None
+        Their labels. None: those of the Dataset `X_val`, whose items are (row, label).
     scoring : str or callable, default=None
         A scorer of scikit-learn, by name or as made by ``make_scorer``; for classifiers the
         metric must take sample weights. None: the accuracy, or R2 for regressors.
@@ -83,7 +86,7 @@ def expected_score(
     TypeError
         If an estimator is neither a classifier nor a regressor, both kinds are given, the metric
         takes no sample weights, the targets of regressors are no numbers, the pairs are a dict, or
-        rows are a torch Dataset.
+        the rows of a Dataset cannot be stacked.
     ValueError
         If X_a and X_b have different numbers of rows, other columns, the same values or no
         rows, a label is missing or unknown to an estimator, or `reference` is unknown or has
@@ -170,6 +173,8 @@ def expected_score(
     (True, True)
     """
     X_a, X_b = check_pairs(X_a, X_b)
+    y_val = labels_of(X_val, y_val, "X_val")
+    X_val = stacked(X_val, "X_val")
     given = X_a, X_b, X_val, y_val
     found = estimates(estimators, *given, scoring, adapter, reference, groups)
     warn_of_other_rows(X_a, X_val)
@@ -197,9 +202,8 @@ def estimates(
         )
     named = named_estimators(estimators)
     X_a, X_b = aligned_pairs(X_a, X_b)
-    check_no_dataset(X_val, "X_val")
     check_columns(X_val, X_a, "X_val", "X_a")
-    y_val = check_column(y_val, _num_samples(X_val), "y_val")
+    y_val = check_column(labels_of(X_val, y_val, "X_val"), _num_samples(X_val), "y_val")
     if groups is not None:
         groups = check_column(groups, len(y_val), "groups")
     if not (scoring is None or isinstance(scoring, str) or callable(scoring)):

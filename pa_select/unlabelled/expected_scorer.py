@@ -6,9 +6,11 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from pa_select.scores.cached_outputs import cached_for_only
 from pa_select.unlabelled.expected_score import estimates
 from pa_select.unlabelled.paired_rows import aligned_pairs, check_pairs
 from pa_select.unlabelled.site_adapter import cross_adapted
+from pa_select.utils.dataset_rows import is_dataset
 from pa_select.utils.pickling import SavedWithVersions
 
 
@@ -43,16 +45,18 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
         """The name of the score in scikit-learn's displays and skorch's histories."""
         return "expected_score"
 
-    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+    def __call__(self, estimator: Any, X: Any, y: Any = None) -> float:
         """Return the expected score of a fitted classifier or regressor.
 
         Parameters
         ----------
         estimator : object
             A fitted classifier or regressor.
-        X, y : array-like of n rows, array-like of shape (n,)
+        X : array-like or torch Dataset of n rows
             Labelled rows that it was not fitted to, such as a test fold. They calibrate its
             posteriors or predictions.
+        y : array-like of shape (n,), or None
+            Their labels. None: those of the Dataset.
 
         Returns
         -------
@@ -65,18 +69,21 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
             As `expected_score`.
         """
         # A search scores hundreds of models: warnings of the pairs come once, when it is made.
-        (found,) = estimates([estimator], *self._rows(), X, y, self.scoring).values()
+        with cached_for_only(X, estimator):
+            (found,) = estimates([estimator], *self._rows(), X, y, self.scoring).values()
         return float(found.score)
 
     def _rows(self) -> tuple[Any, Any]:
         """Return the rows of both sites, adapted if they are to be; they are kept."""
-        if self.adapter is None:
+        if self.adapter is None and not (is_dataset(self.X_a) or is_dataset(self.X_b)):
             return self.X_a, self.X_b
         given = self.X_a, self.X_b, self.adapter
         kept: Any = getattr(self, "_kept", ((None,) * 3, None))
         if not all(one is other for one, other in zip(kept[0], given, strict=True)):
             X_a, X_b = aligned_pairs(self.X_a, self.X_b)
-            kept = self._kept = given, (X_a, cross_adapted(self.adapter, X_b, X_a, seed=0))
+            if self.adapter is not None:
+                X_b = cross_adapted(self.adapter, X_b, X_a, seed=0)
+            kept = self._kept = given, (X_a, X_b)
         rows: tuple[Any, Any] = kept[1]
         return rows
 
@@ -92,9 +99,10 @@ def expected_scorer(
 
     Parameters
     ----------
-    X_a, X_b : array-like of n rows
+    X_a, X_b : array-like or torch Dataset of n rows
         The same objects, measured at the labelled site and at the other one. They must not be
-        rows of the data that are searched.
+        rows of the data that are searched. The rows of Datasets are stacked, and labels that they
+        have are not used.
     scoring : str or callable, default=None
         A scorer of scikit-learn, by name or as made by ``make_scorer``; for classifiers the
         metric must take sample weights. None: the accuracy, or R2 for regressors.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import _num_samples
 
+from pa_select.utils.dataset_rows import stacked
 from pa_select.utils.frames import check_columns, named_like
 from pa_select.utils.typing import Floats
 from pa_select.utils.views import look_up
@@ -65,12 +65,12 @@ def check_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") ->
 def aligned_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") -> tuple[Any, Any]:
     """Return both measurements of the same objects, row by row.
 
-    DataFrames are aligned by their index.
+    DataFrames are aligned by their index, and the rows of Datasets are stacked.
 
     Raises
     ------
     TypeError
-        If one is a dict or a Dataset.
+        If one is a dict, or a Dataset whose rows cannot be stacked.
     ValueError
         If their numbers of rows or their columns differ, there are none, a row of `X_a` has
         no partner, or both are the same measurement.
@@ -81,7 +81,7 @@ def aligned_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") 
                 f"{name}: expected the rows of one site, got a {type(rows).__name__}. Call this "
                 "once for each other site."
             )
-        check_no_dataset(rows, name)
+    X_a, X_b = stacked(X_a, name_a), stacked(X_b, name_b)
     n = _num_samples(X_a)
     if not n:
         raise ValueError(f"{name_a}: expected at least one row, got none.")
@@ -97,17 +97,6 @@ def aligned_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") 
             f"{name_b}: expected the objects of {name_a}, measured again, got the same values."
         )
     return X_a, named_like(X_a, X_b, same_rows=True)
-
-
-def check_no_dataset(rows: Any, name: str) -> None:
-    """Raise a TypeError if rows are a torch Dataset, whose items are not known to be rows."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(rows, torch.utils.data.Dataset):
-        raise TypeError(
-            f"{name}: expected an array, a tensor or a table of rows, got a "
-            f"{type(rows).__name__}. Stack its rows first; a net whose scorers need labelled rows "
-            "has to be fitted to arrays X and y."
-        )
 
 
 def aligned_by_index(rows: Any, like: Any, name: str, name_of_like: str) -> Any:

@@ -262,11 +262,15 @@ def test_bad_input_is_named():
         expected_score(model, a, b, X, y, scoring=["accuracy", "f1"])
     with pytest.raises(ValueError, match=r"groups: expected shape \(300,\), got \(9,\)"):
         expected_score(model, a, b, X, y, groups=np.arange(9))
-    images = torch.utils.data.TensorDataset(torch.tensor(a))
-    with pytest.raises(TypeError, match="X_a: expected an array.* got a TensorDataset"):
-        expected_score(model, images, images, X, y)
-    with pytest.raises(TypeError, match="X_val: expected an array.* got a TensorDataset"):
-        expected_score(model, a, b, images, None)
+    unlabelled = torch.utils.data.TensorDataset(torch.tensor(X))
+    with pytest.raises(TypeError, match="X_val: expected a Dataset whose items are a row and its"):
+        expected_score(model, a, b, unlabelled, None)
+    ragged = torch.utils.data.ConcatDataset([list(a), [np.zeros(5)]])
+    with pytest.raises(TypeError, match="X_a: expected a Dataset of arrays or tensors of one sh"):
+        expected_score(model, ragged, ragged, X, y)
+    words = torch.utils.data.ConcatDataset([[{"a": 1}], [{"a": 2}]])
+    with pytest.raises(TypeError, match="X_b: expected a Dataset of arrays.* begin with a dict"):
+        expected_score(model, a, words, X, y)
     with pytest.raises(TypeError, match="X_b: expected the rows of one site, got a dict"):
         expected_score(model, a, {"site b": b}, X, y)
     with pytest.raises(ValueError, match="X_a: expected at least one row, got none"):
