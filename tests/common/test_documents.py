@@ -121,6 +121,11 @@ QUOTING = [
     ("docs/training.rst", "On the new scanner the net kept", "early_stopping.csv"),
     (
         "docs/training.rst",
+        "If the 300 digits are labelled",
+        "early_stopping.csv early_stopping_settings.csv",
+    ),
+    (
+        "docs/training.rst",
         "In other studies agreement",
         "early_stopping_colours.csv epoch_selection.csv epoch_selection_settings.csv",
     ),
