@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from docutils import nodes
+
 from pa_select import __version__
 
 project = "pa_select"
@@ -87,5 +89,13 @@ def leave_out_aliases(app, what, name, obj, skip, options):
     return True if str(obj.__doc__).startswith("Alias for field number") else None
 
 
+def keep_errors_beside_figures(app, document):
+    """Show "1.4 +- 0.5" as one word, so that no line ends inside of it. Code stays as it is."""
+    for text in list(document.findall(nodes.Text)):
+        if " +- " in text and not isinstance(text.parent, (nodes.literal, nodes.literal_block)):
+            text.parent.replace(text, nodes.Text(text.replace(" +- ", "\u00a0±\u00a0")))
+
+
 def setup(app):
     app.connect("autodoc-skip-member", leave_out_aliases)
+    app.connect("doctree-read", keep_errors_beside_figures)
