@@ -5,7 +5,13 @@ from pa_select.environments.images import Blur, Contrast, Dim, Pixelate, Quantiz
 from pa_select.environments.mix import mix, shifted_rows
 from pa_select.environments.pixel_noise import ImpulseNoise, ShotNoise
 from pa_select.environments.shift import Shift, Shifted
-from pa_select.environments.tabular import Drift, FeatureDropout, GaussianNoise, UniformNoise
+from pa_select.environments.tabular import (
+    Drift,
+    FeatureDropout,
+    FeatureFailure,
+    GaussianNoise,
+    UniformNoise,
+)
 from pa_select.environments.text import CharacterEdits, WordEdits
 from pa_select.environments.transform import TransformShift, as_shift
 
@@ -18,6 +24,7 @@ __all__ = [
     "FGSM",
     "FMN",
     "FeatureDropout",
+    "FeatureFailure",
     "GaussianNoise",
     "ImpulseNoise",
     "PGD",

@@ -175,13 +175,63 @@ class FeatureDropout(NumericShift):
         return Shifted(after.asformat(X.format), np.sqrt(np.asarray(squares.sum(1)).ravel()))
 
     def _changed(self, values: Floats, power: float) -> Floats:
-        value: Any = self.value
-        if isinstance(value, str):
-            if value != "mean":
-                raise ValueError(f"value: expected a number or 'mean', got {value!r}.")
-            value = _mean(values)
+        value = _replacement(self.value, values)
         fails = seeded(self.random_state).random_sample(values.shape) < power
         return np.where(fails, value, values)
+
+
+class FeatureFailure(NumericShift):
+    """Replace whole features in all rows, as if their sensors failed.
+
+    A feature that fails with some number of features also fails with every higher number.
+    `Shifted.norm` is the Euclidean norm of the change of a row; numbers that are not finite
+    before and after do not count.
+
+    Parameters
+    ----------
+    n_features : int, default=1
+        How many features fail, from 0 to all of them; ``power`` overrides it.
+    value : float or "mean", default=0.0
+        The replacement: a number, nan for a missing value, or "mean" for the mean of the
+        feature over the given rows.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the choice; None: the same features in every call. An instance draws anew in
+        each call.
+
+    See Also
+    --------
+    FeatureDropout : Replaces single numbers.
+    TransformShift : A function of your own, to name the features that fail.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.environments import FeatureFailure
+    >>> shifted = FeatureFailure(2, value=np.nan)(np.ones((3, 4)))
+    >>> np.isnan(shifted.X).all(0).sum(), np.isnan(shifted.X).any(0).sum()
+    (np.int64(2), np.int64(2))
+    """
+
+    _power = "n_features"
+
+    def __init__(
+        self, n_features: int = 1, *, value: float | str = 0.0, random_state: Any = None
+    ) -> None:
+        self.n_features = n_features
+        self.value = value
+        self.random_state = random_state
+
+    def _changed(self, values: Floats, power: float) -> Floats:
+        shape = values.shape[1:]
+        n = int(np.prod(shape))
+        if power > n or power != int(power):
+            raise ValueError(
+                f"n_features: expected a whole number of at most {n}, the number of features, got "
+                f"{power:g}."
+            )
+        order = seeded(self.random_state).permutation(n)
+        fails = (order < power).reshape(shape)
+        return np.where(fails, _replacement(self.value, values), values)
 
 
 class Drift(NumericShift):
@@ -229,6 +279,15 @@ class Drift(NumericShift):
         gain, offset = seeded(self.random_state).standard_normal((2, *values.shape[1:]))
         drifted = values * (1 + power * gain) + power * offset * _spread(values)
         return clip_to_box(drifted, self.bounds, values)
+
+
+def _replacement(value: Any, values: Floats) -> Any:
+    """Return what replaces a number: a number, or one for each feature."""
+    if not isinstance(value, str):
+        return value
+    if value != "mean":
+        raise ValueError(f"value: expected a number or 'mean', got {value!r}.")
+    return _mean(values)
 
 
 def _mean(values: Floats) -> Floats:

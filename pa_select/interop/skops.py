@@ -25,6 +25,7 @@ _OWN = [
     "pa_select.environments.pixel_noise.ShotNoise",
     "pa_select.environments.tabular.Drift",
     "pa_select.environments.tabular.FeatureDropout",
+    "pa_select.environments.tabular.FeatureFailure",
     "pa_select.environments.tabular.GaussianNoise",
     "pa_select.environments.tabular.UniformNoise",
     "pa_select.environments.text.CharacterEdits",

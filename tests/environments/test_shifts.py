@@ -24,6 +24,7 @@ from pa_select.environments import (
     Dim,
     Drift,
     FeatureDropout,
+    FeatureFailure,
     GaussianNoise,
     ImpulseNoise,
     Pixelate,
@@ -46,6 +47,8 @@ POINTWISE = [
     UniformNoise(0.3, relative=True),
     FeatureDropout(0.3),
     FeatureDropout(0.3, value="mean", random_state=1),
+    FeatureFailure(2),
+    FeatureFailure(3, value="mean", random_state=1),
     Drift(0.2),
     Quantize(0.3),
     Dim(0.4),
@@ -180,6 +183,8 @@ def test_only_numeric_columns_of_a_frame_change():
     shift=st.sampled_from(POINTWISE),
 )
 def test_any_shape(X, power, shift):
+    if isinstance(shift, FeatureFailure):  # a number of features
+        power = min(round(power), int(np.prod(X.shape[1:])))
     shifted = shift(X, power=power)
     assert shifted.X.shape == X.shape
     change = (shifted.X.astype(float) - X).reshape(len(X), int(np.prod(X.shape[1:])))
@@ -257,6 +262,27 @@ def test_dropout():
     assert_array_equal(np.isnan(missing.X), failed)
     assert not missing.norm.any()
     assert not FeatureDropout(1.0)(X).X.any()
+
+
+@pytest.mark.parametrize("shape", [(50, 6), (50, 2, 3)])
+def test_failed_features_fail_in_all_rows_and_with_every_higher_number(shape):
+    X = np.random.default_rng(0).normal(3, 1, size=shape)
+    flat = X.reshape(50, 6)
+    before = np.zeros(6, dtype=bool)
+    for n in range(7):
+        shifted = FeatureFailure()(X, power=n)
+        failed = shifted.X.reshape(50, 6) == 0
+        assert (failed == failed[0]).all()
+        assert failed[0].sum() == n
+        assert not (before & ~failed[0]).any()
+        assert_allclose(shifted.norm, np.linalg.norm(flat * failed, axis=1))
+        before = failed[0]
+    means = FeatureFailure(6, value="mean")(X).X.reshape(50, 6)
+    assert_allclose(means, np.broadcast_to(flat.mean(0), (50, 6)))
+    draws = [FeatureFailure(1, random_state=seed)(X).X.reshape(50, 6)[0] for seed in range(60)]
+    assert {int((draw == 0).argmax()) for draw in draws} == set(range(6))
+    missing = FeatureFailure(2, value=np.nan)(pd.DataFrame(flat, columns=list("abcdef")))
+    assert missing.X.isna().all().sum() == missing.X.isna().any().sum() == 2
 
 
 @pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix])
@@ -405,6 +431,8 @@ X = DIGITS[:4]
     ("shift", "rows", "message"),
     [
         (FeatureDropout(1.5), X, "rate: expected a number of at most 1, got 1.5"),
+        (FeatureFailure(65), X, "n_features: expected a whole number of at most 64, .* got 65"),
+        (FeatureFailure(1.5), X, "n_features: expected a whole number of at most 64, .* got 1.5"),
         (Dim(1.5), X, "strength: expected a number of at most 1, got 1.5"),
         (FeatureDropout(value="median"), X, "value: expected a number or 'mean', got 'median'"),
         (GaussianNoise(bounds=(1, 0)), X, "bounds: expected the least value before the greatest"),

@@ -8,7 +8,14 @@ from sklearn.preprocessing import StandardScaler
 
 from pa_select import PAScorer, PASearchCV, robustness_curve
 from pa_select.datasets import SharedEnvironment
-from pa_select.environments import Drift, FeatureDropout, GaussianNoise, UniformNoise, mix
+from pa_select.environments import (
+    Drift,
+    FeatureDropout,
+    FeatureFailure,
+    GaussianNoise,
+    UniformNoise,
+    mix,
+)
 from pa_select.pairing import IdPairing
 
 pl = pytest.importorskip("polars")
@@ -22,7 +29,9 @@ PANDAS = pd.DataFrame(COLUMNS).assign(b=ROWS[:, 1].astype(np.float32))
 NUMBERS = ["a", "n", "b"]
 
 
-@pytest.mark.parametrize("shift", [GaussianNoise(), UniformNoise(), Drift(), FeatureDropout(0.5)])
+@pytest.mark.parametrize(
+    "shift", [GaussianNoise(), UniformNoise(), Drift(), FeatureDropout(0.5), FeatureFailure()]
+)
 def test_shifts(shift):
     found, expected = shift(POLARS), shift(PANDAS)
     assert isinstance(found.X, pl.DataFrame)
