@@ -183,11 +183,12 @@ scanners = [replace_scanner(seed) for seed in range(options.seeds)]
 # The table shows the accuracy (in points) on the test digits of the old and of the new scanner,
 # the epochs that were run, the gains of the epoch kept by agreement on both scanners, and by how
 # much the rule's own number is higher than the accuracy on the new scanner.
-# Early stopping uses the net's own validation rows. The expected score is the accuracy that these
-# rows and the 300 pairs let expect on the new scanner (:doc:`/paired`). The adapter is a
-# regression on the 300 pairs; the net reads what it makes of the new scans. The last two lines
-# are of nets that were trained on more rows: the 300 digits with their labels, as both scanners
-# show them, or labelled rescans of all training rows.
+# All rules but the last epoch stop the training early. *Validation* means the net's own validation
+# rows. The expected score is the accuracy that these rows and the 300 pairs let expect on the new
+# scanner (:doc:`/paired`). *New scans, labelled* are those of the 300 digits. The adapter is a
+# regression on the 300 pairs; the net reads what it makes of the new scans. The last two lines are
+# of nets that were trained on more rows, and stopped by validation accuracy: the 300 digits with
+# their labels, as both scanners show them, or labelled rescans of all training rows.
 
 
 def with_error(values, form=".1f"):
@@ -198,14 +199,14 @@ def with_error(values, form=".1f"):
 by_agreement = np.array([worth["agreement"] for worth, _, _ in scanners])
 NAMES = {
     "agreement": "best agreement (`PAEarlyStopping`)",
-    "expected": "best expected score (early stopping)",
-    "labels": "best accuracy on the 300 digits, labelled, on the new scanner (early stopping)",
-    "valid_acc": "best validation accuracy (early stopping)",
-    "mapped": "best validation accuracy; an adapter maps new scans to old ones",
-    "valid_loss": "best validation loss (early stopping)",
+    "expected": "best expected score",
+    "labels": "best accuracy on the new scans, labelled",
+    "valid_acc": "best validation accuracy",
+    "mapped": "the same, with an adapter",
+    "valid_loss": "best validation loss",
     "all epochs": "last epoch",
-    "pairs too": "the 300 digits added, labelled, on both scanners: best validation accuracy",
-    "rescans too": "labelled rescans of the training digits added: best validation accuracy",
+    "pairs too": "trained on the 300 digits too, labelled",
+    "rescans too": "trained on labelled rescans too",
 }
 lines = []
 for rule, described in NAMES.items():
