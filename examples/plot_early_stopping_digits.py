@@ -10,8 +10,9 @@ epoch with that of epochs that other rules keep:
   half the light, and noise. Training for all epochs makes the net worse on the new scanner.
 - Digits in colour. The hue depends on the digit during training, but not later.
 
-The tables print means and standard errors over the seeds. Those in :doc:`/training` and
-:doc:`/epochs_measured` come from this script with ``--seeds 8`` and ``--table``.
+The tables print means and standard errors over the seeds. Those on the pages
+:doc:`/training` and :doc:`/epochs_measured` come from this script with ``--seeds 8`` and
+``--table``.
 """
 
 # %%

@@ -18,7 +18,8 @@ site b, and how well does each number predict the accuracy there? The rules use
   predicts the rows of a;
 - *labels of the pairs*: the accuracy on the rows of b, which shows what labels would give.
 
-The tables in :doc:`/pairs_measured` come from this script with ``--seeds 5`` and ``--table``.
+The tables of the page :doc:`/pairs_measured` come from this script with ``--seeds 5`` and
+``--table``.
 """
 
 # %%

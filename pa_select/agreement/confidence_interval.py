@@ -69,7 +69,8 @@ def confidence_interval(
     estimating the prior is subtracted [2]_.
 
     Nothing is drawn at random. Memory and time are those of two more solutions with three
-    times the pairs. :doc:`/comparing` says how often such intervals hold the true value.
+    times the pairs. How often such intervals hold the true value is on the page
+    :doc:`/comparing`.
 
     References
     ----------
