@@ -1,11 +1,12 @@
 """Sphinx configuration."""
 
 import re
+import sys
 from pathlib import Path
 
-from docutils import nodes
-
 from pa_select import __version__
+
+sys.path.append(str(Path(__file__).parent))  # of thumbnails.py
 
 project = "pa_select"
 copyright = "2026, the pa_select developers"
@@ -57,6 +58,7 @@ sphinx_gallery_conf = {
     "download_all_examples": True,
     # Jupyter has options of its own on the command line, which are none of the examples'.
     "first_notebook_cell": "import sys\n\nsys.argv[1:] = []",
+    "image_scrapers": ("thumbnails.scraper",),
     "backreferences_dir": "gallery/backreferences",  # for the thumbnails of examples.rst
     "parallel": True,  # as many at once as sphinx's -j says
     "show_memory": False,
@@ -91,6 +93,8 @@ def leave_out_aliases(app, what, name, obj, skip, options):
 
 def keep_errors_beside_figures(app, document):
     """Show "1.4 +- 0.5" as one word, so that no line ends inside of it. Code stays as it is."""
+    from docutils import nodes  # here: tests read this file where Sphinx is not installed
+
     for text in list(document.findall(nodes.Text)):
         if " +- " in text and not isinstance(text.parent, (nodes.literal, nodes.literal_block)):
             text.parent.replace(text, nodes.Text(text.replace(" +- ", "\u00a0±\u00a0")))

@@ -4,6 +4,7 @@ Examples with a prompt (``>>>``) are doctests of the pages, which pytest collect
 are README's snippets and the pages' code blocks without a prompt.
 """
 
+import ast
 import re
 import runpy
 import textwrap
@@ -265,3 +266,13 @@ def test_modules_that_examples_import_are_no_pages_and_can_be_downloaded():
     assert all(re.search(ignored, f.name) for f in needed)  # they are no pages
     assert not any(re.search(ignored, f.name) for f in folder.glob("plot_*.py"))
     assert sorted(path.name for path in needed) == sorted(offered)
+
+
+def test_cards_of_the_gallery_are_of_examples():
+    [panels] = [
+        ast.literal_eval(line.value)
+        for line in ast.parse((ROOT / "docs/thumbnails.py").read_text()).body
+        if isinstance(line, ast.Assign) and line.targets[0].id == "PANELS"
+    ]
+    assert panels
+    assert not panels.keys() - {path.stem for path in (ROOT / "examples").glob("plot_*.py")}
