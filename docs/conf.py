@@ -59,6 +59,7 @@ sphinx_gallery_conf = {
     # Jupyter has options of its own on the command line, which are none of the examples'.
     "first_notebook_cell": "import sys\n\nsys.argv[1:] = []",
     "image_scrapers": ("thumbnails.scraper",),
+    "minigallery_sort_order": "thumbnails.as_listed",
     "backreferences_dir": "gallery/backreferences",  # for the thumbnails of examples.rst
     "parallel": True,  # as many at once as sphinx's -j says
     "show_memory": False,

@@ -1,5 +1,6 @@
-"""Pictures of the gallery's cards: one panel of a figure, drawn alone, so that it can be read."""
+"""The gallery's cards: their order, and one panel of a figure, drawn so that it can be read."""
 
+import re
 from pathlib import Path
 
 from matplotlib import pyplot as plt
@@ -37,10 +38,16 @@ PANELS = {
     "plot_two_spectrometers": (2, 0),
     "plot_unlabelled_pairs": (1, 0),
 }
+_LISTED = re.findall(r"plot_\w+", Path(__file__).with_name("examples.rst").read_text())
 # Inches; a card has 400 x 280 pixels.
 _SIZE = (4, 2.8)
 # More labels than this overlap on a card.
 _MOST_LABELS = 8
+
+
+def as_listed(path):
+    """Return the place of an example in examples.rst, by which cards are sorted."""
+    return _LISTED.index(Path(path).stem)
 
 
 def scraper(block, block_vars, gallery_conf):
