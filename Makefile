@@ -59,6 +59,8 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--table docs/figures/label_free_selection.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_training_on_views.py --seeds 6 \
 		--table docs/figures/training_on_views.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/study_failing_sensors.py --seeds 8 \
+		--table docs/figures/failing_sensors.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_search_spurious_views.py \
 		--table docs/figures/views_rules.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_unlabelled_pairs.py --seeds 5 \

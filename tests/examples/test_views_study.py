@@ -1,4 +1,4 @@
-"""The study of training on views measures what its table says."""
+"""The studies of training on views measure what their tables say."""
 
 import pytest
 from sklearn.dummy import DummyClassifier
@@ -25,3 +25,34 @@ def test_training_on_the_shift_itself_helps(monkeypatch):
     )
     assert on_both > on_rows
     assert all(0 <= value <= 100 for value in found.values())
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_model_trained_on_one_failure_withstands_it(monkeypatch):
+    import study_failing_sensors as study
+
+    monkeypatch.setattr(study, "CANDIDATES", [DummyClassifier(), GaussianNB(), SVC(gamma=0.1)])
+    monkeypatch.setattr(study, "N_TESTS", 5)
+    found = study.measure(study.Rows(study.DATA["wine"], 0), 0)
+    assert set(study.COLUMNS) < {(n, where) for n, where, _ in found}
+    assert all(found[n, where, study.REFERENCE] for n, where in study.COLUMNS)
+    on_failures = {n: "trained on rows and views: accuracy on all" for n in study.N_VIEWS}
+    gain = {
+        where: found[1, where, on_failures[1]] - found[1, where, study.REFERENCE]
+        for where in ("the same failure", "other failures")
+    }
+    assert gain["the same failure"] > max(gain["other failures"], 5)
+
+
+def test_failures_leave_the_other_columns_alone():
+    import study_failing_sensors as study
+
+    rows = study.Rows(study.DATA["wine"], 0)
+    X, y = study.stacked(rows, rows.failures(range(2)))
+    assert len(y) == len(X)
+    original, *shown = X.reshape(3, len(rows.X), 13)
+    assert (original == rows.X).all()
+    for part in shown:
+        failed = (part == 0).all(axis=0)
+        assert failed.sum() == rows.n_failing == 4
+        assert (part[:, ~failed] == rows.X[:, ~failed]).all()
