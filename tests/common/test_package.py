@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import pa_select
+from pa_select import environments, pairing
+from pa_select.pairing.two_samples import _Pairing
 
 ROOT = Path(pa_select.__file__).parents[1]
 
@@ -93,6 +95,18 @@ def test_every_public_name_is_documented(room, name):
                 continue
             assert f"{section}\n" in document, section
         assert ">>> " in document
+
+
+@pytest.mark.parametrize(
+    ("room", "kind", "page"),
+    [(environments, environments.Shift, "shifts"), (pairing, _Pairing, "environments")],
+)
+def test_every_shift_and_every_pairing_is_in_the_table_of_its_page(room, kind, page):
+    text = (ROOT / "docs" / f"{page}.rst").read_text()
+    for name in room.__all__:
+        value = getattr(room, name)
+        if inspect.isclass(value) and issubclass(value, kind) and value is not kind:
+            assert re.search(rf"^   \* - .*`{name}`", text, re.MULTILINE), name
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:sklearn")

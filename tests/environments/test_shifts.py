@@ -1,5 +1,6 @@
 """Shifts of numbers, and what all shifts have in common."""
 
+import inspect
 import pickle
 
 import numpy as np
@@ -17,7 +18,11 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
+from pa_select import environments
 from pa_select.environments import (
+    FGSM,
+    FMN,
+    PGD,
     Blur,
     CharacterEdits,
     Contrast,
@@ -189,6 +194,28 @@ def test_any_shape(X, power, shift):
     assert shifted.X.shape == X.shape
     change = (shifted.X.astype(float) - X).reshape(len(X), int(np.prod(X.shape[1:])))
     assert_allclose(shifted.norm, np.linalg.norm(change, axis=1), atol=1e-5)
+
+
+def test_the_contract_runs_on_every_shift():
+    tested = {type(shift) for shift in NUMERIC + TEXTUAL}
+    tested |= {FGSM, PGD, FMN, TransformShift}  # attacks are tested in the folder attacks
+    shifts = (getattr(environments, name) for name in environments.__all__)
+    shifts = {s for s in shifts if inspect.isclass(s) and issubclass(s, Shift)}
+    assert tested == shifts - {Shift}
+
+
+@pytest.mark.parametrize("shift", NUMERIC, ids=repr)
+def test_missing_and_infinite_numbers_stay_or_are_replaced_or_refused(shift):
+    X = DIGITS[:20].copy()
+    X[0, 3], X[1, 5], X[2, 5] = np.nan, np.inf, -np.inf
+    if isinstance(shift, (ImpulseNoise, ShotNoise)) or shift in SPATIAL:
+        with pytest.raises(ValueError, match="^X: expected (finite pixels|numbers within)"):
+            shift(X)
+        return
+    shifted = shift(X).X
+    assert np.isfinite(shifted[np.isfinite(X)]).all()
+    odd = ~np.isfinite(X)
+    assert (np.isfinite(shifted[odd]) | np.isclose(shifted[odd], X[odd], equal_nan=True)).all()
 
 
 def test_scale_of_noise():
