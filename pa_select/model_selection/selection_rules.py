@@ -289,7 +289,14 @@ def looks_at_agreement(rule: Any) -> bool:
 def explain(rule: Any, table: dict[str, Any], failures: list[str | None]) -> dict[str, Any]:
     """Make the columns "eligible" and "reason"."""
     if hasattr(rule, "explain"):
-        eligible, reasons = rule.explain(table)
+        try:
+            eligible, reasons = rule.explain(table)
+        except ValueError as error:
+            if None in failures:
+                raise
+            # The rule only knows that the column is empty.
+            text = f"No candidate can be selected. The first: {failures[0]}"
+            raise ValueError(text) from error
     else:
         eligible = [failure is None for failure in failures]
         reasons = ["eligible"] * len(failures)

@@ -122,6 +122,18 @@ def test_a_search_raises_with_the_name_of_the_candidate():
         search.fit(X, Y)
 
 
+@pytest.mark.parametrize("other", ["views", "target", "paired"])
+def test_a_search_of_which_no_candidate_has_scores_says_why(other):
+    missing = np.where(np.arange(4) == 0, np.nan, X)
+    rows = {"views": missing, "target": missing, "paired": (X, missing)}
+    search = PASearchCV(LogisticRegression(), GOOD, cv=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match="No candidate can be .* Input X contains NaN"):
+            search.fit(X, Y, **{other: rows[other]})
+        assert search.set_params(selection="score").fit(X, Y, views=missing).best_index_ in (0, 1)
+
+
 def test_scores_beyond_the_type_of_the_search_lose_their_candidate():
     grid = {"C": [0.01, 1.0], "bad": [None, "beyond float32"]}
     BAD["beyond float32"] = lambda s: 1e60 * s
