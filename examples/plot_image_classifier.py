@@ -151,8 +151,10 @@ for name, fitted in nets.items():
 # chooses a net without it. Trained for as many epochs, this net is a little worse on the old
 # scanner and much better on the new one.
 #
-# The epoch matters less here: without labels of the 200 digits `PAEarlyStopping` keeps a net about
-# as good as that of all 40 epochs, and no better. :doc:`/training` has a case where it gains more.
+# The epoch matters less here. Longer training makes this net hardly worse on the new scanner, so
+# there is nothing to gain by stopping. The net that `PAEarlyStopping` keeps is no better than that
+# of all 40 epochs, and with some seeds a few points worse. :doc:`/training` has a case where it
+# gains.
 #
 # The view of this example does what the new scanner does, with other noise. If you have such a
 # view and may train on it, do so: the net trained on views is about as good on the new scanner as
