@@ -265,7 +265,9 @@ def test_splitters_groups_and_rare_classes():
     assert found.predict_proba(TARGET).shape == (150, 4)
 
 
-@pytest.mark.filterwarnings("ignore:The groups parameter is ignored:UserWarning")  # which is then refused
+@pytest.mark.filterwarnings(
+    "ignore:The groups parameter is ignored:UserWarning"
+)  # which is then refused
 def test_folds_must_not_divide_groups():
     with pytest.raises(ValueError, match="cv: expected folds that divide no group"):
         calibrated(cv=StratifiedKFold(3)).fit(X, Y, groups=np.repeat(np.arange(30), 5))

@@ -116,6 +116,9 @@ def test_other_metrics(fitted, scoring):
         assert found.confidence == pytest.approx(entropy, rel=1e-4)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:divide by zero encountered in log:RuntimeWarning"
+)  # shares of 0
 def test_weights_of_labelled_rows(fitted):
     weight = np.where(Y[:600] < 5, 1.0, 0.0)
     model = AgreementCalibratedClassifier(GaussianNB(var_smoothing=0.01), cv=3)

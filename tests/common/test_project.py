@@ -1,4 +1,4 @@
-"""What stands beside the package says the same as the package: versions, workflows, make targets."""
+"""What stands beside the package agrees with it: versions, workflows, targets of make."""
 
 import re
 import tomllib

@@ -137,7 +137,9 @@ def test_other_metrics_and_the_one_that_decides():
     assert 0 < table["expected_neg_log_loss_se"][1] < 1
 
 
-@pytest.mark.filterwarnings("ignore:paired.*expected row i of both:UserWarning")  # they look swapped
+@pytest.mark.filterwarnings(
+    "ignore:paired.*expected row i of both:UserWarning"
+)  # they look swapped
 def test_an_adapter_is_used_where_it_helps():
     X, y, a, _, labels = problem()
     rng = np.random.default_rng(1)

@@ -235,7 +235,9 @@ def test_pickles_hold_no_state_twice():
     assert stopping.best_state_ is not None
 
 
-@pytest.mark.filterwarnings("ignore:The (two environments are the same|agreement of epoch):UserWarning")
+@pytest.mark.filterwarnings(
+    "ignore:The (two environments are the same|agreement of epoch):UserWarning"
+)
 def test_a_collapsed_net_is_warned_of_at_the_end():
     net = make(PAEarlyStopping(PAIR, guard=None), Worsen(1, "collapse"), max_epochs=2)
     with pytest.warns(UserWarning, match="predicts one class for 100% of the rows") as caught:
@@ -404,7 +406,9 @@ def test_binary_tuples_parallel_and_probabilities():
     assert half.history[-1, "pa"] > 0
 
 
-@pytest.mark.filterwarnings("ignore:You set iterator_valid__shuffle:UserWarning")  # which is then refused
+@pytest.mark.filterwarnings(
+    "ignore:You set iterator_valid__shuffle:UserWarning"
+)  # which is then refused
 @pytest.mark.parametrize(
     ("scoring", "params", "message"),
     [
