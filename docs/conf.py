@@ -81,7 +81,7 @@ html_sidebars = {
     page: []
     for page in (
         *("index", "install", "five_minutes", "measured", "criteria", "questions"),
-        *("papers", "glossary", "citing", "contributing", "changelog"),
+        *("papers", "glossary", "citing", "contributing", "support", "changelog"),
     )
 }
 html_static_path = ["_static"]
