@@ -169,7 +169,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         y : array-like of shape (n,)
             Labels.
         environments : array-like of shape (n,), default=None
-            The environment of each row, at least two; sets pairing="environments".
+            The environment of each row, at least two; sets pairing="environments". They are the
+            groups of a splitter that needs groups, if no `groups` are given.
         views : array-like of n rows, callable, transformer or list of these, default=None
             The rows of X as other environments would show them; sets pairing="views". A
             DataFrame is aligned with a DataFrame X by its index, an array row by row. A
