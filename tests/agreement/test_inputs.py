@@ -300,7 +300,16 @@ def test_zero_posteriors_against_brute_force():
 
 def test_repr_says_what_matters():
     text = repr(REFERENCE)
-    assert re.search(r"score=[\d.]+ nats per pair \(certified to .*\), beta=", text)
+    most = f"{np.log(REFERENCE.n_classes):.6g}"
+    pattern = rf"score=[\d.]+ nats per pair \(certified to .*; largest possible {most}\), beta="
+    assert re.search(pattern, text)
+    a, b = 3 * np.eye(2), np.array([[3.0, 0.0], [1.0, 2.0]])
+    # All pairs may be of the class with the smallest prior.
+    for prior, most in (("marginal", 0.693147), ([0.25, 0.75], 1.38629)):
+        assert f"largest possible {most})" in repr(posterior_agreement(a, b, prior=prior))
+        certain = posterior_agreement(50 * a[:1], 50 * a[:1], prior=prior)
+        assert certain.score <= most + 1e-5
+    assert certain.score == pytest.approx(1.38629, abs=1e-5)
     assert "terms" not in text
     with pytest.raises(AttributeError):
         REFERENCE.score = 1.0
