@@ -29,7 +29,7 @@ from pa_select.model_selection.failures import (
     report_unsolved,
     warn_of_missing_scores,
 )
-from pa_select.model_selection.fit_arguments import suggest_more_data
+from pa_select.model_selection.fit_arguments import by_name, suggest_more_data
 from pa_select.model_selection.parallel import evaluate, with_parameters
 from pa_select.model_selection.search_html import table_of_candidates
 from pa_select.model_selection.search_problem import SearchProblem
@@ -148,6 +148,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         return diagram + table_of_candidates(self) if hasattr(self, "cv_results_") else diagram
 
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+    @by_name
     def fit(
         self,
         X: Any,

@@ -389,8 +389,8 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
             if len(np.unique(names)) < 2:
                 raise ValueError(
                     f"environments: expected at least two among the rows scored, got only "
-                    f"{names[0]!r} in {len(used)} rows. Cross-validation that holds out whole "
-                    "environments leaves none to compare."
+                    f"{names.tolist()[0]!r} in {len(used)} rows. Cross-validation that holds out "
+                    "whole environments leaves none to compare."
                 )
             pairs = pair_environments(
                 names,

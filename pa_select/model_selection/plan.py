@@ -78,6 +78,7 @@ def make_plan(
     cv: Any,
     seed: int,
     split_params: dict[str, Any],
+    estimator: Any,
     adapter: Any = None,
 ) -> Plan:
     """Check the arguments of ``fit`` and plan the search.
@@ -110,7 +111,7 @@ def make_plan(
     elif rows.target is not None:
         others = [_check_target(rows.target, X)]
     elif rows.paired is not None:
-        sites, others = make_sites(rows.paired, X, adapter, seed)
+        sites, others = make_sites(rows.paired, X, estimator, adapter, seed)
     rows = rows._replace(y=labels, environments=names)
 
     stratify = names if kind == "environments" else None

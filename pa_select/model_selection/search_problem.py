@@ -104,6 +104,7 @@ class SearchProblem:
             cv=search.cv,
             seed=int(rng.randint(2**31 - 2)),
             split_params=routed.splitter.split,
+            estimator=search.estimator,
             adapter=search.adapter,
         )
         # Imported here: workers that fit and score do not need torch.

@@ -95,13 +95,13 @@ def look_up(table: Any, X: Any, name: str, name_of_X: str = "X") -> Any:
             f"DataFrame, got {_type_name(type(X))}."
         )
     if not table.index.is_unique:
-        repeated = table.index[table.index.duplicated()][0]
+        repeated = table.index[table.index.duplicated()].tolist()[0]
         raise ValueError(f"{name}: expected a unique index, got {repeated!r} several times.")
     missing = ~index.isin(table.index)
     if missing.any():
         raise ValueError(
             f"{name}: expected a row for each index of {name_of_X}, got none for "
-            f"{index[missing][0]!r} "
+            f"{index[missing].tolist()[0]!r} "
             f"({int(missing.sum())} of {len(index)} are missing)."
         )
     return table.loc[index]

@@ -181,9 +181,11 @@ def test_the_best_trial_has_the_best_expected_score():
     )
     study.optimize(objective)
     table = objective.cv_results(study)
-    assert table["eligible"].all()
+    learnt = [params["var_smoothing"] < 1 for params in table["params"]]
+    assert table["eligible"].tolist() == learnt
     assert objective.best_trial(study).value == max(trial.value for trial in study.trials)
-    assert "expected at the other site 0." in table["reason"][0]
+    assert "expected at the other site 0." in table["reason"][learnt.index(True)]
+    assert "is not 2 standard errors above chance" in table["reason"][learnt.index(False)]
 
 
 def accuracy_of_certain_labels(y, predicted, sample_weight=None):
