@@ -260,7 +260,7 @@ def _parts(test: Ints, seed: int) -> list[Extra]:
     reasons.
     """
     shuffled = np.random.default_rng(seed).permutation(test)
-    return [Extra("part", OF_X, part) for part in np.array_split(shuffled, _PARTS)]
+    return [Extra("part", OF_X, part, may_fail=True) for part in np.array_split(shuffled, _PARTS)]
 
 
 def _positions(rows: Any) -> NDArray[np.int64]:

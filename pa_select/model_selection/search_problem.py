@@ -86,7 +86,7 @@ class SearchProblem:
         X, y = _check_data(search, X, y)
         # The default splitter takes groups itself; they are routed to a splitter of the user.
         own_folds = search.cv is None or isinstance(search.cv, numbers.Integral)
-        if groups is None and given["environments"] is not None and needs_groups(search.cv):
+        if groups is None and given.get("environments") is not None and needs_groups(search.cv):
             groups = check_environments(given["environments"], X)
         if groups is not None and not own_folds:
             params = params | {"groups": groups}

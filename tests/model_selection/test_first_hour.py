@@ -236,6 +236,19 @@ def test_the_error_of_whole_environments_is_that_of_their_rows():
     np.testing.assert_allclose(mixed["se_test_score"], np.std(folds, 0, ddof=1) / np.sqrt(5))
 
 
+def test_parts_without_a_class_say_nothing_of_the_error():
+    data, y, site = new_sites(0)
+    y = np.where(np.arange(400) % 40 == 0, 1, 0)  # at most 3 of the 100 rows of a site
+    search = PASearchCV(
+        MODEL, NEW_SITES, cv=LeaveOneGroupOut(), scoring="roc_auc", selection="score"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="The chosen candidate may have")
+        search.set_params(error_score="raise").fit(data, y, environments=site)
+    assert (search.cv_results_["se_test_score"] > 0).all()
+
+
 def test_environments_are_the_groups_of_a_splitter_that_needs_groups():
     data, y, site = new_sites(0)
     rows = pd.DataFrame(data)
