@@ -35,7 +35,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC
 
-from pa_select import PAScorer, PASearchCV, SiteAdapter
+from pa_select import PAScorer, PASearchCV
 
 parser = argparse.ArgumentParser(description="Which classifier should read a new scanner?")
 parser.add_argument("--save", metavar="FILE", help="save the picture there")
@@ -93,7 +93,7 @@ grid = [
 ]
 
 
-search = PASearchCV(model, grid, adapter="ridge", refit=False, n_jobs=options.n_jobs)
+search = PASearchCV(model, grid, refit=False, n_jobs=options.n_jobs)
 with warnings.catch_warnings():
     # At the largest difference the interval says little; the picture shows it.
     warnings.filterwarnings("ignore", message="The interval of the chosen")
@@ -105,7 +105,7 @@ fitted = [
     for params in results["params"]
 ]
 agreement = {
-    name: np.array([PAScorer("paired", paired=pair)(m, pair[0]) for m in fitted])
+    name: np.array([PAScorer(paired=pair)(m, pair[0]) for m in fitted])
     for name, pair in scanners.items()
 }
 
@@ -114,31 +114,23 @@ agreement = {
 # ----------------------
 # The truth comes from digits that the search has not seen, as each new scanner shows them. For
 # comparison we also label the sixty new scans, and choose by the accuracy on them.
-truth, truth_adapted, by_labels = {}, {}, {}
-for difference, (name, (old, new)) in zip(differences, scanners.items(), strict=True):
+truth, by_labels = {}, {}
+for difference, (name, (_, new)) in zip(differences, scanners.items(), strict=True):
     there = new_scanner(X[unseen], difference, seed=2000 + options.seed)
-    mapped = SiteAdapter().fit(new, old).transform(there)
     truth[name] = np.array([m.score(there, y[unseen]) for m in fitted])
-    truth_adapted[name] = np.array([m.score(mapped, y[unseen]) for m in fitted])
     by_labels[name] = np.array([m.score(new, y[pairs]) for m in fitted])
-# The accuracy of each candidate there, used in the way that it is expected to score more.
-used = {
-    name: np.where(results[f"adapted_{name}"], truth_adapted[name], truth[name])
-    for name in scanners
-}
 
 
-def expected(name, how=""):
-    return results[f"expected_score{how}_{name}"]
+def expected(name):
+    return results[f"expected_score_{name}"]
 
 
 choices = {
     "accuracy": lambda name: truth[name][accuracy.argmax()],
     "agreement": lambda name: truth[name][agreement[name].argmax()],
-    "expected score": lambda name: truth[name][expected(name, "_as_measured").argmax()],
-    "expected score, with adapter": lambda name: used[name][expected(name).argmax()],
+    "expected score": lambda name: truth[name][expected(name).argmax()],
     "labels of these digits": lambda name: truth[name][by_labels[name].argmax()],
-    "best in hindsight": lambda name: max(truth[name].max(), truth_adapted[name].max()),
+    "best in hindsight": lambda name: truth[name].max(),
 }
 
 
@@ -156,7 +148,7 @@ today = np.array([m.score(X[unseen], y[unseen]) for m in fitted])
 costs = {
     "accuracy": [today[accuracy.argmax()] for _ in scanners],
     "agreement": [today[agreement[name].argmax()] for name in scanners],
-    "expected score": [today[expected(name, "_as_measured").argmax()] for name in scanners],
+    "expected score": [today[expected(name).argmax()] for name in scanners],
     "labels of these digits": [today[by_labels[name].argmax()] for name in scanners],
 }
 show("accuracy on the old scanner of the choice by", costs)
@@ -169,7 +161,7 @@ show("accuracy on the old scanner of the choice by", costs)
 ranks = {
     "accuracy on the old scanner": lambda name: accuracy,
     "agreement": lambda name: agreement[name],
-    "expected score": lambda name: expected(name, "_as_measured"),
+    "expected score": lambda name: expected(name),
     "labels of these digits": lambda name: by_labels[name],
 }
 correlations = {
@@ -185,7 +177,7 @@ show("rank correlation of", correlations)
 # same candidate on the new scanner, in the mean over the candidates.
 said = {
     "accuracy on the old scanner": lambda name: accuracy,
-    "expected score": lambda name: expected(name, "_as_measured"),
+    "expected score": lambda name: expected(name),
     "labels of these digits": lambda name: by_labels[name],
 }
 errors = {
@@ -195,8 +187,8 @@ errors = {
 show("mean error of", errors)
 inside = [
     np.mean(
-        (results[f"expected_score_low_{name}"] <= used[name])
-        & (used[name] <= results[f"expected_score_high_{name}"])
+        (results[f"expected_score_low_{name}"] <= truth[name])
+        & (truth[name] <= results[f"expected_score_high_{name}"])
     )
     for name in scanners
 ]
@@ -221,7 +213,7 @@ left.set(title="old | new", xticks=[], yticks=[])
 
 middle.plot(truth[shown], agreement[shown], "o", color="C1")
 for what, values, colour in (
-    ("accuracy", accuracy, "C0"),
+    ("accuracy on the old scanner", accuracy, "C0"),
     ("agreement", agreement[shown], "C3"),
 ):
     best = values.argmax()
@@ -233,7 +225,7 @@ for what, values, colour in (
         markerfacecolor="none",
         markeredgewidth=2,
         color=colour,
-        label=f"choice by {what}",
+        label=f"best {what}",
     )
 middle.set(
     xlabel="accuracy on the new scanner",
@@ -243,9 +235,9 @@ middle.set(
 middle.legend(fontsize="small", loc="upper left")
 
 low, high = (results[f"expected_score_{end}_{shown}"] for end in ("low", "high"))
-right.vlines(used[shown], low, high, color="C1", linewidth=0.8, alpha=0.5, label="its interval")
-right.plot(used[shown], accuracy, ".", color="grey", label="accuracy on the old scanner")
-right.plot(used[shown], expected(shown), "o", color="C1", label="expected score")
+right.vlines(truth[shown], low, high, color="C1", linewidth=0.8, alpha=0.5, label="its interval")
+right.plot(truth[shown], accuracy, ".", color="grey", label="accuracy on the old scanner")
+right.plot(truth[shown], expected(shown), "o", color="C1", label="expected score")
 right.axline((0.5, 0.5), slope=1, color="grey", linewidth=0.8, zorder=0)
 right.set(
     xlabel="accuracy on the new scanner",

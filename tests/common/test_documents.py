@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from sklearn.model_selection import GridSearchCV
 
 import pa_select
 from pa_select.model_selection.base import SELECTIONS
@@ -61,6 +62,12 @@ def test_snippets_of_the_readme_run_one_after_the_other():
     truth = search.score(0.4 * names["X"][1000:], names["y"][1000:])
     assert low < search.expected_score_ < high
     assert low < truth < high
+    by_accuracy = GridSearchCV(names["model"], names["grid"])
+    by_accuracy.fit(names["X"][60:1000], names["y"][60:1000])
+    usual = by_accuracy.score(0.4 * names["X"][1000:], names["y"][1000:])
+    text = (ROOT / "README.md").read_text()
+    assert f"scanner: {search.expected_score_:.2f}" in text
+    assert f"{truth:.2f} in truth; {usual:.2f} with GridSearchCV's choice" in text
     assert len(names["net"].history) <= 30
 
 
