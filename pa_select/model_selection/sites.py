@@ -43,6 +43,7 @@ def make_sites(paired: Any, X: Any, adapter: Any, seed: int) -> tuple[list[Site]
     # Imported here: workers that fit and score do not need torch.
     from pa_select.unlabelled.paired_rows import (
         check_pairs,
+        one_pair_for_each_object,
         warn_of_known_rows,
         warn_of_other_rows,
     )
@@ -55,6 +56,7 @@ def make_sites(paired: Any, X: Any, adapter: Any, seed: int) -> tuple[list[Site]
         places = [f"paired[{name!r}][{i}]" if name else f"paired[{i}]" for i in (0, 1)]
         X_a, X_b = (named_like(X, rows) for rows in check_pairs(X_a, X_b, *places))
         check_columns(X_a, X, places[0])
+        X_a, X_b = one_pair_for_each_object(X_a, X_b, X, *places)
         if not any(rows is X_a for rows in looked_at):  # sites may share these rows
             warn_of_other_rows(X_a, X, places[0])
             warn_of_known_rows(X_a, X, places[0])

@@ -13,6 +13,7 @@ from pa_select.unlabelled.classification import of_classifiers
 from pa_select.unlabelled.paired_rows import (
     aligned_pairs,
     check_pairs,
+    one_pair_for_each_object,
     warn_of_other_rows,
 )
 from pa_select.unlabelled.regression import of_regressors
@@ -97,8 +98,10 @@ def expected_score(
     -----
     UserWarning
         If there are fewer than 20 pairs, the rows of X_a do not look like the labelled rows,
-        the two rows of a pair resemble each other no more than rows paired at random, an
-        estimator knows every label of the labelled rows, or none, or begins with a `SiteAdapter`.
+        the two rows of a pair resemble each other no more than rows paired at random, pairs
+        are of the same object, the paired objects seem to be of other classes than the labelled
+        rows, an estimator predicts every label of the labelled rows, or none better than chance,
+        or it begins with a `SiteAdapter`.
 
     Notes
     -----
@@ -175,8 +178,12 @@ def expected_score(
     X_a, X_b = check_pairs(X_a, X_b)
     y_val = labels_of(X_val, y_val, "X_val")
     X_val = stacked(X_val, "X_val")
+    X_a, X_b = one_pair_for_each_object(X_a, X_b, X_val)
     given = X_a, X_b, X_val, y_val
-    found = estimates(estimators, *given, scoring, adapter, reference, groups)
+    warnings: list[str] = []
+    found = estimates(estimators, *given, scoring, adapter, reference, groups, warnings)
+    for message in warnings:
+        warn_caller(message)
     warn_of_other_rows(X_a, X_val)
     _warn_of_labelled_rows(found)
     _warn_of_adapters(estimators)
@@ -194,8 +201,12 @@ def estimates(
     adapter: Any = None,
     reference: Any = "ensemble",
     groups: Any = None,
+    warnings: list[str] | None = None,
 ) -> dict[str, ExpectedScore]:
-    """Compute what `expected_score` returns for several estimators, without its warnings."""
+    """Compute what `expected_score` returns for several estimators, without its warnings.
+
+    If a list of `warnings` is given, those of the outputs of the estimators are added to it.
+    """
     if isinstance(reference, str) and reference not in ("self", "ensemble"):
         raise ValueError(
             f"reference: expected 'self', 'ensemble' or a fitted estimator, got {reference!r}."
@@ -213,7 +224,7 @@ def estimates(
     if adapter is not None:
         X_b = cross_adapted(adapter, X_b, X_a, seed=0)
     of_kind = of_regressors if _are_regressors(named) else of_classifiers
-    return of_kind(named, (X_a, X_b, X_val), y_val, scoring, reference, groups)
+    return of_kind(named, (X_a, X_b, X_val), y_val, scoring, reference, groups, warnings)
 
 
 def _are_regressors(named: Mapping[str, Any]) -> bool:

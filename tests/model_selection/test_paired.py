@@ -19,7 +19,6 @@ from sklearn.naive_bayes import GaussianNB
 
 from pa_select import GuardedSelection, PARandomizedSearchCV, PASearchCV
 from pa_select.unlabelled import SiteAdapter
-from pa_select.unlabelled.expectation import effective_number
 from pa_select.unlabelled.paired_rows import warn_of_known_rows
 from pa_select.unlabelled.shrinkage import shrunk_scores
 
@@ -455,18 +454,6 @@ def test_rows_of_one_group_count_once_in_the_interval():
 
     assert width(repeated, repeated) == pytest.approx(width(alone, None), abs=0.01)
     assert width(repeated, None) < width(repeated, repeated) - 0.01
-
-
-def test_how_many_independent_rows_groups_are_worth():
-    rng = np.random.default_rng(0)
-    right = rng.random(400) < 0.8
-    assert effective_number(right, np.arange(400), 400) == pytest.approx(399)
-    each = np.repeat(np.arange(400), 5)
-    assert effective_number(right[each], each, 2000) == pytest.approx(399)
-    # Groups whose rows are independent cost nothing but chance.
-    found = [effective_number(rng.random(400) < 0.8, np.arange(400) // 4, 400) for _ in range(200)]
-    assert np.mean(found) == pytest.approx(380, abs=20)
-    assert effective_number(np.ones(400, dtype=bool), np.arange(400) // 4, 400) == 100
 
 
 def test_other_rules_and_weights():
