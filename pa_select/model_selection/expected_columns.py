@@ -235,7 +235,7 @@ class ExpectedColumns:
         for name, found in changes.items():
             score = shrunk[name].scores[c]
             # What is wrong with the posteriors at the first site may be wrong at the other one.
-            error = float(np.hypot(self._scores[name][1][c], shrunk[name].misfit))
+            error = float(np.hypot(self._scores[name][1][c], shrunk[name].misfit[c]))
             totals = [expected_score_of(self.scorers[name], score, error, one) for one in found]
             row[f"expected_{name}"], row[f"expected_{name}_se"] = totals[0]
             if len(totals) == 3:

@@ -68,7 +68,7 @@ class Validated(NamedTuple):
             Whether the scores are shrunk towards what is expected at the first site.
         """
         changes = [there.minus(here).expectation() for here, there in scored]
-        shrunk = Shrunk(self.scores, 0.0)
+        shrunk = Shrunk(self.scores, np.zeros_like(self.scores))
         if is_shrunk:
             levels = [here.expectation() for here, _ in scored]
             shrunk = shrunk_scores(self.scores, self.errors, *np.transpose(levels))

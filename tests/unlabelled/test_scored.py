@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, make_scorer
 
 from pa_select.scores.recorded import Recorded, RecordedRegressor
-from pa_select.unlabelled import regression
+from pa_select.unlabelled import expectation, regression
 from pa_select.unlabelled.expectation import _by_formula, counted, error_of_score, expected_scores
 from pa_select.unlabelled.expected_score import estimates
 from pa_select.unlabelled.scored import parts_of
@@ -121,6 +121,19 @@ def test_the_error_of_the_area_is_that_of_delong():
     variance = sum(placed.mean(k).var(ddof=1) / placed.shape[1 - k] for k in (0, 1))
     assert area == pytest.approx(placed.mean())
     assert error_of_score(scorer, area, model, y) == pytest.approx(np.sqrt(variance), rel=0.02)
+
+
+def test_a_formula_calls_no_metric(monkeypatch):
+    def refused(*args):
+        raise AssertionError("the metric was called")
+
+    monkeypatch.setattr(expectation, "counted", refused)
+    labels, model = objects()
+    for scorer in (*LABEL_METRICS.values(), *map(get_scorer, OF_PROBABILITIES)):
+        found = expected_scores(scorer, [labels, labels], [model, model], [model, model])
+        assert [len(one.contributions) for one in found] == [60, 60]
+    with pytest.raises(AssertionError, match="was called"):
+        expected_scores(OTHERS["top 2"], [labels], [model])
 
 
 @pytest.mark.parametrize("name", OTHERS)
