@@ -88,13 +88,15 @@ class Scored(NamedTuple):
         return factor * float(np.sqrt(n / (n - 1) * (units @ units))) if n > 1 else float("nan")
 
 
-def parts_of(*content: Floats) -> Ints:
-    """Assign objects to parts at random, in a way that does not depend on their order.
+def parts_of(*content: Floats, n_parts: int = _PARTS, seed: int = 0) -> Ints:
+    """Assign objects to parts of equal size at random, whatever their order.
 
     Parameters
     ----------
     *content : ndarray of shape (n,) or (n, n_columns)
         What is known of the objects; objects with the same content are interchangeable.
+    n_parts, seed : int
+        There are as many parts as objects at most.
 
     Returns
     -------
@@ -107,7 +109,7 @@ def parts_of(*content: Floats) -> Ints:
     rounded = np.round(columns * np.where(np.isfinite(scale), scale, 1.0))
     order, n = np.lexsort(rounded.T), len(columns)
     part = np.empty(n, dtype=np.intp)
-    part[order] = np.random.default_rng(0).permutation(n) % min(n, _PARTS)
+    part[order] = np.random.default_rng(seed).permutation(n) % min(n, n_parts)
     return part
 
 
