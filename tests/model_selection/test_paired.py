@@ -420,6 +420,17 @@ def same(one, other):
     assert one.best_params_ == other.best_params_
 
 
+@pytest.mark.parametrize("scoring", ["f1_macro", "neg_log_loss", "top_k_accuracy"])
+def test_the_order_of_the_pairs_is_of_no_account(scoring):
+    X, y, a, b, _ = problem()
+    order = np.random.default_rng(0).permutation(60)
+    given = {"scoring": scoring, "refit": False}
+    found = searched((a, b), X, y, **given).cv_results_
+    turned = searched((a[order], b[order]), X, y, **given).cv_results_
+    for name in ("expected_score", "expected_score_se", "disagreement"):
+        np.testing.assert_allclose(turned[name], found[name], rtol=0, atol=1e-12)
+
+
 @pytest.mark.slow
 def test_the_contract_of_a_search(tmp_path):
     X, y, a, b, _ = problem(noise=0.3)
