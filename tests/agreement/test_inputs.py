@@ -66,6 +66,25 @@ def test_read_only_arrays_are_read_without_a_warning(tmp_path):
         assert posterior_agreement(mapped, B).score == REFERENCE.score
 
 
+class OnlyDLPack:
+    """An array of a library that exchanges arrays by DLPack alone, such as one on a GPU."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_arrays_with_dlpack_alone_are_converted_by_torch():
+    with pytest.raises(TypeError, match="scores_a: expected real numbers, got objects"):
+        posterior_agreement(OnlyDLPack(A), B)
+    assert posterior_agreement(torch.from_dlpack(OnlyDLPack(A)), B).score == REFERENCE.score
+
+
 def test_inputs_are_not_changed():
     a, b = A.copy(), torch.tensor(B)
     posterior_agreement(a, b, prior="marginal")
@@ -207,6 +226,7 @@ def test_margins_hundreds_of_decades_apart(tiny):
     assert result.score == pytest.approx(np.log(2) / 3, abs=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
 @pytest.mark.parametrize(
     ("large", "small"), [(1, 1e-290), (1e99, 1e-150), (1e99, 1e-290), (1e50, 1e-100)]
 )

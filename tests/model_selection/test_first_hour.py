@@ -72,6 +72,12 @@ def test_accuracy_on_the_views_and_the_worst_environment_can_choose():
     assert search.best_index_ == np.argmax(search.cv_results_["mean_test_loss_worst_environment"])
 
 
+@pytest.mark.filterwarnings(
+    "ignore:(No candidate|The least populated class):UserWarning"
+)  # few rows
+@pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.UndefinedMetricWarning"
+)  # no row of class 1
 @pytest.mark.parametrize("several", [False, True])
 def test_environments_that_cannot_be_judged_are_left_out_of_the_worst(several):
     sites = np.array(["a", "b"])[np.arange(len(Y)) % 2].astype(object)
@@ -100,6 +106,9 @@ def test_environments_that_cannot_be_judged_are_left_out_of_the_worst(several):
         np.testing.assert_allclose(worst, np.min(everywhere, axis=0))
 
 
+@pytest.mark.filterwarnings(
+    "ignore:(No candidate|The least populated class):UserWarning"
+)  # few rows
 def test_environments_of_other_metrics_are_left_alone():
     sites = np.array(["a", "b"])[np.arange(len(Y)) % 2]
 

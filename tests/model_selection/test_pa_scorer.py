@@ -10,9 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+import torch
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_iris
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
@@ -419,3 +421,14 @@ def test_torch_modules_and_skorch_nets_are_scored():
     assert np.isfinite(net.history[:, "posterior_agreement"]).all()
     scores = cross_val_score(net, X32, Y, scoring=pa_scorer, cv=3, error_score="raise")
     assert np.isfinite(scores).all()
+
+
+def test_torch_tensors_with_the_array_api_of_scikit_learn(monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    rows, labels = torch.tensor(X), torch.tensor(Y)
+    with sklearn.config_context(array_api_dispatch=True):
+        model = LinearDiscriminantAnalysis().fit(rows, labels)
+        score = pa_scorer(model, rows, labels)
+    assert isinstance(model.scalings_, torch.Tensor)
+    expected = pa_scorer(LinearDiscriminantAnalysis().fit(X, Y), X, Y)
+    assert score == pytest.approx(expected, abs=1e-4)

@@ -136,6 +136,9 @@ def test_other_metrics_and_the_one_that_decides():
     assert 0 < table["expected_neg_log_loss_se"][1] < 1
 
 
+@pytest.mark.filterwarnings(
+    "ignore:paired.*expected row i of both:UserWarning"
+)  # they look swapped
 def test_an_adapter_is_used_where_it_helps():
     X, y, a, _, labels = problem()
     rng = np.random.default_rng(1)
@@ -235,6 +238,7 @@ def test_the_ensemble_is_calibrated_again():
     assert table["expected_score"][1] == pytest.approx(total, abs=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:No candidate predicts another class:UserWarning")
 def test_the_threshold_of_a_classifier_counts():
     X, y, a, b, _ = problem(n_classes=2)
     never = FixedThresholdClassifier(LogisticRegression(), threshold=1.0)
@@ -243,6 +247,7 @@ def test_the_threshold_of_a_classifier_counts():
     assert search.expected_score_ == pytest.approx(1 - y.mean(), abs=0.15)
 
 
+@pytest.mark.filterwarnings("ignore:The interval of the chosen:UserWarning")
 def test_constant_and_failing_candidates():
     X, y, a, b, _ = problem()
     with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="non-finite"):
@@ -374,6 +379,7 @@ def test_bad_input_is_named_before_any_fit(params, paired, error, message):
         PASearchCV(Refuses(), GRID, **params).fit(X, y, **given)
 
 
+@pytest.mark.filterwarnings("ignore:paired:UserWarning")  # several at once
 def test_warnings_that_save_people():
     X, y, a, b, _ = problem()
     search = PASearchCV(LogisticRegression(), {"C": [1.0]})
@@ -467,6 +473,7 @@ def test_rows_of_one_group_count_once_in_the_interval():
     assert width(repeated, None) < width(repeated, repeated) - 0.01
 
 
+@pytest.mark.filterwarnings("ignore:paired.*expected rows like the labelled:UserWarning")
 def test_other_rules_and_weights():
     X, y, a, b, _ = problem()
     guarded = quiet(

@@ -209,6 +209,7 @@ def test_the_temperature_is_that_of_the_highest_likelihood():
     assert calibrating_beta(-np.eye(3)[y], y) == 0
 
 
+@pytest.mark.filterwarnings("ignore:X_val. expected rows of which:UserWarning")
 def test_certain_and_constant_predictions():
     # Few rows without an error are not certain.
     sure = classifier(1.0)
@@ -459,6 +460,7 @@ def test_a_search_over_one_split_expects_the_same(scoring):
         np.testing.assert_allclose(search.cv_results_[f"expected_score{column}"], expected)
 
 
+@pytest.mark.filterwarnings("ignore:X_a. expected rows like:UserWarning")
 def test_others_may_stand_in_for_the_labels():
     model, a, b, X, y = three_classes(12, 60)
     other = KNeighborsClassifier(20).fit(X[:150], y[:150])

@@ -138,6 +138,7 @@ def test_the_estimates_are_near_the_truth_and_rank_the_models():
     assert by_model["ridge"][2:] == alone[2:]
 
 
+@pytest.mark.filterwarnings("ignore:X_a. expected rows like:UserWarning")
 @pytest.mark.parametrize("scoring", [RMSE, "r2"])
 def test_labelled_rows_of_one_group_count_once(scoring):
     X, again, y = spectra()
@@ -187,6 +188,7 @@ def test_frames_are_aligned():
     assert scorer(model, *labelled) == pytest.approx(of_arrays(model, *labelled))
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered in matmul:RuntimeWarning")
 def test_bad_input_is_named():
     X, there, y = spectra()
     model = Ridge().fit(X[:200], y[:200])
