@@ -45,6 +45,7 @@ def make_sites(
     # Imported here: workers that fit and score do not need torch.
     from pa_select.unlabelled.paired_rows import (
         check_pairs,
+        one_pair_for_each_object,
         warn_of_known_rows,
         warn_of_other_rows,
     )
@@ -59,6 +60,7 @@ def make_sites(
             check_not_missing(rows, X, place, estimator)
         X_a, X_b = (named_like(X, rows) for rows in check_pairs(X_a, X_b, *places))
         check_columns(X_a, X, places[0])
+        X_a, X_b = one_pair_for_each_object(X_a, X_b, X, *places)
         if not any(rows is X_a for rows in looked_at):  # sites may share these rows
             warn_of_other_rows(X_a, X, places[0])
             warn_of_known_rows(X_a, X, places[0])

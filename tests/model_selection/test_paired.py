@@ -19,7 +19,6 @@ from sklearn.naive_bayes import GaussianNB
 
 from pa_select import GuardedSelection, PARandomizedSearchCV, PASearchCV
 from pa_select.unlabelled import SiteAdapter
-from pa_select.unlabelled.expectation import effective_number
 from pa_select.unlabelled.paired_rows import warn_of_known_rows
 from pa_select.unlabelled.shrinkage import shrunk_scores
 
@@ -427,6 +426,17 @@ def same(one, other):
     assert one.best_params_ == other.best_params_
 
 
+@pytest.mark.parametrize("scoring", ["f1_macro", "neg_log_loss", "top_k_accuracy"])
+def test_the_order_of_the_pairs_is_of_no_account(scoring):
+    X, y, a, b, _ = problem()
+    order = np.random.default_rng(0).permutation(60)
+    given = {"scoring": scoring, "refit": False}
+    found = searched((a, b), X, y, **given).cv_results_
+    turned = searched((a[order], b[order]), X, y, **given).cv_results_
+    for name in ("expected_score", "expected_score_se", "disagreement"):
+        np.testing.assert_allclose(turned[name], found[name], rtol=0, atol=1e-12)
+
+
 @pytest.mark.slow
 def test_the_contract_of_a_search(tmp_path):
     X, y, a, b, _ = problem(noise=0.3)
@@ -461,18 +471,6 @@ def test_rows_of_one_group_count_once_in_the_interval():
 
     assert width(repeated, repeated) == pytest.approx(width(alone, None), abs=0.01)
     assert width(repeated, None) < width(repeated, repeated) - 0.01
-
-
-def test_how_many_independent_rows_groups_are_worth():
-    rng = np.random.default_rng(0)
-    right = rng.random(400) < 0.8
-    assert effective_number(right, np.arange(400), 400) == pytest.approx(399)
-    each = np.repeat(np.arange(400), 5)
-    assert effective_number(right[each], each, 2000) == pytest.approx(399)
-    # Groups whose rows are independent cost nothing but chance.
-    found = [effective_number(rng.random(400) < 0.8, np.arange(400) // 4, 400) for _ in range(200)]
-    assert np.mean(found) == pytest.approx(380, abs=20)
-    assert effective_number(np.ones(400, dtype=bool), np.arange(400) // 4, 400) == 100
 
 
 @pytest.mark.filterwarnings("ignore:paired.*expected rows like the labelled:UserWarning")

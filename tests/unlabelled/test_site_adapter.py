@@ -38,6 +38,11 @@ def test_no_row_is_mapped_by_an_adapter_that_has_seen_it():
     seen = SiteAdapter(LinearRegression()).fit(b, a).transform(b)
     unseen = cross_adapted(LinearRegression(), b, a, seed=0)
     assert np.square(seen - a).mean() < 0.2 < 1 < np.square(unseen - a).mean()
+    # Which pairs it has seen does not depend on their order.
+    order = rng.permutation(40)
+    turned = cross_adapted(LinearRegression(), b[order], a[order], seed=0)
+    np.testing.assert_allclose(turned, unseen[order], rtol=1e-6, atol=1e-6)
+    assert not np.allclose(cross_adapted(LinearRegression(), b, a, seed=1), unseen)
 
 
 def test_frames_stay_frames():
