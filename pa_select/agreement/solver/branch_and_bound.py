@@ -222,6 +222,7 @@ def maximize(
     table: _Table | None = None
     exhausted: list[int] = []
     while len(new):
+        # Evaluate the new points, and sort them into the table.
         is_coarse &= may_be_coarse[problem] & coarse_betas(new, scale[problem])
         fresh = _evaluate(kernel, problem, new, scale[problem], is_coarse, int(count.sum()))
         table = fresh if table is None else table.joined(fresh)
@@ -231,6 +232,7 @@ def maximize(
         owner: Ints = np.cumsum(last) - last
         active = table.problem[start]
 
+        # The best point of each problem.
         lowest = table.lowest()
         highest = np.flatnonzero(lowest == np.maximum.reduceat(lowest, start)[owner])
         best = highest[np.searchsorted(owner[highest], np.arange(len(active)))]
@@ -240,12 +242,15 @@ def maximize(
         # posterior is zero, and the smallest positive number attains it.
         best_beta = np.maximum(table.beta[best], _SMALLEST_BETA)
         beta[active] = np.where(better, best_beta, outer_beta[active])
+
+        # The largest bound of each problem.
         _bound_intervals(kernel, table, last)
         top = np.maximum.reduceat(table.bound, start)
         upper[active] = np.minimum(upper[active], np.maximum(top, value[active]))
         if report is not None:
             report(value, upper)
 
+        # Which problems go on: with open intervals, or with a Newton step that gains.
         newton, unpolished, argmax = _newton_steps(table, best, last)
         is_open = upper[active] - value[active] > tol
         inner = beta[active] == best_beta
@@ -254,6 +259,8 @@ def maximize(
         exhausted += active[spent].tolist()
         unpolished &= inner & ~spent & (not in_common)
         goes_on = ((is_open & ~spent) | unpolished)[owner]
+
+        # Where to go on, and what is not needed any more.
         excess = np.where(is_open[owner] & goes_on, table.bound - value[table.problem], -np.inf)
         with np.errstate(all="ignore"):
             if in_common:
@@ -263,7 +270,7 @@ def maximize(
                 split = table.split
                 beyond = split_beyond(table.beta, limits.slope[table.problem], excess)
         table = table._replace(split=np.where(last, beyond, split))
-        steps = np.full(len(owner), np.nan)
+        steps = np.full(len(table.beta), np.nan)
         steps[best[unpolished]] = newton[unpolished]
         several = at_once if count.max() < _MANY else 1
         dropped, problem, new, is_coarse = _next_points(table, last, steps, excess, tol, several)
@@ -299,7 +306,7 @@ def _evaluate(
 
 
 def _bound_intervals(kernel: Kernel[Any], table: _Table, last: Mask) -> None:
-    """Bound the kernel on the intervals of which an end has changed."""
+    """Bound the kernel on the intervals of which an end has changed, in place."""
     end = np.where(last, -1, np.append(table.number[1:], -1))
     changed = end != table.end
     table.end[:] = end
