@@ -86,7 +86,7 @@ TABLE = {
     ("solver/branch_and_bound.py", "test_precision.py", "few_steps"): [
         ("the best coarse point never moves", "< _NEARBY * table", "< 0 * table"),
     ],
-    ("solver/branch_and_bound.py", "test_known_values.py", "both_modes"): [
+    ("solver/branch_and_bound.py", "test_known_values.py", "place_of_a_maximum"): [
         ("the maximum's place without the last step", "near & ~unpolished", "False & near"),
     ],
     ("solver/branch_and_bound.py", "test_known_values.py", "capacity"): [
