@@ -165,7 +165,7 @@ class PosteriorAgreementLoss(torch.nn.Module):
         TypeError
             If the logits are no tensors.
         ValueError
-            If the shapes do not fit, there is no pair, or a weight is negative, nan or infinite, or
+            If the shapes do not fit, there is no pair, or a weight is negative or not finite, or
             all are 0.
         """
         weight = _check(logits_a, logits_b, sample_weight, self._log_prior)
@@ -251,8 +251,8 @@ def _check(a: Any, b: Any, weight: Any, log_prior: torch.Tensor | None) -> torch
     if bool(wrong.any()):
         row = int(wrong.int().argmax())
         raise ValueError(
-            f"sample_weight: expected finite non-negative weights, got {float(weight[row])} in row "
-            f"{row}."
+            f"sample_weight: expected finite non-negative weights, got {weight[row].item()} in "
+            f"row {row}."
         )
     total = float(weight.sum())
     if not 0 < total < math.inf:

@@ -252,11 +252,11 @@ def test_copies_pickles_states_and_groups():
         ({"beta": "learnt"}, "beta: expected 'learn' or a positive number, got 'learnt'"),
         (
             {"beta": 0.0},
-            "beta: expected 'learn' or a positive number that float32 can hold, got 0.0",
+            "beta: expected 'learn' or a positive number that .* got 0.0",
         ),
         (
             {"beta": math.inf},
-            "beta: expected 'learn' or a positive number that float32 can hold, got inf",
+            "beta: expected 'learn' or a positive number that .* got inf",
         ),
         ({"beta": None}, "beta: expected 'learn' or a positive number that .* got None"),
         ({"beta": True}, "beta: expected 'learn' or a positive number that .* got True"),
