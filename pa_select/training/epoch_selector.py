@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from copy import copy, deepcopy
 from dataclasses import replace
-from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -142,7 +141,7 @@ class EpochSelector:
         check_count(patience, "patience", "epochs")
         check_count(min_epochs, "min_epochs", "epochs")
         check_tol(tol, EPOCH_TOL)
-        if not isinstance(min_delta, Real):
+        if not isinstance(min_delta, (int, float, np.number)):
             raise TypeError(f"min_delta: expected a number of nats, got {min_delta!r}.")
         if not 0 <= min_delta < np.inf:
             raise ValueError(f"min_delta: expected finite nats >= 0, got {min_delta!r}.")

@@ -19,7 +19,9 @@ class Parallel(parallel.Parallel):
     def __call__(self, iterable: Iterable[Any]) -> Any:
         """Start the jobs, as `joblib.Parallel` does."""
         with warnings.catch_warnings():
-            warnings.filters[:] = [
-                kept for kept in warnings.filters if kept[2].__module__.split(".")[0] != "torch"
+            warnings.filters = [
+                kept
+                for kept in warnings.filters
+                if getattr(kept[2], "__module__", "").split(".")[0] != "torch"
             ]
             return super().__call__(iterable)
