@@ -7,6 +7,19 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --constraint .ci/constraints.
 RUN_TESTS = $(BIN)/python -m pytest -n auto --dist worksteal
 PYTEST = OMP_NUM_THREADS=1 $(RUN_TESTS)
 
+# A few quick files of tests for each room.
+QUICK = tests/agreement/test_known_values.py tests/agreement/test_inputs.py \
+	tests/assessment/test_prediction_measures.py tests/assessment/test_norm_measures.py \
+	tests/calibration/test_inverse_temperatures.py tests/command_line/test_expect.py \
+	tests/common/test_house.py tests/common/test_project.py tests/datasets/test_diagvib.py \
+	tests/environments/test_shifts.py tests/environments/test_text.py \
+	tests/interop/test_polars.py \
+	tests/model_selection/test_selection.py tests/model_selection/test_pa_scorer.py \
+	tests/pairing/test_one_sample.py tests/pairing/test_two_samples.py \
+	tests/plotting/test_decomposition.py tests/scores/test_class_scores.py \
+	tests/training/test_epoch_selector.py tests/unlabelled/test_shrinkage.py \
+	tests/unlabelled/test_site_adapter.py
+
 # The arithmetic of other processors, which their libraries can be told to use: one without vector
 # instructions, one with those of 2013, and one whose sums are shared by two threads.
 PROCESSORS ?= old avx2 threads
@@ -19,13 +32,13 @@ AS_threads = OMP_NUM_THREADS=2 \
 
 # What a release is tried in, beside the source tree and apart from it.
 RELEASE = build/release
-# These tests read the source tree: README, CITATION and the pages of docs.
-NEED_SOURCES = --ignore tests/common/test_documents.py \
+# These tests read the source tree: README, CITATION, the workflows and the pages of docs.
+NEED_SOURCES = --ignore tests/common/test_documents.py --ignore tests/common/test_project.py \
 	--deselect tests/common/test_house.py::test_the_map_names_every_file_and_no_other \
 	--deselect tests/common/test_package.py::test_every_public_name_is_in_the_api_reference \
 	--deselect tests/command_line/test_command_line.py::test_the_documentation_shows_what_is_printed
 
-.PHONY: help demo test test-slow test-portable test-oldest coverage mutations bench figures lint types docs links release-check clean
+.PHONY: help demo quick test test-slow test-portable test-oldest coverage mutations bench figures lint types docs links release-check clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,7 +46,11 @@ help: ## show the targets
 demo: $(VENV)/.plot ## which model for a new scanner, by sixty unlabelled digits; saves a picture
 	$(BIN)/python examples/plot_two_scanners.py --save two_scanners.png
 
+quick: $(VENV)/.test ## a few tests of each room, in less than a minute on two cores
+	$(PYTEST) -m "not slow" $(QUICK)
+
 test: $(VENV)/.test ## the suite without its slow tests, with the documentation's examples
+	@echo "The fast tests take about six minutes on two idle cores."
 	$(PYTEST) -m "not slow"
 
 test-slow: $(VENV)/.test ## the slow tests

@@ -17,6 +17,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "matplotlib.sphinxext.plot_directive",
+    "myst_parser",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
@@ -79,8 +80,8 @@ html_show_sourcelink = False
 html_sidebars = {
     page: []
     for page in (
-        *("index", "install", "five_minutes", "criteria", "questions"),
-        *("glossary", "citing", "contributing", "changelog"),
+        *("index", "install", "five_minutes", "measured", "criteria", "questions"),
+        *("papers", "glossary", "citing", "contributing", "support", "changelog"),
     )
 }
 html_static_path = ["_static"]

@@ -99,7 +99,7 @@ grid = [
         "classifier__alpha": [1e-3, 1.0],
     },
 ]
-agreement = PAScorer("views", views=seen_drift, return_details=True)
+agreement = PAScorer(views=seen_drift, return_details=True)
 
 
 def scoring(estimator, X, y):

@@ -8,7 +8,9 @@ settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
 
 
-@pytest.fixture(autouse=True)
-def _no_suggestion(monkeypatch):
+@pytest.fixture(autouse=True, scope="session")
+def _no_suggestion():
     """Keep searches from saying, once in a process, what they cannot do without views."""
-    monkeypatch.setattr("pa_select.model_selection.fit_arguments._suggested", True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pa_select.model_selection.fit_arguments._suggested", True)
+        yield

@@ -103,16 +103,24 @@ class PosteriorAgreement:
             return f"PosteriorAgreement(score=nan, failure={self.failure!r})"
         return (
             f"PosteriorAgreement(score={self.score:.6g} nats per pair (certified to "
-            f"{self.gap:.1g}), beta={self.beta:.6g}, standard_error={self.standard_error:.2g}, "
+            f"{self.gap:.1g}; largest possible {self._most():.6g}), beta={self.beta:.6g}, "
+            f"standard_error={self.standard_error:.2g}, "
             f"agreement_rate={self.agreement_rate:.4g}, n_pairs={self.n_pairs}, "
             f"n_classes={self.n_classes}, n_evaluations={self.n_evaluations})"
         )
 
+    def _most(self) -> float:
+        """Return the largest possible score: all pairs agree on the class of the least prior."""
+        prior = None if self.source is None else self.source.prior
+        if prior is None or isinstance(prior, str):
+            return math.log(self.n_classes)
+        return -math.log(prior.min())
+
     def _repr_html_(self) -> str:
         if self.failure is not None:
             return table(f"No posterior agreement: {self.failure}", [], [])
-        most = math.log(self.n_classes)
-        score = f"{self.score:.3g} ± {self.standard_error:.1g} of log(K) = {most:.3g} nats"
+        most = self._most()
+        score = f"{self.score:.3g} ± {self.standard_error:.1g} of at most {most:.3g} nats"
         rate = f"{self.agreement_rate:.1%} of {self.n_pairs} pairs"
         return table(
             f"Posterior agreement at the inverse temperature {self.beta:.3g}",

@@ -237,7 +237,7 @@ class AgreementCalibratedClassifier(
         self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y: expected at least two classes, got one class, {self.classes_[0]!r}."
+                f"y: expected at least two classes, got one class, {self.classes_.tolist()[0]!r}."
             )
         weight = np.ones(len(labels))
         if sample_weight is not None:

@@ -138,7 +138,7 @@ def _halved(splits: Sequence[Split], y: NDArray[Any], groups: Any, seed: int) ->
         if len(classes) < 2:
             raise _TooFewError(
                 "expected rows of two classes in each half of the training rows, got a half with "
-                f"class {classes[0]!r} alone."
+                f"class {classes.tolist()[0]!r} alone."
             )
     return halved
 

@@ -50,7 +50,8 @@ files:
 
 reading the result:
   agreement        0: no better than uniform posteriors. log(classes): all pairs agree.
-                   It measures stability, not truth.
+                   It measures stability, not truth. Rank models by the agreement with
+                   the marginal prior, with which a constant classifier has 0.
   beta             the inverse temperature at which the posteriors agree best.
   same prediction  the share of pairs whose largest scores are in the same class.
   nats             the contribution of a part's pairs to the sum over all pairs;
@@ -58,7 +59,8 @@ reading the result:
 
 JSON:
   The fields are those of pa_select.PosteriorAgreement without the arrays, and
-  "decomposition". Infinity is written "Infinity", and missing values are null.
+  "decomposition", with the prior of --prior. Infinity is written "Infinity", and missing
+  values are null.
 
 exit status:
   0 done, 1 the computation failed, 2 wrong usage or input, 130 interrupted.
@@ -66,7 +68,7 @@ exit status:
 examples:
   pa-select score today.npy tomorrow.npy
   pa-select score scores.npz:today scores.npz:tomorrow --labels scores.npz:y
-  pa-select score site_a.csv site_b.csv --probabilities --prior marginal --json
+  pa-select score site_a.csv site_b.csv --probabilities --json
   make_scores | pa-select score today.npy -
 """
 
@@ -139,15 +141,15 @@ def _parser() -> argparse.ArgumentParser:
     score.add_argument(
         "--prior",
         choices=("uniform", "marginal"),
-        default="uniform",
-        help="uniform (default) is the papers' metric; with marginal a constant classifier has "
-        "agreement 0, so use it to choose among models",
+        default="marginal",
+        help="marginal (default) is for ranking models: a constant classifier has agreement 0; "
+        "uniform is the papers' metric. The text has both, and all else with this one",
     )
     score.add_argument(
         "--tol",
         type=float,
         metavar="nats",
-        help="largest certified gap (default 1e-6, with the marginal prior 1e-5)",
+        help="largest certified gap (default 1e-5, with the uniform prior 1e-6)",
     )
     expect.add_options_of_files(score)
     score.set_defaults(run=_score)
@@ -180,6 +182,10 @@ def _score(options: argparse.Namespace, own_process: bool) -> int:
 
     try:
         result = agreements(values[0], values[1], prior=options.prior, tol=options.tol)
+        other: Any = None
+        if not options.json:
+            other_prior = "uniform" if options.prior == "marginal" else "marginal"
+            other = agreements(*values, prior=other_prior, certify=False)
     except (RuntimeError, MemoryError) as error:
         message = str(error).replace("tol, or for certify=False", "--tol") or "out of memory"
         return complain(f"the computation failed: {message}", FAILED)
@@ -188,11 +194,11 @@ def _score(options: argparse.Namespace, own_process: bool) -> int:
         warn(
             f"{names[0]} and {names[1]}: {math.floor(100 * share)} % of the predictions are of "
             "one class. With the uniform prior a classifier that always predicts the same class "
-            "has the highest possible score; use --prior marginal."
+            "has the highest possible score; rank models by the marginal one."
         )
     parts = result.decompose(labels)
     text = as_json(result, parts) if options.json else None
-    print_result(text or as_text(result, parts, options.prior, columns))
+    print_result(text or as_text(result, other, parts, options.prior, columns))
     return DONE
 
 

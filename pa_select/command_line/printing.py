@@ -81,27 +81,26 @@ def _json_value(value: Any) -> Any:
     return "Infinity" if value > 0 else "-Infinity"
 
 
+# What the agreement with each prior is for.
+_PURPOSES = {"marginal": "for ranking models", "uniform": "the papers' metric"}
+
+
 def as_text(
     result: PosteriorAgreement,
+    other: PosteriorAgreement,
     parts: dict[str, Part],
     prior: str,
     columns: list[str] | None,
 ) -> str:
-    """Return a few aligned lines and a table of the parts."""
-    error = result.standard_error
-    score = f"{result.score:.4f}"
-    if not math.isnan(error):
-        score += f" +- {round(error, 12):.2g}"
-    score += " nats per pair"
-    if prior == "uniform":
-        score += f", of at most {math.log(result.n_classes):.4f}"
+    """Return a few aligned lines and a table of the parts; `other` has the other prior."""
+    (other_prior,) = _PURPOSES.keys() - {prior}
     lines = [
-        ("agreement", score),
+        ("agreement", f"{_score(result)} ({prior} prior, {_PURPOSES[prior]})"),
+        ("", f"{_score(other)} ({other_prior} prior, {_PURPOSES[other_prior]})"),
         ("certified", f"no inverse temperature gives more than {result.gap:.1g} nats above it"),
         ("beta", f"{result.beta:.4g}, {_reading(result.beta)}"),
         ("same prediction", f"{result.agreement_rate:.2%} of {result.n_pairs} pairs"),
         ("classes", str(result.n_classes) + (f": {_names(columns)}" if columns else "")),
-        ("prior", prior),
     ]
     text = [f"{name:<16}{value}" for name, value in lines]
     width = max(map(len, parts))
@@ -112,6 +111,13 @@ def as_text(
             f"{name:<{width}}  {part.n_pairs:>8}  {part.total:>12.4f}  {share:>7}".rstrip()
         )
     return "\n".join(text)
+
+
+def _score(result: PosteriorAgreement) -> str:
+    error = result.standard_error
+    reach = "" if math.isnan(error) else f" +- {round(error, 12):.2g}"
+    most = math.log(result.n_classes)
+    return f"{result.score:.4f}{reach} nats per pair, of at most {most:.4f}"
 
 
 def _reading(beta: float) -> str:

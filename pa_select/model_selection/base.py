@@ -29,7 +29,7 @@ from pa_select.model_selection.failures import (
     report_unsolved,
     warn_of_missing_scores,
 )
-from pa_select.model_selection.fit_arguments import suggest_more_data
+from pa_select.model_selection.fit_arguments import by_name, suggest_more_data
 from pa_select.model_selection.parallel import evaluate, with_parameters
 from pa_select.model_selection.search_html import table_of_candidates
 from pa_select.model_selection.search_problem import SearchProblem
@@ -148,6 +148,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         return diagram + table_of_candidates(self) if hasattr(self, "cv_results_") else diagram
 
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+    @by_name
     def fit(
         self,
         X: Any,
@@ -169,7 +170,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         y : array-like of shape (n,)
             Labels.
         environments : array-like of shape (n,), default=None
-            The environment of each row, at least two; sets pairing="environments".
+            The environment of each row, at least two; sets pairing="environments". They are the
+            groups of a splitter that needs groups, if no `groups` are given.
         views : array-like of n rows, callable, transformer or list of these, default=None
             The rows of X as other environments would show them; sets pairing="views". A
             DataFrame is aligned with a DataFrame X by its index, an array row by row. A

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from pa_select.model_selection.pair_labels import PairLabels
 from pa_select.model_selection.pairings import OF_X
@@ -23,12 +22,9 @@ from pa_select.utils.typing import Floats
 from pa_select.utils.warn_caller import warn_caller
 
 if TYPE_CHECKING:
-    from pa_select.unlabelled.expectation import Expectation
+    from pa_select.unlabelled.scored import Expectation
     from pa_select.unlabelled.shrinkage import Shrunk
 
-# A warning tells of class shares that differ by more than this, if chance makes such a difference
-# less often than once in this many searches.
-_LARGE_DIFFERENCE, _SELDOM = 0.1, 10_000
 # What a site's sources show, in their order.
 _SHOWN = ("measured", "adapted")
 
@@ -48,11 +44,18 @@ class ExpectedColumns:
     ------
     TypeError
         If a metric takes no sample weights.
+    ValueError
+        If all rows that are tested are in one group.
     """
 
     def __init__(self, plan: Plan, data: Data, pair_labels: PairLabels) -> None:
         # Imported here: workers that fit and score do not need torch.
         from pa_select.unlabelled import expectation
+        from pa_select.unlabelled.accuracy_interval import check_several
+
+        if plan.groups is not None:
+            tested = np.concatenate([split.test for split in plan.splits])
+            check_several(len(np.unique(plan.groups[tested])))
 
         several = isinstance(data.scorer, _MultimetricScorer)
         #: By the metric's name, as in ``mean_test_<metric>``.
@@ -101,7 +104,8 @@ class ExpectedColumns:
 
     def _add_errors_of_rows(self, stacks: Stacks, which: NDArray[np.intp]) -> None:
         """Take the errors over the test rows: a single score does not show how it varies."""
-        from pa_select.unlabelled.expectation import Expectation, error_of_score
+        from pa_select.unlabelled.expectation import error_of_score
+        from pa_select.unlabelled.scored import Expectation
 
         rows = self._plan.layout.wanted[0][OF_X]
         y, groups = self._y[rows], self._plan.groups
@@ -111,10 +115,13 @@ class ExpectedColumns:
             for k, c in enumerate(which.tolist()):
                 model, score = stacks.recorded(k, 0, OF_X), float(scores[c])
 
-                def error(scorer: Any, score: float = score, model: Recorded = model) -> Any:
-                    return Expectation(score, error_of_score(scorer, score, model, y, groups))
+                def error(
+                    name: str = name, score: float = score, model: Recorded = model
+                ) -> list[Expectation]:
+                    found = error_of_score(self.scorers[name], score, model, y, groups)
+                    return [Expectation(score, found)]
 
-                errors[c] = self._tried(error, name).standard_error
+                errors[c] = self._tried(error, name, 1)[0].standard_error
 
     def _of_site(
         self,
@@ -126,7 +133,6 @@ class ExpectedColumns:
         metric: str,
     ) -> dict[str, Floats]:
         """Return the columns of one site, for n candidates."""
-        from pa_select.unlabelled.expectation import expected_level
         from pa_select.unlabelled.shrinkage import shrunk_scores
 
         columns = {name: np.full(n, np.nan) for name in self._names(metric)}
@@ -136,11 +142,11 @@ class ExpectedColumns:
             labels = labels_of(k, site)
             self.class_shares[c, site.name] = np.mean(labels, axis=(0, 1))
             here = [stacks.recorded(k, s, site.a) for s in range(len(labels))]
-            changes[c], others = self._changes(stacks, k, site, labels, here, metric)
+            found, changes[c], others = self._changes(stacks, k, site, labels, here, metric)
             # A candidate's own posteriors are calibrated by its score, and say no more than it.
-            for name in changes[c] if self._labels.are_shared else ():
+            for name in found if self._labels.are_shared else ():
                 if np.isfinite(changes[c][name][0].score):
-                    levels[name][:, c] = self._tried(expected_level, name, labels, here)
+                    levels[name][:, c] = found[name]
             for name, value in others.items():
                 columns[name][c] = value
         shrunk = {name: shrunk_scores(*self._scores[name], *levels[name]) for name in levels}
@@ -166,29 +172,21 @@ class ExpectedColumns:
         return float(table[f"expected_{metric}"][chosen]), limits
 
     def _warn_of_other_classes(self, chosen: int) -> None:
-        """Warn if the paired objects seem to have other class shares than the labels.
+        """Warn if the posteriors of the paired objects have other class shares than the labels."""
+        from pa_select.unlabelled.class_mix import other_mix
 
-        The posteriors that stand in for the labels say so. They vary less than labels, so that
-        the test is conservative.
-        """
         classes, counts = np.unique(self._y, return_counts=True)
         shares = counts / counts.sum()
         for site in self._plan.sites:
             found = self.class_shares.get((chosen, site.name), shares)
             if len(found) != len(shares):
                 continue
-            statistic = site.n_pairs * float((np.square(found - shares) / shares).sum())
-            chance = float(chi2.sf(statistic, len(shares) - 1))
-            if np.abs(found - shares).sum() / 2 < _LARGE_DIFFERENCE or chance * _SELDOM > 1:
-                continue
-            most = int(np.abs(found - shares).argmax())
-            where = f"paired[{site.name!r}]" if site.name else "paired"
-            warn_caller(
-                f"{where}: expected objects of the classes that y has, got objects that seem to "
-                f"be {classes.tolist()[most]!r} in {found[most]:.0%} of the cases, which "
-                f"{shares[most]:.0%} of the labels are. The score on the labelled rows, and so "
-                "the expected score, may not hold for these objects."
-            )
+            # Posteriors vary less than labels, so that the test is conservative.
+            variance = shares * (1 - shares) * (1 / site.n_pairs + 1 / len(self._y))
+            other = other_mix(found, shares, variance)
+            if other is not None:
+                where = f"paired[{site.name!r}]" if site.name else "paired"
+                warn_caller(other.message(where, classes))
 
     def _names(self, metric: str) -> list[str]:
         metrics = [f"expected_{name}{end}" for name in self.scorers for end in ("", "_se")]
@@ -206,30 +204,26 @@ class ExpectedColumns:
         labels: Sequence[Floats],
         here: Sequence[Recorded],
         metric: str,
-    ) -> tuple[dict[str, list[Expectation]], dict[str, float]]:
-        """Compute by how much each metric is expected to change at a site.
+    ) -> tuple[dict[str, Expectation], dict[str, list[Expectation]], dict[str, float]]:
+        """Compute each metric on the rows of site a, and by how much it is expected to change.
 
         The metric that decides has a change for rows as measured, and one for adapted rows. The
         other metrics have the change for those of them that are expected to score more.
         """
-        from pa_select.unlabelled.expectation import expected_change
-
         splits = range(len(labels))
         there = [[stacks.recorded(k, s, shown) for s in splits] for shown in site.shown]
-        found = [self._tried(expected_change, metric, labels, here, models) for models in there]
+        level, *found = self._tried_on(metric, labels, here, *there)
         better = len(found) == 2 and found[1].score > found[0].score
         used = there[better]
-        changes = {
-            name: [self._tried(expected_change, name, labels, here, used)]
-            for name in self.scorers
-            if name != metric
-        }
-        changes[metric] = [found[better], *found]
+        levels, changes = {metric: level}, {metric: [found[better], *found]}
+        for name in self.scorers:
+            if name != metric:
+                levels[name], *changes[name] = self._tried_on(name, labels, here, used)
         differ = [one.predicted != two.predicted for one, two in zip(here, used, strict=True)]
         others = {"disagreement": float(np.mean(differ))}
         if site.adapted is not None:
             others["adapted"] = float(better)
-        return changes, others
+        return levels, changes, others
 
     def _row(
         self, c: int, shrunk: dict[str, Shrunk], changes: dict[str, list[Expectation]]
@@ -241,7 +235,7 @@ class ExpectedColumns:
         for name, found in changes.items():
             score = shrunk[name].scores[c]
             # What is wrong with the posteriors at the first site may be wrong at the other one.
-            error = float(np.hypot(self._scores[name][1][c], shrunk[name].misfit))
+            error = float(np.hypot(self._scores[name][1][c], shrunk[name].misfit[c]))
             totals = [expected_score_of(self.scorers[name], score, error, one) for one in found]
             row[f"expected_{name}"], row[f"expected_{name}_se"] = totals[0]
             if len(totals) == 3:
@@ -249,22 +243,40 @@ class ExpectedColumns:
                     row[f"expected_{name}_as_{how}"] = total.score
         return row
 
-    def _tried(self, expect: Callable[..., Expectation], name: str, *given: Any) -> Expectation:
-        """Compute what is expected of a metric; nan if the metric raises an error."""
-        from pa_select.unlabelled.expectation import Expectation
+    def _tried_on(
+        self,
+        name: str,
+        labels: Sequence[Floats],
+        here: Sequence[Recorded],
+        *there: Sequence[Recorded],
+    ) -> list[Expectation]:
+        """Compute a metric on the rows of site a, and its changes on other rows."""
+        from pa_select.unlabelled.expectation import expected_scores
+
+        def expected() -> list[Expectation]:
+            first, *others = expected_scores(self.scorers[name], labels, here, *there)
+            return [first.expectation(), *(one.minus(first).expectation() for one in others)]
+
+        return self._tried(expected, name, 1 + len(there))
+
+    def _tried(
+        self, compute: Callable[[], list[Expectation]], name: str, n: int
+    ) -> list[Expectation]:
+        """Compute what is expected of a metric; nan for all n if the metric raises an error."""
+        from pa_select.unlabelled.scored import Expectation
 
         try:
-            return expect(self.scorers[name], *given)
+            return compute()
         except Exception as error:
             if isinstance(self._error_score, str):
                 raise
             self._failures.append(f"{name}: {type(error).__name__}: {error}")
-            return Expectation(np.nan, np.nan)
+            return [Expectation(np.nan, np.nan)] * n
 
     def _add_intervals(
         self, columns: dict[str, Floats], n_pairs: int, stacks: Stacks, which: NDArray[np.intp]
     ) -> None:
-        from pa_select.unlabelled.expectation import interval
+        from pa_select.unlabelled.accuracy_interval import accuracy_interval
 
         n_rows = len(np.unique(np.concatenate([split.test for split in self._plan.splits])))
         for k, c in enumerate(which.tolist()):
@@ -272,7 +284,7 @@ class ExpectedColumns:
                 accuracy, disagreement = self._scores[name][0][c], columns["disagreement"][c]
                 if np.isfinite(accuracy) and np.isfinite(disagreement):
                     n_labelled = self._n_independent(stacks, k, n_rows)
-                    limits = interval(accuracy, n_labelled, disagreement, n_pairs)
+                    limits = accuracy_interval(accuracy, n_labelled, disagreement, n_pairs)
                     columns[f"expected_{name}_low"][c] = limits[0]
                     columns[f"expected_{name}_high"][c] = limits[1]
 
@@ -280,7 +292,7 @@ class ExpectedColumns:
         """Return how many independent rows would say as much of the accuracy as the test rows."""
         if self._plan.groups is None:
             return n_rows
-        from pa_select.unlabelled.expectation import effective_number
+        from pa_select.unlabelled.accuracy_interval import effective_number
 
         wanted = [rows[OF_X] for rows in self._plan.layout.wanted]
         models = [stacks.recorded(k, s, OF_X) for s in range(len(wanted))]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from pa_select.utils.warn_caller import warn_caller
@@ -11,6 +13,22 @@ from pa_select.utils.warn_caller import warn_caller
 DATA = ("environments", "views", "target", "paired", "groups")
 
 _suggested = False
+
+
+def by_name(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate ``fit``: what is given beside X and y is given by name."""
+    fit.__qualname__ = "fit"  # Python's own messages would name a base class
+
+    @wraps(fit)
+    def checked(self: Any, *given: Any, **params: Any) -> Any:
+        if len(given) > 2:
+            raise TypeError(
+                f"fit: expected X, y, and {', '.join(DATA)} by name, such as fit(X, y, "
+                f"environments=...), got {len(given)} arguments without a name."
+            )
+        return fit(self, *given, **params)
+
+    return checked
 
 
 def check_text(value: Any, name: str, X: Any) -> None:

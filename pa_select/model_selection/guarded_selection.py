@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from pa_select.model_selection.results_columns import (
+    AgainstChance,
     column,
     errors_in_words,
     first_by,
@@ -64,8 +65,9 @@ class GuardedSelection(BaseEstimator):
     The standard error is the standard deviation over the splits divided by the square root
     of their number. If rows are tested several times, `PASearchCV` counts the splits as if
     each row was tested once. Folds share training data, so the standard error is a rule of
-    thumb. A candidate that failed in a split is not eligible, nor is one without an agreement,
-    whose score is not the best one that the others are measured by. If no candidate is
+    thumb. If the splits of `PASearchCV` hold out whole environments, it is that of the rows within
+    them. Candidates that failed in a split, have no agreement or are not above chance are not
+    eligible, and their scores are ignored when the best score is found. If no candidate is
     eligible, the score decides, with a warning.
 
     With this ``refit`` rule scikit-learn's searches have no ``best_score_``; read
@@ -168,23 +170,21 @@ class GuardedSelection(BaseEstimator):
         if not np.isfinite(score).any():
             raise ValueError(f"cv_results: expected a finite {self.score!r}, got none.")
         has_score, has_agreement = np.isfinite(score), np.isfinite(agreement)
+        floor = self._floor(cv_results, len(score))
+        against_chance = AgainstChance(self.score, score, error, floor, self.floor_se)
         # One that cannot be chosen must not exclude others.
         comparable = has_score & has_agreement
-        known = comparable if comparable.any() else has_score
+        useful = comparable & against_chance.above
+        known = next((known for known in (useful, comparable) if known.any()), has_score)
         top = int(np.nanargmax(np.where(known, score, np.nan)))
         lowest = score[top] - self.n_se * error[top]
-        floor = self._floor(cv_results, len(score))
         within = f"within {errors_in_words(self.n_se)} of the best, {score[top]:.4g}"
-        above = f"{errors_in_words(self.floor_se)} above chance"
         # The conditions in order, each with the reason if it is not fulfilled.
         demands: list[tuple[Mask, Callable[[int], str]]] = [
             (has_score, lambda i: f"no {self.score}"),
             (has_agreement, lambda i: f"no {self.agreement}"),
             (score >= lowest, lambda i: f"{self.score} {score[i]:.4g} is not {within}"),
-            (
-                score > floor + self.floor_se * error,
-                lambda i: f"{self.score} {score[i]:.4g} is not {above}, {floor[i]:.4g}",
-            ),
+            (against_chance.above, against_chance.not_above),
         ]
         eligible = np.logical_and.reduce([fulfilled for fulfilled, _ in demands])
         reasons = [

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import (
     UNCHANGED,
@@ -22,12 +23,37 @@ from pa_select.scores.cached_outputs import cached_for_only
 from pa_select.utils.columns import check_column, check_weight
 from pa_select.utils.dataset_rows import stacked
 from pa_select.utils.pickling import SavedWithVersions
-from pa_select.utils.views import look_up, view_of
+from pa_select.utils.views import check_view, look_up, view_of
 
 PAIRINGS = ("label", "views", "environments", "paired")
 
 
-class PAScorer(SavedWithVersions, BaseEstimator):
+class _NoScore(NamedTuple):
+    """Why nothing can be scored. It is no number, so a search stops with this text at once.
+
+    An error would be a warning and a score of nan for every fold, and the search would choose the
+    first candidate.
+    """
+
+    why: str
+
+    def __repr__(self) -> str:
+        return self.why
+
+
+class _NoScorer:
+    """Mixin for a class that may be given as ``scoring`` instead of an object."""
+
+    def __new__(cls, *given: Any, **params: Any) -> Any:
+        if len(given) > 1 and hasattr(given[0], "fit"):
+            name = cls.__name__
+            return _NoScore(
+                f"the class {name} called as a scorer; give scoring={name}(), an object"
+            )
+        return super().__new__(cls)
+
+
+class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
     """Score a fitted classifier by the posterior agreement of paired observations.
 
     The score is the agreement of the classifier's posteriors on pairs of rows, in nats per
@@ -38,7 +64,8 @@ class PAScorer(SavedWithVersions, BaseEstimator):
     Parameters
     ----------
     pairing : {"label", "views", "environments", "paired"} or callable, default="label"
-        Which rows are compared.
+        Which rows are compared. If the scorer is given `views`, `environments` or `paired`, the
+        pairing of that name is used.
 
         - "label": each row with another row of its class (a random derangement of each
           class; the only row of a class is left out). Needs y.
@@ -51,18 +78,18 @@ class PAScorer(SavedWithVersions, BaseEstimator):
           "environments", but this object pairs the rows of every two environments. Needs y
           if the object does.
     views : callable, transformer, DataFrame or list of these, default=None
-        For pairing="views": ``views(X)``, ``views.transform(X)``, or the rows of a DataFrame
-        with the index of X are the rows of X as another environment would show them. Each
+        ``views(X)``, ``views.transform(X)``, or the rows of a DataFrame with the index of X
+        are the rows of X as another environment would show them; sets pairing="views". Each
         view gets a copy of X. A random view should be seeded, so that all candidates are
         compared on the same rows. The pairs of several views are pooled.
     environments : Series, default=None
-        For pairing="environments": the environment of each row, looked up by the index of
-        X. With metadata routing, environments can be passed to ``fit`` instead, after
+        The environment of each row, looked up by the index of X; sets pairing="environments".
+        With metadata routing, environments can be passed to ``fit`` instead, after
         ``set_score_request(environments=True)``. Each test fold of a cross-validation must
         have rows of several environments.
     paired : tuple of two array-likes of n rows, default=None
-        For pairing="paired": ``(X_a, X_b)``, the same objects measured where the labels are
-        and at another site. Row i of both is the same object; DataFrames are aligned by their
+        ``(X_a, X_b)``, the same objects measured where the labels are and at another site;
+        sets pairing="paired". Row i of both is the same object; DataFrames are aligned by their
         index. The objects should not be among the rows that are searched, since a model agrees
         better on objects that it was fitted to.
     prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
@@ -83,6 +110,11 @@ class PAScorer(SavedWithVersions, BaseEstimator):
         Return a dict of numbers instead of one number; see ``__call__``. It is for your own
         calls and scoring functions: a scorer in a dict of scorers must return one number.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If the parameters contradict each other, or views or pairs are wrong whatever is scored.
+
     See Also
     --------
     posterior_agreement : The agreement of given scores.
@@ -94,8 +126,10 @@ class PAScorer(SavedWithVersions, BaseEstimator):
     Agreement measures stability, not truth: a constant classifier is perfectly stable.
     Select with `GuardedSelection`, or look at the accuracy, too.
 
-    Searches turn an error of a scorer into a score of nan and a warning. With
-    ``error_score="raise"`` a wrong parameter stops them at once.
+    Searches of scikit-learn turn an error of a scorer into a score of nan and a warning for each
+    fold. So the parameters are checked when the scorer is made, and a search of regressors stops
+    at once. What depends on the rows is found when the scorer is called: with
+    ``error_score="raise"`` the search then stops, too.
 
     References
     ----------
@@ -112,7 +146,7 @@ class PAScorer(SavedWithVersions, BaseEstimator):
     >>> from pa_select import PAScorer
     >>> X, y = load_wine(return_X_y=True)
     >>> model = make_pipeline(StandardScaler(), KNeighborsClassifier())
-    >>> recalibrated = PAScorer("views", views=lambda X: 1.05 * X)
+    >>> recalibrated = PAScorer(views=lambda X: 1.05 * X)
     >>> grid = {"kneighborsclassifier__n_neighbors": [1, 5, 25]}
     >>> search = GridSearchCV(model, grid, scoring=recalibrated).fit(X, y)
     >>> search.best_params_
@@ -143,6 +177,8 @@ class PAScorer(SavedWithVersions, BaseEstimator):
         self.device = device
         self.random_state = random_state
         self.return_details = return_details
+        # Checked here, since a search would turn the error of a call into nan for every fold.
+        self._check()
 
     @property
     def __name__(self) -> str:
@@ -220,7 +256,7 @@ class PAScorer(SavedWithVersions, BaseEstimator):
         y : array-like of shape (n,), default=None
             Labels, for the pairings that need them.
         environments : array-like of shape (n,), default=None
-            The environment of each row, for pairing="environments".
+            The environment of each row; sets pairing="environments".
         sample_weight : array-like of shape (n,), default=None
             Non-negative weights. The weight of a pair of two rows is their geometric mean.
             With pairing="paired" each pair counts once, since these weights belong to X.
@@ -238,6 +274,14 @@ class PAScorer(SavedWithVersions, BaseEstimator):
             If a parameter, the estimator or the data are wrong; the message names the
             argument.
         """
+        if hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator):
+            why = (
+                f"estimator: expected a classifier, got {type(estimator).__name__}, a regressor; "
+                "to choose among regressors use expected_scorer"
+            )
+            if sys._getframe(1).f_globals.get("__name__", "").startswith("sklearn."):
+                return _NoScore(why)
+            raise TypeError(f"{why}.")
         # Imported here: a search that only holds the scorer does not need torch.
         from pa_select.agreement import posterior_agreement
         from pa_select.agreement.inputs.validation import is_marginal
@@ -264,42 +308,80 @@ class PAScorer(SavedWithVersions, BaseEstimator):
             return details["score"]
         return details | {"n_left_out": float(pairs.n_left_out)}
 
-    def _pairs(
-        self, estimator: Any, X: Any, y: Any, environments: Any, sample_weight: Any
-    ) -> _ScoredPairs:
-        between = callable(self.pairing)  # a pairing of two environments
-        if not between and self.pairing not in PAIRINGS:
+    def _check(self) -> None:
+        """Check what can be checked without a classifier."""
+        self._chosen_pairing()
+        if self.views is not None:
+            for view in self._views():
+                check_view(view)
+        if self.paired is not None:
+            self._both_sites()
+        if self.environments is not None and not hasattr(self.environments, "loc"):
+            raise TypeError(
+                "environments: expected a Series to look up by the index of X, got "
+                f"{type(self.environments).__name__}."
+            )
+
+    def _chosen_pairing(self, environments: Any = None) -> Any:
+        """Return the pairing; views, environments or pairs select that of their name."""
+        known = "environments" if callable(self.pairing) else self.pairing
+        if not isinstance(known, str) or known not in PAIRINGS:
             raise ValueError(
                 f"pairing: expected one of {PAIRINGS} or a pairing of two samples, got "
                 f"{self.pairing!r}."
             )
-        for name, given in (("views", self.views), ("paired", self.paired)):
-            if (given is None) == (self.pairing == name):
-                raise ValueError(
-                    f"{name}: expected {'some' if given is None else 'None'} with "
-                    f"pairing={self.pairing!r}, got {type(given).__name__}."
-                )
-        if (
-            not between
-            and self.pairing != "environments"
-            and not (environments is None and self.environments is None)
-        ):
-            raise ValueError(
-                f"environments: expected None with pairing={self.pairing!r}; to compare "
-                "environments give pairing='environments'."
+        data = {
+            "views": self.views,
+            "environments": self.environments if environments is None else environments,
+            "paired": self.paired,
+        }
+        given = [name for name, value in data.items() if value is not None]
+        if len(given) > 1:
+            raise ValueError(f"{given[1]}: expected None if {given[0]} is given, got both.")
+        if given and known not in ("label", *given):
+            raise ValueError(f"{given[0]}: expected None with pairing={self.pairing!r}.")
+        if not given and known in ("views", "paired"):
+            raise ValueError(f"{known}: expected some with pairing={known!r}, got None.")
+        return self.pairing if callable(self.pairing) or not given else given[0]
+
+    def _views(self) -> list[Any]:
+        views = list(self.views) if isinstance(self.views, (list, tuple)) else [self.views]
+        if not views:
+            raise ValueError("views: expected at least one, got an empty list.")
+        return views
+
+    def _both_sites(self) -> tuple[Any, Any]:
+        """Return both measurements of the same objects, row by row."""
+        # Imported here: a search that only holds the scorer does not need torch.
+        from pa_select.unlabelled.paired_rows import aligned_pairs
+
+        rows = self.paired
+        if not isinstance(rows, (tuple, list)) or len(rows) != 2:
+            many = isinstance(rows, (tuple, list))
+            raise TypeError(
+                "paired: expected the rows of the same objects at both sites, (X_a, X_b), got "
+                f"{f'{len(rows)} of them' if many else type(rows).__name__}."
             )
-        if self.pairing == "paired":
+        # Few pairs are no reason to warn here: that would come once for each fit of a search.
+        return aligned_pairs(rows[0], rows[1], "paired[0]", "paired[1]")
+
+    def _pairs(
+        self, estimator: Any, X: Any, y: Any, environments: Any, sample_weight: Any
+    ) -> _ScoredPairs:
+        pairing = self._chosen_pairing(environments)
+        between = pairing if callable(pairing) else None  # a pairing of two environments
+        if pairing == "paired":
             return self._same_objects(estimator)
         n = _num_samples(X)
         weight = None if sample_weight is None else check_weight(sample_weight, n)
-        if self.pairing == "views":
+        if pairing == "views":
             return self._view_pairs(estimator, X, weight)
         if y is None and not between:
-            raise ValueError(f"y: expected labels with pairing={self.pairing!r}, got None.")
+            raise ValueError(f"y: expected labels with pairing={pairing!r}, got None.")
         labels = np.zeros(n) if y is None else check_column(y, n, "y")
         used = np.arange(n) if weight is None else np.flatnonzero(weight)
         seed = 0 if self.random_state is None else self.random_state
-        if self.pairing == "label":
+        if pairing == "label":
             pairs = pair_within_label(labels[used], seed)
             wanted = "a class with at least two rows"
         else:
@@ -307,15 +389,15 @@ class PAScorer(SavedWithVersions, BaseEstimator):
             if len(np.unique(names)) < 2:
                 raise ValueError(
                     f"environments: expected at least two among the rows scored, got only "
-                    f"{names[0]!r} in {len(used)} rows. Cross-validation that holds out whole "
-                    "environments leaves none to compare."
+                    f"{names.tolist()[0]!r} in {len(used)} rows. Cross-validation that holds out "
+                    "whole environments leaves none to compare."
                 )
             pairs = pair_environments(
                 names,
                 None if y is None else labels[used],
                 seed,
                 X=_safe_indexing(X, used) if between else None,
-                pairing=self.pairing if between else None,
+                pairing=between,
             )
             wanted = "a class with rows in at least two environments"
             if between and not len(pairs.a):
@@ -330,9 +412,7 @@ class PAScorer(SavedWithVersions, BaseEstimator):
     def _view_pairs(
         self, estimator: Any, X: Any, weight: NDArray[np.float64] | None
     ) -> _ScoredPairs:
-        views = self.views if isinstance(self.views, (list, tuple)) else [self.views]
-        if not views:
-            raise ValueError("views: expected at least one, got an empty list.")
+        views = self._views()
         scores, _ = class_scores(estimator, X, clip=self.clip)
         rows = stacked(X, "X")
         others = [
@@ -343,28 +423,11 @@ class PAScorer(SavedWithVersions, BaseEstimator):
         return _ScoredPairs(a, b, pair_weight, 0)
 
     def _same_objects(self, estimator: Any) -> _ScoredPairs:
-        # Imported here: a search that only holds the scorer does not need torch.
-        from pa_select.unlabelled.paired_rows import aligned_pairs
-
-        rows = self.paired
-        if not isinstance(rows, (tuple, list)) or len(rows) != 2:
-            many = isinstance(rows, (tuple, list))
-            raise TypeError(
-                "paired: expected the rows of the same objects at both sites, (X_a, X_b), got "
-                f"{f'{len(rows)} of them' if many else type(rows).__name__}."
-            )
-        # Few pairs are no reason to warn here: that would come once for each fit of a search.
-        both = aligned_pairs(rows[0], rows[1], "paired[0]", "paired[1]")
-        a, b = (class_scores(estimator, X, clip=self.clip)[0] for X in both)
+        a, b = (class_scores(estimator, X, clip=self.clip)[0] for X in self._both_sites())
         return _ScoredPairs(a, b, None, 0)
 
     def _environments_of(self, X: Any, environments: Any, n: int) -> NDArray[Any]:
         if environments is None and self.environments is not None:
-            if not hasattr(self.environments, "loc"):
-                raise TypeError(
-                    "environments: expected a Series to look up by the index of X, got "
-                    f"{type(self.environments).__name__}."
-                )
             environments = look_up(self.environments, X, "environments")
         if environments is None:
             raise ValueError(

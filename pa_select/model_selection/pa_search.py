@@ -67,7 +67,9 @@ class PASearchCV(BasePASearch):
         time in another order. If no row is tested twice, "repeated" becomes "split-half",
         with a warning.
     selection : str or callable, default="guarded"
-        The rule that chooses the best candidate.
+        The rule that chooses the best candidate. No rule but "agreement" chooses one whose score
+        is less than 2 standard errors above that of predictions that look at no feature, unless
+        none is better; then it warns.
 
         - "guarded": the best agreement among the candidates within 1 standard error of the
           best score. With "views" these are the candidates within 2 standard errors of the
@@ -142,7 +144,8 @@ class PASearchCV(BasePASearch):
           among these candidates is random. Left out if expected scores decide;
         - ``n_failed_splits``: in how many splits the fit failed;
         - ``se_test_<metric>``, ``chance_test_<metric>``: standard error of the mean score,
-          and the best score of predictions that look at no feature;
+          and the best score of predictions that look at no feature. If splits hold out whole
+          environments, the error is that of the rows within them;
         - with views: ``mean_test_<metric>_views``, the score on the views' rows (the
           control that uses the labels);
         - with environments: ``mean_test_<metric>_environment_<name>`` for each,

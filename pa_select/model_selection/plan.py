@@ -19,6 +19,7 @@ from pa_select.utils.columns import check_column, check_weight
 from pa_select.utils.frames import check_columns, named_like, reordered
 from pa_select.utils.halves import halves
 from pa_select.utils.sklearn_private import _num_samples
+from pa_select.utils.typing import Ints
 from pa_select.utils.views import look_up, view_of
 from pa_select.utils.warn_caller import warn_caller
 
@@ -77,6 +78,7 @@ def make_plan(
     cv: Any,
     seed: int,
     split_params: dict[str, Any],
+    estimator: Any,
     adapter: Any = None,
 ) -> Plan:
     """Check the arguments of ``fit`` and plan the search.
@@ -101,7 +103,7 @@ def make_plan(
         kind, between = "environments", kind
     names = None
     if rows.environments is not None:
-        names = _check_environments(rows.environments, X, n)
+        names = check_environments(rows.environments, X)
     others: list[Any] = []
     sites: list[Site] = []
     if rows.views is not None:
@@ -109,7 +111,7 @@ def make_plan(
     elif rows.target is not None:
         others = [_check_target(rows.target, X)]
     elif rows.paired is not None:
-        sites, others = make_sites(rows.paired, X, adapter, seed)
+        sites, others = make_sites(rows.paired, X, estimator, adapter, seed)
     rows = rows._replace(y=labels, environments=names)
 
     stratify = names if kind == "environments" else None
@@ -149,6 +151,7 @@ def make_plan(
         # A single score does not show how it varies, nor several how alike rows of a group are.
         predicted.append(OF_X)
     distinct = [] if names is None else np.unique(names).tolist()
+    whole = names is not None and not any(np.isin(names[a], names[b]).any() for a, b in splits)
     return Plan(
         pairing=kind if between is None else between,
         splits=[
@@ -156,7 +159,10 @@ def make_plan(
                 train,
                 test,
                 wanted,
-                _extras(test, len(others) * (kind == "views"), names, distinct),
+                [
+                    *_extras(test, len(others) * (kind == "views"), names, distinct),
+                    *(_parts(test, seed) if whole else []),
+                ],
                 predicted,
             )
             for (train, test), wanted in zip(splits, layout.wanted, strict=True)
@@ -170,6 +176,9 @@ def make_plan(
         groups=groups,
     )
 
+
+# Parts of the test rows of a split that holds out whole environments.
+_PARTS = 5
 
 _NO_PAIRS = {
     "target": "cv: expected at least two splits with pairing='target', got one.",
@@ -244,18 +253,35 @@ def _extras(test: Any, n_views: int, names: Any, distinct: list[Any]) -> list[Ex
     return extras
 
 
+def _parts(test: Ints, seed: int) -> list[Extra]:
+    """Return random parts of a split's test rows, whose scores show the error of few rows.
+
+    They are for splits that hold out whole environments, whose scores also differ for other
+    reasons.
+    """
+    shuffled = np.random.default_rng(seed).permutation(test)
+    return [Extra("part", OF_X, part, may_fail=True) for part in np.array_split(shuffled, _PARTS)]
+
+
 def _positions(rows: Any) -> NDArray[np.int64]:
     """Return row numbers; a mask is converted to them."""
     rows = np.asarray(rows)
     return np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
 
 
-def _check_environments(environments: Any, X: Any, n: int) -> NDArray[Any]:
+def check_environments(environments: Any, X: Any) -> NDArray[Any]:
+    """Return the environment of each row of X, at least two.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not.
+    """
     check_text(environments, "environments", X)
     if reordered(X, environments):
         environments = look_up(environments, X, "environments")
-    names = check_column(environments, n, "environments")
-    distinct = np.unique(names)
+    names = check_column(environments, _num_samples(X), "environments")
+    distinct = np.unique(names).tolist()
     if len(distinct) < 2:
         raise ValueError(f"environments: expected at least two, got only {distinct[0]!r}.")
     return names

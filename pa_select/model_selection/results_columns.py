@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, Mask
 
 
 def column(cv_results: dict[str, Any], name: str, argument: str) -> Floats:
@@ -41,6 +41,36 @@ def recorded_errors(cv_results: dict[str, Any], metric: str) -> Floats:
     if len(splits) < 2:
         return np.zeros(len(column(cv_results, metric, "score")))
     return np.nan_to_num(np.std(splits, axis=0, ddof=1) / np.sqrt(len(splits)))
+
+
+def recorded_chance(cv_results: dict[str, Any], metric: str) -> Floats:
+    """Return the score of predictions that look at no feature; -inf if it is not known."""
+    chance = cv_results.get(f"chance_test_{metric}", np.full(len(cv_results["params"]), np.nan))
+    return np.nan_to_num(np.asarray(chance, dtype=np.float64), nan=-np.inf)
+
+
+class AgainstChance(NamedTuple):
+    """Values of candidates, their errors, and what predictions that look at no feature have."""
+
+    name: str
+    values: Floats
+    errors: Floats
+    chance: Floats
+    #: How many standard errors above chance a candidate must be.
+    n_se: float = 2
+
+    @property
+    def above(self) -> Mask:
+        """Whether each candidate is better than such predictions."""
+        above: Mask = self.values > self.chance + self.n_se * np.nan_to_num(self.errors)
+        return above
+
+    def not_above(self, i: int) -> str:
+        """Say that a candidate is not."""
+        return (
+            f"{self.name} {self.values[i]:.4g} is not {errors_in_words(self.n_se)} above chance, "
+            f"{self.chance[i]:.4g}"
+        )
 
 
 def errors_in_words(n: float) -> str:

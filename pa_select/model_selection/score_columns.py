@@ -35,6 +35,16 @@ def error_over_splits(splits: Floats, n_disjoint: float) -> Floats:
     return np.where(known > 1, error, np.nan)
 
 
+def error_of_rows(parts: Sequence[Floats], n_disjoint: float) -> Floats:
+    """Return the standard error of mean scores over splits whose environments are given.
+
+    The scores of the parts of a split's rows, each (n_candidates, n_splits), differ by chance.
+    """
+    by_split = np.moveaxis(np.stack(parts), 0, 2)
+    variance = np.stack([error_over_splits(x, x.shape[1]) for x in by_split.swapaxes(0, 1)]) ** 2
+    return np.sqrt(np.ma.masked_invalid(variance).mean(0).filled(np.nan) / n_disjoint)
+
+
 def metric_columns(name: str, splits: Floats, *, rank: bool = False) -> dict[str, Any]:
     """Make the split, mean and std columns of a metric that may be nan in some splits."""
     known = np.isfinite(splits)
@@ -90,7 +100,6 @@ def split_table(
     by_chance = _by_metric(chance)
     columns: dict[str, Any] = {}
     for name, splits in scores.items():
-        columns[f"se_test_{name}"] = error_over_splits(splits, plan.n_disjoint)
         columns[f"chance_test_{name}"] = _chance(by_chance, name, len(splits))
 
     extras: dict[str, dict[str, list[Floats]]] = {}
@@ -100,12 +109,17 @@ def split_table(
             extras.setdefault(extra.suffix, {}).setdefault(name, []).append(
                 found.get(name, np.full((len(outcomes), len(plan.splits)), np.nan))
             )
-    for name in scores:
+    for name, splits in scores.items():
+        error = error_over_splits(splits, plan.n_disjoint)
+        if "part" in extras:
+            of_rows = error_of_rows(extras["part"][name], plan.n_disjoint)
+            error = np.where(np.isfinite(of_rows), of_rows, error)
+        columns[f"se_test_{name}"] = error
         if "views" in extras:
             label = f"{name}_views"
-            splits = np.mean(extras["views"][name], axis=0)
-            columns |= metric_columns(label, splits, rank=True)
-            columns[f"se_test_{label}"] = error_over_splits(splits, plan.n_disjoint)
+            on_views = np.mean(extras["views"][name], axis=0)
+            columns |= metric_columns(label, on_views, rank=True)
+            columns[f"se_test_{label}"] = error_over_splits(on_views, plan.n_disjoint)
             columns[f"chance_test_{label}"] = columns[f"chance_test_{name}"]
         if plan.environments:
             by_environment = {e: extras[f"environment_{e}"][name][0] for e in plan.environments}
@@ -114,7 +128,7 @@ def split_table(
                 left_out = judged.left_out[name]
                 known = dict(zip(by_environment, judged.defined[name], strict=True))
                 by_environment = {
-                    e: np.where(known[e], splits, np.nan) for e, splits in by_environment.items()
+                    e: np.where(known[e], found, np.nan) for e, found in by_environment.items()
                 }
             columns |= environment_columns(name, by_environment, plan.n_disjoint, left_out)
     return columns, list(scores)

@@ -25,8 +25,9 @@ from pa_select.model_selection.fit_arguments import (
 from pa_select.model_selection.judged_environments import judge_environments
 from pa_select.model_selection.pair_labels import PairLabels
 from pa_select.model_selection.parallel import chance_scores
-from pa_select.model_selection.plan import Rows, make_plan
+from pa_select.model_selection.plan import Rows, check_environments, make_plan
 from pa_select.model_selection.score_columns import split_table
+from pa_select.model_selection.splits import needs_groups
 from pa_select.model_selection.stacks import Stacks, complete
 from pa_select.model_selection.worker import Data, Outcome
 from pa_select.utils.columns import check_column
@@ -85,6 +86,8 @@ class SearchProblem:
         X, y = _check_data(search, X, y)
         # The default splitter takes groups itself; they are routed to a splitter of the user.
         own_folds = search.cv is None or isinstance(search.cv, numbers.Integral)
+        if groups is None and given.get("environments") is not None and needs_groups(search.cv):
+            groups = check_environments(given["environments"], X)
         if groups is not None and not own_folds:
             params = params | {"groups": groups}
         elif groups is not None:
@@ -101,6 +104,7 @@ class SearchProblem:
             cv=search.cv,
             seed=int(rng.randint(2**31 - 2)),
             split_params=routed.splitter.split,
+            estimator=search.estimator,
             adapter=search.adapter,
         )
         # Imported here: workers that fit and score do not need torch.

@@ -10,12 +10,14 @@ from sklearn.base import BaseEstimator
 
 from pa_select.model_selection.guarded_selection import Eligibility, GuardedSelection
 from pa_select.model_selection.results_columns import (
+    AgainstChance,
     column,
     errors_in_words,
     first_by,
+    recorded_chance,
     scores_and_errors,
 )
-from pa_select.utils.typing import SelectionName
+from pa_select.utils.typing import Floats, Ints, Mask, SelectionName
 from pa_select.utils.warn_caller import warn_caller
 
 #: The `n_se` of guarded selection by the score on the views.
@@ -23,64 +25,96 @@ N_SE_OF_VIEWS = 2
 
 
 class _Rule(BaseEstimator):
-    """A rule for which all candidates with a score (and an agreement, if needed) are eligible."""
+    """A rule that chooses among the candidates with a score, and an agreement if it needs one.
+
+    Candidates that are no better than predictions that look at no feature are not eligible,
+    unless no other one is left.
+    """
 
     def __init__(self, score: str = "score") -> None:
         self.score = score
 
     _needs_agreement = False
+    _has_floor = True
+    # The ends of the warning that the chosen candidate is no better than chance.
+    _chosen, _advice = "The chosen candidate may have learnt nothing: its", ", nor is any other's"
+
+    def __call__(self, cv_results: dict[str, Any]) -> int:
+        """Choose a candidate; warn if it is no better than predictions that look at no feature."""
+        best = self._best(cv_results, np.flatnonzero(self.explain(cv_results).eligible))
+        found = self._against_chance(cv_results)
+        if not found.above[best]:
+            warn_caller(
+                f"{self._chosen} {found.name} {found.values[best]:.4g} is not above that of "
+                f"predictions that look at no feature, {found.chance[best]:.4g}, by "
+                f"{errors_in_words(found.n_se)}{self._advice}."
+            )
+        return best
+
+    def _best(self, cv_results: dict[str, Any], eligible: Ints) -> int:
+        raise NotImplementedError
 
     def explain(self, cv_results: dict[str, Any]) -> Eligibility:
         """Explain which candidates are eligible."""
-        score, _ = scores_and_errors(cv_results, self.score)
-        has_score = eligible = np.isfinite(score)
-        if self._needs_agreement:
-            eligible = has_score & ~np.isnan(column(cv_results, "agreement", "agreement"))
-        lacking = np.where(has_score, "no agreement", f"no {self.score}")
-        reasons = [
-            "eligible" if there else f"not eligible: {lacks}"
-            for there, lacks in zip(eligible.tolist(), lacking.tolist(), strict=True)
-        ]
-        if not eligible.any():
-            needed = " and an agreement" if self._needs_agreement else ""
+        demands = self._demands(cv_results)
+        known = np.logical_and.reduce([met for met, _ in demands])
+        if not known.any():
+            needed = "".join(f" and an {what}" for _, what in demands[1:])
             raise ValueError(
                 f"cv_results: expected a candidate with a finite {self.score!r}{needed}, got none."
             )
-        return Eligibility(eligible, reasons)
+        found = self._against_chance(cv_results)
+        above = found.above
+        if not self._has_floor or not (known & above).any():
+            above = known
+        reasons = [
+            f"not eligible: no {lacking[0]}"
+            if (lacking := [what for met, what in demands if not met[i]])
+            else "eligible"
+            if above[i]
+            else f"not eligible: {found.not_above(i)}"
+            for i in range(len(known))
+        ]
+        return Eligibility(known & above, reasons)
+
+    def _demands(self, cv_results: dict[str, Any]) -> list[tuple[Mask, str]]:
+        """Return which candidates have what the rule needs, and its name."""
+        score, _ = scores_and_errors(cv_results, self.score)
+        demands = [(np.isfinite(score), self.score)]
+        if self._needs_agreement:
+            demands.append((~np.isnan(column(cv_results, "agreement", "agreement")), "agreement"))
+        return demands
+
+    def _against_chance(self, cv_results: dict[str, Any]) -> AgainstChance:
+        """Return what says whether candidates are better than such predictions."""
+        # A constant may be the best in its worst environment; all together show what is learnt.
+        name = self.score.removesuffix("_worst_environment")
+        chance = recorded_chance(cv_results, name)
+        return AgainstChance(name, *scores_and_errors(cv_results, name), chance)
 
 
 class BestScore(_Rule):
     """The best score; the first candidate if several tie, as in GridSearchCV."""
 
-    def __call__(self, cv_results: dict[str, Any]) -> int:
-        """Choose a candidate."""
+    def _best(self, cv_results: dict[str, Any], eligible: Ints) -> int:
         score, _ = scores_and_errors(cv_results, self.score)
-        return int(np.nanargmax(np.where(self.explain(cv_results).eligible, score, np.nan)))
+        return int(eligible[score[eligible].argmax()])
 
 
 class BestAgreement(_Rule):
     """The best agreement, whatever the score; warns if the chosen candidate is trivial."""
 
     _needs_agreement = True
+    _has_floor = False
+    _chosen = "The candidate of the best agreement is near-constant: its"
+    _advice = ". Agreement measures stability, not truth: use selection='guarded'"
     #: Agreements that differ by less tie.
     tie_tol = 1e-6
 
-    def __call__(self, cv_results: dict[str, Any]) -> int:
-        """Choose a candidate."""
-        agreement = column(cv_results, "agreement", "agreement")
-        score, error = scores_and_errors(cv_results, self.score)
-        eligible = self.explain(cv_results).eligible
-        tied = eligible & (agreement >= agreement[eligible].max() - self.tie_tol)
-        best = first_by(np.flatnonzero(tied), [score], cv_results)
-        chance = cv_results.get(f"chance_test_{self.score}")
-        if chance is not None and not score[best] > chance[best] + 2 * error[best]:
-            warn_caller(
-                f"The candidate of the best agreement is near-constant: its {self.score} "
-                f"{score[best]:.4g} is not above that of predictions that look at no feature, "
-                f"{chance[best]:.4g}. Agreement measures stability, not truth: use "
-                "selection='guarded'."
-            )
-        return best
+    def _best(self, cv_results: dict[str, Any], eligible: Ints) -> int:
+        agreement = column(cv_results, "agreement", "agreement")[eligible]
+        score, _ = scores_and_errors(cv_results, self.score)
+        return first_by(eligible[agreement >= agreement.max() - self.tie_tol], [score], cv_results)
 
 
 class RankSum(_Rule):
@@ -88,12 +122,9 @@ class RankSum(_Rule):
 
     _needs_agreement = True
 
-    def __call__(self, cv_results: dict[str, Any]) -> int:
-        """Choose a candidate."""
+    def _best(self, cv_results: dict[str, Any], eligible: Ints) -> int:
         score, _ = scores_and_errors(cv_results, self.score)
-        eligible = np.flatnonzero(super().explain(cv_results).eligible)
-        ranks = self._ranks(cv_results, eligible).sum(0)
-        return first_by(eligible, [-ranks, score], cv_results)
+        return first_by(eligible, [-self._ranks(cv_results, eligible).sum(0), score], cv_results)
 
     def explain(self, cv_results: dict[str, Any]) -> Eligibility:
         """Explain which candidates are eligible; the reasons have both ranks."""
@@ -118,34 +149,39 @@ class RankSum(_Rule):
 
 
 class BestExpected(_Rule):
-    """The best expected score at another site; it needs no guard, since it is a score."""
+    """The best expected score at another site."""
 
-    def __call__(self, cv_results: dict[str, Any]) -> int:
-        """Choose a candidate."""
+    def _best(self, cv_results: dict[str, Any], eligible: Ints) -> int:
         score, _ = scores_and_errors(cv_results, self.score)
-        expected = column(cv_results, f"expected_{self.score}", "score")
-        eligible = np.flatnonzero(self.explain(cv_results).eligible)
-        return first_by(eligible, [expected, score], cv_results)
+        return first_by(eligible, [self._expected(cv_results)[0], score], cv_results)
+
+    def _expected(self, cv_results: dict[str, Any]) -> tuple[Floats, Floats]:
+        """Return the expected scores and their errors."""
+        name = f"expected_{self.score}"
+        return column(cv_results, name, "score"), column(cv_results, f"{name}_se", "score")
+
+    def _demands(self, cv_results: dict[str, Any]) -> list[tuple[Mask, str]]:
+        known = np.isfinite(self._expected(cv_results)[0])
+        return [*super()._demands(cv_results), (known, "expected score")]
+
+    def _against_chance(self, cv_results: dict[str, Any]) -> AgainstChance:
+        # Predictions that look at no feature do not change from site to site, nor their score.
+        chance = recorded_chance(cv_results, self.score)
+        return AgainstChance(f"expected {self.score}", *self._expected(cv_results), chance)
 
     def explain(self, cv_results: dict[str, Any]) -> Eligibility:
         """Explain which candidates are eligible; the reasons have the expected scores."""
         found = super().explain(cv_results)
         score, _ = scores_and_errors(cv_results, self.score)
-        expected = column(cv_results, f"expected_{self.score}", "score")
-        errors = column(cv_results, f"expected_{self.score}_se", "score")
-        known = found.eligible & np.isfinite(expected)
-        if not known.any():
-            raise ValueError("cv_results: expected a finite expected score, got none.")
+        expected, errors = self._expected(cv_results)
         reasons = [
             f"eligible: {self.score} {score[i]:.4g}, expected at the other site {expected[i]:.4g} "
             f"with a standard error of {errors[i]:.2g}{_how(cv_results, i)}"
-            if known[i]
-            else "not eligible: no expected score"
             if found.eligible[i]
             else reason
             for i, reason in enumerate(found.reason)
         ]
-        return Eligibility(known, reasons)
+        return Eligibility(found.eligible, reasons)
 
 
 def _how(cv_results: dict[str, Any], i: int) -> str:
@@ -165,7 +201,7 @@ class _SimplestWithin(_Rule):
     def explain(self, cv_results: dict[str, Any]) -> Eligibility:
         score, error = scores_and_errors(cv_results, self.score)
         found = super().explain(cv_results)
-        top = int(np.nanargmax(score))
+        top = int(np.nanargmax(np.where(found.eligible, score, np.nan)))
         near = score >= score[top] - self.n_se * error[top]
         reasons = [
             f"{'eligible' if near[i] else 'not eligible'}: {self.score} {score[i]:.4g} is "
@@ -177,9 +213,8 @@ class _SimplestWithin(_Rule):
         ]
         return Eligibility(found.eligible & near, reasons)
 
-    def __call__(self, cv_results: dict[str, Any]) -> int:
+    def _best(self, cv_results: dict[str, Any], eligible: Ints) -> int:
         score, _ = scores_and_errors(cv_results, self.score)
-        eligible = np.flatnonzero(self.explain(cv_results).eligible)
         return first_by(eligible, [-self._complexities(cv_results), score], cv_results)
 
     def _complexities(self, cv_results: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sklearn.pipeline import make_pipeline
 
-from pa_select.utils.frames import check_columns, named_like
+from pa_select.utils.frames import check_columns, check_not_missing, named_like
 from pa_select.utils.sklearn_private import _num_samples
 
 # The names of a site's columns must differ from those of the worst site.
@@ -32,7 +32,9 @@ class Site(NamedTuple):
         return [self.b] if self.adapted is None else [self.b, self.adapted]
 
 
-def make_sites(paired: Any, X: Any, adapter: Any, seed: int) -> tuple[list[Site], list[Any]]:
+def make_sites(
+    paired: Any, X: Any, estimator: Any, adapter: Any, seed: int
+) -> tuple[list[Site], list[Any]]:
     """Check the pairs of each site; return the sites and the sources that follow X.
 
     Raises
@@ -43,6 +45,7 @@ def make_sites(paired: Any, X: Any, adapter: Any, seed: int) -> tuple[list[Site]
     # Imported here: workers that fit and score do not need torch.
     from pa_select.unlabelled.paired_rows import (
         check_pairs,
+        one_pair_for_each_object,
         warn_of_known_rows,
         warn_of_other_rows,
     )
@@ -53,8 +56,11 @@ def make_sites(paired: Any, X: Any, adapter: Any, seed: int) -> tuple[list[Site]
     looked_at: list[Any] = []
     for name, (X_a, X_b) in _named(paired).items():
         places = [f"paired[{name!r}][{i}]" if name else f"paired[{i}]" for i in (0, 1)]
+        for rows, place in zip((X_a, X_b), places, strict=True):
+            check_not_missing(rows, X, place, estimator)
         X_a, X_b = (named_like(X, rows) for rows in check_pairs(X_a, X_b, *places))
         check_columns(X_a, X, places[0])
+        X_a, X_b = one_pair_for_each_object(X_a, X_b, X, *places)
         if not any(rows is X_a for rows in looked_at):  # sites may share these rows
             warn_of_other_rows(X_a, X, places[0])
             warn_of_known_rows(X_a, X, places[0])

@@ -13,6 +13,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
     check_cv,
 )
+from sklearn.utils.metadata_routing import get_routing_for_object
 
 from pa_select.utils.typing import Ints
 
@@ -68,6 +69,12 @@ def make_splits(
     else:
         splitters = [check_cv(cv, y, classifier=True)]
     return [split for part in splitters for split in part.split(X, labels, groups)]
+
+
+def needs_groups(cv: Any) -> bool:
+    """Whether a splitter, or one of several, requests groups, as those of scikit-learn do."""
+    splitters = cv if is_sequence_of_splitters(cv) else [cv]
+    return any(get_routing_for_object(x).consumes("split", ["groups"]) for x in splitters)
 
 
 def is_sequence_of_splitters(cv: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from sys import getsizeof
@@ -29,6 +30,8 @@ class Extra(NamedTuple):
     suffix: str
     source: int
     rows: NDArray[np.int64]
+    #: Whether the rows are so few that a metric may not be defined on them.
+    may_fail: bool = False
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,11 @@ def _extra_scores(fitted: Any, extra: Extra, split: SplitTask, data: Data) -> An
     source = data.sources[extra.source]
     rows, labels = _safe_split(fitted, source, data.y, extra.rows, split.train)
     params = _check_method_params(data.sources[0], params=data.score_params, indices=extra.rows)
-    return _score(fitted, rows, labels, data.scorer, params, data.error_score)
+    if not extra.may_fail:
+        return _score(fitted, rows, labels, data.scorer, params, data.error_score)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _score(fitted, rows, labels, data.scorer, params, np.nan)
 
 
 def _matrices(

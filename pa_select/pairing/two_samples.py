@@ -131,7 +131,7 @@ class IdPairing(_Pairing):
         values, counts = np.unique(ids, return_counts=True)
         if counts.max(initial=0) > 1:
             raise ValueError(
-                f"{name}: expected ids that occur once, got {values[counts.argmax()]!r} "
+                f"{name}: expected ids that occur once, got {values.tolist()[counts.argmax()]!r} "
                 f"{counts.max()} times."
             )
         return ids

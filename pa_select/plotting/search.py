@@ -1,4 +1,4 @@
-"""Plots of a search's candidates by score and agreement."""
+"""Plots of a search's candidates by score and by what decides between them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from pa_select.model_selection.candidate_names import candidate_names
 from pa_select.model_selection.results_columns import column, recorded_errors, scores_and_errors
 from pa_select.model_selection.search_results import cv_results_of, first_metric, metric_in_words
-from pa_select.model_selection.selection_rules import make_rule
+from pa_select.model_selection.selection_rules import BestExpected, make_rule
 from pa_select.plotting.axes import (
     AGREEMENT,
     GREY,
@@ -31,9 +31,10 @@ _TIE = 1e-9
 
 
 class PASearchDisplay:
-    """Agreement against score of all candidates of a search, with the chosen one marked.
+    """What decides between a search's candidates against their score, with the chosen one marked.
 
-    Create it with `from_search`. If the score alone would choose another candidate, that one
+    Create it with `from_search`. The agreement decides, or the expected score at another site if
+    the search was given pairs. If the score alone would choose another candidate, that one
     is marked too. The legend names marked candidates.
 
     Parameters
@@ -54,6 +55,11 @@ class PASearchDisplay:
         Standard error of the agreement, in nats per pair. None: no error bars.
     names : sequence of n_candidates str, default=None
         Names of the candidates. None: no names in the legend.
+    expected, expected_error : array-like of shape (n_candidates,), default=None
+        Expected score of each candidate at the other site, and its standard error, if this
+        decides. They are then drawn instead of the agreement.
+    expected_name : str, default="expected score"
+        Name of the expected score.
 
     Attributes
     ----------
@@ -72,14 +78,15 @@ class PASearchDisplay:
 
     Notes
     -----
-    Candidates without a score or an agreement (they failed, or have no class scores) cannot
-    be drawn; the legend counts them. The legend is above the axes, where it hides no
+    Candidates without a score, or without what decides (they failed, or have no class scores),
+    cannot be drawn; the legend counts them. The legend is above the axes, where it hides no
     candidate; set a title with ``figure_.suptitle``.
 
     See Also
     --------
     pa_select.PASearchCV : The search.
     pa_select.GuardedSelection : Decides which candidates are eligible.
+    ExpectedScoreDisplay : Expected scores with their intervals, a row for each candidate.
 
     Examples
     --------
@@ -111,6 +118,9 @@ class PASearchDisplay:
         score_name: str = "score",
         agreement_error: Any = None,
         names: Sequence[str] | None = None,
+        expected: Any = None,
+        expected_error: Any = None,
+        expected_name: str = "expected score",
     ) -> None:
         self.score = score
         self.score_error = score_error
@@ -121,6 +131,9 @@ class PASearchDisplay:
         self.score_name = score_name
         self.agreement_error = agreement_error
         self.names = names
+        self.expected = expected
+        self.expected_error = expected_error
+        self.expected_name = expected_name
 
     @classmethod
     def from_search(
@@ -171,6 +184,13 @@ class PASearchDisplay:
         else:
             eligible = np.isfinite(value) & np.isfinite(agreement)
         scoring = getattr(search, "scoring", None)
+        expected: dict[str, Any] = {}
+        if isinstance(rule, BestExpected):
+            expected = {
+                "expected": table[f"expected_{rule.score}"],
+                "expected_error": table[f"expected_{rule.score}_se"],
+                "expected_name": f"expected {metric_in_words(rule.score, scoring)}",
+            }
         display = cls(
             score=value,
             score_error=error,
@@ -181,6 +201,7 @@ class PASearchDisplay:
             score_name=metric_in_words(name, scoring),
             agreement_error=_agreement_error(table, of_agreement),
             names=candidate_names(table["params"], getattr(search, "estimator", None)),
+            **expected,
         )
         return display.plot(ax, **kwargs)
 
@@ -197,8 +218,8 @@ class PASearchDisplay:
             Whether to leave outside the axes those candidates that are further from the
             eligible ones, in score or agreement, than these are from each other. The legend
             counts them, and triangles at the edges show their direction. The chosen
-            candidate and the one with the best score are always inside. If all candidates
-            are eligible, because there is no guard, those far below the others are outside.
+            candidate and the one with the best score are always inside. If there is no guard,
+            eligible candidates far below the others are outside, too.
             False: the axes show all candidates.
         errorbar_kw : dict, default=None
             Passed on to ``ax.errorbar`` of all candidates.
@@ -214,18 +235,25 @@ class PASearchDisplay:
             If there is not one name for each candidate.
         """
         ax = axes_for(ax)
-        points = np.column_stack([self.score, self.agreement]).astype(np.float64)
+        value, value_error, value_name = self.agreement, self.agreement_error, AGREEMENT
+        if self.expected is not None:
+            value, value_error = self.expected, self.expected_error
+            value_name = f"{self.expected_name} at the other site"
+        points = np.column_stack([self.score, value]).astype(np.float64)
         n = len(points)
         if self.names is not None and len(self.names) != n:
             raise ValueError(
                 f"names: expected one for each of {n} candidates, got {len(self.names)}."
             )
-        given = (self.score_error, self.agreement_error)
+        given = (self.score_error, value_error)
         errors = np.column_stack([np.zeros(n) if error is None else error for error in given])
         errors = np.nan_to_num(errors.astype(np.float64))
         eligible = np.asarray(self.eligible, dtype=bool)
         drawn = np.isfinite(points).all(axis=1)
-        self.errorbars_ = self._draw_all(ax, points, errors, eligible, drawn, errorbar_kw or {})
+        style = errorbar_kw or {}
+        if value_error is None:
+            style = style | {"yerr": None}
+        self.errorbars_ = self._draw_all(ax, points, errors, eligible, drawn, style)
         self.threshold_ = None
         if np.isfinite(self.threshold):
             self.threshold_ = ax.axvline(
@@ -243,10 +271,9 @@ class PASearchDisplay:
         if zoom and drawn.any():
             marked = np.isin(np.arange(n), [i for i in (best, by_score) if i is not None])
             self._zoom(ax, points[drawn], errors[drawn], eligible[drawn], marked[drawn])
-        with_error = ",\nwith standard error" if self.agreement_error is not None else ""
         ax.set(
             xlabel=f"cross-validated {self.score_name}, with standard error",
-            ylabel=AGREEMENT + with_error,
+            ylabel=value_name + ",\nwith standard error" * (value_error is not None),
         )
         marks = [self.threshold_, *self.outside_[:1], self.chosen_, self.score_choice_]
         handles = [*self.errorbars_.values(), *(mark for mark in marks if mark is not None)]
@@ -269,10 +296,9 @@ class PASearchDisplay:
             here, missing = mask & drawn, int((mask & ~drawn).sum())
             style: dict[str, Any] = {"markersize": 6, "elinewidth": 0.8, "ls": "none", "mew": 0.8}
             style["zorder"] = 4 if kind == "eligible" else 2
+            style |= {"xerr": errors[here, 0], "yerr": errors[here, 1]}
             found[kind] = ax.errorbar(
                 *points[here].T,
-                xerr=errors[here, 0],
-                yerr=None if self.agreement_error is None else errors[here, 1],
                 label=f"{kind} ({mask.sum()}{f', {missing} not drawn' if missing else ''})",
                 **style | own | kwargs,
             )
@@ -300,8 +326,8 @@ class PASearchDisplay:
 
     def _zoom(self, ax: Any, points: Any, errors: Any, eligible: Any, marked: Any) -> None:
         """Limit the axes to eligible or marked candidates; triangles point to the others."""
-        if eligible.all() and not np.isfinite(self.threshold):
-            eligible = ~far_below(points, errors)
+        if not np.isfinite(self.threshold):
+            eligible = eligible & ~far_below(points, errors)
         kept = eligible | marked
         limits = window(points, errors, kept) if kept.any() else None
         if limits is None:

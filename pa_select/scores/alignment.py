@@ -50,8 +50,8 @@ def columns_of(
     if not known.all():
         row = int(np.argmin(known))
         raise ValueError(
-            f"{argument}: expected classes of {name}, {classes.tolist()}, got {y[row]!r} in row "
-            f"{row}."
+            f"{argument}: expected classes of {name}, {classes.tolist()}, got "
+            f"{y.tolist()[row]!r} in row {row}."
         )
     order = np.argsort(classes)
     return order[np.searchsorted(classes, y, sorter=order)]

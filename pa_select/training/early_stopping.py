@@ -62,16 +62,20 @@ class PAEarlyStopping(PAScoring):
 
     Examples
     --------
+    >>> import numpy as np
     >>> import torch
     >>> from sklearn.datasets import load_iris
+    >>> from sklearn.preprocessing import scale
     >>> from skorch import NeuralNetClassifier
     >>> from pa_select import PAEarlyStopping
     >>> X, y = load_iris(return_X_y=True)
-    >>> X = X.astype("float32")
+    >>> X = scale(X).astype("float32")
+    >>> noisy = X + np.float32(np.random.default_rng(0).normal(0, 0.3, X.shape))
+    >>> _ = torch.manual_seed(0)
     >>> net = NeuralNetClassifier(
     ...     lambda: torch.nn.Linear(4, 3),
     ...     criterion=torch.nn.CrossEntropyLoss,
-    ...     callbacks=[("pa", PAEarlyStopping((X, 1.1 * X), patience=3))],
+    ...     callbacks=[("pa", PAEarlyStopping((X, noisy), patience=3))],
     ...     max_epochs=50,
     ...     lr=0.1,
     ...     verbose=0,

@@ -11,12 +11,12 @@ from sklearn.metrics import check_scoring
 
 from pa_select.scores.alignment import columns_of
 from pa_select.scores.recorded import Recorded
+from pa_select.unlabelled.accuracy_interval import accuracy_interval
 from pa_select.unlabelled.calibration import calibrated, calibrating_beta
+from pa_select.unlabelled.class_mix import other_mix_of_posteriors
 from pa_select.unlabelled.expectation import (
     check_scorer,
-    expected_change,
-    expected_level,
-    interval,
+    expected_scores,
     is_accuracy,
     number_of_rows,
 )
@@ -35,6 +35,7 @@ def of_classifiers(
     scoring: Any,
     reference: Any,
     groups: NDArray[Any] | None = None,
+    warnings: list[str] | None = None,
 ) -> dict[str, ExpectedScore]:
     """Record what classifiers predict, and estimate how they score at the other site.
 
@@ -45,6 +46,8 @@ def of_classifiers(
         Those of the pairs at both sites, and the labelled ones.
     y_val, scoring, reference, groups
         As in `expected_score`.
+    warnings : list of str, default=None
+        A warning is added if the paired objects seem to be of other classes.
     """
     scorer = check_scoring(_ANY, scoring)
     check_scorer(scorer, np.unique(y_val))
@@ -57,7 +60,14 @@ def of_classifiers(
             {"the reference": Recorded.of(reference, X, False)} for X in (rows[0], rows[2])
         )
         reference = PairPosteriors.mean_of(of_a, of_val, y_val)
-    return expected_of_recorded(a, b, val, y_val, scorer, reference, groups)
+    found = expected_of_recorded(a, b, val, y_val, scorer, reference, groups)
+    if warnings is not None:
+        best = max(found, key=lambda name: found[name].validation_score)
+        beta = found[best].beta
+        other = other_mix_of_posteriors(*(calibrated(one[best].scores, beta) for one in (a, val)))
+        if other is not None:
+            warnings.append(other.message("X_a", a[best].classes))
+    return found
 
 
 def expected_of_recorded(
@@ -97,21 +107,20 @@ def expected_of_recorded(
         reference = PairPosteriors.mean_of(
             {name: a[name] for name in names}, {name: val[name] for name in names}, y_val
         )
-    levels = None
+    is_shared = isinstance(reference, PairPosteriors)
     if isinstance(reference, PairPosteriors):
         posteriors = {name: reference.of(one.classes) for name, one in a.items()}
-        if len(a) > 1:
-            levels = [expected_level(scorer, [posteriors[name]], [a[name]]) for name in a]
     else:
         posteriors = {name: calibrated(one.scores, betas[name]) for name, one in a.items()}
-    changes = [expected_change(scorer, [posteriors[name]], [a[name]], [b[name]]) for name in a]
-    expected = validated.expected(scorer, levels, changes)
+    scored = [expected_scores(scorer, [posteriors[n]], [a[n]], [b[n]]) for n in a]
+    expected = validated.expected(scorer, scored, is_shrunk=is_shared and len(a) > 1)
     found = {}
     for name, score in zip(a, validated.scores.tolist(), strict=True):
         differ = a[name].predicted != b[name].predicted
         disagreement, n, limits = float(differ.mean()), len(differ), (np.nan, np.nan)
         if is_accuracy(scorer):
             n_labelled = number_of_rows(val[name], y_val, groups)
-            limits = interval(score, n_labelled, disagreement, n)
+            found_limits = accuracy_interval(score, n_labelled, disagreement, n)
+            limits = float(found_limits[0]), float(found_limits[1])
         found[name] = ExpectedScore(*expected[name], *limits, score, disagreement, betas[name], n)
     return found

@@ -1,30 +1,23 @@
-"""By how much a metric is expected to change, if labels are known up to a probability."""
+"""The score of classifiers for objects whose labels are known up to a probability."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
 
-from pa_select.agreement.standard_errors import standard_error
+from pa_select.scores.alignment import columns_of
 from pa_select.scores.recorded import Recorded, row_numbers
+from pa_select.unlabelled.accuracy_interval import effective_number, widening
+from pa_select.unlabelled.label_metrics import value_and_gradient
+from pa_select.unlabelled.probability_metrics import of_probabilities
+from pa_select.unlabelled.scored import Expectation, Scored, parts_of, parts_of_groups
 from pa_select.utils.sklearn_private import _PassthroughScorer
 from pa_select.utils.typing import Floats, Ints
-
-# The standard error of a metric that is not a mean leaves out so many groups, one at a time.
-_GROUPS = 20
-# Of a normal distribution, 95 % lies within so many standard deviations.
-_Z = 1.96
-
-
-class Expectation(NamedTuple):
-    """An expected value, and its standard error over the objects."""
-
-    score: float
-    standard_error: float
 
 
 def is_accuracy(scorer: Any) -> bool:
@@ -54,13 +47,10 @@ def check_scorer(scorer: Any, classes: NDArray[Any]) -> None:
         return
 
 
-def expected_change(
-    scorer: Any,
-    labels: Sequence[Floats],
-    before: Sequence[Recorded],
-    after: Sequence[Recorded],
-) -> Expectation:
-    """Score two sets of predictions for the same objects, whose labels are uncertain.
+def expected_scores(
+    scorer: Any, labels: Sequence[Floats], *sides: Sequence[Recorded]
+) -> list[Scored]:
+    """Score several sets of predictions for the same objects, whose labels are uncertain.
 
     Parameters
     ----------
@@ -68,58 +58,80 @@ def expected_change(
         A scorer whose metric takes sample weights.
     labels : list of ndarray of shape (n, n_classes)
         For each model, the probabilities of the classes of each object.
-    before, after : list of Recorded
-        The two predictions of each model; the columns of `labels` are its classes.
+    *sides : list of Recorded
+        The predictions of each model, such as those for the rows of one site; the columns of
+        `labels` are the model's classes.
 
     Returns
     -------
-    Expectation
-        The score of `after` minus that of `before`, in the mean over the models. An object
-        that several models predict is one observation.
+    list of Scored
+        For each set the score, in the mean over the models. An object that several models
+        predict is one unit.
     """
-    n, models = len(labels[0]), list(zip(labels, before, after, strict=True))
-    every = np.arange(n)
-    if is_accuracy(scorer):
-        gains = [_hits(known, b) - _hits(known, a) for known, a, b in models]
-        gain = np.mean(gains, axis=0)
-        return Expectation(float(gain.mean()), standard_error(gain, np.full(n, 1 / n)))
+    by_formula = [
+        [_by_formula(scorer, known, model) for known, model in zip(labels, models, strict=True)]
+        for models in sides
+    ]
+    if all(found is not None for models in by_formula for found in models):
+        return [Scored.mean_of([one for one in found if one]) for found in by_formula]
+    outputs = [output for models in sides for one in models for output in _content(one)]
+    part = parts_of(*labels, *outputs)
 
-    def change_of(rows: Ints) -> float:
-        changes = [
-            counted(scorer, b, known[rows], rows) - counted(scorer, a, known[rows], rows)
-            for known, a, b in models
-        ]
-        return float(np.mean(changes))
-
-    return Expectation(change_of(every), jackknife(change_of, n))
-
-
-def expected_level(
-    scorer: Any, labels: Sequence[Floats], models: Sequence[Recorded]
-) -> Expectation:
-    """Score predictions for objects whose labels are uncertain.
-
-    Parameters
-    ----------
-    scorer, labels
-        As in `expected_change`.
-    models : list of Recorded
-        The predictions of each model.
-
-    Returns
-    -------
-    Expectation
-        The score in the mean over the models.
-    """
-    n, pairs = len(labels[0]), list(zip(labels, models, strict=True))
-    if is_accuracy(scorer):
-        hits = np.mean([_hits(known, model) for known, model in pairs], axis=0)
-        return Expectation(float(hits.mean()), standard_error(hits, np.full(n, 1 / n)))
-
-    def score_of(rows: Ints) -> float:
+    def score_of(models: Sequence[Recorded], rows: Ints) -> float:
+        pairs = zip(labels, models, strict=True)
         return float(np.mean([counted(scorer, m, known[rows], rows) for known, m in pairs]))
 
-    return Expectation(score_of(np.arange(n)), jackknife(score_of, n))
+    return [Scored.by_leaving_out(partial(score_of, models), part) for models in sides]
+
+
+def _content(model: Recorded) -> list[Floats]:
+    """Return all numbers that are known of a model's rows."""
+    codes = np.unique(model.predicted, return_inverse=True)[1].astype(np.float64)
+    probabilities = [] if model.probabilities is None else [model.probabilities]
+    return [model.scores, codes, *probabilities]
+
+
+def _by_formula(
+    scorer: Any, labels: Floats, model: Recorded, *, is_counted: bool = True
+) -> Scored | None:
+    """Score by the formula of a metric of scikit-learn; None if there is none for this scorer.
+
+    ``is_counted``: every object counts once for each class; else each row has one label.
+    """
+    if is_accuracy(scorer):
+        return Scored.of_mean(_hits(labels, model))
+    metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
+    found, methods = None, _response(scorer)
+    if methods == ["predict"]:
+        found = _of_table(metric, options, labels, model, is_counted)
+    elif (formula := of_probabilities(metric, options, labels.shape[1])) is not None:
+        every = row_numbers(np.arange(len(labels)))
+        found = formula(labels, np.asarray(getattr(model, methods[0])(every)))
+    return None if found is None else found.times(scorer._sign)
+
+
+def _response(scorer: Any) -> list[str]:
+    """Return the methods of a classifier, of which a scorer calls the first one."""
+    methods = getattr(scorer, "_response_method", ())
+    return [methods] if isinstance(methods, str) else list(methods)
+
+
+def _of_table(
+    metric: Any, options: dict[str, Any], labels: Floats, model: Recorded, is_counted: bool
+) -> Scored | None:
+    """Score predicted classes by the table of the expected counts of labels and predictions."""
+    n, found = len(labels), columns_of(model.predicted, model.classes, "the model")
+    table = labels.T @ (found[:, None] == np.arange(labels.shape[1])) / n
+    # An object that counts once for every class brings all classes into the metric.
+    known = np.full(len(table), True) if is_counted else (table.sum(0) > 0) | (table.sum(1) > 0)
+    inside = np.ix_(known, known)
+    result = value_and_gradient(metric, options, table[inside], model.classes[known])
+    if result is None:
+        return None
+    gradient = np.zeros_like(table)
+    gradient[inside] = result[1]
+    influence = (labels * gradient.T[found]).sum(axis=1)
+    return Scored(result[0], (influence - float((gradient * table).sum())) / n)
 
 
 def error_of_score(
@@ -129,14 +141,37 @@ def error_of_score(
     y: NDArray[Any],
     groups: NDArray[Any] | None = None,
 ) -> float:
-    """Return the standard error of the score of labelled rows, which may be in groups."""
+    """Return the standard error of the score of labelled rows, which may be in groups.
+
+    Raises
+    ------
+    ValueError
+        If all rows are in one group.
+    """
     if is_accuracy(scorer):
         return float(np.sqrt(_variance(score, number_of_rows(model, y, groups))))
+    labels = (y[:, None] == model.classes).astype(np.float64)
+    if (found := _by_formula(scorer, labels, model, is_counted=False)) is not None:
+        return found.standard_error(groups)
+
+    return error_by_leaving_out(scorer, model, y, groups, labels, *_content(model))
+
+
+def error_by_leaving_out(
+    scorer: Any, model: Any, y: NDArray[Any], groups: NDArray[Any] | None, *content: Floats
+) -> float:
+    """Return the standard error of the score of labelled rows, by leaving out parts of them.
+
+    Rows of one group are left out together; `content` is what is known of the rows.
+    """
 
     def score_of(rows: Ints) -> float:
         return float(scorer(model, row_numbers(rows), y[rows]))
 
-    return jackknife(score_of, len(y), groups)
+    if groups is None:
+        return Scored.by_leaving_out(score_of, parts_of(*content)).standard_error()
+    error = Scored.by_leaving_out(score_of, parts_of_groups(groups)).standard_error()
+    return error * widening(len(np.unique(groups)), len(y))
 
 
 def number_of_rows(model: Recorded, y: NDArray[Any], groups: NDArray[Any] | None) -> float:
@@ -150,34 +185,6 @@ def expected_score_of(scorer: Any, score: float, error: float, change: Expectati
     if is_accuracy(scorer):
         total = min(max(total, 0.0), 1.0)
     return Expectation(total, float(np.hypot(error, change.standard_error)))
-
-
-def interval(
-    accuracy: float, n_labelled: float, disagreement: float, n_pairs: float
-) -> tuple[float, float]:
-    """Return the 95 % interval of the accuracy that does not assume calibrated posteriors."""
-    variance = _variance(accuracy, n_labelled) + _variance(disagreement, n_pairs)
-    reach = disagreement + _Z * float(np.sqrt(variance))
-    return max(accuracy - reach, 0.0), min(accuracy + reach, 1.0)
-
-
-def effective_number(right: NDArray[np.bool_], groups: NDArray[Any], n: int) -> float:
-    """Return how many independent rows have the variance of the accuracy of rows in groups.
-
-    Parameters
-    ----------
-    right : ndarray of bool of shape (n_predictions,)
-        Whether each prediction of a labelled row is right; a row may be predicted several times.
-    groups : ndarray of shape (n_predictions,)
-    n : int
-        Number of rows, which is the most that is returned.
-    """
-    codes = np.unique(groups, return_inverse=True)[1]
-    rate, n_groups = float(right.mean()), int(codes.max()) + 1
-    deviations = np.bincount(codes, right - rate) / len(right)
-    variance = float(deviations @ deviations) * n_groups / max(n_groups - 1, 1)
-    # Where all predictions are right, how alike the rows of a group are is not known.
-    return min(rate * (1 - rate) / variance, n) if variance > 0 else n_groups
 
 
 def _variance(rate: float, n: float) -> float:
@@ -210,17 +217,3 @@ def _weighted(scorer: Any, model: Recorded, rows: Ints, y: NDArray[Any], weight:
             f"scoring: expected a scorer whose metric takes sample weights, got {scorer!r} "
             f"({error})."
         ) from error
-
-
-def jackknife(score_of: Any, n: int, groups: NDArray[Any] | None = None) -> float:
-    """Standard error of a score of n rows, by leaving out parts of the rows in turn.
-
-    Rows of one group are left out together.
-    """
-    codes = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
-    n_parts = min(int(codes.max()) + 1, _GROUPS)
-    if n_parts < 2:
-        return float("nan")
-    part = codes % n_parts
-    scores = np.array([score_of(np.flatnonzero(part != p)) for p in range(n_parts)])
-    return float(np.sqrt((n_parts - 1) / n_parts * np.square(scores - scores.mean()).sum()))

@@ -13,6 +13,7 @@ from pa_select.unlabelled.classification import of_classifiers
 from pa_select.unlabelled.paired_rows import (
     aligned_pairs,
     check_pairs,
+    one_pair_for_each_object,
     warn_of_other_rows,
 )
 from pa_select.unlabelled.regression import of_regressors
@@ -72,9 +73,9 @@ def expected_score(
         or those of a model that was not fitted to the labelled rows either. The more accurate it
         is, the better. The ensemble of a single estimator is itself.
     groups : array-like of shape (m,), default=None
-        The group of each labelled row, such as the object that was scanned. The standard error
-        and the interval then do not take rows of one group as independent. Every pair is one
-        object.
+        The group of each labelled row, such as the object that was scanned; two or more. The
+        standard error and the interval then do not take rows of one group as independent, and
+        with few groups they are those of Student's t. Every pair is one object.
 
     Returns
     -------
@@ -90,15 +91,18 @@ def expected_score(
     ValueError
         If X_a and X_b have different numbers of rows, other columns, the same values or no
         rows, a label is missing or unknown to an estimator, or `reference` is unknown or has
-        other classes, as the estimators of an ensemble may not have. If a regressor predicts
+        other classes, as the estimators of an ensemble may not have. If all labelled rows are in
+        one group. If a regressor predicts
         several values, or one that is not finite.
 
     Warns
     -----
     UserWarning
         If there are fewer than 20 pairs, the rows of X_a do not look like the labelled rows,
-        the two rows of a pair resemble each other no more than rows paired at random, an
-        estimator knows every label of the labelled rows, or none, or begins with a `SiteAdapter`.
+        the two rows of a pair resemble each other no more than rows paired at random, pairs
+        are of the same object, the paired objects seem to be of other classes than the labelled
+        rows, an estimator predicts every label of the labelled rows, or none better than chance,
+        or it begins with a `SiteAdapter`.
 
     Notes
     -----
@@ -110,22 +114,29 @@ def expected_score(
     accuracies at a and b differ by their share at most.
 
     The interval for the accuracy holds whether or not the posterior is calibrated: if a
-    prediction is right at one site and wrong at the other, the two predictions differ. Its
-    standard errors are those of rates with two successes and two failures added (Agresti and
-    Coull), so that a rate of 0 or 1 in few rows does not look certain.
+    prediction is right at one site and wrong at the other, the two predictions differ. It
+    combines exact intervals of the accuracy on the labelled rows and of the rate of disagreement
+    ([3]_, [4]_), and holds the truth with a probability of at least 0.95 from 20 labelled rows and
+    two pairs on. Rows in groups count as fewer rows ([5]_).
 
     The best of several scores on labelled rows is partly luck. So the scores of several
     estimators are first shrunk towards what the posteriors say of them on the rows of a, as far as
     chance explains the difference (empirical Bayes), and the standard error adds the misfit of
-    the posteriors that the labels show. `PASearchCV` does the same. With ``reference="self"``
-    nothing is shrunk: own posteriors are calibrated by the same labels, and say no more than they.
+    the posteriors that the labels show for those that may be chosen. `PASearchCV` does the same.
+    With ``reference="self"`` nothing is shrunk: an estimator's own posteriors are calibrated on
+    these labels and add no information.
 
     For regressors the assumptions are that the calibrated prediction is the mean of the target
     given both rows, and that the errors do not depend on the row of b. The mean squared error then
     changes by the mean of :math:`(f(b) - \mu)^2 - (f(a) - \mu)^2`, where :math:`\mu` is the
     calibrated prediction of the reference. Without these assumptions the root mean squared error
     changes by the root mean square of :math:`f(b) - f(a)` at most, and the mean absolute error by
-    its mean absolute value (triangle inequality). This gives their intervals.
+    its mean absolute value (triangle inequality). This gives their intervals, which hold less
+    often if the errors have heavy tails.
+
+    No number depends on the order of the rows. The standard errors are those of the delta method;
+    for metrics other than those of predicted classes, log-loss, Brier score, area under the curve
+    and the usual errors of numbers, twenty parts of the rows are left out in turn.
 
     The inverse temperature is where the agreement of the scores with the labels is highest:
     with labels on one side, posterior agreement is the log-likelihood, and its maximisation is
@@ -137,8 +148,12 @@ def expected_score(
        networks", ICML 2017 (temperature scaling).
     .. [2] B. Efron, C. Morris, "Data analysis using Stein's estimator and its generalizations",
        JASA 1975.
-    .. [3] A. Agresti, B. A. Coull, "Approximate is better than 'exact' for interval estimation
-       of binomial proportions", The American Statistician 1998.
+    .. [3] R. G. Newcombe, "Interval estimation for the difference between independent
+       proportions: comparison of eleven methods", Statistics in Medicine 1998.
+    .. [4] G. Y. Zou, A. Donner, "Construction of confidence limits about effect measures: a
+       general approach", Statistics in Medicine 2008.
+    .. [5] E. L. Korn, B. I. Graubard, "Confidence intervals for proportions with small expected
+       number of positive counts estimated from survey data", Survey Methodology 1998.
 
     Examples
     --------
@@ -175,8 +190,12 @@ def expected_score(
     X_a, X_b = check_pairs(X_a, X_b)
     y_val = labels_of(X_val, y_val, "X_val")
     X_val = stacked(X_val, "X_val")
+    X_a, X_b = one_pair_for_each_object(X_a, X_b, X_val)
     given = X_a, X_b, X_val, y_val
-    found = estimates(estimators, *given, scoring, adapter, reference, groups)
+    warnings: list[str] = []
+    found = estimates(estimators, *given, scoring, adapter, reference, groups, warnings)
+    for message in warnings:
+        warn_caller(message)
     warn_of_other_rows(X_a, X_val)
     _warn_of_labelled_rows(found)
     _warn_of_adapters(estimators)
@@ -194,8 +213,12 @@ def estimates(
     adapter: Any = None,
     reference: Any = "ensemble",
     groups: Any = None,
+    warnings: list[str] | None = None,
 ) -> dict[str, ExpectedScore]:
-    """Compute what `expected_score` returns for several estimators, without its warnings."""
+    """Compute what `expected_score` returns for several estimators, without its warnings.
+
+    If a list of `warnings` is given, those of the outputs of the estimators are added to it.
+    """
     if isinstance(reference, str) and reference not in ("self", "ensemble"):
         raise ValueError(
             f"reference: expected 'self', 'ensemble' or a fitted estimator, got {reference!r}."
@@ -213,7 +236,7 @@ def estimates(
     if adapter is not None:
         X_b = cross_adapted(adapter, X_b, X_a, seed=0)
     of_kind = of_regressors if _are_regressors(named) else of_classifiers
-    return of_kind(named, (X_a, X_b, X_val), y_val, scoring, reference, groups)
+    return of_kind(named, (X_a, X_b, X_val), y_val, scoring, reference, groups, warnings)
 
 
 def _are_regressors(named: Mapping[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakSet
 
 from sklearn.base import BaseEstimator
 
@@ -12,6 +13,10 @@ from pa_select.unlabelled.paired_rows import aligned_pairs, check_pairs
 from pa_select.unlabelled.site_adapter import cross_adapted
 from pa_select.utils.dataset_rows import is_dataset
 from pa_select.utils.pickling import SavedWithVersions
+from pa_select.utils.warn_caller import warn_caller
+
+# Scorers that have warned; their own attributes would change what a search caches.
+_HAVE_WARNED: WeakSet[Any] = WeakSet()
 
 
 class ExpectedScorer(SavedWithVersions, BaseEstimator):
@@ -68,9 +73,14 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
         TypeError, ValueError
             As `expected_score`.
         """
-        # A search scores hundreds of models: warnings of the pairs come once, when it is made.
+        # A search scores hundreds of models: warnings of the pairs come once.
+        warnings: list[str] = []
         with cached_for_only(X, estimator):
-            (found,) = estimates([estimator], *self._rows(), X, y, self.scoring).values()
+            given = *self._rows(), X, y, self.scoring
+            (found,) = estimates([estimator], *given, warnings=warnings).values()
+        if warnings and self not in _HAVE_WARNED:
+            _HAVE_WARNED.add(self)
+            warn_caller(warnings[0])
         return float(found.score)
 
     def _rows(self) -> tuple[Any, Any]:
@@ -118,6 +128,12 @@ def expected_scorer(
     ------
     ValueError
         If `X_a` and `X_b` are not two measurements of the same objects.
+
+    Warns
+    -----
+    UserWarning
+        As `expected_score` for the pairs. In a search the warning that the paired objects seem
+        to be of other classes than a test fold comes once, for the first model that shows it.
 
     See Also
     --------

@@ -11,6 +11,7 @@ from scipy.spatial.distance import pdist, squareform
 from scipy.stats import rankdata
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from pa_select.utils.dataset_rows import stacked
@@ -24,7 +25,7 @@ FEW_PAIRS = 20
 # Rows of each kind that a forest learns to tell apart.
 _MOST_ROWS = 500
 # Objects whose distances are compared, and random orders that they are compared with.
-_MOST_COMPARED, _ORDERS = 150, 99
+_MOST_COMPARED, _ORDERS = 150, 999
 # The forest's area under the curve must exceed chance by this and by so many standard errors.
 _LEAST_AREA, _N_ERRORS = 0.65, 4
 # How to pair instruments whose numbers of columns differ.
@@ -118,19 +119,12 @@ def _warn_of_missing_values(X_a: Any, X_b: Any, name_b: str) -> None:
 
 
 def _warn_of_strangers(X_a: Any, X_b: Any, name_a: str, name_b: str) -> None:
-    """Warn if the two rows of an object resemble each other no more than those of two objects.
-
-    Objects that are far apart at one site should be far apart at the other one, whatever the
-    sites measure: the distances of all objects are compared with those of the objects in
-    random orders (Mantel test).
-    """
+    """Warn if the two rows of an object resemble each other no more than those of two objects."""
     a, b = _numbers(X_a), _numbers(X_b)
     if a is None or b is None or len(a) < FEW_PAIRS or np.isnan(a).any() or np.isnan(b).any():
         return
     some = np.random.default_rng(0).permutation(len(a))[:_MOST_COMPARED]
-    a, b = a[some], b[some]
-    # Columns may differ in their units, or nearly constant ones may only be noise.
-    if not (_resemble(a, b) or _resemble(_scaled(a), _scaled(b))):
+    if not _resemble(a[some], b[some]):
         warn_caller(
             f"{name_a} and {name_b}: expected row i of both to be the same object, got rows that "
             "resemble each other no more than rows in a random order. Either the rows are in "
@@ -139,21 +133,32 @@ def _warn_of_strangers(X_a: Any, X_b: Any, name_a: str, name_b: str) -> None:
 
 
 def _resemble(a: Floats, b: Floats) -> bool:
-    """Whether the distances of objects at two sites go together more than in random orders."""
-    here, there = (
-        rankdata(squareform(pdist(rows))).reshape(len(rows), len(rows)) for rows in (a, b)
-    )
-    here -= here.mean()
-    rng = np.random.default_rng(1)
-    orders = [rng.permutation(len(a)) for _ in range(_ORDERS)]
-    by_chance = [float((here * there[np.ix_(o, o)]).sum()) for o in orders]
-    return float((here * there).sum()) > float(np.quantile(by_chance, 0.95))
+    """Whether row i of both looks like the same object, more than in all of many random orders.
+
+    Row i should be like its partner, in the units of each site's columns. And objects that are
+    far apart at one site should be far apart at the other one, whatever the sites measure
+    (Mantel test): columns may differ in their units, or nearly constant ones may only be noise.
+    A random order passes one of the three tests in three of a thousand cases.
+    """
+    n, rng = len(a), np.random.default_rng(1)
+    orders = [rng.permutation(n) for _ in range(_ORDERS)]
+    scaled = _scaled(a), _scaled(b)
+    alike = scaled[0] @ scaled[1].T
+    if np.trace(alike) > max(float(alike[np.arange(n), order].sum()) for order in orders):
+        return True
+    for here, there in ((a, b), scaled):
+        here, there = (rankdata(squareform(pdist(rows))).reshape(n, n) for rows in (here, there))
+        here -= here.mean()
+        by_chance = [float((here * there[np.ix_(order, order)]).sum()) for order in orders]
+        if float((here * there).sum()) > max(by_chance):
+            return True
+    return False
 
 
 def _scaled(rows: Floats) -> Floats:
-    """Return rows in units of the columns' spread."""
+    """Return rows less their mean, in units of the columns' spread."""
     spread = rows.std(0)
-    return rows / np.where(spread > 0, spread, 1.0)
+    return (rows - rows.mean(0)) / np.where(spread > 0, spread, 1.0)
 
 
 def warn_of_other_rows(X_a: Any, X: Any, name: str = "X_a") -> None:
@@ -188,6 +193,42 @@ def warn_of_other_rows(X_a: Any, X: Any, name: str = "X_a") -> None:
         )
 
 
+def one_pair_for_each_object(
+    X_a: Any, X_b: Any, X: Any, name_a: str = "X_a", name_b: str = "X_b"
+) -> tuple[Any, Any]:
+    """Leave out the pairs of objects that were given before.
+
+    Pairs with equal rows at the first site are of one object, if labelled rows hardly ever equal
+    each other. The pair with the smallest row at the other site is kept, in any order of the
+    pairs. Rows that are not numbers are not looked at.
+
+    Warns
+    -----
+    UserWarning
+        If pairs are left out.
+    """
+    a, b, known = _numbers(X_a), _numbers(X_b), _numbers(X)
+    if a is None or known is None or _often_repeat(known):
+        return X_a, X_b
+    n, kept = len(a), dict[bytes, int]()
+    order = range(n) if b is None else sorted(range(n), key=lambda i: b[i].tolist())
+    for i in order:
+        kept.setdefault(bytes(a[i] + 0.0), i)
+    if len(kept) >= (1 - _KNOWN) * n:
+        return X_a, X_b
+    warn_caller(
+        f"{name_a} and {name_b}: expected one pair for each object, got {n} pairs of {len(kept)} "
+        f"objects: the others repeat a row of {name_a}. Each object is counted once."
+    )
+    rows = np.sort(list(kept.values()))
+    return _safe_indexing(X_a, rows), _safe_indexing(X_b, rows)
+
+
+def _often_repeat(rows: Floats) -> bool:
+    """Whether rows of a table often equal each other."""
+    return len(set(map(bytes, rows + 0.0))) <= (1 - _KNOWN) * len(rows)
+
+
 def warn_of_known_rows(X_a: Any, X: Any, name: str) -> None:
     """Warn if paired objects are among the rows that candidates are fitted to.
 
@@ -198,7 +239,7 @@ def warn_of_known_rows(X_a: Any, X: Any, name: str) -> None:
         return
     seen = set(map(bytes, known + 0.0))  # 0.0 and -0.0 are the same number
     n_found = sum(row in seen for row in map(bytes, some + 0.0))
-    if n_found > _KNOWN * len(some) and len(seen) > (1 - _KNOWN) * len(known):
+    if n_found > _KNOWN * len(some) and not _often_repeat(known):
         warn_caller(
             f"{name}: expected objects that are not among the rows of X, got {n_found} of "
             f"{len(some)} that are. Candidates are surer of rows that they were fitted to, so the "

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t
 from sklearn.base import is_classifier
 from sklearn.metrics import (
     check_scoring,
     mean_absolute_error,
+    mean_pinball_loss,
     mean_squared_error,
+    r2_score,
     root_mean_squared_error,
 )
 
 from pa_select.scores.recorded import RecordedRegressor, row_numbers
-from pa_select.unlabelled.expectation import (
-    Expectation,
-    jackknife,
-)
+from pa_select.unlabelled.expectation import error_by_leaving_out
 from pa_select.unlabelled.result import ExpectedScore
+from pa_select.unlabelled.scored import Scored, parts_of
 from pa_select.unlabelled.validated import Validated
 from pa_select.utils.typing import Floats, Ints
 
 # So many values stand in for the residuals of the labelled rows.
 _RESIDUALS = 100
-# Of a normal distribution, 95 % lies within so many standard deviations.
-_Z = 1.96
 # Stands for the regressor when a scorer is made from its name.
 _ANY = RecordedRegressor(np.zeros(2))
 
@@ -80,6 +80,7 @@ def of_regressors(
     scoring: Any,
     reference: Any,
     groups: NDArray[Any] | None = None,
+    warnings: list[str] | None = None,
 ) -> dict[str, ExpectedScore]:
     """Record what regressors predict, and estimate how they score at the other site.
 
@@ -88,8 +89,8 @@ def of_regressors(
     named : dict of str to regressor
     rows : tuple of three
         Those of the pairs at both sites, and the labelled ones.
-    y_val, scoring, reference, groups
-        As in `expected_score`.
+    y_val, scoring, reference, groups, warnings
+        As in `of_classifiers`; of regressors there are no warnings.
 
     Raises
     ------
@@ -143,7 +144,7 @@ def expected_of_regressors(
     groups : ndarray of shape (m,), default=None
         The group of each labelled row.
     """
-    validated = Validated.of(scorer, val, y_val, groups)
+    validated = Validated.of(scorer, val, y_val, groups, _error_of_score)
     own = {name: Targets.of(a[name].predicted, val[name].predicted, y_val) for name in a}
     if isinstance(reference, str) and reference == "ensemble" and len(a) > 1:
         of_a, of_val = (
@@ -154,17 +155,15 @@ def expected_of_regressors(
         )
         # A mean of predictions varies less than they do, so it is calibrated again.
         reference = Targets.of(of_a, of_val, y_val)
-    targets, levels = {name: one.values for name, one in own.items()}, None
+    targets, is_shared = {name: one.values for name, one in own.items()}, False
     if isinstance(reference, Targets):
-        targets = dict.fromkeys(a, reference.values)
-        if len(a) > 1:
-            levels = [_expected(scorer, targets[name], a[name]) for name in a]
-    changes = [_expected(scorer, targets[name], b[name], a[name]) for name in a]
-    expected = validated.expected(scorer, levels, changes)
+        targets, is_shared = dict.fromkeys(a, reference.values), True
+    scored = [_expected_scores(scorer, targets[name], a[name], b[name]) for name in a]
+    expected = validated.expected(scorer, scored, is_shrunk=is_shared and len(a) > 1)
     found = {}
     for name, score, error in zip(*validated, strict=True):
         difference = b[name].predicted - a[name].predicted
-        limits = _interval(scorer, float(score), float(error), difference)
+        limits = _interval(scorer, float(score), float(error), len(y_val), difference)
         size, n = _root_mean_square(difference), len(difference)
         found[name] = ExpectedScore(
             *expected[name], *limits, float(score), size, own[name].slope, n
@@ -177,51 +176,109 @@ def _calibrated(model: RecordedRegressor, on_val: RecordedRegressor, y_val: Floa
     return offset + slope * model.predicted
 
 
-def _expected(
-    scorer: Any, targets: Floats, model: RecordedRegressor, less: RecordedRegressor | None = None
-) -> Expectation:
-    """Score predictions for objects of uncertain targets, less those of another model.
+def _expected_scores(scorer: Any, targets: Floats, *sides: RecordedRegressor) -> list[Scored]:
+    """Score several sets of predictions for the same objects, whose targets are uncertain.
 
-    Every object counts once for each of the values that its target may have.
+    Every object counts once for each of the values that its target may have, (n, n_values).
     """
 
-    def score_of(rows: Ints) -> float:
-        repeated, y = row_numbers(np.repeat(rows, targets.shape[1])), targets[rows].ravel()
-        score = float(scorer(model, repeated, y))
-        return score if less is None else score - float(scorer(less, repeated, y))
+    def score_of(model: RecordedRegressor, rows: Ints) -> float:
+        repeated = row_numbers(np.repeat(rows, targets.shape[1]))
+        return float(scorer(model, repeated, targets[rows].ravel()))
 
-    n = len(targets)
-    return Expectation(score_of(np.arange(n)), jackknife(score_of, n))
+    found = [_by_formula(scorer, targets, model.predicted) for model in sides]
+    known = [one for one in found if one is not None]
+    if len(known) == len(sides):
+        return known
+    part = parts_of(targets, *(model.predicted for model in sides))
+    return [Scored.by_leaving_out(partial(score_of, model), part) for model in sides]
 
 
-def _interval(scorer: Any, score: float, error: float, difference: Floats) -> tuple[float, float]:
+def _error_of_score(
+    scorer: Any,
+    score: float,
+    model: RecordedRegressor,
+    y: Floats,
+    groups: NDArray[Any] | None = None,
+) -> float:
+    """Return the standard error of the score of labelled rows, which may be in groups."""
+    if (found := _by_formula(scorer, y[:, None], model.predicted)) is not None:
+        return found.standard_error(groups)
+    return error_by_leaving_out(scorer, model, y, groups, y, model.predicted)
+
+
+def _by_formula(scorer: Any, targets: Floats, predicted: Floats) -> Scored | None:
+    """Score by the formula of a metric of scikit-learn; None if there is none for this scorer."""
+    metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
+    residuals = targets - predicted[:, None]
+    if metric is mean_pinball_loss and set(options) <= {"alpha"}:
+        above = options.get("alpha", 0.5)
+        losses = np.where(residuals > 0, above, above - 1) * residuals
+        found = Scored.of_mean(losses.mean(axis=1))
+    elif options:
+        return None
+    elif metric is mean_absolute_error:
+        found = Scored.of_mean(np.abs(residuals).mean(axis=1))
+    elif metric in (mean_squared_error, root_mean_squared_error, r2_score):
+        found = Scored.of_mean(np.square(residuals).mean(axis=1))
+        if metric is root_mean_squared_error:
+            found = _root(found)
+        elif metric is r2_score:
+            spread = Scored.of_mean(np.square(targets - targets.mean()).mean(axis=1))
+            if spread.score == 0:
+                return None
+            share = found.score / spread.score
+            changes = share * spread.contributions - found.contributions
+            found = Scored(1 - share, changes / spread.score)
+    else:
+        return None
+    return found.times(scorer._sign)
+
+
+def _root(found: Scored) -> Scored:
+    """Return the square root of a score."""
+    root = float(np.sqrt(found.score))
+    return Scored(root, found.contributions / (2 * root) if root else found.contributions)
+
+
+def _interval(
+    scorer: Any, score: float, error: float, n_labelled: int, difference: Floats
+) -> tuple[float, float]:
     """Return the 95 % interval that holds whether or not the predictions are calibrated.
 
     The errors at the two sites differ by the difference of the two predictions, so a norm of the
-    errors changes by the norm of the difference at most (triangle inequality).
+    errors changes by the norm of the difference at most (triangle inequality). The logarithm of
+    each norm has an interval of Student's t, and the two are combined as in `accuracy_interval`.
     """
-    norms = {
-        root_mean_squared_error: _root_mean_square,
-        mean_squared_error: _root_mean_square,
-        mean_absolute_error: _mean_absolute,
-    }
     metric = getattr(scorer, "_score_func", None)
-    if metric not in norms or scorer._sign != -1 or scorer._kwargs:
+    squared = metric is mean_squared_error
+    if not (squared or metric in (root_mean_squared_error, mean_absolute_error)):
         return np.nan, np.nan
-    of_error, squared, norm = -score, metric is mean_squared_error, norms[metric]
+    if scorer._sign != -1 or scorer._kwargs:
+        return np.nan, np.nan
+    if metric is mean_absolute_error:
+        change = Scored.of_mean(np.abs(difference))
+    else:
+        change = _root(Scored.of_mean(np.square(difference)))
+    here = -score
     if squared:
-        of_error = np.sqrt(of_error)
-        error = error / (2 * of_error) if of_error else 0.0
-    error_of_norm = jackknife(lambda rows: norm(difference[rows]), len(difference))
-    reach = norm(difference) + _Z * float(np.hypot(error, np.nan_to_num(error_of_norm)))
-    most, least = of_error + reach, max(of_error - reach, 0.0)
+        here = float(np.sqrt(here))
+        error = error / (2 * here) if here else 0.0
+    least, most = _limits(here, error, n_labelled)
+    more_change = _limits(*change.expectation(), len(difference))[1] - change.score
+    high = here + change.score + float(np.hypot(most - here, more_change))
+    low = max(here - change.score - float(np.hypot(here - least, more_change)), 0.0)
     power = 2 if squared else 1
-    return -(most**power), -(least**power)
+    return -(high**power), -(low**power)
+
+
+def _limits(norm: float, error: float, n: int) -> tuple[float, float]:
+    """Return the limits of a norm of n numbers; itself if it is 0 or of one number."""
+    if not norm or n < 2:
+        return norm, norm
+    factor = float(np.exp(t.ppf(0.975, n - 1) * error / norm))
+    return norm / factor, norm * factor
 
 
 def _root_mean_square(x: Floats) -> float:
     return float(np.sqrt(np.mean(np.square(x))))
-
-
-def _mean_absolute(x: Floats) -> float:
-    return float(np.mean(np.abs(x)))

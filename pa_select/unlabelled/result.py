@@ -16,13 +16,16 @@ class ExpectedScore(NamedTuple):
         The expected value of the metric on the rows of the second sample, in its own unit.
     standard_error : float
         Standard error of `score`, from the pairs and from the labelled rows; with several
-        estimators also from the errors of the posteriors that the labels show. nan for one pair.
+        estimators also from the errors of the posteriors that the labels show. With few groups of
+        labelled rows it is larger, so that plus and minus 1.96 of it are an interval of Student's
+        t. nan for one pair.
     low, high : float
         For the accuracy, a 95 % interval in [0, 1] that does not assume calibrated posteriors:
-        the accuracy on the labelled rows minus and plus the sum of the rate of disagreement and
-        1.96 standard errors. For the (root) mean squared and the mean absolute error of a
-        regressor likewise, with the norm of the difference of the predictions. nan for another
-        metric.
+        from the accuracy on the labelled rows less the rate of disagreement to their sum, each
+        limit further away by what the exact intervals of the two rates say. For the (root) mean
+        squared and the mean absolute error of a regressor likewise, with the norm of the
+        difference of the predictions; if the errors have heavy tails, it holds less often. nan
+        for another metric.
     validation_score : float
         The metric on the labelled rows.
     disagreement : float
@@ -33,7 +36,7 @@ class ExpectedScore(NamedTuple):
         Inverse temperature at which the labelled rows have the highest likelihood, in [0, inf].
         Of a regressor: the slope of the line that calibrates its predictions.
     n_pairs : int
-        Number of pairs.
+        Number of pairs, of different objects.
 
     Examples
     --------

@@ -9,12 +9,12 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import RidgeCV
-from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from pa_select.unlabelled.paired_rows import aligned_by_index
+from pa_select.unlabelled.scored import parts_of
 from pa_select.utils.frames import named_like
 from pa_select.utils.typing import Floats
 
@@ -116,7 +116,7 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
 
 
 def cross_adapted(regressor: Any, X_b: Any, X_a: Any, seed: int) -> Any:
-    """Map each row by an adapter that was learnt on other pairs.
+    """Map each row by an adapter that was learnt on other pairs, whatever their order.
 
     Raises
     ------
@@ -127,9 +127,9 @@ def cross_adapted(regressor: Any, X_b: Any, X_a: Any, seed: int) -> Any:
         raise ValueError("adapter: expected at least two pairs to learn from, got one.")
     rows, wanted = _matrix(X_b, "X_b"), _matrix(X_a, "X_a")
     mapped = np.empty_like(wanted, dtype=_float_type(X_a))
-    folds = KFold(min(_FOLDS, len(rows)), shuffle=True, random_state=seed)
-    for train, test in folds.split(rows):
-        learnt = _fitted(regressor, rows[train], wanted[train])
+    part = parts_of(rows, wanted, n_parts=_FOLDS, seed=seed)
+    for test in (part == p for p in np.unique(part)):
+        learnt = _fitted(regressor, rows[~test], wanted[~test])
         mapped[test] = np.asarray(_mapped(learnt, rows[test])).reshape(wanted[test].shape)
     return named_like(X_b, mapped, same_rows=True)
 

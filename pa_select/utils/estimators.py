@@ -32,6 +32,35 @@ def unwrapped(estimator: Any) -> Iterator[Any]:
             return
 
 
+# The parameters of estimators that have others inside.
+_INSIDE = ("estimator", "base_estimator", "estimators", "transformers", "transformer_list")
+
+
+def takes_missing(estimator: Any) -> bool:
+    """Whether an estimator may take missing values: True if it does not say."""
+    from sklearn.utils import get_tags
+
+    if is_pipeline(estimator):
+        for _, step in estimator.steps:
+            home = type(step).__module__
+            if not hasattr(step, "fit"):
+                continue
+            own = hasattr(step, "transform") and not home.startswith("sklearn.")
+            if own or home.startswith("sklearn.impute") or _has_others(step):
+                return True  # it may impute them
+            if not takes_missing(step):
+                return False
+        return True
+    if not hasattr(estimator, "__sklearn_tags__") or _has_others(estimator):
+        return True
+    return bool(get_tags(estimator).input_tags.allow_nan)
+
+
+def _has_others(estimator: Any) -> bool:
+    """Whether an estimator has others inside, which may impute missing values."""
+    return any(hasattr(estimator, name) for name in _INSIDE)
+
+
 def named_estimators(estimators: Any) -> dict[str, Any]:
     """Return a dict of the estimators by name."""
     if isinstance(estimators, Mapping):

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn import get_config
 from sklearn.utils.metadata_routing import process_routing
 
+from pa_select.utils.estimators import is_pipeline
 from pa_select.utils.sklearn_private import _check_method_params
 from pa_select.utils.warn_caller import warn_caller
 
@@ -34,19 +35,35 @@ def check_fit_params(estimator: Any, params: dict[str, Any], own: Sequence[str])
     """
     if get_config()["enable_metadata_routing"]:
         return  # scikit-learn checks it
-    known = signature(estimator.fit).parameters
-    takes_any = any(p.kind is Parameter.VAR_KEYWORD for p in known.values())
     expected = (*own, "sample_weight")  # with the parameter that most estimators take
     for name in params:
         close = get_close_matches(name, expected, 1)
-        # A pipeline takes any keyword, since it passes on the parameters of its steps.
-        if name in known or takes_any and ("__" in name or name in expected or not close):
+        if takes_parameter(estimator, name, likely=name in expected or not close):
             continue
+        if is_pipeline(estimator) and not set(close) - {name}:
+            close = [
+                f"{step}__{name}"
+                for step, inside in reversed(estimator.steps)
+                if hasattr(inside, "fit") and takes_parameter(inside, name, likely=False)
+            ]
         meant = f" Did you mean {close[0]!r}?" if close and close[0] != name else ""
         raise TypeError(
             f"fit: expected {', '.join(own)} or a parameter of {type(estimator).__name__}.fit, "
             f"got {name!r}.{meant}"
         )
+
+
+def takes_parameter(estimator: Any, name: str, likely: bool) -> bool:
+    """Whether ``fit`` of an estimator takes a parameter; `likely` if it takes any."""
+    if is_pipeline(estimator):
+        step, _, rest = name.partition("__")
+        inside = estimator.named_steps.get(step)
+        return hasattr(inside, "fit") and takes_parameter(inside, rest, likely)
+    known = signature(estimator.fit).parameters
+    if name in known or not any(p.kind is Parameter.VAR_KEYWORD for p in known.values()):
+        return name in known
+    inside = getattr(estimator, "estimator", None)
+    return takes_parameter(inside, name, likely) if hasattr(inside, "fit") else likely
 
 
 def routed_params(

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from pa_select.utils.estimators import takes_missing
+
 
 def reordered(one: Any, other: Any) -> bool:
     """Return whether both have pandas indexes that differ only in their order."""
@@ -32,29 +34,99 @@ def named_like(X: Any, rows: Any, same_rows: bool = False) -> Any:
 
 
 def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X", advice: str = "") -> None:
-    """Check that rows have the shape and the columns of X.
+    """Check that rows have the columns and the shape of X, and numbers where X has numbers.
 
-    An error ends with `advice` if it is not the order of the columns that is wrong.
+    An error ends with `advice` if other columns are there.
 
     Raises
     ------
     ValueError
         If they do not.
     """
+    columns, known = (list(getattr(x, "columns", [])) for x in (rows, X))
+    if columns and known and columns != known:
+        wanted = f"{name}: expected the columns of {name_of_X}"
+        there, wanted_there = set(columns), set(known)
+        more = [c for c in columns if c not in wanted_there]
+        lacking = [c for c in known if c not in there]
+        if more and lacking:
+            found = f"{_some_of(more)} instead of {_some_of(lacking)}"
+        else:
+            found = f"also {_some_of(more)}" if more else f"all but {_some_of(lacking)}"
+        if more or lacking:
+            raise ValueError(f"{wanted}, got {found}.{advice}")
+        raise ValueError(
+            f"{wanted} in their order, got another order, in which {columns[0]!r} is the first "
+            "one."
+        )
     shape, of_X = getattr(rows, "shape", None), getattr(X, "shape", None)
     if shape is not None and of_X is not None and tuple(shape[1:]) != tuple(of_X[1:]):
         raise ValueError(
             f"{name}: expected rows of shape {tuple(of_X[1:])} like those of {name_of_X}, got "
             f"{tuple(shape[1:])}.{advice}"
         )
-    columns, of_X = getattr(rows, "columns", None), getattr(X, "columns", None)
-    if columns is not None and of_X is not None and list(columns) != list(of_X):
-        if set(columns) == set(of_X):
-            raise ValueError(
-                f"{name}: expected the columns of {name_of_X} in their order, got another order, "
-                f"in which {columns[0]!r} is the first one."
-            )
-        raise ValueError(
-            f"{name}: expected the columns of {name_of_X}, {list(of_X)}, got {list(columns)}."
-            f"{advice}"
-        )
+    for column, (values, of_X) in enumerate(zip(_columns(rows), _columns(X), strict=False)):
+        if values.dtype.kind in "OUS" and of_X.dtype.kind in "biuf":
+            texts = [i for i, value in enumerate(values) if _is_no_number(value)]
+            if texts:
+                where = repr(columns[column]) if columns else column
+                raise ValueError(
+                    f"{name}: expected numbers, as in {name_of_X}, got the text "
+                    f"{str(values[texts[0]])!r} in row {texts[0]}, column {where}."
+                )
+
+
+def check_not_missing(rows: Any, X: Any, name: str, estimator: Any) -> None:
+    """Check that rows have no nan if X has none and the estimator does not take it.
+
+    Raises
+    ------
+    ValueError
+        If they have.
+    """
+    missing = _missing(rows)
+    if missing is None or not missing.any() or takes_missing(estimator):
+        return
+    of_X = _missing(X)
+    if of_X is None or of_X.any():
+        return
+    row, column = np.argwhere(missing)[0].tolist()
+    columns = getattr(rows, "columns", None)
+    where = column if columns is None else repr(list(columns)[column])
+    raise ValueError(
+        f"{name}: expected no missing values, since X has none and {type(estimator).__name__} "
+        f"does not take them, got nan in row {row}, column {where}."
+    )
+
+
+def _some_of(names: list[Any]) -> str:
+    """Return the first three names, and how many there are besides."""
+    shown = ", ".join(map(repr, names[:3]))
+    return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _columns(rows: Any) -> list[Any]:
+    """Return the columns of a table of two axes as arrays; none of what is no table."""
+    if hasattr(rows, "columns"):
+        return [np.asarray(rows[column]) for column in rows.columns]
+    return list(rows.T) if isinstance(rows, np.ndarray) and rows.ndim == 2 else []
+
+
+def _is_no_number(value: Any) -> bool:
+    """Whether a value is a text that is no number."""
+    if not isinstance(value, str):
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return True
+    return False
+
+
+def _missing(rows: Any) -> Any:
+    """Return where a table has missing values, or None if it is no table of numbers."""
+    if hasattr(rows, "isna"):
+        return rows.isna().to_numpy()
+    if isinstance(rows, np.ndarray) and rows.dtype.kind == "f" and rows.ndim == 2:
+        return np.isnan(rows)
+    return None

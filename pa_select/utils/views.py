@@ -36,20 +36,14 @@ def view_of(view: Any, X: Any, name: str = "views") -> Any:
     """
     if hasattr(view, "loc"):
         return look_up(view, X, name)
+    check_view(view, name)
     # A view may change its argument; the next view and metric must see X unchanged.
-    if hasattr(view, "transform") and not isinstance(view, type):
+    if hasattr(view, "transform"):
         other = view.transform(_copy(X))
-    elif callable(view) and not isinstance(view, type):
+    else:
         other = view(_copy(X))
         if isinstance(other, tuple) and hasattr(other, "X"):
             other = other.X  # a `Shifted`, see pa_select.environments
-    else:
-        got = view if isinstance(view, type) else type(view)
-        raise TypeError(
-            f"{name}: expected a callable X -> X2, a transformer, a pandas DataFrame aligned "
-            f"with X by its index, or a list of these, got {_type_name(got)}"
-            f"{', a class' if isinstance(view, type) else ''}."
-        )
     if other is None:
         raise TypeError(f"{name}: expected a view of X, got None.")
     if _num_samples(other) != _num_samples(X):
@@ -60,6 +54,23 @@ def view_of(view: Any, X: Any, name: str = "views") -> Any:
     if reordered(X, other):
         raise ValueError(f"{name}: expected the rows of X in their order, got another order.")
     return named_like(X, other, same_rows=True)
+
+
+def check_view(view: Any, name: str = "views") -> None:
+    """Check that a view can be applied or looked up.
+
+    Raises
+    ------
+    TypeError
+        If it cannot.
+    """
+    a_class = isinstance(view, type)
+    if a_class or not (hasattr(view, "loc") or hasattr(view, "transform") or callable(view)):
+        raise TypeError(
+            f"{name}: expected a callable X -> X2, a transformer, a pandas DataFrame aligned "
+            f"with X by its index, or a list of these, got "
+            f"{_type_name(view if a_class else type(view))}{', a class' if a_class else ''}."
+        )
 
 
 def _copy(X: Any) -> Any:
@@ -84,13 +95,13 @@ def look_up(table: Any, X: Any, name: str, name_of_X: str = "X") -> Any:
             f"DataFrame, got {_type_name(type(X))}."
         )
     if not table.index.is_unique:
-        repeated = table.index[table.index.duplicated()][0]
+        repeated = table.index[table.index.duplicated()].tolist()[0]
         raise ValueError(f"{name}: expected a unique index, got {repeated!r} several times.")
     missing = ~index.isin(table.index)
     if missing.any():
         raise ValueError(
             f"{name}: expected a row for each index of {name_of_X}, got none for "
-            f"{index[missing][0]!r} "
+            f"{index[missing].tolist()[0]!r} "
             f"({int(missing.sum())} of {len(index)} are missing)."
         )
     return table.loc[index]

@@ -241,6 +241,7 @@ def test_flat_kernels_with_the_marginal_prior():
         assert best <= result.upper_bound + 1e-10, name
 
 
+@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
 def test_cost_in_evaluations_of_the_data():
     counts = {}
     for name, a, b in varied_suite():
@@ -276,6 +277,7 @@ def test_cost_with_the_marginal_prior():
     assert np.median(list(searched.values())) <= 21, searched
 
 
+@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
 def test_each_bound_earns_its_place(monkeypatch):
     import pa_select.agreement.solver.fixed_prior as module
 
@@ -300,6 +302,7 @@ def test_each_bound_earns_its_place(monkeypatch):
         np.testing.assert_allclose(scores_without, scores, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
 def test_tighter_certificates_cost_little():
     names, *both = suite_of_few_classes()
     for name, result in zip(names, posterior_agreement(*both, tol=1e-10), strict=True):

@@ -44,6 +44,7 @@ def alone(name):
     return processes.numbers(posterior_agreement(*scores, **arguments))
 
 
+@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
 @pytest.mark.parametrize("name", CASES)
 def test_three_ranks_find_what_one_does(three, name):
     found = three[0]

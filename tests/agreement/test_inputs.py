@@ -66,6 +66,25 @@ def test_read_only_arrays_are_read_without_a_warning(tmp_path):
         assert posterior_agreement(mapped, B).score == REFERENCE.score
 
 
+class OnlyDLPack:
+    """An array of a library that exchanges arrays by DLPack alone, such as one on a GPU."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_arrays_with_dlpack_alone_are_converted_by_torch():
+    with pytest.raises(TypeError, match="scores_a: expected real numbers, got objects"):
+        posterior_agreement(OnlyDLPack(A), B)
+    assert posterior_agreement(torch.from_dlpack(OnlyDLPack(A)), B).score == REFERENCE.score
+
+
 def test_inputs_are_not_changed():
     a, b = A.copy(), torch.tensor(B)
     posterior_agreement(a, b, prior="marginal")
@@ -207,6 +226,7 @@ def test_margins_hundreds_of_decades_apart(tiny):
     assert result.score == pytest.approx(np.log(2) / 3, abs=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
 @pytest.mark.parametrize(
     ("large", "small"), [(1, 1e-290), (1e99, 1e-150), (1e99, 1e-290), (1e50, 1e-100)]
 )
@@ -280,7 +300,16 @@ def test_zero_posteriors_against_brute_force():
 
 def test_repr_says_what_matters():
     text = repr(REFERENCE)
-    assert re.search(r"score=[\d.]+ nats per pair \(certified to .*\), beta=", text)
+    most = f"{np.log(REFERENCE.n_classes):.6g}"
+    pattern = rf"score=[\d.]+ nats per pair \(certified to .*; largest possible {most}\), beta="
+    assert re.search(pattern, text)
+    a, b = 3 * np.eye(2), np.array([[3.0, 0.0], [1.0, 2.0]])
+    # All pairs may be of the class with the smallest prior.
+    for prior, most in (("marginal", 0.693147), ([0.25, 0.75], 1.38629)):
+        assert f"largest possible {most})" in repr(posterior_agreement(a, b, prior=prior))
+        certain = posterior_agreement(50 * a[:1], 50 * a[:1], prior=prior)
+        assert certain.score <= most + 1e-5
+    assert certain.score == pytest.approx(1.38629, abs=1e-5)
     assert "terms" not in text
     with pytest.raises(AttributeError):
         REFERENCE.score = 1.0

@@ -47,6 +47,7 @@ def test_random_classifier_of_table_4_1(q):
     assert (result.beta, result.score) == (0, 0)
 
 
+@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
 @pytest.mark.parametrize("n_agree", [1000])
 def test_perfect_and_constant_classifiers_of_table_4_1(n_agree):
     a, b = one_hot_pairs(1000, 2, n_agree)
@@ -58,6 +59,7 @@ def test_perfect_and_constant_classifiers_of_table_4_1(n_agree):
         assert result.log_kernel == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
 def test_constant_classifier_scores_zero_with_the_marginal_prior():
     constant = np.tile([[2.0, 1.0, 0.0]], (50, 1))
     assert posterior_agreement(constant, constant).score == pytest.approx(np.log(3))
@@ -82,6 +84,7 @@ def two_modes():
     return a, b
 
 
+@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
 def test_both_modes_of_the_kernel_and_the_global_one():
     a, b = two_modes()
     near = np.linspace(0.2, 0.27, 701)
@@ -104,6 +107,7 @@ def test_smallest_counterexample_to_concavity():
         assert np.sign(first - 2 * middle + last) == sign
 
 
+@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
 @pytest.mark.parametrize("margin", [1e-2, 1e-4, 1e-8])
 def test_agreement_by_a_tiny_margin_is_found_beside_large_disagreement(margin):
     a = np.repeat([[margin, 0.0], [5.0, 0.0]], [995, 5], axis=0)

@@ -222,6 +222,9 @@ def _joined(problems):
     return problems[0]._replace(a=a, b=b, weight=weight.numpy())
 
 
+@pytest.mark.filterwarnings(
+    "ignore:(scores_a and scores_b|list_of_scores):UserWarning"
+)  # nearly one class
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_ties_do_not_depend_on_what_is_solved_together(dtype):
     near = torch.tensor([[1.0, 1.0, 0.0]]).to(dtype).repeat(20, 1)

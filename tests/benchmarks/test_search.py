@@ -14,6 +14,7 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, RepeatedStratifiedKFold
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
@@ -135,3 +136,30 @@ def test_first_search(benchmark, figures):
         }
         figures("first_search", row)
         print(row)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("scoring", ["f1_macro", "neg_log_loss", "roc_auc_ovr"])
+def test_metrics_of_pairs(benchmark, scoring):
+    """What other metrics than the accuracy cost in a search with pairs."""
+    X, y = load_digits(return_X_y=True)
+    n, grid = (600, {"var_smoothing": np.logspace(-9, 0, 12)})
+    if not benchmark.enabled:
+        n, grid = 300, {"var_smoothing": [1e-9, 1e-3]}
+    a, y_labelled, X = X[n : n + 60], y[:n], X[:n]
+    pairs = a, 0.6 * a + np.random.default_rng(0).normal(size=a.shape)
+
+    def search(scoring):
+        return PASearchCV(GaussianNB(), grid, scoring=scoring, refit=False)
+
+    benchmark.pedantic(search(scoring).fit, (X, y_labelled), {"paired": pairs}, rounds=1)
+    if not benchmark.enabled:
+        return
+    best = dict.fromkeys(("accuracy", scoring), np.inf)
+    for _ in range(3):
+        for name in best:
+            start = perf_counter()
+            search(name).fit(X, y_labelled, paired=pairs)
+            best[name] = min(best[name], perf_counter() - start)
+    print(f"\n{scoring}: {best[scoring] / best['accuracy']:.2f} times the accuracy's time")

@@ -265,6 +265,9 @@ def test_splitters_groups_and_rare_classes():
     assert found.predict_proba(TARGET).shape == (150, 4)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:The groups parameter is ignored:UserWarning"
+)  # which is then refused
 def test_folds_must_not_divide_groups():
     with pytest.raises(ValueError, match="cv: expected folds that divide no group"):
         calibrated(cv=StratifiedKFold(3)).fit(X, Y, groups=np.repeat(np.arange(30), 5))
@@ -313,6 +316,7 @@ def test_routing():
     assert routed.ratio_ == plain.ratio_
 
 
+@pytest.mark.filterwarnings("ignore:target. expected at least:UserWarning")  # few rows
 def test_in_searches_and_pipelines():
     scores = cross_val_score(calibrated(), X, Y, cv=3, scoring="neg_log_loss")
     assert np.isfinite(scores).all()
@@ -323,6 +327,7 @@ def test_in_searches_and_pipelines():
     assert model.predict_proba(X).shape == (150, 3)
 
 
+@pytest.mark.filterwarnings("ignore:target. expected rows on which:UserWarning")  # a small ratio
 def test_skorch_nets():
     from skorch import NeuralNetClassifier
 

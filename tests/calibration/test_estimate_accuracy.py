@@ -37,6 +37,7 @@ def decisions(models, rows):
     return [class_scores(model, rows)[0].argmax(1) for model in models]
 
 
+@pytest.mark.filterwarnings("ignore:target. expected rows on which:UserWarning")  # a small ratio
 def test_the_rules_by_hand(fitted):
     found = estimate_accuracy(fitted, NOISY)
     held_out = {name: one._held_out for name, one in fitted.items()}
@@ -97,6 +98,7 @@ def test_without_a_shift_it_is_the_validation_score(fitted):
             assert one.score == pytest.approx(one.validation_score, abs=0.04)
 
 
+@pytest.mark.filterwarnings("ignore:X. expected rows on which:UserWarning")  # a small ratio
 @pytest.mark.parametrize("scoring", ["neg_log_loss", "f1_macro", "roc_auc_ovr", None])
 def test_other_metrics(fitted, scoring):
     found = estimate_accuracy(fitted["logistic"], NOISY, scoring=scoring)
@@ -114,6 +116,9 @@ def test_other_metrics(fitted, scoring):
         assert found.confidence == pytest.approx(entropy, rel=1e-4)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:divide by zero encountered in log:RuntimeWarning"
+)  # shares of 0
 def test_weights_of_labelled_rows(fitted):
     weight = np.where(Y[:600] < 5, 1.0, 0.0)
     model = AgreementCalibratedClassifier(GaussianNB(var_smoothing=0.01), cv=3)
@@ -134,6 +139,8 @@ def test_the_line_of_classifiers_that_are_alike_has_no_slope_of_its_own():
         assert one.agreement_line == pytest.approx(one.agreement_change, abs=0.1)
 
 
+@pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true:UserWarning")
+@pytest.mark.filterwarnings("ignore:X. expected at least:UserWarning")  # few rows
 @pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score", "balanced_accuracy"])
 def test_a_target_of_one_class(fitted, scoring):
     found = estimate_accuracy(fitted["logistic"], X[:600][Y[:600] == 3], scoring=scoring)

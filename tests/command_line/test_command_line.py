@@ -27,7 +27,7 @@ RNG = np.random.default_rng(0)
 Y = RNG.integers(0, 3, 60)
 A = np.round(2 * np.eye(3)[Y] + RNG.normal(size=(60, 3)), 3)
 B = np.round(A + RNG.normal(size=(60, 3)), 3)
-EXPECTED = posterior_agreement(A, B)
+UNIFORM, MARGINAL = (posterior_agreement(A, B, prior=prior) for prior in ("uniform", "marginal"))
 
 # Whoever reads a file of another's must not run what is in it.
 EXECUTED = []
@@ -84,17 +84,26 @@ def strict(text):
 
 
 def test_text_says_what_the_result_says(run):
-    status, out, error = run("score", "a.npy", "b.npy", "--labels", "y.npy")
-    assert (status, error) == (0, "")
-    wanted = (
-        f"{EXPECTED.score:.4f} +- {EXPECTED.standard_error:.2g} nats per pair, of at most 1.0986"
-    )
-    assert wanted in out
-    assert f"{EXPECTED.agreement_rate:.2%} of 60 pairs" in out
-    for name, part in EXPECTED.decompose(Y).items():
-        assert re.search(
-            rf"^{name} +{part.n_pairs} +{part.total:.4f} +{part.share:.1%}$", out, re.M
-        )
+    for prior, expected in ((), MARGINAL), (("--prior", "uniform"), UNIFORM):
+        status, out, error = run("score", "a.npy", "b.npy", "--labels", "y.npy", *prior)
+        assert (status, error) == (0, "")
+        # Both agreements are there, the one of --prior first; each says what it is for.
+        lines = [
+            f"{one.score:.4f} +- {one.standard_error:.2g} nats per pair, of at most 1.0986 {what}"
+            for one, what in (
+                (MARGINAL, "(marginal prior, for ranking models)"),
+                (UNIFORM, "(uniform prior, the papers' metric)"),
+            )
+        ]
+        found = [line[16:] for line in out.splitlines()[:2]]
+        assert found == (lines[::-1] if prior else lines)
+        assert out.startswith("agreement ")
+        assert f"beta            {expected.beta:.4g}," in out
+        assert f"{expected.agreement_rate:.2%} of 60 pairs" in out
+        for name, part in expected.decompose(Y).items():
+            assert re.search(
+                rf"^{name} +{part.n_pairs} +{part.total:.4f} +{part.share:.1%}$", out, re.M
+            )
 
 
 def test_json_has_the_fields_of_the_result(run):
@@ -164,7 +173,7 @@ def test_every_format_gives_the_same(kind, stdin, run, monkeypatch):
         names[1] = "-"
     status, out, error = run("score", *names, "--json")
     assert (status, error) == (0, "")
-    assert strict(out)["score"] == pytest.approx(EXPECTED.score, abs=1e-6)
+    assert strict(out)["score"] == pytest.approx(MARGINAL.score, abs=1e-6)
     assert strict(out)["n_classes"] == 3
 
 
@@ -178,8 +187,8 @@ def test_a_byte_order_mark_is_no_part_of_a_name():
 def test_named_arrays_of_one_archive(run, refused):
     np.savez_compressed("all.npz", today=A, tomorrow=B, y=Y)
     out = run("score", "all.npz:today", "all.npz:tomorrow", "--labels", "all.npz:y", "--json")[1]
-    assert strict(out)["score"] == EXPECTED.score
-    assert set(strict(out)["decomposition"]) == set(EXPECTED.decompose(Y))
+    assert strict(out)["score"] == MARGINAL.score
+    assert set(strict(out)["decomposition"]) == set(MARGINAL.decompose(Y))
     message = refused("score", "all.npz", "b.npy")
     assert message == (
         "all.npz: expected one array, got today, tomorrow, y; choose one, for example "
@@ -234,7 +243,7 @@ def test_a_pipe_is_read_like_a_file(run):
     os.mkfifo("pipe")
     writer = threading.Thread(target=Path("pipe").write_bytes, args=[Path("b.npy").read_bytes()])
     writer.start()
-    assert strict(run("score", "a.npy", "pipe", "--json")[1])["score"] == EXPECTED.score
+    assert strict(run("score", "a.npy", "pipe", "--json")[1])["score"] == MARGINAL.score
     writer.join()
 
 
@@ -252,11 +261,14 @@ def test_probabilities_must_be_said(run):
         np.savetxt(name, softmax(scores), delimiter=",")
     status, out, error = run("score", "p.csv", "q.csv", "--probabilities", "--json")
     assert (status, error) == (0, "")
-    assert strict(out)["score"] == pytest.approx(EXPECTED.score, abs=1e-9)
+    assert strict(out)["score"] == pytest.approx(MARGINAL.score, abs=1e-9)
     status, out, error = run("score", "p.csv", "q.csv", "--json")
     assert status == 0
     with pytest.warns(UserWarning, match="look like probabilities"):
-        assert strict(out)["score"] == posterior_agreement(softmax(A), softmax(B)).score
+        assert (
+            strict(out)["score"]
+            == posterior_agreement(softmax(A), softmax(B), prior="marginal").score
+        )
     assert re.findall(r"warning: (\w\.csv): .*use --probabilities", error) == ["p.csv", "q.csv"]
     assert "warning" not in run("score", "a.npy", "b.npy")[2]
 
@@ -342,7 +354,7 @@ def test_labels_of_every_format(write, run):
         os.rename("labels.npy", "labels")
     out = run("score", "a.npy", "b.npy", "--labels", "labels", "--json")[1]
     right = strict(out)["decomposition"]["agree_right"]
-    assert right["n_pairs"] == EXPECTED.decompose(Y)["agree_right"].n_pairs
+    assert right["n_pairs"] == MARGINAL.decompose(Y)["agree_right"].n_pairs
 
 
 def content(text):

@@ -58,13 +58,14 @@ def run(arguments):
             status = stop.code
     return list(sys.modules), status, said.getvalue()
 
+before = gc.get_freeze_count()  # of Python itself, some of whose versions freeze objects
 frozen = []
 wrong = [run(arguments) for arguments in {wrong!r}]
 with contextlib.redirect_stdout(io.StringIO()):
     assert main(["score", "a.npy", "b.npy"]) == 0
-frozen.append([gc.get_freeze_count(), gc.isenabled()])
+frozen.append([gc.get_freeze_count() - before, gc.isenabled()])
 scores = [run(["score", *arguments]) for arguments in {scores!r}]
-frozen.append([gc.get_freeze_count(), gc.isenabled()])
+frozen.append([gc.get_freeze_count() - before, gc.isenabled()])
 print(json.dumps([wrong, scores, frozen]))
 """
 
@@ -137,11 +138,11 @@ def test_constant_predictions_are_noticed(capsys):
     np.save("constant.npy", scores)
     with pytest.warns(UserWarning, match="of one class"):
         posterior_agreement(scores, scores)
-    assert main(["score", "constant.npy", "constant.npy"]) == 0
+    assert main(["score", "constant.npy", "constant.npy", "--prior", "uniform"]) == 0
     assert capsys.readouterr().err.startswith(
         "pa-select: warning: constant.npy and constant.npy: 9"
     )
-    assert main(["score", "constant.npy", "constant.npy", "--prior", "marginal"]) == 0
+    assert main(["score", "constant.npy", "constant.npy"]) == 0
     assert capsys.readouterr().err == ""
 
 

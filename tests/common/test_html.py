@@ -138,6 +138,7 @@ def test_a_search_with_an_adapter():
     assert text_of(shown[shown.rindex("<table>") :]).count(", adapted") == n_adapted
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_search_with_many_candidates_of_which_some_fail():
     grid = [{"max_depth": list(range(1, 22))}, {"max_depth": [-1]}]

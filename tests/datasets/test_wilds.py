@@ -262,6 +262,7 @@ def test_pairs_by_brute_force(data):
     assert len(np.unique(first)) == len(first)
 
 
+@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
 def test_the_agreement_of_a_trained_module(data):
     net = Net().eval()
     scores = data.features(net)

@@ -82,6 +82,9 @@ def test_contrast_ignores_the_background_and_centring_the_place():
     assert moved[0, SIZE // 2, SIZE // 2] == pytest.approx(1)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:(No candidate|The least populated class):UserWarning"
+)  # few rows
 def test_only_the_protocol_that_leaves_domains_out_leaves_some_out():
     from many_environments import cameras
     from many_environments_rules import search

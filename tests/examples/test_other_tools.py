@@ -36,6 +36,8 @@ def stand_ins(study, monkeypatch):
     monkeypatch.setattr(study, "prediction_sets", largest)
 
 
+@pytest.mark.filterwarnings("ignore:X_val. expected rows:UserWarning")
+@pytest.mark.filterwarnings("ignore::scipy.stats.ConstantInputWarning")  # few rows
 @pytest.mark.usefixtures("stand_ins")
 def test_tables_have_what_was_measured(study):
     import pandas as pd

@@ -3,6 +3,7 @@
 import datetime
 import multiprocessing
 import time
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -51,7 +52,7 @@ def _answer(rank, n_ranks, folder, question):
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo",
-        init_method=f"file://{folder}/meet",
+        init_method=Path(folder, "meet").as_uri(),
         rank=rank,
         world_size=n_ranks,
         timeout=datetime.timedelta(seconds=120),

@@ -92,6 +92,7 @@ def expected_agreements(name):
     return agreements(X, Y, **arrays)
 
 
+@pytest.mark.filterwarnings("ignore:No candidate is within:UserWarning")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", GIVEN)
 def test_searches(kind, name):

@@ -70,6 +70,7 @@ def test_forward_is_the_batch_and_accumulates():
     assert metric.compute().item() == value(A[:50], B[:50])
 
 
+@pytest.mark.filterwarnings("ignore:std:UserWarning")  # torchmetrics times one run
 def test_full_state_update_is_as_declared(capsys):
     torchmetrics.utilities.checks.check_forward_full_state_property(
         PosteriorAgreement,

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import RadiusNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 
 from pa_select import (
     EpochSelector,
@@ -127,6 +129,9 @@ def test_a_search_of_which_no_candidate_has_scores_says_why(other):
     missing = np.where(np.arange(4) == 0, np.nan, X)
     rows = {"views": missing, "target": missing, "paired": (X, missing)}
     search = PASearchCV(LogisticRegression(), GOOD, cv=3)
+    if other == "paired":  # where it is not known whether an estimator takes nan
+        columns = ColumnTransformer([("all", "passthrough", [0, 1, 2, 3])])
+        search = PASearchCV(make_pipeline(columns, LogisticRegression()), {}, cv=3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(ValueError, match="No candidate can be .* Input X contains NaN"):

@@ -38,7 +38,6 @@ def ran(tmp_path_factory):
         patch.setitem(sys.modules, "__main__", ModuleType("__main__"))
         patch.syspath_prepend(Path(folder) / "modules")
         patch.setattr(sys, "dont_write_bytecode", True)
-        patch.setattr("pa_select.model_selection.fit_arguments._suggested", True)
         here = changed_code.run(folder, "first", "edited")
     path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONHASHSEED": "1"}
     there = subprocess.run(

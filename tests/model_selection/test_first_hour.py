@@ -3,13 +3,15 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
+import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import recall_score
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import GroupKFold, LeaveOneGroupOut, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -72,6 +74,12 @@ def test_accuracy_on_the_views_and_the_worst_environment_can_choose():
     assert search.best_index_ == np.argmax(search.cv_results_["mean_test_loss_worst_environment"])
 
 
+@pytest.mark.filterwarnings(
+    "ignore:(No candidate|The least populated class):UserWarning"
+)  # few rows
+@pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.UndefinedMetricWarning"
+)  # no row of class 1
 @pytest.mark.parametrize("several", [False, True])
 def test_environments_that_cannot_be_judged_are_left_out_of_the_worst(several):
     sites = np.array(["a", "b"])[np.arange(len(Y)) % 2].astype(object)
@@ -100,6 +108,9 @@ def test_environments_that_cannot_be_judged_are_left_out_of_the_worst(several):
         np.testing.assert_allclose(worst, np.min(everywhere, axis=0))
 
 
+@pytest.mark.filterwarnings(
+    "ignore:(No candidate|The least populated class):UserWarning"
+)  # few rows
 def test_environments_of_other_metrics_are_left_alone():
     sites = np.array(["a", "b"])[np.arange(len(Y)) % 2]
 
@@ -168,3 +179,90 @@ def test_what_can_be_expected_is_said_once(monkeypatch):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             PASearchCV(MODEL, GRID, **params).fit(X, Y, **fit)
+
+
+def new_sites(seed):
+    """Four sites of 100 rows; what three of them have in common is turned round at the last."""
+    rng = np.random.default_rng(seed)
+    site = np.repeat(["a", "b", "c", "d"], 100)
+    y = (rng.random(400) < 0.58).astype(int)
+    common = (2 * y - 1) * np.where(site == "d", -1.2, 1.2)
+    return np.column_stack([common, np.zeros((400, 4))]) + rng.normal(size=(400, 5)), y, site
+
+
+NEW_SITES = {"logisticregression__C": [1e-5, 0.01, 1.0]}
+
+
+@pytest.mark.parametrize("selection", ["guarded", "worst_environment", "score"])
+def test_a_new_site_is_not_met_with_a_constant(selection):
+    data, y, site = new_sites(0)
+    search = PASearchCV(MODEL, NEW_SITES, cv=LeaveOneGroupOut(), selection=selection)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        search.fit(data, y, environments=site)
+    table = search.cv_results_
+    # The constant classifier is the best one in its worst site, and no better than chance.
+    assert table["mean_test_score_worst_environment"].argmax() == 0
+    assert table["mean_test_score"][0] == table["chance_test_score"][0]
+    assert search.best_index_ > 0
+    assert table["eligible"][search.best_index_]
+    assert not table["eligible"][0]
+
+
+def test_if_nothing_was_learnt_every_rule_warns():
+    data, y, site = new_sites(0)
+    data[:, 0] = data[:, 1]
+    for selection in ("guarded", "worst_environment", "score", "rank_sum"):
+        search = PASearchCV(MODEL, NEW_SITES, cv=LeaveOneGroupOut(), selection=selection)
+        with pytest.warns(
+            UserWarning, match="alone decides|no feature, 0.5375, by 2 .* nor is any"
+        ):
+            search.fit(data, y, environments=site)
+
+
+def test_the_error_of_whole_environments_is_that_of_their_rows():
+    data, y, site = new_sites(0)
+    search = PASearchCV(MODEL, NEW_SITES, cv=LeaveOneGroupOut()).fit(data, y, environments=site)
+    found = search.cv_results_
+    by_site = np.array([found[f"split{i}_test_score"] for i in range(4)])
+    # The shares of right predictions at four sites of 100 rows.
+    binomial = np.sqrt((by_site * (1 - by_site) / 100).mean(0) / 4)
+    np.testing.assert_allclose(found["se_test_score"], binomial, rtol=0.4)
+    over_sites = by_site.std(0, ddof=1) / 2
+    assert (over_sites[1:] > 4 * found["se_test_score"][1:]).all()
+    # Folds that have rows of every site are repeated measurements.
+    mixed = PASearchCV(MODEL, NEW_SITES).fit(data, y, environments=site).cv_results_
+    folds = [mixed[f"split{i}_test_score"] for i in range(5)]
+    np.testing.assert_allclose(mixed["se_test_score"], np.std(folds, 0, ddof=1) / np.sqrt(5))
+
+
+def test_parts_without_a_class_say_nothing_of_the_error():
+    data, y, site = new_sites(0)
+    y = np.where(np.arange(400) % 40 == 0, 1, 0)  # at most 3 of the 100 rows of a site
+    search = PASearchCV(
+        MODEL, NEW_SITES, cv=LeaveOneGroupOut(), scoring="roc_auc", selection="score"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="The chosen candidate may have")
+        search.set_params(error_score="raise").fit(data, y, environments=site)
+    assert (search.cv_results_["se_test_score"] > 0).all()
+
+
+def test_environments_are_the_groups_of_a_splitter_that_needs_groups():
+    data, y, site = new_sites(0)
+    rows = pd.DataFrame(data)
+    later = pd.Series(site).sample(frac=1, random_state=0)  # aligned by the index
+    for cv in (LeaveOneGroupOut(), GroupKFold(2), [LeaveOneGroupOut(), GroupKFold(2)]):
+        search = PASearchCV(MODEL, NEW_SITES, cv=cv)
+        table = search.fit(rows, y, environments=later).cv_results_
+        expected = search.fit(rows, y, environments=site, groups=site).cv_results_
+        np.testing.assert_array_equal(table["mean_test_score"], expected["mean_test_score"])
+        with sklearn.config_context(enable_metadata_routing=True):
+            routed = search.fit(rows, y, environments=later).cv_results_
+        np.testing.assert_array_equal(table["mean_test_score"], routed["mean_test_score"])
+    # Other groups are what they are, and other splitters get none.
+    patients = np.arange(400) // 4
+    grouped = PASearchCV(MODEL, NEW_SITES, cv=GroupKFold(2))
+    assert grouped.fit(rows, y, environments=site, groups=patients).n_splits_ == 2
+    assert PASearchCV(MODEL, NEW_SITES, cv=StratifiedKFold(3)).fit(rows, y, environments=site)

@@ -1,19 +1,37 @@
 """Bad input is refused before any fit."""
 
+from inspect import signature
+
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_iris
-from sklearn.linear_model import Ridge
-from sklearn.model_selection import PredefinedSplit
-from sklearn.pipeline import Pipeline
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, PredefinedSplit
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from pa_select import PARandomizedSearchCV, PASearchCV
+from pa_select.utils.estimators import takes_missing
 
 X, Y = load_iris(return_X_y=True)
 HALVES = np.arange(150) % 2
 FRAME = pd.DataFrame(X, columns=list("abcd"))
+
+
+MANY = pd.DataFrame(np.zeros((9, 700)), columns=[f"s{i}" for i in range(700)])
+
+
+def with_value(frame, value):
+    """Return rows with this value in one place."""
+    changed = frame.astype({"c": object})
+    changed.loc[7, "c"] = value
+    return changed if isinstance(value, str) else changed.astype({"c": float})
 
 
 class Unfittable(ClassifierMixin, BaseEstimator):
@@ -22,6 +40,14 @@ class Unfittable(ClassifierMixin, BaseEstimator):
 
     def fit(self, X, y, sample_weight=None):
         raise AssertionError("a fit before the check")
+
+
+class Imputer(TransformerMixin, BaseEstimator):
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return np.nan_to_num(X)
 
 
 def search(**params):
@@ -51,6 +77,44 @@ def search(**params):
         ({}, {"views": [X, lambda X: X[:3]]}, r"views\[1\]: expected a view of each of 150 rows"),
         ({}, {"X": FRAME, "views": FRAME[list("dcba")]}, "views: expected the columns of X"),
         ({}, {"X": FRAME, "views": FRAME.iloc[:9]}, "views: expected a row for each index of X"),
+        ({}, {"X": FRAME, "views": FRAME.assign(e=1)}, "the columns of X, got also 'e'[.]$"),
+        ({}, {"X": FRAME, "target": FRAME[["a", "c"]]}, "of X, got all but 'b', 'd'[.]$"),
+        (
+            {},
+            {"X": FRAME, "paired": (MANY, MANY + 1)},
+            r"paired\[0\]: expected the columns of X, got 's0', 's1', 's2' and 697 more instead "
+            "of 'a', 'b', 'c' and 1 more[.]$",
+        ),
+        (
+            {},
+            {"X": FRAME, "paired": (FRAME + 1, with_value(FRAME, "0,5"))},
+            r"paired\[1\]: expected numbers, as in paired\[0\], got the text '0,5' in row 7, "
+            "column 'c'[.]$",
+        ),
+        (
+            {},
+            {"paired": {"b": (with_value(FRAME, "0,5").to_numpy(), X + 1)}},
+            r"paired\['b'\]\[0\]: expected numbers, as in X, got the text '0,5' in row 7",
+        ),
+        (
+            {},
+            {"X": FRAME, "views": with_value(FRAME, "?")},
+            "views: .*got the text '[?]' in row 7",
+        ),
+        ({}, {"target": with_value(FRAME, "").to_numpy()}, "target: .*got the text '' in row 7"),
+        (
+            {},
+            {"X": FRAME, "paired": (FRAME + 1, with_value(FRAME, np.nan))},
+            r"paired\[1\]: expected no missing values, since X has none and Unfittable does not "
+            "take them, got nan in row 7, column 'c'[.]$",
+        ),
+        (
+            {},
+            {"paired": {"b": (X + 1, with_value(FRAME, np.nan).to_numpy())}},
+            r"paired\['b'\]\[1\]: expected no missing values.* nan in row 7, column 2[.]$",
+        ),
+        ({}, {"environments": pd.Series(np.zeros(150))}, "at least two, got only 0.0[.]$"),
+        ({}, {"domains": HALVES}, "a parameter of Unfittable.fit, got 'domains'[.]$"),
         ({}, {"target": X[:0]}, "target: expected at least one row, got none"),
         ({}, {"target": X[:, :3]}, r"target: expected rows of shape .4,. like those of X"),
         ({}, {"target": 3}, "target: expected unlabelled rows like X, got int"),
@@ -131,3 +195,63 @@ def test_a_pipeline_takes_the_parameters_of_its_steps_and_no_misspelt_ones():
         PASearchCV(model, grid, error_score="raise").fit(X, Y, enviroments=HALVES)
     with pytest.raises(AssertionError, match="a fit before the check"):
         PASearchCV(model, grid, error_score="raise").fit(X, Y, model__sample_weight=np.ones(150))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"domains": HALVES}, "got 'domains'[.]$"),
+        ({"model__domains": HALVES}, "got 'model__domains'[.]$"),
+        ({"modle__sample_weight": np.ones(150)}, "got 'modle__sample_weight'"),
+        ({"sample_weight": np.ones(150)}, "Did you mean 'model__sample_weight'[?]"),
+    ],
+)
+def test_a_pipeline_passes_nothing_on_that_no_step_takes(given, message):
+    model = Pipeline([("scale", StandardScaler()), ("none", None), ("model", Unfittable())])
+    with pytest.raises(TypeError, match=message):
+        PASearchCV(model, {}, error_score="raise").fit(X, Y, **given)
+    # A search inside, too, passes on what it is given.
+    inside = GridSearchCV(model, {"model__depth": [1]})
+    with pytest.raises(TypeError, match="got '"):
+        PASearchCV(inside, {}, error_score="raise").fit(X, Y, **given)
+
+
+def test_what_is_not_x_or_y_is_given_by_name():
+    with pytest.raises(
+        TypeError, match="^fit: expected X, y, and environments, .*got 3 arguments"
+    ):
+        search().fit(X, Y, HALVES)
+    with pytest.raises(TypeError, match=r"^fit\(\) missing 1 required positional argument: 'X'"):
+        search().fit()
+    assert list(signature(PASearchCV.fit).parameters)[:4] == ["self", "X", "y", "environments"]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "takes"),
+    [
+        (LogisticRegression(), False),
+        (HistGradientBoostingClassifier(), True),
+        (Unfittable(), False),
+        (make_pipeline(StandardScaler(), LogisticRegression()), False),
+        (make_pipeline(StandardScaler(), SimpleImputer(), LogisticRegression()), True),
+        (make_pipeline(StandardScaler(), "passthrough", HistGradientBoostingClassifier()), True),
+        (make_pipeline(ColumnTransformer([("i", SimpleImputer(), [0])]), GaussianNB()), True),
+        (make_pipeline(Imputer(), LogisticRegression()), True),
+        (GridSearchCV(LogisticRegression(), {}), True),
+        (object(), True),
+    ],
+)
+def test_who_may_take_missing_values(estimator, takes):
+    assert takes_missing(estimator) is takes
+
+
+def test_missing_values_that_are_taken_are_no_error():
+    rows, there = FRAME[::2], with_value(FRAME, np.nan)[1::2].set_axis(FRAME.index[1::2])
+    model = HistGradientBoostingClassifier(max_iter=2)
+    found = PASearchCV(model, {}, cv=3).fit(rows, Y[::2], paired=(FRAME[1::2] + 1, there))
+    assert np.isfinite(found.expected_score_)
+    # Where labelled rows have some, an estimator must cope.
+    gaps = make_pipeline(FunctionTransformer(np.nan_to_num, validate=False), GaussianNB())
+    gone, twice = with_value(FRAME, np.nan)[1::2], FRAME[::2]
+    pairs = (twice + 1, twice.mask(twice > 7))
+    assert PASearchCV(gaps, {}, cv=3).fit(gone, Y[1::2], paired=pairs).expected_score_ > 0

@@ -115,6 +115,7 @@ def test_another_version_of_a_package_is_computed_anew(tmp_path, marks, monkeypa
     assert n_fits(marks) == 4 * 6
 
 
+@pytest.mark.filterwarnings("ignore:No candidate is within:UserWarning")
 def test_changed_code_of_an_estimator_is_another_one(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     # Bytecode of the first code would be taken for that of the second, of the same second.

@@ -10,14 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+import torch
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_iris
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import (
     GridSearchCV,
     HalvingGridSearchCV,
@@ -34,6 +36,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from pa_select import PAScorer, PASearchCV, class_scores, pa_scorer, posterior_agreement
 from pa_select.environments import GaussianNoise
 from pa_select.model_selection import majority_rate
+from pa_select.pairing import NearestPairing
 
 matplotlib.use("Agg")
 
@@ -53,13 +56,13 @@ SOON = {"tol": 0.1}
 SCORERS = {
     "label": PAScorer(**SOON),
     "label, uniform": PAScorer(prior="uniform", **SOON),
-    "a view": PAScorer("views", views=shrunk, **SOON),
-    "a transformer": PAScorer("views", views=FunctionTransformer(shrunk), **SOON),
-    "two views": PAScorer("views", views=[shrunk, FunctionTransformer(shrunk)], **SOON),
-    "views by index": PAScorer("views", views=shrunk(FRAME.iloc[::-1]), **SOON),
-    "environments": PAScorer("environments", environments=ENVIRONMENTS, **SOON),
-    "in a dict": {"pa": PAScorer("views", views=shrunk, **SOON), "accuracy": "accuracy"},
-    "paired": PAScorer("paired", paired=(FRAME[::5], shrunk(FRAME[::5][::-1])), **SOON),
+    "a view": PAScorer(views=shrunk, **SOON),
+    "a transformer": PAScorer(views=FunctionTransformer(shrunk), **SOON),
+    "two views": PAScorer(views=[shrunk, FunctionTransformer(shrunk)], **SOON),
+    "views by index": PAScorer(views=shrunk(FRAME.iloc[::-1]), **SOON),
+    "environments": PAScorer(environments=ENVIRONMENTS, **SOON),
+    "in a dict": {"pa": PAScorer(views=shrunk, **SOON), "accuracy": "accuracy"},
+    "paired": PAScorer(paired=(FRAME[::5], shrunk(FRAME[::5][::-1])), **SOON),
     "with details": PAScorer(return_details=True, **SOON),
 }
 
@@ -138,18 +141,18 @@ def test_the_score_is_the_agreement_of_the_pairs():
     scores, _ = class_scores(model, X)
     others, _ = class_scores(model, shrunk(X))
     expected = posterior_agreement(scores, others, prior="marginal")
-    assert PAScorer("views", views=shrunk)(model, X) == pytest.approx(expected.score)
-    details = PAScorer("views", views=shrunk, return_details=True)(model, X)
+    assert PAScorer(views=shrunk)(model, X) == pytest.approx(expected.score)
+    details = PAScorer(views=shrunk, return_details=True)(model, X)
     assert details["beta"] == pytest.approx(expected.beta)
     assert details["agreement_rate"] == pytest.approx(expected.agreement_rate)
     assert details["n_pairs"] == 150
-    pooled = PAScorer("views", views=[shrunk, lambda X: X], prior="uniform")(model, X)
+    pooled = PAScorer(views=[shrunk, lambda X: X], prior="uniform")(model, X)
     both = posterior_agreement(np.concatenate([scores, scores]), np.concatenate([others, scores]))
     assert pooled == pytest.approx(both.score, abs=1e-9)
     # Labels are not needed, nor looked at.
-    assert PAScorer("views", views=shrunk)(model, X, None) == pytest.approx(expected.score)
+    assert PAScorer(views=shrunk)(model, X, None) == pytest.approx(expected.score)
     unlabelled = cross_val_score(
-        Unsupervised(FrozenEstimator(model)), X, scoring=PAScorer("views", views=shrunk), cv=3
+        Unsupervised(FrozenEstimator(model)), X, scoring=PAScorer(views=shrunk), cv=3
     )
     assert np.isfinite(unlabelled).all()
 
@@ -160,20 +163,20 @@ def test_paired_objects_are_scored_whatever_else_is_given():
     expected = posterior_agreement(
         class_scores(model, a)[0], class_scores(model, b)[0], prior="marginal"
     )
-    scorer = PAScorer("paired", paired=(a, b))
+    scorer = PAScorer(paired=(a, b))
     for arguments in ((X, Y), (X[:3], Y[:3]), (X[:1], None), (None,)):
         assert scorer(model, *arguments) == pytest.approx(expected.score)
     assert scorer(model, X, Y, sample_weight=np.arange(150)) == pytest.approx(expected.score)
-    details = PAScorer("paired", paired=[a, b], return_details=True)(model, X)
+    details = PAScorer(paired=[a, b], return_details=True)(model, X)
     assert (details["n_pairs"], details["n_left_out"]) == (100, 0)
     # Frames are aligned by their index.
     model = MODEL.fit(FRAME, Y)
-    frames = PAScorer("paired", paired=(FRAME[:100], shrunk(FRAME[:100])[::-1]))
+    frames = PAScorer(paired=(FRAME[:100], shrunk(FRAME[:100])[::-1]))
     assert frames(model, FRAME) == pytest.approx(expected.score)
 
 
 def test_few_paired_objects_cause_no_warning_in_each_fit():
-    few = PAScorer("paired", paired=(X[:5], shrunk(X[:5])))
+    few = PAScorer(paired=(X[:5], shrunk(X[:5])))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         GridSearchCV(MODEL, GRID, scoring=few, error_score="raise").fit(X, Y)
@@ -209,7 +212,7 @@ def test_weights():
     kept = weight > 0
     for scorer, arguments in (
         (PAScorer(), {}),
-        (PAScorer("views", views=shrunk), {}),
+        (PAScorer(views=shrunk), {}),
         (PAScorer("environments"), {"environments": ENVIRONMENTS.to_numpy()}),
     ):
         part = {k: v[kept] for k, v in arguments.items()}
@@ -231,9 +234,7 @@ def test_metadata_is_routed_where_asked_for():
         by_index = GridSearchCV(
             GaussianNB().set_fit_request(sample_weight=False),
             {},
-            scoring=PAScorer("environments", environments=ENVIRONMENTS).set_score_request(
-                sample_weight=True
-            ),
+            scoring=PAScorer(environments=ENVIRONMENTS).set_score_request(sample_weight=True),
         ).fit(FRAME, Y, sample_weight=weight)
         assert search.best_score_ == pytest.approx(by_index.best_score_)
         assert clone(scorer).get_metadata_routing().score.requests == {
@@ -269,7 +270,7 @@ def test_sparse_data_and_string_labels():
     names = np.array(["u", "v", "w"])[Y]
     model = RandomForestClassifier(10, random_state=0).fit(sparse.csr_matrix(X), names)
     assert 0 < pa_scorer(model, sparse.csr_matrix(X), names) < np.log(3)
-    views = PAScorer("views", views=lambda X: X * 1.1)
+    views = PAScorer(views=lambda X: X * 1.1)
     assert 0 < views(model, sparse.csr_matrix(X)) <= np.log(3)
 
 
@@ -277,54 +278,108 @@ MODELS = {"model": GaussianNB().fit(X, Y)}
 
 
 @pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"pairing": "nearest"}, ValueError, r"pairing: expected one of .*got 'nearest'"),
+        ({"pairing": X}, ValueError, "pairing: expected one of"),
+        ({"pairing": "views"}, ValueError, "views: expected some with pairing='views', got None"),
+        ({"pairing": "paired"}, ValueError, "paired: expected some with pairing='paired'"),
+        ({"pairing": "paired", "views": shrunk}, ValueError, "views: expected None with pairing="),
+        ({"pairing": NearestPairing(), "views": shrunk}, ValueError, "views: expected None with"),
+        ({"views": []}, ValueError, "views: expected at least one"),
+        ({"views": 3}, TypeError, "views: expected a callable .*got int"),
+        ({"views": FunctionTransformer}, TypeError, "got FunctionTransformer, a class"),
+        ({"environments": [1, 2]}, TypeError,
+         "environments: expected a Series to look up by the index of X, got list"),
+        ({"views": shrunk, "environments": ENVIRONMENTS}, ValueError,
+         "environments: expected None if views is given, got both"),
+        ({"paired": X}, TypeError,
+         r"paired: expected the rows of the same objects.*\(X_a, X_b\), got ndarray"),
+        ({"paired": (X, X, X)}, TypeError, "got 3 of them"),
+        ({"paired": (X, X[1:])}, ValueError,
+         r"paired\[1\]: expected the 150 objects of paired\[0\]"),
+        ({"paired": (X, X[:, 1:])}, ValueError, r"paired\[1\]: expected rows of shape \(4,\)"),
+        ({"paired": (X, X.copy())}, ValueError, "got the same values"),
+        ({"paired": (X, shrunk(X)), "environments": ENVIRONMENTS}, ValueError,
+         "paired: expected None if environments is given, got both"),
+    ],
+)  # fmt: skip
+def test_wrong_parameters_are_named_before_any_search(params, error, message):
+    with pytest.raises(error, match=message):
+        PAScorer(**params)
+
+
+@pytest.mark.parametrize(
+    ("pairing", "data"),
+    [
+        ("views", {"views": shrunk}),
+        ("environments", {"environments": ENVIRONMENTS}),
+        ("paired", {"paired": (FRAME[::5], shrunk(FRAME[::5]))}),
+    ],
+)
+def test_the_pairing_follows_from_what_is_given(pairing, data):
+    model = GaussianNB().fit(FRAME, Y)
+    expected = PAScorer(pairing, **data)(model, FRAME, Y)
+    assert PAScorer(**data)(model, FRAME, Y) == expected != pa_scorer(model, FRAME, Y)
+    search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9, 0.1]}, scoring=PAScorer(**data))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        search.fit(FRAME, Y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_environments_of_a_call_select_their_pairing():
+    given = {"environments": ENVIRONMENTS.to_numpy()}
+    expected = PAScorer("environments")(MODELS["model"], X, Y, **given)
+    assert PAScorer()(MODELS["model"], X, Y, **given) == expected
+    with pytest.raises(ValueError, match="environments: expected None if views is given, got bo"):
+        PAScorer(views=shrunk)(MODELS["model"], X, Y, **given)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize(
+    ("scoring", "estimator", "message"),
+    [
+        (PAScorer, GaussianNB(), "got the class PAScorer called as a scorer; give scoring=PAScor"),
+        (PAScorer(), Ridge(), "expected a classifier, got Ridge, a regressor; to choose among"),
+        (PAScorer(views=shrunk), Ridge(), "expected a classifier, got Ridge, a regressor"),
+    ],
+)
+def test_a_search_that_cannot_work_stops_at_once(scoring, estimator, message, several):
+    scoring = {"pa": scoring, "other": majority_rate} if several else scoring
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=message):
+            GridSearchCV(estimator, {}, scoring=scoring, refit=False).fit(X, Y)
+        with pytest.raises(ValueError, match=message):
+            cross_validate(estimator, X, Y, scoring=scoring)
+
+
+@pytest.mark.parametrize(
     ("scorer", "data", "error", "message"),
     [
-        (PAScorer("nearest"), (X, Y), ValueError, r"pairing: expected one of .*got 'nearest'"),
-        (PAScorer("views"), (X, Y), ValueError, "views: expected some with pairing='views'"),
-        (PAScorer(views=shrunk), (X, Y), ValueError, "views: expected None with pairing='label'"),
-        (PAScorer("views", views=[]), (X, Y), ValueError, "views: expected at least one"),
-        (PAScorer("views", views=3), (X, Y), TypeError, "views: expected a callable .*got int"),
-        (PAScorer("views", views=lambda X: X[1:]), (X, Y), ValueError,
+        (PAScorer(views=lambda X: X[1:]), (X, Y), ValueError,
          "views: expected a view of each of 150 rows of X, got 149 rows"),
-        (PAScorer("views", views=FRAME), (X, Y), TypeError,
+        (PAScorer(views=FRAME), (X, Y), TypeError,
          "X must be a pandas DataFrame, got ndarray"),
-        (PAScorer("views", views=FRAME[1:]), (FRAME, Y), ValueError,
+        (PAScorer(views=FRAME[1:]), (FRAME, Y), ValueError,
          r"views: expected a row for each index of X, got none for 'flower 0' \(1 of 150"),
-        (PAScorer("views", views=pd.concat([FRAME, FRAME])), (FRAME, Y), ValueError,
+        (PAScorer(views=pd.concat([FRAME, FRAME])), (FRAME, Y), ValueError,
          "views: expected a unique index, got 'flower 0' several times"),
         (PAScorer(), (X, None), ValueError, "y: expected labels with pairing='label', got None"),
         (PAScorer(), (X[:1], Y[:1]), ValueError, "y: expected a class with at least two rows"),
         (PAScorer("environments"), (X, Y), ValueError, "environments: expected one for each row"),
-        (PAScorer("environments", environments=[1, 2]), (X, Y), TypeError,
-         "environments: expected a Series to look up by the index of X, got list"),
-        (PAScorer("environments", environments=ENVIRONMENTS * 0), (FRAME, Y), ValueError,
+        (PAScorer(environments=ENVIRONMENTS * 0), (FRAME, Y), ValueError,
          "environments: expected at least two among the rows scored, got only .*0.* in 150 rows"),
-        (PAScorer(environments=ENVIRONMENTS), (FRAME, Y), ValueError,
-         "environments: expected None with pairing='label'"),
-        (PAScorer("environments", environments=ENVIRONMENTS.where(ENVIRONMENTS > 0)), (FRAME, Y),
+        (PAScorer(environments=ENVIRONMENTS.where(ENVIRONMENTS > 0)), (FRAME, Y),
          ValueError, "environments: expected a value for each row, got nan in row 0"),
-        (PAScorer("environments", environments=ENVIRONMENTS.astype(str).astype(object).where(
+        (PAScorer(environments=ENVIRONMENTS.astype(str).astype(object).where(
             ENVIRONMENTS > 0, None)), (FRAME, Y), ValueError, "got (None|nan) in row 0"),
         (PAScorer(), (X, Y[:10]), ValueError, r"y: expected shape \(150,\), got \(10,\)"),
         (PAScorer(), (X, np.eye(3)[Y]), ValueError, r"y: expected shape \(150,\), got \(150, 3\)"),
-        (PAScorer("views", views=lambda X: None), (X, Y), TypeError, "a view of X, got None"),
-        (PAScorer("views", views=FunctionTransformer), (X, Y), TypeError,
-         "got FunctionTransformer, a class"),
-        (PAScorer("views", views=lambda X: X[::-1]), (FRAME, Y), ValueError,
+        (PAScorer(views=lambda X: None), (X, Y), TypeError, "a view of X, got None"),
+        (PAScorer(views=lambda X: X[::-1]), (FRAME, Y), ValueError,
          "views: expected the rows of X in their order"),
-        (PAScorer("paired"), (X, Y), ValueError, "paired: expected some with pairing='paired'"),
-        (PAScorer(paired=(X, shrunk(X))), (X, Y), ValueError,
-         "paired: expected None with pairing='label', got tuple"),
-        (PAScorer("paired", paired=X), (X, Y), TypeError,
-         r"paired: expected the rows of the same objects.*\(X_a, X_b\), got ndarray"),
-        (PAScorer("paired", paired=(X, X, X)), (X, Y), TypeError, "got 3 of them"),
-        (PAScorer("paired", paired=(X, X[1:])), (X, Y), ValueError,
-         r"paired\[1\]: expected the 150 objects of paired\[0\]"),
-        (PAScorer("paired", paired=(X, X[:, 1:])), (X, Y), ValueError,
-         r"paired\[1\]: expected rows of shape \(4,\)"),
-        (PAScorer("paired", paired=(X, X.copy())), (X, Y), ValueError, "got the same values"),
-        (PAScorer("paired", paired=(X, shrunk(X)), environments=ENVIRONMENTS), (FRAME, Y),
-         ValueError, "environments: expected None with pairing='paired'"),
         (PAScorer(clip=2), (X, Y), ValueError, "clip: expected"),
         (PAScorer(prior="flat"), (X, Y), ValueError, "prior: expected"),
         (PAScorer(tol=0), (X, Y), ValueError, "tol: expected"),
@@ -365,8 +420,8 @@ def test_a_view_in_place_changes_nothing_else(kind):
 
     data = kind(X.copy())
     model = RandomForestClassifier(5, random_state=0).fit(data, Y)
-    twice = PAScorer("views", views=[in_place, in_place])(model, data)
-    assert twice == pytest.approx(PAScorer("views", views=lambda X: 3.0 * X)(model, data))
+    twice = PAScorer(views=[in_place, in_place])(model, data)
+    assert twice == pytest.approx(PAScorer(views=lambda X: 3.0 * X)(model, data))
     back = data.toarray() if sparse.issparse(data) else np.asarray(data)
     np.testing.assert_array_equal(back, X)
 
@@ -374,8 +429,8 @@ def test_a_view_in_place_changes_nothing_else(kind):
 def test_a_shift_is_a_view():
     shift = GaussianNoise(0.5, random_state=1)
     rows = shift(X).X
-    expected = PAScorer("views", views=lambda _: rows)(MODELS["model"], X)
-    assert PAScorer("views", views=shift)(MODELS["model"], X) == expected
+    expected = PAScorer(views=lambda _: rows)(MODELS["model"], X)
+    assert PAScorer(views=shift)(MODELS["model"], X) == expected
     search = PASearchCV(GaussianNB(), {"var_smoothing": [1e-9, 0.1]}, cv=3)
     by_shift = search.fit(X, Y, views=shift).cv_results_["agreement"].copy()
     np.testing.assert_array_equal(search.fit(X, Y, views=rows).cv_results_["agreement"], by_shift)
@@ -389,7 +444,7 @@ def test_wrong_estimators_and_environments_are_named():
 
 
 def test_it_is_an_estimator_in_form():
-    scorer = PAScorer("views", views=shrunk, tol=1e-5)
+    scorer = PAScorer(views=shrunk, tol=1e-5)
     assert clone(scorer).get_params() == scorer.get_params()
     assert scorer.__name__ == "posterior_agreement"
     assert "views" in repr(scorer)
@@ -406,7 +461,7 @@ def test_torch_modules_and_skorch_nets_are_scored():
 
     torch.manual_seed(0)
     X32 = X.astype(np.float32)
-    by_views = PAScorer("views", views=[lambda X: X + np.float32(0.1), lambda X: X * 1])
+    by_views = PAScorer(views=[lambda X: X + np.float32(0.1), lambda X: X * 1])
     module = torch.nn.Linear(4, 3)
     assert 0 <= by_views(module, X32) <= np.log(3)
     net = NeuralNetClassifier(
@@ -419,3 +474,14 @@ def test_torch_modules_and_skorch_nets_are_scored():
     assert np.isfinite(net.history[:, "posterior_agreement"]).all()
     scores = cross_val_score(net, X32, Y, scoring=pa_scorer, cv=3, error_score="raise")
     assert np.isfinite(scores).all()
+
+
+def test_torch_tensors_with_the_array_api_of_scikit_learn(monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    rows, labels = torch.tensor(X), torch.tensor(Y)
+    with sklearn.config_context(array_api_dispatch=True):
+        model = LinearDiscriminantAnalysis().fit(rows, labels)
+        score = pa_scorer(model, rows, labels)
+    assert isinstance(model.scalings_, torch.Tensor)
+    expected = pa_scorer(LinearDiscriminantAnalysis().fit(X, Y), X, Y)
+    assert score == pytest.approx(expected, abs=1e-4)

@@ -19,7 +19,6 @@ from sklearn.naive_bayes import GaussianNB
 
 from pa_select import GuardedSelection, PARandomizedSearchCV, PASearchCV
 from pa_select.unlabelled import SiteAdapter
-from pa_select.unlabelled.expectation import effective_number
 from pa_select.unlabelled.paired_rows import warn_of_known_rows
 from pa_select.unlabelled.shrinkage import shrunk_scores
 
@@ -137,6 +136,9 @@ def test_other_metrics_and_the_one_that_decides():
     assert 0 < table["expected_neg_log_loss_se"][1] < 1
 
 
+@pytest.mark.filterwarnings(
+    "ignore:paired.*expected row i of both:UserWarning"
+)  # they look swapped
 def test_an_adapter_is_used_where_it_helps():
     X, y, a, _, labels = problem()
     rng = np.random.default_rng(1)
@@ -236,6 +238,7 @@ def test_the_ensemble_is_calibrated_again():
     assert table["expected_score"][1] == pytest.approx(total, abs=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:No candidate predicts another class:UserWarning")
 def test_the_threshold_of_a_classifier_counts():
     X, y, a, b, _ = problem(n_classes=2)
     never = FixedThresholdClassifier(LogisticRegression(), threshold=1.0)
@@ -244,6 +247,7 @@ def test_the_threshold_of_a_classifier_counts():
     assert search.expected_score_ == pytest.approx(1 - y.mean(), abs=0.15)
 
 
+@pytest.mark.filterwarnings("ignore:The interval of the chosen:UserWarning")
 def test_constant_and_failing_candidates():
     X, y, a, b, _ = problem()
     with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="non-finite"):
@@ -375,6 +379,7 @@ def test_bad_input_is_named_before_any_fit(params, paired, error, message):
         PASearchCV(Refuses(), GRID, **params).fit(X, y, **given)
 
 
+@pytest.mark.filterwarnings("ignore:paired:UserWarning")  # several at once
 def test_warnings_that_save_people():
     X, y, a, b, _ = problem()
     search = PASearchCV(LogisticRegression(), {"C": [1.0]})
@@ -421,6 +426,17 @@ def same(one, other):
     assert one.best_params_ == other.best_params_
 
 
+@pytest.mark.parametrize("scoring", ["f1_macro", "neg_log_loss", "top_k_accuracy"])
+def test_the_order_of_the_pairs_is_of_no_account(scoring):
+    X, y, a, b, _ = problem()
+    order = np.random.default_rng(0).permutation(60)
+    given = {"scoring": scoring, "refit": False}
+    found = searched((a, b), X, y, **given).cv_results_
+    turned = searched((a[order], b[order]), X, y, **given).cv_results_
+    for name in ("expected_score", "expected_score_se", "disagreement"):
+        np.testing.assert_allclose(turned[name], found[name], rtol=0, atol=1e-12)
+
+
 @pytest.mark.slow
 def test_the_contract_of_a_search(tmp_path):
     X, y, a, b, _ = problem(noise=0.3)
@@ -457,18 +473,7 @@ def test_rows_of_one_group_count_once_in_the_interval():
     assert width(repeated, None) < width(repeated, repeated) - 0.01
 
 
-def test_how_many_independent_rows_groups_are_worth():
-    rng = np.random.default_rng(0)
-    right = rng.random(400) < 0.8
-    assert effective_number(right, np.arange(400), 400) == pytest.approx(399)
-    each = np.repeat(np.arange(400), 5)
-    assert effective_number(right[each], each, 2000) == pytest.approx(399)
-    # Groups whose rows are independent cost nothing but chance.
-    found = [effective_number(rng.random(400) < 0.8, np.arange(400) // 4, 400) for _ in range(200)]
-    assert np.mean(found) == pytest.approx(380, abs=20)
-    assert effective_number(np.ones(400, dtype=bool), np.arange(400) // 4, 400) == 100
-
-
+@pytest.mark.filterwarnings("ignore:paired.*expected rows like the labelled:UserWarning")
 def test_other_rules_and_weights():
     X, y, a, b, _ = problem()
     guarded = quiet(

@@ -139,6 +139,9 @@ def test_split_half_compares_the_halves_of_the_training_rows():
     assert grouped.n_splits_ == 6
 
 
+@pytest.mark.filterwarnings(
+    "ignore:(No candidate|The least populated class):UserWarning"
+)  # few rows
 def test_splits_that_test_no_row_twice_are_halved_with_a_warning():
     folds = PredefinedSplit(np.arange(len(Y)) % 3)
     # The same splits twice, or in time, give no second model either.

@@ -222,6 +222,9 @@ class Recorder:
 
 
 @pytest.mark.skipif(not SUPPORTS_CALLBACKS, reason="this scikit-learn has no callbacks")
+@pytest.mark.filterwarnings(
+    "ignore:The estimator GaussianNB does not support callbacks:UserWarning"
+)
 def test_callbacks_hear_of_every_candidate_and_split(tmp_path):
     for memory in (None, str(tmp_path), str(tmp_path)):  # the last time from the memory
         recorder = Recorder()
@@ -235,6 +238,9 @@ def test_callbacks_hear_of_every_candidate_and_split(tmp_path):
 
 
 @pytest.mark.skipif(not SUPPORTS_CALLBACKS, reason="this scikit-learn has no callbacks")
+@pytest.mark.filterwarnings(
+    "ignore:The estimator GaussianNB does not support callbacks:UserWarning"
+)
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_progress_bar(capsys, n_jobs):
     pytest.importorskip("rich")

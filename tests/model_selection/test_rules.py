@@ -1,6 +1,7 @@
 """The selection rules beside the guard, on tables made by hand."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from pa_select import GuardedSelection, PASearchCV, within_one_standard_error
 from pa_select.model_selection.base import SELECTIONS
 from pa_select.model_selection.selection_rules import (
     BestAgreement,
+    BestExpected,
     BestScore,
     RankSum,
     make_rule,
@@ -54,6 +56,60 @@ def test_best_score_and_best_agreement():
         assert BestAgreement()(table([0.9, 0.51], [0.1, 0.4])) == 1
     with pytest.raises(ValueError, match="a finite 'score' and an agreement, got none"):
         BestAgreement()(table([0.9], [np.nan]))
+
+
+# A stable constant classifier, and three that have learnt something.
+BLIND = {
+    "score": [0.52, 0.7, 0.68, 0.66],
+    "agreement": [0.9, 0.1, 0.3, 0.2],
+    "mean_test_score_worst_environment": [0.51, 0.3, 0.4, 0.2],
+    "mean_test_score_views": [0.52, 0.3, 0.6, 0.55],
+    "se_test_score_views": [0.03] * 4,
+    "chance_test_score_views": [0.5] * 4,
+    "expected_score": [0.52, 0.3, 0.51, 0.55],
+    "expected_score_se": [0.04, 0.04, 0.04, 0.02],
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "chosen"),
+    [
+        ("worst_environment", 2),
+        ("score_views", 2),
+        ("rank_sum", 2),
+        ("expected", 3),
+        ("score", 1),
+        (within_one_standard_error("size", n_se=9), 1),
+        (GuardedSelection(n_se=19), 2),
+    ],
+)
+def test_no_rule_chooses_who_is_no_better_than_who_looks_at_no_feature(rule, chosen):
+    found = table(**BLIND)
+    rule = make_rule(rule, "score", "environments")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert rule(found) == chosen
+    explained = rule.explain(found)
+    assert not explained.eligible[0]
+    assert " 2 standard errors above chance, 0.5" in explained.reason[0]
+    # Unless nobody is, and then it warns.
+    blind = table(**BLIND | {"score": [0.51, 0.5, 0.5, 0.49]})
+    for name in ("views", "environment"):
+        blind |= {key: np.full(4, 0.5) for key in blind if key.endswith(name) and "mean" in key}
+    blind["expected_score"] = np.full(4, 0.5)
+    with pytest.warns(UserWarning, match="alone decides|is not above that of predictions that"):
+        assert rule(blind) in range(4)
+
+
+def test_a_large_error_of_the_best_score_excludes_no_other():
+    found = table([0.7, 0.6, 0.5], [0.1, 0.1, 0.9], se_test_score=[0.2, 0.02, 0.02])
+    assert GuardedSelection()(found) == BestScore()(found) == 1
+    assert BestExpected().explain(table(**BLIND)).reason == [
+        "not eligible: expected score 0.52 is not 2 standard errors above chance, 0.5",
+        "not eligible: expected score 0.3 is not 2 standard errors above chance, 0.5",
+        "not eligible: expected score 0.51 is not 2 standard errors above chance, 0.5",
+        "eligible: score 0.66, expected at the other site 0.55 with a standard error of 0.02",
+    ]
 
 
 def test_simplest_within_one_standard_error():

@@ -241,7 +241,7 @@ def test_scorer_search_and_callback_take_any_pairing():
             )
         ],
     ).fit(DIGITS.astype("f"), LABELS)
-    outputs = [torch.tensor(net.forward(x.astype("f"))) for x in (A, B)]
+    outputs = [net.forward(x.astype("f")) for x in (A, B)]
     pairs = pairing(A.astype("f"), B.astype("f"), Y_A, Y_B)
     by_hand = posterior_agreement(outputs[0][pairs.a], outputs[1][pairs.b], prior="marginal")
     assert net.history[-1, "pa"] == pytest.approx(by_hand.score, abs=1e-5)

@@ -74,6 +74,7 @@ def test_an_optimum_at_an_edge_is_marked_there(ax):
         assert mark.get_label().endswith(f"= {symbol}")
 
 
+@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class
 def test_both_modes_are_shown(ax):
     number, margin_a, margin_b = (292, 863, 15), (44.0475, 0.10787, 1.10364), (1, 1, -1)
     a = np.column_stack([np.repeat(margin_a, number), np.zeros(sum(number))])

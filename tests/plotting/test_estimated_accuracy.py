@@ -64,6 +64,7 @@ def test_marks_are_at_the_true_and_the_estimated_accuracies(models, estimates, a
     assert ax.get_ylabel() == "estimated accuracy on the target"
 
 
+@pytest.mark.filterwarnings("ignore:X. expected rows on which:UserWarning")  # a small ratio
 @pytest.mark.filterwarnings("ignore:target. expected rows on which")  # a small ratio
 def test_another_metric_and_rules_that_are_missing(models, ax):
     model = models["linear"]

@@ -115,6 +115,32 @@ def test_the_worst_environment_in_words(ax):
     assert_array_equal(display.score, search.cv_results_["mean_test_score_worst_environment"])
 
 
+def test_with_pairs_the_expected_score_is_drawn(ax):
+    twice = X[::3], X[::3] + np.random.default_rng(0).normal(0, 0.6, (60, 13)) * X.std(0)
+    rest = np.arange(len(Y)) % 3 > 0
+    search = PASearchCV(MODEL, GRID, scoring=["balanced_accuracy", "accuracy"], refit="accuracy")
+    search.fit(X[rest], Y[rest], paired=twice)
+    table = search.cv_results_
+    display = PASearchDisplay.from_search(search, ax=ax)
+    assert ax.get_ylabel() == "expected accuracy at the other site,\nwith standard error"
+    assert ax.get_xlabel() == "cross-validated accuracy, with standard error"
+    both = np.column_stack([table["mean_test_accuracy"], table["expected_accuracy"]])
+    eligible = table["eligible"]
+    assert_array_equal(points(display.errorbars_["eligible"]), both[eligible])
+    _, up = display.errorbars_["eligible"].lines[2]
+    assert_allclose(lengths(up), 2 * table["expected_accuracy_se"][eligible])
+    assert_array_equal(np.ravel(display.chosen_.get_data()), both[search.best_index_])
+    assert both[search.best_index_, 1] == both[eligible, 1].max()
+    # The axes may show another score than the one that decided.
+    PASearchDisplay.from_search(search, score="balanced_accuracy", ax=ax)
+    assert ax.get_xlabel().startswith("cross-validated balanced accuracy")
+    assert ax.get_ylabel().startswith("expected accuracy at the other site")
+    # Where the agreement decided it is drawn.
+    search.set_params(selection="agreement").fit(X[rest], Y[rest], paired=twice)
+    PASearchDisplay.from_search(search, ax=ax)
+    assert ax.get_ylabel().startswith("agreement (nats per pair)")
+
+
 def test_several_metrics_views_and_no_choice(ax):
     search = PASearchCV(MODEL, GRID, scoring=["accuracy", "f1_macro"], refit="f1_macro", cv=3)
     search.fit(X, Y, views=1.1 * X)

@@ -20,6 +20,9 @@ from pa_select.environments import GaussianNoise
 from pa_select.training import AgreementNet, ERMNet, PosteriorAgreementLoss
 from pa_select.training.learners.pair_batches import PairBatches
 
+# The nets of these tests are hardly trained.
+pytestmark = pytest.mark.filterwarnings("ignore:pairs. expected the classes:UserWarning")
+
 X, Y = shuffle(*load_digits(return_X_y=True), random_state=0)
 X = (X / 16).astype("float32")
 PAIRS = X[100:400], X[100:400] + np.random.default_rng(0).normal(0, 0.2, (300, 64)).astype("f4")
@@ -65,6 +68,7 @@ def test_one_step_is_that_of_the_two_losses():
     assert_allclose(fitted.pair_classes_, shares)
 
 
+@pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")  # 50 rows
 def test_probabilities_are_the_softmax_of_the_logits():
     fitted = net().fit(X[:50], Y[:50])
     logits = fitted.forward(X[:9], training=False)
@@ -143,6 +147,7 @@ def test_without_weight_it_is_plain_training():
         assert_allclose(a, b, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")  # 50 rows
 def test_beta_is_learnt_at_its_own_rate_without_decay():
     fitted = net(optimizer=torch.optim.AdamW, optimizer__weight_decay=0.5, lr=1e-3)
     fitted.fit(X[:50], Y[:50])
@@ -258,7 +263,7 @@ def test_rows_of_all_kinds():
         assert_array_equal(weights(found)[0], expected)
 
 
-@pytest.mark.filterwarnings("ignore:pairs:UserWarning")
+@pytest.mark.filterwarnings("ignore:No candidate is within:UserWarning")
 def test_searches_and_callbacks():
     shared = tuple(SharedEnvironment(rows) for rows in PAIRS)
     search = GridSearchCV(

@@ -1,6 +1,7 @@
 """The expected score at another site: against simulated truth, brute force and bad input."""
 
 import pickle
+import warnings
 from itertools import product
 
 import numpy as np
@@ -21,7 +22,7 @@ from sklearn.metrics import (
     make_scorer,
     roc_auc_score,
 )
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -31,10 +32,13 @@ from pa_select import PASearchCV, expected_score, expected_scorer
 from pa_select.scores.recorded import Recorded
 from pa_select.unlabelled import SiteAdapter
 from pa_select.unlabelled.calibration import calibrating_beta
-from pa_select.unlabelled.expectation import expected_change
+from pa_select.unlabelled.expectation import expected_scores
 from pa_select.unlabelled.expected_score import estimates
-from pa_select.unlabelled.paired_rows import aligned_pairs
+from pa_select.unlabelled.paired_rows import _resemble, aligned_pairs
 from pa_select.unlabelled.shrinkage import shrunk_scores
+
+# Many pairs here are of no class: their rows are drawn around the middle of all classes.
+pytestmark = pytest.mark.filterwarnings("ignore:X_a. expected objects of the classes:UserWarning")
 
 TRUE_SLOPE = 2.0
 
@@ -169,8 +173,13 @@ def test_the_jackknife_of_a_mean_is_its_standard_error():
     model, a, b, X, y = three_classes(2, 20)
     labels = [softmax(model.decision_function(a), axis=1)]
     sides = [Recorded.of(model, a)], [Recorded.of(model, b)]
-    by_name = expected_change(get_scorer("accuracy"), labels, *sides)
-    by_jackknife = expected_change(make_scorer(plain_accuracy), labels, *sides)
+    by_name, by_jackknife = (
+        there.minus(here).expectation()
+        for here, there in (
+            expected_scores(scorer, labels, *sides)
+            for scorer in (get_scorer("accuracy"), make_scorer(plain_accuracy))
+        )
+    )
     assert by_jackknife == pytest.approx(by_name)
     # The error of the labelled rows is added.
     found = expected_score(model, a, b, X, y, scoring=make_scorer(plain_accuracy))
@@ -204,6 +213,7 @@ def test_the_temperature_is_that_of_the_highest_likelihood():
     assert calibrating_beta(-np.eye(3)[y], y) == 0
 
 
+@pytest.mark.filterwarnings("ignore:X_val. expected rows of which:UserWarning")
 def test_certain_and_constant_predictions():
     # Few rows without an error are not certain.
     sure = classifier(1.0)
@@ -477,6 +487,7 @@ def test_a_search_over_one_split_expects_the_same(scoring):
         np.testing.assert_allclose(search.cv_results_[f"expected_score{column}"], expected)
 
 
+@pytest.mark.filterwarnings("ignore:X_a. expected rows like:UserWarning")
 def test_others_may_stand_in_for_the_labels():
     model, a, b, X, y = three_classes(12, 60)
     other = KNeighborsClassifier(20).fit(X[:150], y[:150])
@@ -506,3 +517,78 @@ def test_others_may_stand_in_for_the_labels():
         expected_score(of_two, a, b, X[here], y[here], reference="ensemble")
     with pytest.raises(ValueError, match="reference: expected a classifier of the classes"):
         expected_score(model, a, b, X[here], y[here], reference=two)
+
+
+def test_pairs_of_one_class_are_noticed():
+    model, _, _, X, y = three_classes(16)
+    some = X[y == "x"][:60]
+    one_class = some, some + 0.1
+    with pytest.warns(UserWarning, match="X_a: expected objects of the classes .* be 'x' in "):
+        expected_score(model, *one_class, X, y)
+    # A search of scikit-learn warns once, although it scores twenty models.
+    grid = {"C": [0.01, 0.1, 1.0, 10.0]}
+    search = GridSearchCV(LogisticRegression(), grid, scoring=expected_scorer(*one_class), cv=5)
+    with pytest.warns(UserWarning, match="seem to be 'x' in") as caught:
+        search.fit(X, y)
+    assert len(caught) == 1
+    # Objects of all classes are no reason to warn, nor is a model that predicts one class.
+    every = X[:60], X[:60] + 0.1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scoring = expected_scorer(*every)
+        GridSearchCV(LogisticRegression(), {"C": [1e-6, 1.0]}, scoring=scoring).fit(X, y)
+
+
+def test_an_object_that_is_given_five_times_counts_once():
+    model, a, b, X, y = three_classes(17, 60)
+    once = expected_score(model, a, b, X, y)
+    five = np.random.default_rng(0).permutation(np.repeat(np.arange(60), 5))
+    message = "X_a and X_b: expected one pair for each object, got 300 pairs of 60 objects"
+    with pytest.warns(UserWarning, match=message):
+        found = expected_score(model, a[five], b[five], X, y)
+    assert found == pytest.approx(once)
+    frames = [pd.DataFrame(rows[five]) for rows in (a, b)]
+    with pytest.warns(UserWarning, match=message):
+        assert expected_score(model, *frames, X, y) == pytest.approx(once)
+    # One row at the first site and five at the other: one of them is taken, in any order.
+    many = b[five] + np.random.default_rng(1).normal(0, 0.1, (300, 2))
+    with pytest.warns(UserWarning, match=message):
+        found = expected_score(model, a[five], many, X, y)
+    assert found.n_pairs == 60
+    with pytest.warns(UserWarning, match=message):
+        turned = expected_score(model, a[five[::-1]], many[::-1], X, y)
+    assert turned == pytest.approx(found, abs=1e-12)
+    # Where labelled rows repeat, too, equal rows may well be two objects.
+    counts = np.abs(X).round(), np.abs(a).round()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = expected_score(model, counts[1], counts[1] + b.round(), counts[0], y)
+    assert found.n_pairs == 60
+
+
+def test_a_search_counts_each_object_once():
+    _, a, b, X, y = three_classes(18, 60)
+    search, twice = PASearchCV(LogisticRegression(), {"C": [0.1, 1.0]}), np.tile(np.arange(60), 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        once = clone(search).fit(X, y, paired=(a, b))
+        with pytest.warns(UserWarning, match=r"paired\[0\] and paired\[1\]: expected one pair"):
+            found = search.fit(X, y, paired=(a[twice], b[twice]))
+    for name in ("expected_score", "expected_score_se", "expected_score_low"):
+        np.testing.assert_allclose(found.cv_results_[name], once.cv_results_[name])
+
+
+def test_another_order_of_the_pairs_is_noticed():
+    """In 99 of 100 random orders of 60 pairs, whether the two rows resemble much or little."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(60, 4))
+    missed = 0
+    for noise in (0.1, 2.0):
+        b = a + noise * rng.normal(size=a.shape)
+        assert _resemble(a, b)
+        missed += sum(_resemble(a, b[rng.permutation(60)]) for _ in range(50))
+    assert missed <= 1
+    # Other columns and other units: only distances between objects say who is who.
+    turned = 50 + 7 * a[:, ::-1] @ np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    assert _resemble(a, turned)
+    assert not _resemble(a, turned[rng.permutation(60)])

@@ -15,6 +15,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 
 from pa_select import PASearchCV, expected_score, expected_scorer
+from pa_select.scores.recorded import RecordedRegressor
+from pa_select.unlabelled import regression
 from pa_select.unlabelled.expected_score import estimates
 
 RMSE, MAE = "neg_root_mean_squared_error", "neg_mean_absolute_error"
@@ -136,6 +138,7 @@ def test_the_estimates_are_near_the_truth_and_rank_the_models():
     assert by_model["ridge"][2:] == alone[2:]
 
 
+@pytest.mark.filterwarnings("ignore:X_a. expected rows like:UserWarning")
 @pytest.mark.parametrize("scoring", [RMSE, "r2"])
 def test_labelled_rows_of_one_group_count_once(scoring):
     X, again, y = spectra()
@@ -185,6 +188,7 @@ def test_frames_are_aligned():
     assert scorer(model, *labelled) == pytest.approx(of_arrays(model, *labelled))
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered in matmul:RuntimeWarning")
 def test_bad_input_is_named():
     X, there, y = spectra()
     model = Ridge().fit(X[:200], y[:200])
@@ -216,3 +220,36 @@ def test_one_warning_names_the_models_that_know_nothing_of_the_labels():
     with pytest.warns(UserWarning, match="predictions of a, b, c and 2 others") as caught:
         expected_score(models, *rows)
     assert len(caught) == 1
+
+
+@pytest.mark.parametrize(("scoring", "tails", "least"), [(RMSE, 50, 0.93), (MAE, 3, 0.92)])
+def test_the_interval_covers_the_worst_change(scoring, tails, least):
+    held = held_truths(scoring, tails)
+    assert min(held) >= least
+
+
+def test_with_heavy_tails_the_mean_absolute_error_is_covered_better():
+    # The page says so: squares of such errors have no variance.
+    assert 0.68 < min(held_truths(RMSE, 3)) <= max(held_truths(RMSE, 3)) < 0.82
+
+
+def held_truths(scoring, tails):
+    """How often intervals hold the error, if each difference of two predictions makes it worse.
+
+    Errors at the first site are of Student's t, and twice as large at the other one.
+    """
+    rng, scorer = np.random.default_rng(0), get_scorer(scoring)
+    many = rng.standard_t(tails, 10**6)
+    truth = 2 * (np.abs(many).mean() if scoring == MAE else np.sqrt(tails / (tails - 2)))
+    found = []
+    for n_labelled, n_pairs in ((40, 20), (40, 100), (300, 20)):
+        held = 0
+        for _ in range(500):
+            y, difference = (rng.standard_t(tails, n) for n in (n_labelled, n_pairs))
+            model = RecordedRegressor(np.zeros(n_labelled))
+            score = scorer(model, np.arange(n_labelled)[:, None], y)
+            error = regression._error_of_score(scorer, score, model, y)
+            low, high = regression._interval(scorer, score, error, n_labelled, difference)
+            held += low <= -truth <= high
+        found.append(held / 500)
+    return found

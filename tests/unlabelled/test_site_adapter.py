@@ -38,6 +38,11 @@ def test_no_row_is_mapped_by_an_adapter_that_has_seen_it():
     seen = SiteAdapter(LinearRegression()).fit(b, a).transform(b)
     unseen = cross_adapted(LinearRegression(), b, a, seed=0)
     assert np.square(seen - a).mean() < 0.2 < 1 < np.square(unseen - a).mean()
+    # Which pairs it has seen does not depend on their order.
+    order = rng.permutation(40)
+    turned = cross_adapted(LinearRegression(), b[order], a[order], seed=0)
+    np.testing.assert_allclose(turned, unseen[order], rtol=1e-6, atol=1e-6)
+    assert not np.allclose(cross_adapted(LinearRegression(), b, a, seed=1), unseen)
 
 
 @pytest.mark.parametrize("n_sparse", [1, 2])
@@ -81,6 +86,9 @@ def test_rows_have_the_floating_type_of_those_that_a_model_knows(given, expected
     assert cross_adapted("ridge", b, a, 0).dtype == expected
 
 
+@pytest.mark.filterwarnings(
+    "ignore:(The interval of the chosen|y_val. expected the labels):UserWarning"
+)  # one epoch
 def test_a_net_of_single_precision_reads_adapted_rows():
     X, y = make_classification(300, 6, n_informative=4, random_state=0)
     X = X.astype("float32")

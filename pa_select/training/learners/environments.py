@@ -100,7 +100,7 @@ def environment_numbers(X: Any, environments: Any) -> Ints:
         check_column(environments, get_len(X), "environments"), return_inverse=True
     )
     if len(names) < 2:
-        raise ValueError(f"environments: expected at least two, got only {names[0]!r}.")
+        raise ValueError(f"environments: expected at least two, got only {names.tolist()[0]!r}.")
     return numbers.astype(np.int64)
 
 

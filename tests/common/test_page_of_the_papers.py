@@ -1,0 +1,147 @@
+"""docs/papers.rst has a row for every number of the papers, and what it names is there."""
+
+import ast
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import pa_select
+from pa_select import environments
+
+DOCS = Path(pa_select.__file__).parents[1] / "docs"
+PAGE = (DOCS / "papers.rst").read_text()
+API = (DOCS / "api.rst").read_text()
+STATES = ("works", "different on purpose", "partly", "not here")
+# The numbers in both documents: "1.1-8" stands for 1.1 to 1.8.
+PAPERS = {
+    "The thesis": {
+        "Section": "1.1 1.1.1-2 1.2-3 2.1-3 2.3.1-3 3.1-6 3.6.1-3 4.1-3 5.1-3 6 A.1-2 B.1 B.1.1-2 "
+        "B.2 B.2.1-2 C.1-2 C.2.1-2",
+        "Figure": "1.1-8 2.1-2 4.1-17 5.1-2 B.1-15",
+        "Table": "4.1-10 5.1-12 B.1-4 C.1-6",
+        "Theorem": "2.3.1 3.6.1-5 A.1.1 A.2.1-3 B.1.1",
+        "Lemma": "2.3.1 3.6.1-2 A.1.1",
+        "Example": "3.2.1 3.3.1",
+        "Experiment": "1-4 5a 5b 5c 6-10",
+    },
+    "The paper": {
+        "Section": "1-3 3.1-2 4 4.1-2 5-6 A A.1-3 B C D E",
+        "Figure": "1-13",
+        "Table": "1-3",
+        "Theorem": "1-3",
+        "Lemma": "1",
+        "Equation": "1-52",
+    },
+}
+
+
+def expanded(first, last):
+    """Return the numbers from 1.1 to 1.8, or to 8."""
+    *before, number = first.split(".")
+    end = last.split(".")[-1]
+    return {".".join([*before, str(k)]) for k in range(int(number), int(end) + 1)}
+
+
+def expected(numbers):
+    found = set()
+    for part in numbers.split():
+        first, _, last = part.partition("-")
+        found |= expanded(first, last) if last else {first}
+    return found
+
+
+def rows(title):
+    """Return the cells of the rows of all tables of a section, without the tables' heads."""
+    sections = re.split(r"(?m)^(?=[^\n]+\n-{4,}\n)", PAGE)
+    [section] = [text for text in sections if text.startswith(f"{title}\n-")]
+    found = re.findall(r"^   \* - (.*?)(?=^   \* - |^\S|\Z)", section, re.M | re.S)
+    cells = [[" ".join(c.split()) for c in re.split(r"\n     -(?= |\n)", row)] for row in found]
+    return [row for row in cells if row[-1] != "state"]
+
+
+def numbers(title, kind):
+    """Return the numbers of a kind in the first column: "Figures 4.7, 4.9 and B.1 to B.5"."""
+    number = r"(?:[A-E]|\d+)(?:\.\d+)*[abc]?"
+    lists = rf"\b{kind}s? ({number}(?:(?:, | and | to ){number})*)\b"
+    found = set()
+    for row in rows(title):
+        for listed in re.findall(lists, row[0]):
+            for part in re.split(", | and ", listed):
+                first, _, last = part.partition(" to ")
+                found |= expanded(first, last) if last else {first}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("title", "kind"), [(title, kind) for title, kinds in PAPERS.items() for kind in kinds]
+)
+def test_every_number_of_the_papers_has_a_row(title, kind):
+    assert numbers(title, kind) == expected(PAPERS[title][kind])
+
+
+@pytest.mark.parametrize("title", [*PAPERS, "The study of robustness measures"])
+def test_every_row_has_a_state_and_says_what_differs_or_is_missing(title):
+    assert len(rows(title)) > 10
+    for row in rows(title):
+        assert len(row) == 3, row
+        state = re.match(rf"\*({'|'.join(STATES)})\*", row[2])
+        assert state, row
+        missing = row[2] in ("*different on purpose*", "*partly*")
+        assert not missing, row
+        assert row[1] or state[1] == "not here", row
+
+
+def resolved(name):
+    """Return the object of this name, which may leave out the package's."""
+    found = pa_select
+    for part in name.removeprefix("pa_select.").split("."):
+        if hasattr(found, part):
+            found = getattr(found, part)
+        else:
+            found = import_module(f"{found.__name__}.{part}")
+    return found
+
+
+NAMES = sorted(
+    {
+        name.removeprefix("~")
+        for role, name in re.findall(r"(:[\w:]+:)?(?<!`)`([^`]+)`(?!`)", PAGE)
+        if not role
+    }
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_those_of_the_reference(name):
+    for room, package in (("torchmetrics", "torchmetrics"), ("foolbox", "foolbox")):
+        if f"interop.{room}" in name:
+            pytest.importorskip(package)
+    assert resolved(name) is not None
+    owner, _, method = name.rpartition(".")
+    documented = owner if owner and inspect.isclass(resolved(owner)) else name
+    documented = re.escape(documented.removeprefix("pa_select."))
+    assert re.search(rf"(?<![\w.])(pa_select\.)?{documented}(?![\w.])", API), name
+
+
+CALLS = sorted(set(re.findall(r"``([\w.]+\([^`]*\))``", PAGE)))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_calls_have_the_arguments_that_are_named(call):
+    parsed = ast.parse(call, mode="eval").body
+    name = ast.unparse(parsed.func)
+    if name.startswith("result."):
+        name, given = name.replace("result", "PosteriorAgreement"), [None]
+    else:
+        given = []
+    called = getattr(environments, name, None) or resolved(name)
+    given += parsed.args
+    inspect.signature(called).bind(*given, **{word.arg: word.value for word in parsed.keywords})
+
+
+def test_there_are_names_and_calls():
+    assert len(NAMES) > 40
+    assert len(CALLS) > 5

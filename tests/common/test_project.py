@@ -1,0 +1,99 @@
+"""What stands beside the package agrees with it: versions, workflows, targets of make."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+import pa_select
+
+ROOT = Path(pa_select.__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PYTHONS = [
+    found[1]
+    for line in PROJECT["project"]["classifiers"]
+    if (found := re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", line))
+]
+DEPENDENCIES = {r.name: r.specifier for r in map(Requirement, PROJECT["project"]["dependencies"])}
+MAKEFILE = (ROOT / "Makefile").read_text()
+TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def test_the_supported_pythons_are_the_same_everywhere():
+    oldest, newest = PYTHONS[0], PYTHONS[-1]
+    assert PROJECT["project"]["requires-python"] == f">={oldest}"
+    assert PROJECT["tool"]["mypy"]["python_version"] == oldest
+    assert PROJECT["tool"]["ruff"]["target-version"] == "py" + oldest.replace(".", "")
+    for page in ("install", "contributing"):
+        assert f"Python {oldest} or later" in (ROOT / "docs" / f"{page}.rst").read_text()
+    assert f"{oldest} to {newest}" in (ROOT / "docs" / "support.rst").read_text()
+    jobs = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text())["jobs"]
+    for name in ("linux", "other-systems"):
+        assert jobs[name]["strategy"]["matrix"]["python"] == [oldest, newest]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_call_targets_that_there_are(path):
+    steps = [s for job in yaml.safe_load(path.read_text())["jobs"].values() for s in job["steps"]]
+    assert steps
+    assert all(("uses" in step) != ("run" in step) for step in steps)
+    commands = [line.split() for step in steps for line in step.get("run", "").splitlines()]
+    called = {
+        word
+        for command, *words in commands
+        if command == "make"
+        for word in words
+        if re.fullmatch("[a-z-]+", word)
+    }
+    assert called
+    assert called <= TARGETS
+
+
+def test_issue_forms_ask_for_what_can_be_answered():
+    forms = [p for p in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml") if p.stem != "config"]
+    assert len(forms) == 3
+    for form in (yaml.safe_load(path.read_text()) for path in forms):
+        assert {"name", "description", "body"} <= set(form)
+        questions = [field for field in form["body"] if field["type"] != "markdown"]
+        assert len({field["id"] for field in questions}) == len(questions)
+        assert all(field["attributes"]["label"] for field in questions)
+
+
+def test_the_conda_recipe_needs_what_the_package_needs():
+    recipe = yaml.safe_load((ROOT / ".ci/recipe.yaml").read_text())
+    assert recipe["package"]["name"] == PROJECT["project"]["name"]
+    assert recipe["context"] == {"version": pa_select.__version__, "python_min": PYTHONS[0]}
+    python, *run = recipe["requirements"]["run"]
+    assert python == "python >=${{ python_min }}"
+    needed = {r.name: r.specifier for r in map(Requirement, run)}
+    assert needed == {
+        {"torch": "pytorch"}.get(name, name): versions for name, versions in DEPENDENCIES.items()
+    }
+    [builder] = map(Requirement, PROJECT["build-system"]["requires"])
+    assert builder in map(Requirement, recipe["requirements"]["host"][1:])
+    [(command, function)] = PROJECT["project"]["scripts"].items()
+    assert recipe["build"]["python"]["entry_points"] == [f"{command} = {function}"]
+    assert recipe["about"]["license"] == PROJECT["project"]["license"]
+
+
+def test_the_oldest_versions_are_the_bounds():
+    lines = (ROOT / ".ci" / "oldest.txt").read_text().splitlines()
+    oldest = {r.name: r.specifier for r in map(Requirement, (x for x in lines if x[:1] != "#"))}
+    for name, versions in DEPENDENCIES.items():
+        [bound] = [s.version for s in versions if s.operator == ">="]
+        [tried] = [s.version for s in oldest[name]]
+        # torch is not tried with its oldest version.
+        assert Version(tried) == Version(bound) or name == "torch", name
+
+
+def test_the_quick_tests_enter_each_room():
+    quick = re.search(r"^QUICK = ((?:.*\\\n)*.*)", MAKEFILE, re.MULTILINE)[1]
+    files = quick.replace("\\\n", " ").split()
+    assert [file for file in files if not (ROOT / file).exists()] == []
+    rooms = {path.parent.name for path in Path(pa_select.__file__).parent.glob("*/__init__.py")}
+    assert rooms - {"utils"} <= {Path(file).parent.name for file in files}
