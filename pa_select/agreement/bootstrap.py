@@ -79,7 +79,7 @@ def bootstrap(
 ) -> AgreementBootstrap:
     """Resample the pairs of an agreement, and maximise every replicate anew.
 
-    The maximum of a replicate is known to 1e-5 nats with a fixed prior, and to 1e-4 nats with the
+    The maximum of a replicate is known to 1e-5 nats with a fixed prior, and to 5e-5 nats with the
     marginal one. It is known to 0.001 nats where replicates differ so much that they cannot be
     evaluated together, as they may with few pairs (:doc:`/certificate`).
 

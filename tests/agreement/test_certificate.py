@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from pa_select import agreement_matrix, pa_kernel, posterior_agreement
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.pairs.paired_scores import concatenate
-from pa_select.agreement.solver import find_maxima, intervals
+from pa_select.agreement.solver import branch_and_bound, find_maxima
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
 from pa_select.agreement.solver.mean_posteriors import ModelRuns, marginal_kernel
 
@@ -148,11 +148,11 @@ def test_few_scores_need_few_rounds(prior, monkeypatch):
     a = rng.normal(size=(100, 10)) + 3 * np.eye(10)[rng.integers(0, 10, 100)]
     b = a + rng.normal(size=a.shape)
     rounds = []
-    evaluate = intervals.Search._add_points
+    evaluate = branch_and_bound._evaluate
     monkeypatch.setattr(
-        intervals.Search,
-        "_add_points",
-        lambda *arguments: (rounds.append(1), evaluate(*arguments)),
+        branch_and_bound,
+        "_evaluate",
+        lambda *arguments: (rounds.append(1), evaluate(*arguments))[1],
     )
     found = posterior_agreement(a, b, prior=prior)
     assert len(rounds) <= 8

@@ -99,6 +99,17 @@ def test_both_modes_of_the_kernel_and_the_global_one():
     assert result.gap <= 1e-6
 
 
+@pytest.mark.parametrize("q", [0.6, 0.73, 0.9, 0.97])
+@pytest.mark.parametrize("k", [2, 5, 30])
+def test_the_place_of_a_maximum_has_as_many_digits_as_its_value(q, k):
+    # Scores that are one-hot times 1: pairs that agree overlap by (x^2 + K - 1) / (x + K - 1)^2 at
+    # x = exp(beta), and at the maximum by q, the share of pairs that agree.
+    a = np.eye(k)[np.zeros(100, dtype=int)]
+    b = np.eye(k)[(np.arange(100) >= round(100 * q)).astype(int)]
+    roots = np.roots([1 - q, -2 * q * (k - 1), (k - 1) - q * (k - 1) ** 2])
+    assert posterior_agreement(a, b).beta == pytest.approx(np.log(roots.max()), rel=1e-10)
+
+
 def test_smallest_counterexample_to_concavity():
     step = 1e-3
     for beta, sign in ((0.0, 1), (2.0, -1)):

@@ -14,7 +14,6 @@ from pa_select.agreement.solver import single_precision as precision
 from pa_select.agreement.solver.fixed_prior import FixedPrior
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
 from pa_select.agreement.solver.mean_posteriors import ModelRuns
-from pa_select.agreement.solver.moments import Distances, distances_of
 
 
 @pytest.fixture
@@ -249,24 +248,3 @@ def test_large_integers_lose_nothing():
     expected = posterior_agreement(a, b)
     shifted = posterior_agreement(a + (1 << 40), b - (1 << 41))
     assert shifted.score == pytest.approx(expected.score, abs=1e-12)
-
-
-class Twice(Distances):
-    """Another implementation of what is summed, which can be told from the usual one."""
-
-    def summands(self, *where):
-        return 2 * super().summands(*where)
-
-
-def test_another_implementation_of_the_sums_takes_the_place_of_the_usual_one():
-    a, b, weight = random_problem(np.random.default_rng(0))
-    kernel, _ = next(kernels(a, b, weight))
-    one, zero = np.ones(1), np.zeros(1, dtype=np.int64)
-    usual = kernel.evaluate(one, one, zero)
-    token = distances_of.set(Twice)
-    twice = kernel.evaluate(one, one, zero)
-    distances_of.reset(token)
-    again = kernel.evaluate(one, one, zero)  # of the same block, which was kept
-    for name in ("l1", "l2", "dl1", "dl2", "curvature", "rise", "fall"):
-        assert getattr(twice, name) == pytest.approx(2 * getattr(usual, name), rel=1e-12)
-        assert getattr(again, name) == pytest.approx(getattr(usual, name), rel=1e-12)

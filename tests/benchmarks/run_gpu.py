@@ -1,13 +1,11 @@
 """Measure the solver on a CUDA device: ``python tests/benchmarks/run_gpu.py``.
 
-Solves each problem by plain torch and in the kernel of ``pa_select.interop.triton``, checks both
-certificates, and writes docs/figures/gpu.csv.  The unit is the time to read all scores once, for
-each pass.
+Solves each problem, checks its certificate and its score on the CPU, and writes
+docs/figures/gpu.csv.  The unit is the time to read all scores once, for each pass.
 """
 
 import csv
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter
 
@@ -33,8 +31,6 @@ def seconds(work, repeats=5):
 def main():
     if not torch.cuda.is_available():
         sys.exit("This needs a CUDA device, there is none.")
-    from pa_select.interop.triton import fused_sums
-
     rows = []
     for n, k in SIZES:
         for dtype in (torch.float32, torch.bfloat16):
@@ -43,31 +39,27 @@ def main():
             a[torch.arange(n, device="cuda"), torch.randint(k, (n,), device="cuda")] += 3
             b = a + (0.7 * torch.randn(n, k, device="cuda")).to(dtype)
             reading = seconds(lambda a=a, b=b: (a.amax(), b.amax()))
-            scores = []
-            for sums, context in (("plain", nullcontext), ("fused", fused_sums)):
-                torch.cuda.reset_peak_memory_stats()
-                with context():
-                    result = posterior_agreement(a, b, tol=TOL)  # also warms up
-                    solve = seconds(lambda a=a, b=b: posterior_agreement(a, b, tol=TOL), 2)
-                assert result.gap <= TOL, f"{sums}: the gap is {result.gap}"
-                scores.append(result.score)
-                passes = solve / reading / result.n_evaluations
-                rows.append(
-                    {
-                        "pairs": n,
-                        "classes": k,
-                        "type": str(dtype).removeprefix("torch."),
-                        "sums": sums,
-                        "passes": result.n_evaluations,
-                        "gap": f"{result.gap:.1g}",
-                        "seconds": f"{solve:.4f}",
-                        "in readings for each pass": f"{passes:.1f}",
-                        "peak memory (MiB)": torch.cuda.max_memory_allocated() >> 20,
-                    }
-                )
-                print(rows[-1], flush=True)
-            # Both are certified, so that neither exceeds the other by more than the tolerance.
-            assert abs(scores[0] - scores[1]) <= TOL, f"the scores are {scores}"
+            torch.cuda.reset_peak_memory_stats()
+            result = posterior_agreement(a, b, tol=TOL)  # also warms up
+            solve = seconds(lambda a=a, b=b: posterior_agreement(a, b, tol=TOL), 2)
+            assert result.gap <= TOL, f"the gap is {result.gap}"
+            if n * k <= 10_000_000:
+                # Both are certified, so that neither exceeds the other by more than the tolerance.
+                score = posterior_agreement(a.cpu(), b.cpu(), tol=TOL).score
+                assert abs(score - result.score) <= TOL, f"the scores are {score, result.score}"
+            rows.append(
+                {
+                    "pairs": n,
+                    "classes": k,
+                    "type": str(dtype).removeprefix("torch."),
+                    "passes": result.n_evaluations,
+                    "gap": f"{result.gap:.1g}",
+                    "seconds": f"{solve:.4f}",
+                    "in readings for each pass": f"{solve / reading / result.n_evaluations:.1f}",
+                    "peak memory (MiB)": torch.cuda.max_memory_allocated() >> 20,
+                }
+            )
+            print(rows[-1], flush=True)
     path = Path(__file__).parents[2] / "docs" / "figures" / "gpu.csv"
     with open(path, "w", newline="") as file:
         writer = csv.DictWriter(file, rows[0], lineterminator="\n")

@@ -21,7 +21,6 @@ from pa_select.agreement.solver import marginal_passes, single_precision
 from pa_select.agreement.solver.fixed_prior import evaluate
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
 from pa_select.agreement.solver.mean_posteriors import ModelRuns
-from pa_select.agreement.solver.moments import Distances, distances_of
 from pa_select.utils import score_checks
 
 # An H200: microseconds of a launch and of a synchronisation, and bytes in a microsecond.
@@ -38,10 +37,7 @@ LIMITS = [
 ]
 
 
-FUSED = "uniform, fused"
-
-
-@pytest.mark.parametrize("prior", ["uniform", FUSED, "marginal"])
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
 def test_predicted_on_a_device(benchmark, figures, prior):
     sizes = SIZES if benchmark.enabled else SIZES[:1]
     counted = benchmark.pedantic(lambda: [counts(prior, n, k) for n, k in sizes])
@@ -94,40 +90,11 @@ def counts(prior, n, k):
             for home, name in LIMITS:
                 patch = mock.patch.object(home, name, scaled(home, name, share))
                 stack.enter_context(patch)
-            if prior == FUSED:
-                prior = "uniform"
-                token = distances_of.set(lambda *block: Fused(device, *block))
-                stack.callback(distances_of.reset, token)
             start = device.counts.copy()
             result = posterior_agreement(a, b, prior=prior)
             whole = device.counts - start
             one = of_one_evaluation(device, concatenate([check_problem(a, b, None, prior)]), prior)
     return result.n_evaluations, one, whole
-
-
-class Fused:
-    """Computes like plain torch, and is counted like `FusedDistances` of interop/triton.py."""
-
-    def __init__(self, device, block, may_be_infinite, factor=None):
-        self._counts, self._scores = device.counts, block.a
-        before = device.counts.copy()
-        self._plain = Distances(block, may_be_infinite, factor)
-        self._restore(before)
-        _ = (block.a + block.b).amax(0)
-
-    def summands(self, *where):
-        """One launch reads the scores and three numbers, and writes seven in float64."""
-        before = self._counts.copy()
-        found = self._plain.summands(*where).double()
-        self._restore(before)
-        n_classes, n_rows = self._scores.shape
-        self._counts.launches += 1
-        self._counts.read += self._scores.element_size() * (2 * n_classes + 3) * n_rows
-        self._counts.written += 8 * 7 * n_rows
-        return found
-
-    def _restore(self, counts):
-        vars(self._counts).update(vars(counts))
 
 
 def of_one_evaluation(device, pairs, prior):

@@ -12,7 +12,7 @@ import pytest
 from helpers.problems import varied_suite
 
 from pa_select import posterior_agreement
-from pa_select.agreement.solver import fixed_prior, intervals, single_precision, splitting
+from pa_select.agreement.solver import find_maxima, fixed_prior, single_precision, splitting
 
 
 def no_bound(left, right):
@@ -30,7 +30,7 @@ PARTS = {
     "without the two cubics": [(fixed_prior, "_two_cubics", no_bound)],
     "without chord and tangents": [(fixed_prior, "_chord_minus_tangents", no_bound)],
     "without the expected maximum": [(splitting, "_expected_maximum", no_maximum)],
-    "without many points at once": [(intervals, "_NUMBERS_AT_ONCE", 0)],
+    "without many points at once": [(find_maxima, "_NUMBERS_AT_ONCE", 0)],
     "without single precision": [(single_precision, "_FEWEST_SCORES", np.inf)],
     "without a certificate": [],
 }

@@ -24,14 +24,12 @@ LITERAL = re.compile(r"^( *)(?!\.\. )\S.*::\n\s*\n((?:\1 +.*\n|\s*\n)+)", re.MUL
 # Names that blocks take from the text around them.
 GIVEN = {
     "distributed.rst": "from pa_select.interop.torchmetrics import PosteriorAgreement",
-    "performance.rst": "from pa_select import posterior_agreement\nscores_a = scores_b = [[1, 0]]",
 }
 # Code that no test can run, and why.
 NOT_RUN = {"wilds.rst": "needs several gigabytes of data from elsewhere"}
 NEEDED = {
     "distributed.rst": ["lightning", "distributed"],
     "training.rst": ["lightning"],
-    "performance.rst": ["triton"],
 }
 
 

@@ -7,20 +7,38 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solver import kernel_sums as _kernel
 from pa_select.agreement.solver.branch_and_bound import Report, maximize
 from pa_select.agreement.solver.fixed_prior import FixedPrior
-from pa_select.agreement.solver.intervals import first_betas, points_at_once
 from pa_select.agreement.solver.kernel_sums import Limits
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
 from pa_select.agreement.solver.mean_posteriors import ModelRuns
 from pa_select.agreement.solver.single_precision import may_be_coarse
 from pa_select.utils.typing import Floats, Ints
 
-# The most points of a problem in the first round and in a later one, for few scores. With a
-# fixed prior bounds are so tight that more points would save no round.
-_AT_ONCE_FIXED, _AT_ONCE_MARGINAL = (10, 2), (16, 16)
+# Speed only: the first points, in units of the inverse of the scores' typical range, and the range
+# of the first points of few pairs, of which many points at once cost hardly more than one.
+_FIRST_BETAS, _FIRST_RANGE = np.array([10.0, 30.0]), (1.0, 60.0)
+# Speed only: the most points of such a problem in the first round and in a later one. With a fixed
+# prior bounds are so tight that more points in a later round would save no round.
+_FIRST, _LATER = {"fixed": 10, "marginal": 16}, {"fixed": 1, "marginal": 16}
+# Speed only: so many numbers may be computed at once. Of each pair these are its scores, and about
+# as many sums over classes as there are scores of so many classes.
+_NUMBERS_AT_ONCE, _SUMS_OF_PAIR = 1 << 17, 8
+
+
+def first_betas(most: int) -> Floats:
+    """Return up to `most` first points, and at least two, in units of 1 / typical range."""
+    return _FIRST_BETAS if most < 4 else np.geomspace(*_FIRST_RANGE, most)
+
+
+def points_at_once(n_pairs: int, n_classes: int, most: int) -> int:
+    """Return how many points of each problem a round may have, for `n_pairs` pairs in all."""
+    n_numbers = n_pairs * (n_classes + _SUMS_OF_PAIR)
+    return max(min(_NUMBERS_AT_ONCE // n_numbers, most), 1)
 
 
 @dataclass(frozen=True)
@@ -57,9 +75,8 @@ def find_maxima(
     )
     limits = _kernel.limits(pairs, log_weights)
     coarse = may_be_coarse(limits, pairs.n_scores, float(log_weights.max()))
-    most = _AT_ONCE_MARGINAL if isinstance(prior, str) else _AT_ONCE_FIXED
+    kind = "marginal" if isinstance(prior, str) else "fixed"
     n_pairs = pairs.n_scores // pairs.n_classes  # of all processes, which need the same rounds
-    first, later = (points_at_once(n_pairs, pairs.n_classes, n) for n in most)
     search = partial(
         maximize,
         tol=tol,
@@ -67,8 +84,8 @@ def find_maxima(
         certify=certify,
         failures=failures,
         coarse=coarse,
-        first=first_betas(first),
-        at_once=1 if coarse.any() else later,
+        first=first_betas(points_at_once(n_pairs, pairs.n_classes, _FIRST[kind])),
+        at_once=1 if coarse.any() else points_at_once(n_pairs, pairs.n_classes, _LATER[kind]),
     )
     if isinstance(prior, str):
         constant = 0.0

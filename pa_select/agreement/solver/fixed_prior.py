@@ -25,7 +25,7 @@ import torch
 from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solver.kernel_sums import Limits
-from pa_select.agreement.solver.moments import Summands, distances_of
+from pa_select.agreement.solver.moments import Distances
 from pa_select.agreement.solver.single_precision import MARGIN, coarse_error
 from pa_select.utils.typing import Floats, Ints
 
@@ -137,13 +137,12 @@ def evaluate(
     factor = factors[0] if factors else None
     host_unit = unit.astype(np.float32) if coarse else unit
     prior_range = float(log_weights.max())
-    distances = distances_of.get()
-    key = distances, log_weights.tobytes()
+    key = log_weights.tobytes()
 
     def part(block: Block) -> list[torch.Tensor]:
         if key not in block.derived:
-            block.derived[key] = distances(block, pairs.has_zero_posteriors, factor)
-        of_block: Summands = block.derived[key]
+            block.derived[key] = Distances(block, pairs.has_zero_posteriors, factor)
+        of_block: Distances = block.derived[key]
         here = host_unit[block.first : block.last]
         ends = float(here.min()), float(here.max())
         rows = of_block.summands(block.spread(betas), block.spread(units), ends)

@@ -17,11 +17,12 @@ from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solver.single_precision import LARGEST_CUBED, LOWEST_EXPONENT
 from pa_select.utils.typing import Floats, Ints
 
-# A smaller overlap of a pair is computed again from logarithms. The threshold is far above
-# what clamping the log prior at its limit may lose, at most 4 exp(limit) / weight^2.
+# Part of the certificate: a smaller overlap of a pair is computed again from logarithms. The
+# threshold is far above what clamping the log prior at its limit may lose, at most
+# 4 exp(limit) / weight^2.
 _UNDERFLOW = {torch.float64: 1e-80, torch.float32: 1e-15}
 _LOWEST_LOG_PRIOR = {torch.float64: -300.0, torch.float32: -80.0}
-# Up to this many scores of a side, posteriors are kept between the passes.
+# Speed only: up to this many scores of a side, posteriors are kept between the passes.
 _KEPT_ELEMENTS = 1 << 20
 
 

@@ -42,7 +42,7 @@ from pa_select.agreement.solver.mean_posteriors import (
 from pa_select.agreement.solver.single_precision import MARGIN, coarse_error
 from pa_select.utils.typing import Floats, Ints
 
-# This many means (runs times classes) are held at once: it bounds the memory.
+# Speed only: this many means (runs times classes) are held at once.
 _MEANS_AT_ONCE = 1 << 21
 
 

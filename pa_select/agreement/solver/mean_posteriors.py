@@ -19,7 +19,7 @@ from pa_select.utils.typing import Floats, Ints
 
 Masses = Callable[[PairedScores, Floats, Ints], tuple[Floats, Floats]]
 
-# This many mean posteriors are held at once: it bounds the memory, not the result.
+# Speed only: this many mean posteriors are held at once.
 _PRIORS_AT_ONCE = 1 << 22
 
 

@@ -7,22 +7,19 @@ the third central moment :math:`\mu_3` of :math:`X`, and
 :math:`-E X^3 / 8 \le \mu_3 \le E X^3`. The mean :math:`E X^3` falls as :math:`\beta` grows,
 since its derivative is :math:`-\operatorname{Cov}(X^3, X) \le 0`. So a bound at one inverse
 temperature holds at all larger ones. docs/certificate.rst has the proofs.
-
-`distances_of` is the seam at which another implementation of `Summands` replaces `Distances`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextvars import ContextVar
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 
 from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.solver.single_precision import LARGEST_CUBED, LOWEST_EXPONENT
 
-# The cube of a unit of the inverse temperature in this range is finite and positive.
+# Part of the certificate: the cube of a unit of the inverse temperature in this range is finite
+# and positive.
 _UNITS = 1e-90, 1e90
 
 
@@ -36,19 +33,6 @@ class Moments(NamedTuple):
     mean: torch.Tensor
     second: torch.Tensor
     third: torch.Tensor
-
-
-class Summands(Protocol):
-    """What is summed over the pairs of a block with a fixed prior."""
-
-    def summands(
-        self, beta: torch.Tensor, unit: torch.Tensor, units: tuple[float, float]
-    ) -> torch.Tensor:
-        """Compute the first seven fields of `Sums` for each pair, (7, n_rows).
-
-        Both tensors are (n_rows,) or (1,). `units` are the smallest and the largest unit, which
-        the CPU knows.
-        """
 
 
 class Distances:
@@ -89,7 +73,11 @@ class Distances:
     def summands(
         self, beta: torch.Tensor, unit: torch.Tensor, units: tuple[float, float]
     ) -> torch.Tensor:
-        """Compute what is summed over the pairs; see `Summands`."""
+        """Compute the first seven fields of `Sums` for each pair, (7, n_rows).
+
+        Both tensors are (n_rows,) or (1,). `units` are the smallest and the largest unit, which
+        the CPU knows.
+        """
         at = self.moments(beta, unit, units)
         variance = (at.second - at.mean * at.mean).clamp_min_(0)
         peak = torch.stack([beta * self.peak, unit * self.peak])
@@ -146,10 +134,3 @@ def third_derivatives(at: Moments) -> tuple[torch.Tensor, torch.Tensor]:
 def lowest_peak(dtype: torch.dtype) -> float:
     """Return what a pair's term is cut off at, so that sums over pairs stay finite."""
     return torch.finfo(dtype).min / 1e8
-
-
-#: What computes the summands of a block, in this thread: from the block, whether scores may be
-#: -inf, and the factors of the classes, as `Distances` takes them.
-distances_of: ContextVar[Callable[[Block, bool, torch.Tensor | None], Summands]] = ContextVar(
-    "distances_of", default=Distances
-)

@@ -1,4 +1,4 @@
-r"""The kernels of replicates of one problem, at an inverse temperature that all have in common.
+r"""The kernels of replicates of one problem, at inverse temperatures that many have in common.
 
 Replicates share their pairs and differ in the weights :math:`w_{ri}` of these. At a common
 inverse temperature the exponentials are the same for all replicates, and sums over pairs are
@@ -6,13 +6,14 @@ products of matrices. With the marginal prior :math:`\pi_{rj}` each replicate ha
 overlaps :math:`z_{ri} = \sum_j p'_i(j)\, p''_i(j) / \pi_{rj}`, which are a product, too.
 
 The kernels here differ from those of fixed_prior.py and marginal_prior.py only in how a point is
-evaluated: all entries of ``beta`` must be equal, and so must those of ``unit``.
+evaluated: once for all replicates that have the same inverse temperature.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -22,12 +23,14 @@ from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solver.fixed_prior import FixedPrior, Sums, evaluate
 from pa_select.agreement.solver.kernel_sums import Limits, limits
 from pa_select.agreement.solver.marginal_passes import MarginalPasses
-from pa_select.agreement.solver.marginal_prior import MarginalPrior
+from pa_select.agreement.solver.marginal_prior import MarginalPrior, MarginalSums
 from pa_select.utils.typing import Floats, Ints
 
-# This many overlaps are computed at once: they should stay in a core's cache.
+S = TypeVar("S", bound=tuple[Any, ...])
+
+# Speed only: this many overlaps are computed at once, so that they stay in a core's cache.
 _OVERLAPS_AT_ONCE = 1 << 16
-# Overlaps with the inverse of a smaller prior could overflow.
+# Part of the certificate: overlaps with the inverse of a smaller prior could overflow.
 _LOWEST_LOG_PRIOR = -300.0
 
 
@@ -62,6 +65,23 @@ def replicate_limits(pairs: PairedScores, weights: Floats, log_weights: Floats) 
     )
 
 
+def _at_each_beta(
+    together: Callable[[float, float, Ints], S], beta: Floats, unit: Floats, problems: Ints
+) -> S:
+    """Evaluate the replicates of each inverse temperature together."""
+    betas, first, group = np.unique(beta, return_index=True, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    ends = np.searchsorted(group[order], np.arange(1, len(betas)))
+    parts = [
+        together(beta[i], unit[i], problems[some])
+        for i, some in zip(first, np.split(order, ends), strict=True)
+    ]
+    back = np.argsort(order)
+    make: Any = parts[0]._make  # type: ignore[attr-defined]
+    sums: S = make(np.concatenate(x)[back] for x in zip(*parts, strict=True))
+    return sums
+
+
 @dataclass(frozen=True)
 class SharedFixedPrior(FixedPrior):
     """The kernels of replicates with a fixed prior.
@@ -84,9 +104,13 @@ class SharedFixedPrior(FixedPrior):
     ) -> Sums:
         """Evaluate the pairs, and average them with the weights of each replicate."""
         n = self.pairs.n_problems
-        at = np.full(n, beta[0]), np.full(n, unit[0]), np.arange(n)
-        each = evaluate(self.pairs, *at, self.log_weights, coarse=coarse)
-        return Sums._make(np.stack(each) @ self.weights[problems].T)
+
+        def together(beta: float, unit: float, problems: Ints) -> Sums:
+            at = np.full(n, beta), np.full(n, unit), np.arange(n)
+            each = evaluate(self.pairs, *at, self.log_weights, coarse=coarse)
+            return Sums._make(np.stack(each) @ self.weights[problems].T)
+
+        return _at_each_beta(together, beta, unit, problems)
 
 
 @dataclass(frozen=True)
@@ -107,6 +131,17 @@ class SharedMarginalPrior(MarginalPrior):
 
     pairs: PairedScores
     weights: torch.Tensor
+
+    def evaluate(
+        self, beta: Floats, unit: Floats, problems: Ints, *, coarse: bool = False
+    ) -> MarginalSums:
+        """Evaluate the replicates of each inverse temperature in two passes over the pairs."""
+
+        def together(beta: float, unit: float, problems: Ints) -> MarginalSums:
+            at = np.full(len(problems), beta), np.full(len(problems), unit)
+            return super(SharedMarginalPrior, self).evaluate(*at, problems)
+
+        return _at_each_beta(together, beta, unit, problems)
 
     def _passes(
         self, beta: Floats, unit: Floats, index: Ints, dtype: torch.dtype

@@ -14,20 +14,23 @@ from numpy.typing import NDArray
 from pa_select.agreement.solver.kernel_sums import Limits
 from pa_select.utils.typing import Floats
 
-#: The cubes of numbers up to these do not overflow; exp(-x) is 0 long before x reaches them.
+#: Part of the certificate: the cubes of numbers up to these do not overflow; exp(-x) is 0 long
+#: before x reaches them.
 LARGEST_CUBED = {torch.float64: 1e100, torch.float32: 1e6}
-#: In single precision exponentials of less are slow (subnormal numbers), and negligible even
-#: if they are multiplied by the cube of `LARGEST_CUBED`.
+#: Part of the certificate: in single precision exponentials of less are slow (subnormal numbers),
+#: and negligible even if they are multiplied by the cube of `LARGEST_CUBED`.
 LOWEST_EXPONENT = -80.0
-#: Factor of the bounds of derivatives in coarse evaluations.
+#: Part of the certificate: factor of the bounds of derivatives in coarse evaluations.
 MARGIN = 1.0001
 
-# Error of the mean of a log posterior, in units of its squared largest size.
+# Part of the certificate: error of the mean of a log posterior, in units of its squared largest
+# size.
 _ERROR = 4e-7
-# For fewer scores another copy of them, in single precision, does not pay.
+# Speed only: for fewer scores another copy of them, in single precision, does not pay.
 _FEWEST_SCORES = 1 << 15
+# Part of the certificate: ranges of log priors, typical and largest ranges of scores, and inverse
+# temperatures whose cubes float32 can multiply.
 _LARGEST_PRIOR_RANGE = 30.0
-# Typical ranges whose cubes float32 can multiply.
 _RANGES = 1e-3, 1e3
 _LARGEST_IN_TYPICAL = 1e6
 _BETAS_IN_TYPICAL = 1e-3, 1e3

@@ -14,12 +14,15 @@ import numpy as np
 
 from pa_select.utils.typing import Floats
 
+# Part of the result: no larger inverse temperature is tried.
 LARGEST_BETA = 1e307
-# Intervals over more than this factor are split on the logarithmic scale.
+# Speed only: intervals over more than this factor are split on the logarithmic scale.
 _WIDE = 16.0
-# An expected maximum counts if it exceeds the values at the ends by more than this, in nats.
+# Speed only: an expected maximum counts if it exceeds the values at the ends by more than this,
+# in nats.
 _WORTH_A_STEP = 1e-7
-# Of several points in an interval each is this much closer than the last to where it is split.
+# Speed only: of several points in an interval each is closer than the last to where it is split by
+# this factor, which is below 1.
 _CLOSER = 0.35
 
 
@@ -73,19 +76,19 @@ def points_around(split: Floats, begin: Floats, end: Floats, most: int) -> Float
 
     Parameters
     ----------
-    split, begin, end : ndarray of shape (n, m, 1)
-        Where to split intervals, and their ends; the last may be infinity.
+    split, begin, end : ndarray of shape (n,)
+        Where to split intervals, and their ends.
     most : int
         The largest number of points in each interval, which gets an odd number.
 
     Returns
     -------
-    ndarray of shape (n, m, n_points)
+    ndarray of shape (n_points, n)
     """
-    share = _CLOSER ** np.arange(1, (most + 1) // 2)
-    end = np.where(np.isinf(end), 2 * split, end)
-    below, above = split - (split - begin) * share, split + (end - split) * share[::-1]
-    return np.concatenate([below, split, above], axis=2)
+    share = _CLOSER ** np.arange(1, (most + 1) // 2)[:, None]
+    return np.concatenate(
+        [split - (split - begin) * share, split[None], split + (end - split) * share]
+    )
 
 
 def _expected_maximum(left: Any, right: Any, a: Floats, c: Floats) -> tuple[Floats, Floats]:
