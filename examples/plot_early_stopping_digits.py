@@ -361,7 +361,7 @@ def train(setting, seed):
         max_epochs=options.epochs,
         train_split=predefined_split(Dataset(X_valid, y_valid)),
         callbacks=[
-            PAScoring((first, second)),
+            PAScoring((first, second), uniform=True),
             EpochScoring(
                 shifted_accuracy, name="shifted", lower_is_better=False, use_caching=False
             ),

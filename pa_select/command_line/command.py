@@ -25,6 +25,7 @@ from pa_select.command_line.shared import (
     complain,
     input_errors,
     print_result,
+    printable,
     quick_imports,
     warn,
 )
@@ -76,7 +77,11 @@ class _Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(WRONG_INPUT, f"pa-select: error: {message} (see --help)\n")
+        self.exit(WRONG_INPUT, printable(f"pa-select: error: {message} (see --help)") + "\n")
+
+    def _parse_optional(self, arg_string: str) -> Any:
+        # An array of standard input, -:name, is a file and no option.
+        return None if arg_string.startswith("-:") else super()._parse_optional(arg_string)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -269,10 +269,13 @@ def _csv_rows(file: BinaryIO, name: str) -> Iterator[Iterator[tuple[int, list[st
     lines = csv.reader(text, strict=True)
 
     def rows() -> Iterator[tuple[int, list[str]]]:
-        width = None
+        width, n_rows = None, 0
         for row in lines:
             if not row:
                 continue
+            n_rows += 1
+            if n_rows <= 2:  # the first may hold names
+                _refuse_other_separators(row, lines.line_num, name)
             width = width or len(row)
             if len(row) != width:
                 raise InputError(
@@ -288,6 +291,18 @@ def _csv_rows(file: BinaryIO, name: str) -> Iterator[Iterator[tuple[int, list[st
             f"{name}: expected npy, npz, Parquet or csv in UTF-8, got other bytes ({error}); "
             "pickles are never loaded."
         ) from error
+
+
+def _refuse_other_separators(row: list[str], line: int, name: str) -> None:
+    """Raise for numbers separated by semicolons or tabs; their commas are decimal ones."""
+    for separator, what in ((";", "semicolons"), ("\t", "tabs")):
+        cells = ",".join(row).split(separator)
+        if len(cells) > 1 and all(_is_number(cell.replace(",", ".", 1)) for cell in cells):
+            raise InputError(
+                f"{name}: expected numbers with decimal points, separated by commas, got {what} "
+                f"in line {line}; export the table again, or replace decimal commas by points "
+                f"and then {what} by commas."
+            )
 
 
 def _is_header(cells: list[str], name: str, header: bool | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from pa_select.scores.probabilities import scores_of_probabilities
 from pa_select.utils.probabilities import DEFAULT_CLIP, look_like_probabilities
 from pa_select.utils.score_checks import check_size, check_values
 
+# Control characters but the line feed, and marks that turn the direction of a text.
+_CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 #: Exit statuses.
 DONE, FAILED, WRONG_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
@@ -48,11 +51,16 @@ def quick_imports(own_process: bool) -> Iterator[None]:
         gc.enable()
 
 
+def printable(text: str) -> str:
+    """Return a text whose control characters, which a terminal would obey, are escaped."""
+    return _CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
 def print_result(text: str) -> None:
     """Print to standard output; class names may be in any script."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    print(text)
+    print(printable(text))
 
 
 @contextmanager
@@ -112,10 +120,10 @@ def check_same_names(one: Table, other: Table, first: str, second: str) -> None:
 
 def warn(message: str) -> None:
     """Write a warning to standard error."""
-    print(f"pa-select: warning: {message}", file=sys.stderr)
+    print(printable(f"pa-select: warning: {message}"), file=sys.stderr)
 
 
 def complain(message: str, status: int) -> int:
     """Write an error to standard error, in one line, and return the exit status."""
-    print(f"pa-select: error: {' '.join(message.split())}", file=sys.stderr)
+    print(printable(f"pa-select: error: {' '.join(message.split())}"), file=sys.stderr)
     return status

@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from pa_select.scores.modules import module_scores
-from pa_select.training.epoch_selector import EpochSelector
+from pa_select.training.epoch_selector import EPOCH_TOL, EpochSelector
 from pa_select.training.paired_environments import untouched_random_states
 from pa_select.utils.optional_imports import optional_import
 from pa_select.utils.warn_caller import warn_caller
@@ -88,7 +88,7 @@ class PAEarlyStopping(_Callback):
         guard_error: float = 0.0,
         load_best: bool = True,
         name: str = "pa",
-        tol: float = 1e-6,
+        tol: float = EPOCH_TOL,
         device: Any = None,
     ) -> None:
         super().__init__()

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.parallel import delayed
 
 from pa_select.model_selection.checkpoint import Checkpoint, run
 from pa_select.model_selection.worker import Data, Outcome, SplitTask, fit_and_score_split
+from pa_select.utils.parallel import Parallel
 from pa_select.utils.sklearn_private import Callbacks, _num_samples
 
 

@@ -84,6 +84,16 @@ def legend_above(ax: Any, handles: list[Any], **style: Any) -> Any:
     )
 
 
+def bars_within(values: Any, errors: Any, low: Any, high: Any) -> Any:
+    """Return the lengths of error bars below and above values, cut off at bounds.
+
+    nan and infinite bounds cut off nothing.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    room = np.maximum([values - low, high - values], 0)
+    return np.fmin([errors, errors], room)
+
+
 def ink(ax: Any) -> Any:
     """Return the colour of the axes' labels."""
     return ax.xaxis.label.get_color()

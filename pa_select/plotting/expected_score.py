@@ -10,7 +10,16 @@ import numpy as np
 from pa_select.model_selection.candidate_names import candidate_names
 from pa_select.model_selection.results_columns import scores_and_errors
 from pa_select.model_selection.search_results import cv_results_of, first_metric, metric_in_words
-from pa_select.plotting.axes import GREY, STAR, axes_for, ink, legend_above, look, pyplot
+from pa_select.plotting.axes import (
+    GREY,
+    STAR,
+    axes_for,
+    bars_within,
+    ink,
+    legend_above,
+    look,
+    pyplot,
+)
 from pa_select.plotting.named_results import in_order, named_results
 from pa_select.utils.typing import Floats, Ints
 
@@ -369,6 +378,9 @@ class ExpectedScoreDisplay:
         adapted, errors = self._values("adapted", n), self._values("standard_error", n)
         is_adapted = np.zeros(len(shown), bool) if adapted is None else adapted == 1
         errors = np.zeros(len(shown)) if errors is None else np.nan_to_num(errors)
+        # The interval ends where scores end, such as an accuracy at 1.
+        ends = self._values("low", n), self._values("high", n)
+        low, high = (np.full(len(shown), np.nan) if end is None else end for end in ends)
         style = {"color": look(0).color, "elinewidth": 3.5, "ls": "none", "markersize": 6}
         style |= {"mec": ink(ax), "mew": 0.8, "zorder": 5}
         found = {}
@@ -379,8 +391,9 @@ class ExpectedScoreDisplay:
             if not mask.any():
                 continue
             label = f"{kind}, with standard error"
-            own = {"xerr": errors[mask], "marker": marker, "label": label}
             at = np.flatnonzero(mask)
+            bars = bars_within(score[shown[at]], errors[at], low[at], high[at])
+            own = {"xerr": bars, "marker": marker, "label": label}
             found[kind] = ax.errorbar(score[shown[mask]], at, **style | own | kwargs)
         return found
 

@@ -8,9 +8,25 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from pa_select.plotting.axes import GREY, axes_for, legend_above, look, mark_as, n_drawn, pyplot
+from pa_select.plotting.axes import (
+    GREY,
+    axes_for,
+    bars_within,
+    legend_above,
+    look,
+    mark_as,
+    n_drawn,
+    pyplot,
+)
 from pa_select.plotting.panels import given_panels, n_columns, new_panels
-from pa_select.plotting.robustness_table import METRICS, check_at, cut, label_of, reference_values
+from pa_select.plotting.robustness_table import (
+    METRICS,
+    SHARES,
+    check_at,
+    cut,
+    label_of,
+    reference_values,
+)
 from pa_select.utils.optional_imports import optional_import
 
 if TYPE_CHECKING:
@@ -361,6 +377,8 @@ class RobustnessCurveDisplay:
             high, low = y == np.inf, (y == -np.inf) | ((y <= 0) & (ax.get_yscale() == "log"))
             y[high | low] = np.nan
             error = None if self.errors is None else self.errors[panel][i]
+            if error is not None and self.y_name in SHARES:
+                error = bars_within(y, error, 0.0, 1.0)
             # From the seventh line on the colours repeat, with other dashes.
             colour, own = look(first + i), look(first + i + (first + i) // 6)
             style = {

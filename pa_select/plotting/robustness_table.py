@@ -65,6 +65,8 @@ _ERRORS = {
     "afr_true": "shifted_accuracy_se",
     "afr_true_change": "accuracy_drop_se",
 }
+#: The columns of shares of rows, which are in [0, 1].
+SHARES = ("clean_accuracy", "shifted_accuracy", "afr_pred", "afr_true")
 # The columns that depend on the class prior.
 _OF_PRIOR = ("pa", "beta", "standard_error", "gap", "pa_change")
 _OF_UNIFORM_PRIOR = ("pa_uniform", "standard_error_uniform")

@@ -95,8 +95,6 @@ def class_scores(
             if is_pipeline(wrapper) and len(wrapper.steps) > 1:
                 X = wrapper[:-1].transform(X)
         if is_instance(final, "skorch", "NeuralNet"):
-            if is_instance(final, "skorch", "NeuralNetRegressor"):
-                raise TypeError("estimator: expected a classifier, got a NeuralNetRegressor.")
             return modules.net_scores(final, X, DEFAULT_CLIP if clip == "auto" else clip)
         return modules.module_scores(final, X, batch_size)
 

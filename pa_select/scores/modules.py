@@ -9,11 +9,17 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.base import is_classifier, is_regressor
 
 from pa_select.agreement.inputs.arrays import as_tensor
 from pa_select.utils.modules import first_output
 from pa_select.utils.score_checks import check_n_rows
 
+# Losses of numbers that are no class scores.
+_OF_REGRESSORS = (
+    *(torch.nn.MSELoss, torch.nn.L1Loss, torch.nn.SmoothL1Loss, torch.nn.HuberLoss),
+    *(torch.nn.PoissonNLLLoss, torch.nn.GaussianNLLLoss),
+)
 # The floating types that numpy has, too.
 _KEPT = (torch.float16, torch.float32, torch.float64)
 
@@ -38,11 +44,31 @@ def module_scores(
 
 def net_scores(net: Any, X: Any, clip: float) -> tuple[torch.Tensor, NDArray[Any]]:
     """Return the outputs of a skorch net's module as logits, on the net's device."""
+    check_classifies(net)
     net.check_is_fitted()
     parts = [getattr(net, f"{name}_") for name in (*net._modules, *net._criteria)]
     with evaluation(*(part for part in parts if isinstance(part, torch.nn.Module))):
         outputs = net.forward(X, training=False, device=net.device)
     return scores_of_net(net, outputs, clip)
+
+
+def check_classifies(net: Any) -> None:
+    """Refuse a skorch net that predicts numbers, whose one output would be read as a margin.
+
+    Raises
+    ------
+    TypeError
+        If it is a regressor, or trained with a loss of regressors and no classifier.
+    """
+    name = type(net).__name__
+    if is_regressor(net):
+        raise TypeError(f"estimator: expected a classifier, got a {name}.")
+    criterion = getattr(net, "criterion_", None)
+    if isinstance(criterion, _OF_REGRESSORS) and not is_classifier(net):
+        raise TypeError(
+            "estimator: expected a classifier, got a net that is trained with "
+            f"{type(criterion).__name__}."
+        )
 
 
 def scores_of_net(net: Any, outputs: Any, clip: float) -> tuple[torch.Tensor, NDArray[Any]]:

@@ -9,7 +9,7 @@ import torch
 from skorch.callbacks import Callback
 
 from pa_select.training.epoch_scoring import PAScoring
-from pa_select.training.epoch_selector import EpochSelector
+from pa_select.training.epoch_selector import EPOCH_TOL, EpochSelector
 from pa_select.utils.warn_caller import warn_caller
 
 
@@ -96,8 +96,8 @@ class PAEarlyStopping(PAScoring):
         sample_weight: Any = None,
         max_pairs: int | None = None,
         device: Any = None,
-        tol: float = 1e-6,
-        uniform: bool = True,
+        tol: float = EPOCH_TOL,
+        uniform: bool = False,
         patience: int = 10,
         min_delta: float = 0.0,
         load_best: bool = True,

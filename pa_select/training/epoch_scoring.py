@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import reprlib
 from time import perf_counter
 from typing import Any
 
@@ -10,7 +12,7 @@ import torch
 from skorch.callbacks import Callback
 
 from pa_select.agreement.posterior_agreement import agreements
-from pa_select.training.epoch_selector import TIE_TOL, EpochSelector
+from pa_select.training.epoch_selector import EPOCH_TOL, TIE_TOL, EpochSelector
 from pa_select.training.paired_environments import (
     PairedEnvironments,
     pair_up,
@@ -18,6 +20,7 @@ from pa_select.training.paired_environments import (
     scores_on,
 )
 from pa_select.utils.modules import first_output
+from pa_select.utils.score_checks import check_count
 
 
 class PAScoring(Callback):
@@ -51,9 +54,9 @@ class PAScoring(Callback):
         Largest number of pairs compared for every two environments, the same in each epoch.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where the agreement is computed; None: on the net's device.
-    tol : float, default=1e-6
-        As in `posterior_agreement`; with the marginal prior at least 0.001 nats.
-    uniform : bool, default=True
+    tol : float, default=0.01
+        Largest certified gap of an epoch's agreement, in nats, as in `EpochSelector`.
+    uniform : bool, default=False
         Whether to record also the agreement with the uniform prior, in the column
         ``pa_uniform``. It is the papers' metric, and is not used to choose epochs. If the
         net is constant, it is high while ``pa`` is near 0. Unless `prior` is "uniform", it
@@ -63,8 +66,8 @@ class PAScoring(Callback):
     -----
     Columns of ``net.history``: ``pa``, the agreement in nats per pair (the pairs of more
     than two environments are pooled); ``pa_best``, whether it is the best so far;
-    ``pa_beta``; ``pa_uniform``, unless ``uniform=False``; ``pa_agreement_rate``;
-    ``pa_seconds``; with more than two environments also ``pa_worst``, the lowest mean of the
+    ``pa_beta``; ``pa_agreement_rate``; ``pa_seconds``; with ``uniform=True`` also
+    ``pa_uniform``; with more than two environments also ``pa_worst``, the lowest mean of the
     pairs' terms over two environments. The columns work with skorch's
     ``Checkpoint(monitor="pa_best")`` and ``EarlyStopping("pa", lower_is_better=False,
     threshold_mode="abs")``.
@@ -105,8 +108,8 @@ class PAScoring(Callback):
         sample_weight: Any = None,
         max_pairs: int | None = None,
         device: Any = None,
-        tol: float = 1e-6,
-        uniform: bool = True,
+        tol: float = EPOCH_TOL,
+        uniform: bool = False,
     ) -> None:
         self.environments = environments
         self.pairing = pairing
@@ -126,14 +129,24 @@ class PAScoring(Callback):
         self.captured_: list[Any] | None = None
         return self
 
+    def __repr__(self) -> str:
+        parameters = inspect.signature(type(self)).parameters.values()
+        given = {p.name: getattr(self, p.name) for p in parameters if p.name != "environments"}
+        changed = [
+            f"{p.name}={reprlib.repr(given[p.name])}"
+            for p in parameters
+            if p.name in given and repr(given[p.name]) != repr(p.default)
+        ]
+        return f"{type(self).__name__}({', '.join([_described(self.environments), *changed])})"
+
     def __getstate__(self) -> dict[str, Any]:
         # These can be computed again.
         return self.__dict__ | {"paired_": None, "captured_": None}
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         """Check and pair the environments, and continue where the history ends."""
-        if self.every < 1:
-            raise ValueError(f"every: expected a positive number of epochs, got {self.every!r}.")
+        check_count(self.every, "every", "epochs")
+        self._refuse_same_name(net)
         self.paired_ = None
         if not callable(self.environments):
             self.paired_ = self._pair_up(net, self.environments)
@@ -195,6 +208,15 @@ class PAScoring(Callback):
             record(f"{self.name}_worst", worst)
         record(f"{self.name}_seconds", perf_counter() - start)
 
+    def _refuse_same_name(self, net: Any) -> None:
+        """Raise if another callback writes to the same columns."""
+        for _, other in net.callbacks_:
+            if isinstance(other, PAScoring) and other is not self and other.name == self.name:
+                raise ValueError(
+                    "name: expected a name of its own for each callback, since it names columns "
+                    f"of the history, got {self.name!r} for two of them."
+                )
+
     def _pair_up(self, net: Any, environments: Any) -> PairedEnvironments:
         return pair_up(
             net, environments, self.pairing, self.prior, self.sample_weight, self.max_pairs
@@ -238,7 +260,7 @@ class PAScoring(Callback):
             a,
             b,
             sample_weight=self.paired_.weight,
-            certify=False,
+            tol=self.tol,
             device=self.device,
             error_score=np.nan,
         )
@@ -256,3 +278,15 @@ class PAScoring(Callback):
             top = max(score for score, _ in scored)
             score, epoch = next(s for s in scored if s[0] >= top - TIE_TOL)
             self.selector_.resume(len(net.history), epoch, score, net.module_)
+
+
+def _described(environments: Any) -> str:
+    """Return what the environments are, without their numbers."""
+    if not isinstance(environments, (tuple, list)):
+        return reprlib.repr(environments)
+    each = []
+    for environment in environments:
+        rows = environment[0] if isinstance(environment, tuple) and environment else environment
+        size = f" of {len(rows)} rows" if hasattr(rows, "__len__") else ""
+        each.append(f"<{type(rows).__name__}{size}>")
+    return f"({', '.join(each)})"

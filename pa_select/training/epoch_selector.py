@@ -11,17 +11,21 @@ import numpy as np
 import torch
 
 from pa_select.agreement import PosteriorAgreement
+from pa_select.agreement.inputs.arrays import as_scores
 from pa_select.agreement.inputs.suspicious_scores import warn_of_probabilities
-from pa_select.agreement.inputs.validation import is_marginal, is_raise
+from pa_select.agreement.inputs.validation import is_raise
 from pa_select.agreement.posterior_agreement import agreements
 from pa_select.utils.named_errors import named_error
 from pa_select.utils.probabilities import look_like_probabilities
-from pa_select.utils.score_checks import BadScoresError
+from pa_select.utils.score_checks import BadScoresError, check_count, check_tol
 from pa_select.utils.typing import Device, ErrorScore, Matrix, Prior, Vector
 from pa_select.utils.warn_caller import warn_caller
 
 #: Agreements closer than this, in nats, are tied.
 TIE_TOL = 1e-7
+#: Largest certified gap of an epoch's agreement by default, in nats: less than the standard error
+#: of the agreement of a thousand pairs, and saturated epochs need a single evaluation.
+EPOCH_TOL = 0.01
 # Share of predictions of one class that is worth a warning.
 _ONE_CLASS = 0.9
 
@@ -60,8 +64,10 @@ class EpochSelector:
         Whether to copy states.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where the agreement is computed; None: where the scores are.
-    tol : float, default=1e-6
-        As in `posterior_agreement`; with the marginal prior at least 0.001 nats.
+    tol : float, default=0.01
+        Largest certified gap, in nats: no inverse temperature has an agreement that exceeds the
+        one found by more than this. The agreement found is that of a local maximum or of a limit
+        of the inverse temperature, and only rarely as far from the largest one.
     error_score : nan or "raise", default=nan
         What becomes of an epoch whose scores cannot be compared, such as those of a training
         that diverged. nan: a warning; the epoch is not kept, and counts as one without
@@ -128,14 +134,17 @@ class EpochSelector:
         min_epochs: int = 1,
         keep_state: bool = True,
         device: Device = None,
-        tol: float = 1e-6,
+        tol: float = EPOCH_TOL,
         error_score: ErrorScore = np.nan,
     ) -> None:
         is_raise(error_score)
-        if patience < 1:
-            raise ValueError(f"patience: expected a positive number of epochs, got {patience!r}.")
-        if not min_delta >= 0:
-            raise ValueError(f"min_delta: expected nats >= 0, got {min_delta!r}.")
+        check_count(patience, "patience", "epochs")
+        check_count(min_epochs, "min_epochs", "epochs")
+        check_tol(tol, EPOCH_TOL)
+        if not isinstance(min_delta, (int, float, np.number)):
+            raise TypeError(f"min_delta: expected a number of nats, got {min_delta!r}.")
+        if not 0 <= min_delta < np.inf:
+            raise ValueError(f"min_delta: expected finite nats >= 0, got {min_delta!r}.")
         if tie not in ("first", "last"):
             raise ValueError(f"tie: expected 'first' or 'last', got {tie!r}.")
         self.prior = prior
@@ -155,6 +164,16 @@ class EpochSelector:
         self._to_beat = (-math.inf, -math.inf)  # agreement and score of the last improvement
         self._misses = 0
         self._compared_before = False
+
+    def __repr__(self) -> str:
+        given = {name: getattr(self, name) for name in ("prior", "patience", "min_delta", "tie")}
+        arguments = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        if self._best is None:
+            return f"<EpochSelector({arguments}): no epoch kept of {self.epoch}>"
+        return (
+            f"<EpochSelector({arguments}): epoch {self._best.number} of {self.epoch} kept, "
+            f"agreement {self._best.agreement:.4g} nats per pair>"
+        )
 
     @property
     def best_epoch(self) -> int | None:
@@ -230,7 +249,6 @@ class EpochSelector:
                 prior=self.prior,
                 sample_weight=sample_weight,
                 tol=self.tol,
-                certify=not is_marginal(self.prior),
                 device=self.device,
             )
         except (TypeError, ValueError, RuntimeError) as error:
@@ -247,7 +265,7 @@ class EpochSelector:
         value = -math.inf if score is None else float(score)
         if score is not None:
             self._lowest = max(self._lowest, value - score_error)
-        a, b = (torch.as_tensor(x).detach() for x in (scores_a, scores_b))
+        a, b = as_scores(scores_a, "scores_a"), as_scores(scores_b, "scores_b")
         self._warn_at_first(a, b)
         concerns = _concerns(number, a, b, result)
         better = self._take(_Epoch(number, result.score, value, None, concerns), state)

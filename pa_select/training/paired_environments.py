@@ -18,7 +18,7 @@ from pa_select.agreement.inputs.validation import check_prior
 from pa_select.pairing import pair_environments
 from pa_select.pairing.row_pairs import check_rows
 from pa_select.scores.class_scores import DEFAULT_CLIP
-from pa_select.scores.modules import net_scores, scores_of_net
+from pa_select.scores.modules import check_classifies, net_scores, scores_of_net
 from pa_select.utils.columns import check_weight
 from pa_select.utils.dataset_rows import stacked
 from pa_select.utils.modules import first_output, module_of, refuse_iterable_dataset
@@ -78,6 +78,7 @@ def pair_up(
             f"{type(environments).__name__}"
             + (f" of {len(environments)}." if isinstance(environments, (list, tuple)) else ".")
         )
+    check_classifies(net)
     # The result of a shift has its rows in X.
     environments = [getattr(e, "X", e) if hasattr(e, "norm") else e for e in environments]
     for i, environment in enumerate(environments):

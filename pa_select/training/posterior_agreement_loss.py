@@ -10,6 +10,8 @@ import torch
 
 # The inverse temperature that is learnt stays in this range.
 _LOWEST, _HIGHEST = 0.05, 20.0
+# A given one is used in the type of the logits, of which float32 has the smallest range.
+_FLOAT32 = torch.finfo(torch.float32)
 
 
 class PosteriorAgreementLoss(torch.nn.Module):
@@ -27,7 +29,7 @@ class PosteriorAgreementLoss(torch.nn.Module):
         smallest loss.
     beta : "learn" or float, default="learn"
         The inverse temperature. "learn": its logarithm is a parameter of this module, which starts
-        at 0. Otherwise a positive number.
+        at 0. Otherwise a positive number that float32 can hold.
 
     Attributes
     ----------
@@ -60,6 +62,11 @@ class PosteriorAgreementLoss(torch.nn.Module):
 
     Give `log_beta` a rate of its own and no weight decay: `parameter_group` makes the group for an
     optimiser. Half precision is computed in float32, also under autocast.
+
+    A logit of -inf masks a class: its posterior is 0, as in `posterior_agreement`. With the
+    marginal prior a class that is masked in all rows has no effect on the loss. A fixed prior
+    keeps the probability that it gives to this class. If the two rows of a pair have no unmasked
+    class in common, the loss is infinite, and this pair does not contribute to the gradients.
 
     References
     ----------
@@ -108,8 +115,12 @@ class PosteriorAgreementLoss(torch.nn.Module):
                 raise ValueError(f"beta: expected 'learn' or a positive number, got {beta!r}.")
             self.log_beta = torch.nn.Parameter(torch.zeros(()))
         else:
-            if not isinstance(beta, (int, float, np.number)) or not 0 < beta < np.inf:
-                raise ValueError(f"beta: expected 'learn' or a positive number, got {beta!r}.")
+            is_number = isinstance(beta, (int, float, np.number)) and not isinstance(beta, bool)
+            if not is_number or not _FLOAT32.tiny <= beta <= _FLOAT32.max:
+                raise ValueError(
+                    "beta: expected 'learn' or a positive number that float32 can hold, got "
+                    f"{beta!r}."
+                )
             self.register_buffer("log_beta", torch.tensor(math.log(beta), dtype=torch.float64))
 
     @property
@@ -140,7 +151,7 @@ class PosteriorAgreementLoss(torch.nn.Module):
         Parameters
         ----------
         logits_a, logits_b : torch.Tensor of shape (n, n_classes)
-            Logits of two views; row i of both is the same row of data.
+            Logits of two views; row i of both is the same row of data. -inf masks a class.
         sample_weight : array-like of shape (n,), default=None
             Non-negative weights of the pairs.
 
@@ -151,38 +162,57 @@ class PosteriorAgreementLoss(torch.nn.Module):
 
         Raises
         ------
+        TypeError
+            If the logits are no tensors.
         ValueError
-            If the shapes do not fit, there is no pair, or a weight is negative or all are 0.
+            If the shapes do not fit, there is no pair, or a weight is negative or not finite, or
+            all are 0.
         """
-        _check(logits_a, logits_b, sample_weight, self._log_prior)
+        weight = _check(logits_a, logits_b, sample_weight, self._log_prior)
         with torch.autocast(logits_a.device.type, enabled=False):
-            return self._loss(_exact(logits_a), _exact(logits_b), sample_weight)
+            return self._loss(_exact(logits_a), _exact(logits_b), weight)
 
     def extra_repr(self) -> str:
         """Return the parameters, for ``print``."""
         learnt = isinstance(self.log_beta, torch.nn.Parameter)
         return f"prior={self.prior!r}, beta={'learn' if learnt else format(self.beta, '.4g')!r}"
 
-    def _loss(self, a: torch.Tensor, b: torch.Tensor, sample_weight: Any) -> torch.Tensor:
+    def _loss(self, a: torch.Tensor, b: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
         if isinstance(self.log_beta, torch.nn.Parameter):
             with torch.no_grad():  # a clamp inside the graph would stop its gradient
                 self.log_beta.clamp_(math.log(_LOWEST), math.log(_HIGHEST))
         beta = self.log_beta.exp().to(a.dtype)
-        log_p, log_q = torch.log_softmax(beta * a, 1), torch.log_softmax(beta * b, 1)
-        if sample_weight is None:
-            log_weight = torch.full((len(a), 1), -math.log(len(a)), dtype=a.dtype, device=a.device)
+        log_p, log_q = _log_posteriors(a, beta), _log_posteriors(b, beta)
+        if weight is None:
+            share = torch.full((len(a),), 1 / len(a), dtype=a.dtype, device=a.device)
         else:
-            weight = torch.as_tensor(sample_weight).to(a.device, a.dtype)
-            log_weight = (weight / weight.sum()).log()[:, None]
+            share = (weight / weight.sum()).to(a.device, a.dtype)
         if self.prior == "marginal":
-            rows = torch.cat([log_p + log_weight, log_q + log_weight])
-            log_prior = torch.logsumexp(rows, 0) - math.log(2)
+            log_share = share.log()[:, None]
+            log_prior = _log_sums(torch.cat([log_p + log_share, log_q + log_share]), 0)
+            log_prior = log_prior - math.log(2)
         elif self.prior == "uniform":
             log_prior = torch.full_like(log_p[0], -math.log(a.shape[1]))
         elif self._log_prior is not None:
             log_prior = self._log_prior.to(a.dtype)
-        terms = torch.logsumexp(log_p + log_q - log_prior, 1)
-        return -(log_weight[:, 0].exp() * terms).sum()
+        joint, unused = log_p + log_q, share == 0
+        fixed = joint.isneginf() | unused[:, None]
+        terms = _log_sums(torch.where(fixed, joint.detach(), joint - log_prior), 1)
+        return -(share * terms.masked_fill(unused, 0.0)).sum()
+
+
+def _log_posteriors(logits: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
+    """Return the logarithms of Gibbs posteriors, which are -inf for masked classes."""
+    masked = logits.isneginf()
+    # Without the mask beta's gradient would be 0 * inf, and without the shift it might overflow.
+    distances = (logits - logits.detach().amax(1, keepdim=True)).masked_fill(masked, 0.0)
+    return torch.log_softmax((beta * distances).masked_fill(masked, -math.inf), 1)
+
+
+def _log_sums(logs: torch.Tensor, dim: int) -> torch.Tensor:
+    """Return the logarithms of sums; a sum of zeros has no gradient, rather than nan."""
+    none = logs.isneginf().all(dim)
+    return logs.masked_fill(none.unsqueeze(dim), 0.0).logsumexp(dim).masked_fill(none, -math.inf)
 
 
 def _exact(logits: torch.Tensor) -> torch.Tensor:
@@ -200,7 +230,11 @@ def _logs(prior: Any) -> torch.Tensor:
     return values.log()
 
 
-def _check(a: Any, b: Any, weight: Any, log_prior: torch.Tensor | None) -> None:
+def _check(a: Any, b: Any, weight: Any, log_prior: torch.Tensor | None) -> torch.Tensor | None:
+    """Raise if something does not fit, and return the weights of the pairs."""
+    for name, logits in (("logits_a", a), ("logits_b", b)):
+        if not isinstance(logits, torch.Tensor):
+            raise TypeError(f"{name}: expected a tensor of logits, got {type(logits).__name__}.")
     if a.ndim != 2 or a.shape != b.shape or not len(a) or a.shape[1] < 2:
         raise ValueError(
             "logits_b: expected logits of two views, both of shape (n, n_classes), got "
@@ -209,12 +243,18 @@ def _check(a: Any, b: Any, weight: Any, log_prior: torch.Tensor | None) -> None:
     if log_prior is not None and len(log_prior) != a.shape[1]:
         raise ValueError(f"prior: expected {a.shape[1]} probabilities, got {len(log_prior)}.")
     if weight is None:
-        return
+        return None
     weight = torch.as_tensor(weight)
     if tuple(weight.shape) != (len(a),):
         raise ValueError(f"sample_weight: expected shape ({len(a)},), got {tuple(weight.shape)}.")
-    if bool((weight < 0).any()) or not bool(weight.any()):
+    wrong = ~(weight.isfinite() & (weight >= 0))
+    if bool(wrong.any()):
+        row = int(wrong.int().argmax())
         raise ValueError(
-            "sample_weight: expected non-negative weights of a positive sum, got "
-            f"{weight.tolist()[:5]} ..."
+            f"sample_weight: expected finite non-negative weights, got {weight[row].item()} in "
+            f"row {row}."
         )
+    total = float(weight.sum())
+    if not 0 < total < math.inf:
+        raise ValueError(f"sample_weight: expected a positive and finite sum, got {total}.")
+    return weight

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import rankdata
 from sklearn.ensemble import RandomForestClassifier
@@ -260,6 +260,27 @@ def _numbers(rows: Any) -> Floats | None:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    if issparse(one) and issparse(other):
-        return (one != other).nnz == 0
-    return bool(np.array_equal(np.asarray(one), np.asarray(other)))
+    """Whether both hold the same values, also if one is sparse; nan equals nan."""
+    if issparse(one) or issparse(other):
+        a, b = csr_array(one), csr_array(other)
+        for side in (a, b):
+            side.sum_duplicates()
+            side.eliminate_zeros()
+        return (
+            np.array_equal(a.indptr, b.indptr)
+            and np.array_equal(a.indices, b.indices)
+            and (_equal(a.data, b.data))
+        )
+    a, b = np.asarray(one), np.asarray(other)
+    if a.shape != b.shape:
+        return False
+    if a.dtype != object and b.dtype != object:
+        return bool(((a == b) | ((a != a) & (b != b))).all())
+    return all(map(_same, a.ravel().tolist(), b.ravel().tolist()))
+
+
+def _same(x: Any, y: Any) -> bool:
+    try:
+        return x is y or bool(x == y) or bool(x != x and y != y)
+    except TypeError:  # pandas' missing value is neither equal nor different
+        return False

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from pa_select.unlabelled.paired_rows import aligned_by_index
 from pa_select.unlabelled.scored import parts_of
@@ -65,9 +66,9 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
+        X : array-like or sparse matrix of shape (n, n_features)
             Rows of the other site, numbers. They come first: the map goes from there.
-        y : array-like of shape (n, n_features)
+        y : array-like or sparse matrix of shape (n, n_features)
             The same objects, measured at the labelled site. DataFrames are aligned by their
             index.
 
@@ -93,12 +94,13 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
+        X : array-like or sparse matrix of shape (n, n_features)
 
         Returns
         -------
         ndarray or DataFrame of shape (n, n_features)
             What the labelled site would have measured; a DataFrame with its index if X is one.
+            The rows are dense, also if X is sparse.
             The numbers have the floating type of the rows of the labelled site, such as float32.
 
         Raises
@@ -121,7 +123,7 @@ def cross_adapted(regressor: Any, X_b: Any, X_a: Any, seed: int) -> Any:
     TypeError, ValueError
         As `SiteAdapter.fit`, or if there is one pair only.
     """
-    if len(X_b) < 2:
+    if _num_samples(X_b) < 2:
         raise ValueError("adapter: expected at least two pairs to learn from, got one.")
     rows, wanted = _matrix(X_b, "X_b"), _matrix(X_a, "X_a")
     mapped = np.empty_like(wanted, dtype=_float_type(X_a))
@@ -164,11 +166,13 @@ def _method(regressor: Any) -> str:
 
 def _float_type(rows: Any) -> np.dtype[Any]:
     """Return the floating type of rows, which a net needs to get its rows in."""
-    found = np.asarray(rows).dtype
+    found = rows.dtype if issparse(rows) else np.asarray(rows).dtype
     return found if found.kind == "f" else np.dtype(np.float64)
 
 
 def _matrix(rows: Any, name: str) -> Floats:
+    if issparse(rows):  # a map of all columns to all columns makes dense rows
+        rows = rows.toarray()
     try:
         values = np.asarray(rows, dtype=np.float64)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Checks of scores and tolerances, for numpy and torch, without importing torch."""
+"""Checks of scores, tolerances and counts, for numpy and torch, without importing torch."""
 
 from __future__ import annotations
 
@@ -38,6 +38,15 @@ def check_tol(tol: Any, default: float, name: str = "tol") -> float:
             f"got {nats!r}."
         )
     return nats
+
+
+def check_count(value: Any, name: str, what: str) -> int:
+    """Check a number of things, which is whole and at least 1, and return it."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name}: expected a whole number of {what}, got {value!r}.")
+    if value < 1:
+        raise ValueError(f"{name}: expected a positive number of {what}, got {value!r}.")
+    return int(value)
 
 
 def check_size(shape: tuple[int, int], name: str) -> None:

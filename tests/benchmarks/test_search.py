@@ -4,6 +4,8 @@
 computing the class scores of the test rows, without which there is no agreement.
 """
 
+import subprocess
+import sys
 from time import perf_counter
 
 import numpy as np
@@ -87,6 +89,53 @@ def test_overhead(benchmark, monkeypatch, model, grid):
         f"\n{type(model).__name__}: {told}, and a solve that takes "
         f"{best['solve'] / best['search']:.0%} of that time"
     )
+
+
+# Times of two searches in a new process, whose workers import torch too if the argument says so.
+TWO_SEARCHES = """
+import sys, warnings
+from time import perf_counter
+import sklearn.utils.parallel
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+import pa_select.model_selection.parallel
+from pa_select import PASearchCV
+
+warnings.simplefilter("ignore")
+if sys.argv[1] == "with torch":
+    import torch.jit
+    warnings.simplefilter("ignore", torch.jit.TracerWarning)  # torch's filter is the last one
+    pa_select.model_selection.parallel.Parallel = sklearn.utils.parallel.Parallel
+X, y = load_digits(return_X_y=True)
+for _ in range(2):
+    start = perf_counter()
+    PASearchCV(LogisticRegression(max_iter=50), {"C": [0.1, 1]}, n_jobs=2).fit(X[:200], y[:200])
+    print(perf_counter() - start)
+"""
+
+
+@pytest.mark.slow
+def test_first_search(benchmark, figures):
+    def seconds(workers):
+        run = [sys.executable, "-c", TWO_SEARCHES, workers]
+        said = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+        return [float(line) for line in said.split()]
+
+    first, second = benchmark.pedantic(seconds, ("without torch",), rounds=1)
+    assert first > 0 < second
+    if not benchmark.enabled:
+        return
+    kinds = ("without torch", "with torch")
+    found = [[seconds(kind) for kind in kinds] for _ in range(3)]  # in turns
+    best = np.min(found, axis=0)
+    for kind, (first, second) in zip(kinds, best, strict=True):
+        row = {
+            "workers": kind,
+            "first search": f"{first / best[0, 0]:.2f}",
+            "second search": f"{second / best[0, 0]:.2f}",
+        }
+        figures("first_search", row)
+        print(row)
 
 
 @pytest.mark.slow

@@ -199,6 +199,46 @@ def test_named_arrays_of_one_archive(run, refused):
     )
 
 
+@pytest.mark.parametrize("place", range(3))
+def test_an_array_of_standard_input(place, run, monkeypatch):
+    archive = io.BytesIO()
+    np.savez(archive, today=A, tomorrow=B, y=Y)
+    archive.seek(0)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(archive))
+    names = ["a.npy", "b.npy", "y.npy"]
+    names[place] = ["-:today", "-:tomorrow", "-:y"][place]
+    status, out, _ = run("score", *names[:2], "--labels", names[2], "--json")
+    assert status == 0
+    assert strict(out)["score"] == MARGINAL.score
+    assert set(strict(out)["decomposition"]) == set(MARGINAL.decompose(Y))
+
+
+@pytest.mark.parametrize("names", ["", "x;y;z\n", "x\ty\tz\n"])
+@pytest.mark.parametrize(
+    ("separator", "point", "what"),
+    [(";", ",", "semicolons"), (";", ".", "semicolons"), ("\t", ",", "tabs"), ("\t", ".", "tabs")],
+)
+def test_tables_of_spreadsheets_are_explained(names, separator, point, what, refused):
+    rows = [separator.join(f"{x:.3f}".replace(".", point) for x in row) for row in A]
+    Path("other.csv").write_text(names + "\n".join(rows))
+    assert refused("score", "other.csv", "b.npy") == (
+        "other.csv: expected numbers with decimal points, separated by commas, got "
+        f"{what} in line {1 + bool(names)}; export the table again, or replace decimal commas by "
+        f"points and then {what} by commas."
+    )
+
+
+def test_a_terminal_obeys_no_name(run, refused):
+    names = ["re\x1b[31md", "bl\x07ue", "gr\u202een \u200d\u00fc"]
+    pd.DataFrame(A, columns=names).to_csv("named.csv", index=False)
+    out = run("score", "named.csv", "b.npy")[1]
+    assert "3: re\\x1b[31md, bl\\x07ue, gr\\u202een \u200d\u00fc\n" in out
+    assert refused("score", "a.npy", "no\x1bne.npy").startswith("no\\x1bne.npy: expected a file")
+    softmaxes = "prob\x1bs.npy"
+    np.save(softmaxes, softmax(A))
+    assert "warning: prob\\x1bs.npy: all rows" in run("score", softmaxes, "b.npy")[2]
+
+
 def test_a_pipe_is_read_like_a_file(run):
     os.mkfifo("pipe")
     writer = threading.Thread(target=Path("pipe").write_bytes, args=[Path("b.npy").read_bytes()])
@@ -333,7 +373,7 @@ WRONG = [
     (content(b"1.5,2,3\n1,2\n"), "expected 3 cells in each line, .*got 2 in line 2"),
     (content(b"1.5,2\n\n1,x\n"), "separated by commas, got 'x' in line 3, cell 2"),
     (content(b",u,v\na,1,\n"), "expected numbers separated by commas, got '' in line 2, cell 3"),
-    (content(b"1.5;2\n1;2\n"), "got '1;2' in line 2, cell 1"),
+    (content(b"x\n1;a\n"), "got '1;a' in line 2, cell 1"),
     (content(b",0.5,0.2\n1,0.5,0.2\n"), "expected names or numbers in line 1, got both"),
     (content(b"0.1,O.2\n1,2\n"), "line 1, got both, such as 'O.2'"),
     (content(b'"0.1,0.2\n1,2\n'), "expected npy, npz, Parquet or csv in UTF-8"),
@@ -390,7 +430,7 @@ def test_files_that_cannot_be_read(refused):
     )
     assert refused("score", "folder", "b.npy").endswith("got: Is a directory.")
     assert refused("score", "https://a.b/c.npy", "b.npy").endswith("No such file or directory.")
-    assert refused("score", "a\0b", "b.npy").startswith("a\0b: expected a file")
+    assert refused("score", "a\0b", "b.npy").startswith("a\\x00b: expected a file")
     assert refused("score", "-", "-") == (
         "-: expected once, since standard input can be read only once."
     )

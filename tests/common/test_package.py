@@ -32,6 +32,17 @@ def test_import_needs_neither_torch_nor_skorch():
     run(code)
 
 
+@pytest.mark.skipif(not (ROOT / "conftest.py").exists(), reason="not in the source tree")
+def test_doctests_of_a_file_that_bears_the_name_of_its_function():
+    """As the page for maintainers says; pytest by itself would call the module."""
+    files = ["agreement/agreement_matrix.py", "environments/mix.py"]
+    paths = [str(ROOT / "pa_select" / file) for file in files]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    for path in paths:  # in a process of its own, as the first that is imported
+        done = subprocess.run([*command, path], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
+
+
 def test_public_names():
     assert sorted(pa_select.__all__) == pa_select.__all__
     assert set(pa_select.__all__) == set(pa_select._HOMES)

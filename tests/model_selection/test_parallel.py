@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 import tracemalloc
+import warnings
 from pathlib import Path
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_digits, load_iris
@@ -17,10 +19,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.parallel import delayed
+from torch.jit import TracerWarning
 
 import pa_select
 from pa_select import PASearchCV
 from pa_select.model_selection.worker import Data
+from pa_select.utils.parallel import Parallel
 from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS
 
 X, Y = load_iris(return_X_y=True)
@@ -51,6 +56,53 @@ def of_pairs():
 @pytest.fixture(scope="module")
 def alone():
     return numbers(PASearchCV(MODEL, GRID).fit(X, Y))
+
+
+# What is said of the workers: whether they are others, and what they have imported.
+FIRST_SEARCH = """
+import os, sys
+import joblib, torch
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+from pa_select import PASearchCV
+
+X, y = load_iris(return_X_y=True)
+model = LogisticRegression(max_iter=500)
+PASearchCV(model, {"C": [0.1, 1]}, n_jobs=2).fit(X, y, paired=(X, X + 0.1))
+
+def modules():
+    return os.getpid(), {"torch", "skorch", "pandas", "pa_select"} & sys.modules.keys()
+
+for worker, found in joblib.Parallel(n_jobs=2)(joblib.delayed(modules)() for _ in range(4)):
+    print(worker != os.getpid(), *sorted(found))
+"""
+
+
+@pytest.mark.slow
+def test_workers_of_scikit_learns_estimators_import_no_torch():
+    def said(script):
+        run = [sys.executable, "-W", "ignore", "-c", script]
+        return subprocess.run(run, capture_output=True, text=True, check=True).stdout
+
+    # scikit-learn itself may import pandas.
+    alone = said("import sys, sklearn.model_selection; print(*{'pandas'} & sys.modules.keys())")
+    lines = said(FIRST_SEARCH).splitlines()
+    assert len(lines) == 4
+    assert set(lines) == {f"True pa_select {alone}".strip()}
+
+
+def test_jobs_see_no_warning_filter_of_torch():
+    def categories():
+        return {category.__module__.split(".")[0] for _, _, category, *_ in warnings.filters}
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TracerWarning)  # as torch does when it is imported
+        warnings.simplefilter("ignore", pd.errors.PerformanceWarning)
+        assert {"torch", "pandas"} <= categories()
+        (in_job,) = Parallel(n_jobs=1)(delayed(categories)() for _ in range(1))
+        assert "torch" not in in_job
+        assert "pandas" in in_job
+        assert {"torch", "pandas"} <= categories()
 
 
 @pytest.mark.slow

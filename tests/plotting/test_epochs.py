@@ -57,7 +57,7 @@ def test_a_net(callback, ax):
 
 
 def test_a_net_without_the_uniform_priors_column(ax):
-    net = train(PAEarlyStopping((X, OTHER), uniform=False))
+    net = train(PAEarlyStopping((X, OTHER)))
     assert list(DRAW(net, ax=ax).lines_) == ["valid_acc"]
     with pytest.raises(ValueError, match="names: expected columns .* got 'pa_uniform'"):
         DRAW(net, names=("pa", "pa_uniform"))

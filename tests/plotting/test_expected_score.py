@@ -85,6 +85,14 @@ def test_candidates_of_a_search(search, ax):
     ]
 
 
+def test_error_bars_end_where_the_interval_ends(ax):
+    bounds = {"low": [0.0, 0.5], "high": [0.1, 1.0]}
+    display = ExpectedScoreDisplay(score=[0.02, 0.98], standard_error=[0.05, 0.05], **bounds)
+    (bars,) = display.plot(ax).errorbars_["expected"].lines[2]
+    ends = [segment[:, 0] for segment in bars.get_segments()]
+    assert_allclose(ends, [[0, 0.07], [0.93, 1]])
+
+
 def test_the_worst_site_or_a_named_one(adapted, ax):
     worst = ExpectedScoreDisplay.from_search(adapted, ax=ax)
     assert ax.get_xlabel() == "expected accuracy at the worst site"

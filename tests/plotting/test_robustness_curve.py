@@ -158,7 +158,17 @@ def test_shares_have_binomial_errors(curve, y, ax):
     for name, container in display.errorbars_[0].items():
         share = rows_of(curve, estimator=name, power=0.4)[y]
         assert_array_equal(drawn(container)[1], share)
-        assert_allclose(half_lengths(container), np.sqrt(share * (1 - share) / 199), atol=1e-12)
+        error = np.sqrt(share * (1 - share) / 199)
+        length = np.minimum(share + error, 1) - np.maximum(share - error, 0)
+        assert_allclose(half_lengths(container), length / 2, atol=1e-12)
+
+
+def test_error_bars_of_shares_end_at_1(ax):
+    given = {"x": [0, 1], "values": [[[0.99, 0.02]]], "errors": [[[0.03, 0.03]]], "panels": [1.0]}
+    for y, ends in (("clean_accuracy", (0.96, 1, 0, 0.05)), ("pa", (0.96, 1.02, -0.01, 0.05))):
+        display = RobustnessCurveDisplay(**given, names=["a"], y_name=y).plot()
+        segments = display.errorbars_[0]["a"].lines[2][0].get_segments()
+        assert_allclose(np.concatenate([segment[:, 1] for segment in segments]), ends)
 
 
 @pytest.mark.parametrize(

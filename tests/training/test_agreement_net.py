@@ -77,6 +77,57 @@ def test_probabilities_are_the_softmax_of_the_logits():
     assert_allclose(fitted.predict_proba(X[:9]), logits, atol=1e-6)
 
 
+def changed(side, row, value):
+    pairs = [rows.copy() for rows in PAIRS]
+    pairs[side][row, 5] = value
+    return tuple(pairs)
+
+
+@pytest.mark.parametrize(
+    ("params", "labels", "message"),
+    [
+        ({"weight": "1"}, Y, "weight: expected a finite number of at least 0, got '1'"),
+        ({"ramp": "1"}, Y, r"ramp: expected a share in \[0, 1\], got '1'"),
+        ({}, Y + 1, "y: expected numbers of classes from 0 to 9, .* 10 outputs, got 10"),
+        ({}, Y - 1, "y: expected numbers of classes from 0 to 9, .* 10 outputs, got -1"),
+        (
+            {"pairs": tuple(rows.astype(float) for rows in PAIRS)},
+            Y,
+            "pairs: expected torch.float32, .* got torch.float64 in the first rows",
+        ),
+        (
+            {"pairs": (PAIRS[0], PAIRS[1].astype(float))},
+            Y,
+            "pairs: expected torch.float32, .* got torch.float64 in the second rows",
+        ),
+        (
+            {"pairs": changed(0, 7, np.nan)},
+            Y,
+            "pairs: expected numbers .* got nan in row 7 of the first rows",
+        ),
+        (
+            {"pairs": changed(1, 299, np.nan)},
+            Y,
+            "pairs: expected numbers .* got nan in row 299 of the second rows",
+        ),
+    ],
+)
+def test_wrong_arguments_are_named(params, labels, message):
+    fitted = net(pair_batch_size=300, **params)
+    with pytest.raises((TypeError, ValueError), match=message):
+        fitted.fit(X[:100], labels[:100])
+
+
+def test_a_module_may_take_nan():
+    class Filled(Linear):
+        def forward(self, rows):
+            return super().forward(rows.nan_to_num())
+
+    filled = net(module=Filled, pairs=changed(0, 7, np.nan)).fit(X[:100], Y[:100])
+    of_zeros = net(pairs=changed(0, 7, 0.0)).fit(X[:100], Y[:100])
+    assert_array_equal(weights(filled)[0], weights(of_zeros)[0])
+
+
 def test_the_weight_rises_over_the_ramp():
     fitted = net(train_split=None, batch_size=25, ramp=0.5, max_epochs=4).fit(X[:50], Y[:50])
     history = fitted.history

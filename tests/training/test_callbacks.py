@@ -11,7 +11,12 @@ from helpers.nets import Module
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
-from skorch import NeuralNetBinaryClassifier, NeuralNetClassifier
+from skorch import (
+    NeuralNet,
+    NeuralNetBinaryClassifier,
+    NeuralNetClassifier,
+    NeuralNetRegressor,
+)
 from skorch.callbacks import Callback, Checkpoint, EarlyStopping, EpochScoring, LRScheduler
 from torch import nn
 
@@ -66,7 +71,7 @@ def test_every_hook_takes_further_arguments(kind):
 
 def test_the_record_is_that_of_the_nets_scores():
     keeper = Keeper()
-    net = make(PAScoring(PAIR), keeper).fit(X, Y)
+    net = make(PAScoring(PAIR, uniform=True, tol=1e-5), keeper).fit(X, Y)
     assert len(net.history[:, COLUMNS]) == 4
     for epoch, state in enumerate(callback(net, Keeper).states_):
         net.module_.load_state_dict(state)
@@ -81,19 +86,19 @@ def test_the_record_is_that_of_the_nets_scores():
 
 
 @pytest.mark.parametrize("kind", [PAScoring, PAEarlyStopping])
-def test_the_uniform_priors_column_can_be_left_out(kind, monkeypatch):
-    with_column = make(kind(PAIR, every=2)).fit(X, Y).history
+def test_the_uniform_priors_column_is_there_on_request(kind, monkeypatch):
+    with_column = make(kind(PAIR, every=2, uniform=True)).fit(X, Y).history
 
     def second_solve(*args, **kwargs):
         raise AssertionError("a second solve")
 
     monkeypatch.setattr("pa_select.training.epoch_scoring.agreements", second_solve)
-    history = make(kind(PAIR, every=2, uniform=False)).fit(X, Y).history
+    history = make(kind(PAIR, every=2)).fit(X, Y).history
     for one, other in zip(history, with_column, strict=True):
         assert {*other} - {*one} == {"pa_uniform"}
         assert one["pa"] == pytest.approx(other["pa"], abs=1e-9, nan_ok=True)
     # With the uniform prior the column needs no second solve.
-    history = make(kind(PAIR, prior="uniform")).fit(X, Y).history
+    history = make(kind(PAIR, prior="uniform", uniform=True)).fit(X, Y).history
     assert history[:, "pa_uniform"] == history[:, "pa"]
 
 
@@ -173,7 +178,7 @@ def test_ctrl_c_restores_the_best_epoch():
 
 
 def test_outputs_that_are_no_numbers_keep_the_best_so_far():
-    stopping = PAEarlyStopping(PAIR, guard=None, patience=2)
+    stopping = PAEarlyStopping(PAIR, guard=None, patience=2, uniform=True)
     net = make(stopping, Worsen(3, "nan"), max_epochs=9)
     warning = "Epoch {} cannot be compared and is not kept: scores_a: .*nan"
     with (
@@ -424,6 +429,9 @@ def test_binary_tuples_parallel_and_probabilities():
         (PAScoring((X, X[:, :9])), {}, r"environments\[1\]: the net cannot score its rows"),
         (PAScoring(PAIR, prior="flat"), {}, "prior: expected 'uniform', 'marginal'"),
         (PAScoring(PAIR, every=0), {}, "every: expected a positive number"),
+        (PAScoring(PAIR, every=1.5), {}, "every: expected a whole number of epochs, got 1.5"),
+        (PAEarlyStopping(PAIR, patience="a"), {}, "patience: expected a whole .* got 'a'"),
+        (PAEarlyStopping(PAIR, patience=np.nan), {}, "patience: expected a whole .* got nan"),
         (PAScoring(PAIR, max_pairs=0), {}, "max_pairs: expected a positive number"),
         (PAScoring(PAIR, sample_weight=[1.0]), {}, "sample_weight: expected shape"),
         (PAScoring(PAIR), {"iterator_valid__shuffle": True}, "iterator_valid__shuffle: expected"),
@@ -443,6 +451,45 @@ def test_refused_before_training(scoring, params, message):
 
     with pytest.raises((TypeError, ValueError), match=message):
         make(scoring, kind=Untrainable, **params).fit(X, Y)
+
+
+def test_two_callbacks_have_names_of_their_own():
+    both = make(PAScoring(PAIR), PAEarlyStopping(PAIR, name="other")).fit(X, Y).history
+    assert {"pa", "other", "other_best"} <= both[-1].keys()
+    with pytest.raises(ValueError, match="name: expected a name of its own .* 'pa' for two"):
+        make(PAScoring(PAIR), PAEarlyStopping(PAIR)).fit(X, Y)
+    stopping = PAEarlyStopping(PAIR)
+    make(stopping, warm_start=True).fit(X, Y).fit(X, Y)  # is no second one
+
+
+@pytest.mark.parametrize(
+    ("kind", "criterion", "got"),
+    [
+        (NeuralNetRegressor, nn.MSELoss, "a NeuralNetRegressor"),
+        (NeuralNetRegressor, nn.CrossEntropyLoss, "a NeuralNetRegressor"),
+        (NeuralNet, nn.L1Loss, "a net that is trained with L1Loss"),
+    ],
+)
+def test_regressors_are_refused(kind, criterion, got):
+    net = make(PAScoring(PAIR), kind=kind, criterion=criterion, module__n_out=1)
+    numbers = Y[:, None].astype(np.float32)
+    with pytest.raises(TypeError, match=f"estimator: expected a classifier, got {got}"):
+        net.fit(X, numbers)
+    with pytest.raises(TypeError, match=f"estimator: expected a classifier, got {got}"):
+        class_scores(net.initialize(), X)
+
+
+def test_what_is_printed():
+    assert repr(PAScoring(PAIR)) == (
+        "PAScoring((<SharedEnvironment of 400 rows>, <SharedEnvironment of 400 rows>))"
+    )
+    stopping = PAEarlyStopping(((X, Y), X), patience=3, sample_weight=np.ones(400))
+    assert repr(stopping).startswith(
+        "PAEarlyStopping((<ndarray of 400 rows>, <ndarray of 400 rows>), sample_weight=array("
+    )
+    assert repr(stopping).endswith(", patience=3)")
+    assert len(repr(stopping)) < 200
+    assert repr(PAScoring(np.negative)) == "PAScoring(<ufunc 'negative'>)"
 
 
 def test_a_net_on_the_cpu_touches_no_device(monkeypatch):

@@ -4,6 +4,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -173,6 +174,58 @@ def test_wrong_scores_name_the_epoch_and_keep_the_best():
     with pytest.raises(ValueError, match="epoch 3: scores_b: expected the shape"):
         selector.update(a, a[:-1])
     assert (selector.best_epoch, selector.epoch) == (1, 2)
-    for name, value in (("patience", 0), ("min_delta", -1), ("tie", "middle")):
-        with pytest.raises(ValueError, match=f"{name}: expected"):
-            EpochSelector(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("patience", 0, "patience: expected a positive number of epochs, got 0"),
+        ("patience", "a", "patience: expected a whole number of epochs, got 'a'"),
+        ("patience", np.nan, "patience: expected a whole number of epochs, got nan"),
+        ("patience", True, "patience: expected a whole number of epochs, got True"),
+        ("min_epochs", 1.5, "min_epochs: expected a whole number of epochs, got 1.5"),
+        ("min_delta", -1, "min_delta: expected finite nats >= 0, got -1"),
+        ("min_delta", np.nan, "min_delta: expected finite nats >= 0, got nan"),
+        ("min_delta", "1", "min_delta: expected a number of nats, got '1'"),
+        ("tol", 0, "tol: expected at least 1e-12 nats"),
+        ("tie", "middle", "tie: expected 'first' or 'last', got 'middle'"),
+    ],
+)
+def test_wrong_parameters(name, value, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        EpochSelector(**{name: value})
+
+
+def test_scores_of_any_container():
+    a, b = epoch(1)
+    expected = EpochSelector()
+    expected.update(a, b)
+    frames = [pd.DataFrame(x, columns=list("uvw")) for x in (a, b)]
+    upside_down = [np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1] for x in (a, b)]
+    assert upside_down[0].strides[0] < 0
+    for given in (frames, upside_down, [x.tolist() for x in (a, b)]):
+        selector = EpochSelector()
+        assert selector.update(*given)
+        assert selector.best_score == expected.best_score
+        assert selector.concerns == expected.concerns
+
+
+def test_the_agreement_is_certified_to_the_tolerance():
+    for tol in (0.01, 1e-5):
+        selector = run([0.7], tol=tol)
+        best = posterior_agreement(*epoch(0.7), prior="marginal", tol=1e-6)
+        assert selector.last.gap <= tol
+        assert -1e-6 <= best.score - selector.best_score <= tol
+    assert EpochSelector().tol == 0.01
+
+
+def test_what_is_printed():
+    selector = EpochSelector(patience=3)
+    arguments = "prior='marginal', patience=3, min_delta=0.0, tie='first'"
+    assert repr(selector) == f"<EpochSelector({arguments}): no epoch kept of 0>"
+    for noise in (1, 2):
+        selector.update(*epoch(noise))
+    score = f"{selector.best_score:.4g}"
+    assert repr(selector) == (
+        f"<EpochSelector({arguments}): epoch 1 of 2 kept, agreement {score} nats per pair>"
+    )

@@ -112,6 +112,101 @@ def test_half_precision_and_autocast(dtype):
     assert torch.isfinite(loss.log_beta.grad)
 
 
+@pytest.mark.parametrize("prior", PRIORS, ids=str)
+def test_masked_classes_have_the_kernel_and_the_gradients_of_finite_differences(prior):
+    a, b = (view.detach() for view in two_views(n=8))
+    a[0, 1] = b[3, 2] = a[5, 0] = b[5, 0] = -math.inf
+    weight, log_beta = torch.linspace(0.5, 2, 8), 0.3
+    loss = PosteriorAgreementLoss(prior).double()
+    loss.log_beta.data.fill_(log_beta)
+    views = [view.clone().requires_grad_() for view in (a, b)]
+    value = loss(*views, weight)
+    value.backward()
+    kernel = pa_kernel(a, b, math.exp(log_beta), prior=prior, sample_weight=weight.numpy())
+    assert value.item() == pytest.approx(-kernel)
+
+    def at(shift, side=0, row=0, column=0, log_beta=log_beta):
+        moved = [a.clone(), b.clone()]
+        moved[side][row, column] += shift
+        return PosteriorAgreementLoss(prior, math.exp(log_beta))(*moved, weight).item()
+
+    slope = (at(0, log_beta=log_beta + 1e-5) - at(0, log_beta=log_beta - 1e-5)) / 2e-5
+    assert loss.log_beta.grad.item() == pytest.approx(slope, rel=1e-4, abs=1e-8)
+    for side, view in enumerate(views):
+        for row, column in np.ndindex(8, 3):
+            slope = (at(1e-5, side, row, column) - at(-1e-5, side, row, column)) / 2e-5
+            assert view.grad[row, column].item() == pytest.approx(slope, rel=1e-4, abs=1e-8)
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=str)
+def test_a_class_that_all_rows_mask_leaves_the_loss_of_the_others(prior):
+    a, b = (view.detach() for view in two_views())
+    a[:, 2] = b[:, 2] = -math.inf
+    views = [view.requires_grad_() for view in (a, b)]
+    others = [view.detach()[:, :2].requires_grad_() for view in (a, b)]
+    # A fixed prior keeps the share of the masked class.
+    kept = {"marginal": 1.0, "uniform": 2 / 3}.get(str(prior), 0.5)
+    of_others = prior if isinstance(prior, str) else [0.2 / 0.5, 0.3 / 0.5]
+    loss, reference = PosteriorAgreementLoss(prior), PosteriorAgreementLoss(of_others)
+    value, expected = loss(*views), reference(*others)
+    value.backward()
+    expected.backward()
+    assert value.item() == pytest.approx(expected.item() + math.log(kept))
+    assert loss.log_beta.grad.item() == pytest.approx(reference.log_beta.grad.item())
+    for view, other in zip(views, others, strict=True):
+        torch.testing.assert_close(view.grad[:, :2], other.grad)
+        assert not view.grad[:, 2].any()
+    best = posterior_agreement(a, b, prior=prior)
+    loss = PosteriorAgreementLoss(prior, best.beta)
+    assert loss(a, b).item() == pytest.approx(-best.score, abs=1e-6)
+
+
+def test_a_pair_without_a_common_class_is_infinitely_bad_and_moves_nothing():
+    a, b = (view.detach() for view in two_views())
+    a[4, 0] = -math.inf
+    b[4, 1:] = -math.inf
+    weight = torch.ones(40, dtype=torch.float64)
+    loss = PosteriorAgreementLoss()
+    views = [view.clone().requires_grad_() for view in (a, b)]
+    value = loss(*views, weight)
+    value.backward()
+    assert value.item() == math.inf == -pa_kernel(a, b, 1.0, prior="marginal")
+    assert posterior_agreement(a, b, prior="marginal").beta == 0
+    assert math.isfinite(loss.log_beta.grad.item())
+    assert all(bool(view.grad.isfinite().all()) for view in views)
+    # With no weight the pair is as good as absent.
+    weight[4] = 0
+    loss.zero_grad()
+    value = loss(a, b, weight)
+    value.backward()
+    rest = torch.arange(40) != 4
+    reference = PosteriorAgreementLoss()
+    expected = reference(a[rest], b[rest])
+    expected.backward()
+    assert value.item() == pytest.approx(expected.item())
+    assert loss.log_beta.grad.item() == pytest.approx(reference.log_beta.grad.item())
+
+
+def test_a_class_known_to_rows_without_weight_alone():
+    a, b = (view.detach() for view in two_views())
+    a[1:, 2] = b[1:, 2] = -math.inf
+    weight = torch.ones(40)
+    weight[0] = 0
+    views = [view.requires_grad_() for view in (a, b)]
+    value = PosteriorAgreementLoss()(*views, weight)
+    value.backward()
+    expected = PosteriorAgreementLoss()(a.detach()[1:, :2], b.detach()[1:, :2])
+    assert value.item() == pytest.approx(expected.item())
+    assert all(bool(view.grad.isfinite().all()) for view in views)
+
+
+def test_scores_of_any_size_at_any_beta_have_finite_gradients():
+    a, b = (1e10 * view.detach().float() for view in two_views())
+    views = [view.requires_grad_() for view in (a, b)]
+    PosteriorAgreementLoss("uniform", 1e25)(*views).backward()
+    assert all(bool(view.grad.isfinite().all()) for view in views)
+
+
 def test_sure_rows_that_disagree_stay_finite():
     a = torch.tensor([[1e4, 0.0], [0.0, 1e4]], requires_grad=True)
     b = torch.tensor([[1e4, 0.0], [1e4, 0.0]])
@@ -155,9 +250,18 @@ def test_copies_pickles_states_and_groups():
         ({"prior": [0.5, 0.6]}, "prior: expected 'marginal', 'uniform' or positive"),
         ({"prior": [1.0, 0.0]}, "prior: expected 'marginal', 'uniform' or positive"),
         ({"beta": "learnt"}, "beta: expected 'learn' or a positive number, got 'learnt'"),
-        ({"beta": 0.0}, "beta: expected 'learn' or a positive number, got 0.0"),
-        ({"beta": math.inf}, "beta: expected 'learn' or a positive number, got inf"),
-        ({"beta": None}, "beta: expected 'learn' or a positive number, got None"),
+        (
+            {"beta": 0.0},
+            "beta: expected 'learn' or a positive number that .* got 0.0",
+        ),
+        (
+            {"beta": math.inf},
+            "beta: expected 'learn' or a positive number that .* got inf",
+        ),
+        ({"beta": None}, "beta: expected 'learn' or a positive number that .* got None"),
+        ({"beta": True}, "beta: expected 'learn' or a positive number that .* got True"),
+        ({"beta": 1e300}, "beta: expected 'learn' or a positive number that .* got 1e[+]300"),
+        ({"beta": 1e-300}, "beta: expected 'learn' or a positive number that .* got 1e-300"),
     ],
 )
 def test_bad_parameters(arguments, message):
@@ -173,9 +277,18 @@ def test_bad_batches():
             loss(first, second)
     with pytest.raises(ValueError, match=r"sample_weight: expected shape \(40,\), got \(3,\)"):
         loss(a, b, torch.ones(3))
-    for weight in (np.zeros(40), -np.ones(40)):
-        with pytest.raises(ValueError, match="sample_weight: expected non-negative weights"):
+    for wrong in (-1.0, math.nan, math.inf):
+        weight = np.ones(40)
+        weight[7] = wrong
+        message = f"sample_weight: expected finite non-negative weights, got {wrong} in row 7"
+        with pytest.raises(ValueError, match=message):
             loss(a, b, weight)
+    with pytest.raises(ValueError, match="sample_weight: expected a positive and finite sum"):
+        loss(a, b, np.zeros(40))
+    for first, second, name in [(a.detach().numpy(), b, "a"), (a, b.detach().numpy(), "b")]:
+        message = f"logits_{name}: expected a tensor of logits, got ndarray"
+        with pytest.raises(TypeError, match=message):
+            loss(first, second)
     with pytest.raises(ValueError, match="prior: expected 3 probabilities, got 2"):
         PosteriorAgreementLoss([0.5, 0.5])(a, b)
 

@@ -39,7 +39,7 @@ def test_early_stopping_by_agreement_pays_under_the_shift():
 
         tests = IMAGES[new], rescan(new)
         pair = IMAGES[held_out], rescan(held_out)
-        for callbacks in ([PAEarlyStopping(pair, uniform=False)], []):
+        for callbacks in ([PAEarlyStopping(pair)], []):
             net = train(IMAGES[seen], LABELS[seen], seed, *callbacks)
             accuracies = [100 * net.score(images, LABELS[new]) for images in tests]
             worth.append((*accuracies, len(net.history)))

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from scipy.optimize import minimize_scalar
+from scipy.sparse import csr_array
 from scipy.special import expit, softmax
 from sklearn.base import clone
 from sklearn.datasets import load_wine
@@ -33,7 +34,7 @@ from pa_select.unlabelled import SiteAdapter
 from pa_select.unlabelled.calibration import calibrating_beta
 from pa_select.unlabelled.expectation import expected_scores
 from pa_select.unlabelled.expected_score import estimates
-from pa_select.unlabelled.paired_rows import _resemble
+from pa_select.unlabelled.paired_rows import _resemble, aligned_pairs
 from pa_select.unlabelled.shrinkage import shrunk_scores
 
 # Many pairs here are of no class: their rows are drawn around the middle of all classes.
@@ -248,6 +249,29 @@ def test_several_estimators_frames_and_modules():
     found = expected_score(module, a, b, X, codes)
     assert found.score == pytest.approx(several["m"].score)
     assert found.validation_score == pytest.approx(several["m"].validation_score)
+
+
+def test_the_same_values_are_noticed_in_any_container():
+    model, a, _, X, y = three_classes(7, 30)
+    holes = a.copy()
+    holes[3, 0] = np.nan
+    zeros = a * (np.abs(a) > 0.5)
+    frame = pd.DataFrame({"x": holes[:, 0].astype(object), "kind": ["u", None, np.nan] * 10})
+    frame.loc[4, "x"] = pd.NA
+    message = "X_b: expected the objects of X_a.* got the same values"
+    for same in (
+        (holes, holes.copy()),
+        (frame, frame.copy()),
+        (csr_array(zeros), zeros),
+        (zeros, csr_array(zeros)),
+        (csr_array(holes), csr_array(holes)),
+    ):
+        with pytest.raises(ValueError, match=message):
+            aligned_pairs(*same)
+    other = frame.copy()
+    other.loc[4, "x"] = 1.0
+    for different in ((holes, a), (csr_array(zeros), a), (frame, other)):
+        aligned_pairs(*different)
 
 
 def test_bad_input_is_named():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -213,7 +214,9 @@ class AgreementNet(LearnerNet):
         if self.augment and self._batches.view is not None:
             X, y = torch.cat([X, self._batches.seen(X)]), torch.cat([y, y])
         self._step += 1
-        return super().train_step((_WithPairs(X, self._batches.draw()), y), **fit_params)
+        pairs = self._batches.draw()
+        self._batches.check_dtype(pairs, X)
+        return super().train_step((_WithPairs(X, pairs), y), **fit_params)
 
     def infer(self, x: Any, **fit_params: Any) -> Any:
         """Return the module's outputs, for labelled rows alone."""
@@ -228,6 +231,8 @@ class AgreementNet(LearnerNet):
         of_pairs = self.agreement_loss_(first, second)
         self._count_classes(first.detach())
         found = of_labels.item(), -of_pairs.item(), self.agreement_loss_.beta
+        if np.isnan(found[1]):
+            self._batches.refuse_nan(X.pairs)
         for name, value in zip(_COLUMNS, found, strict=True):
             self.history.record_batch(name, value)
         rise = min(self._step / self._n_ramp, 1.0) if self._n_ramp else 1.0
@@ -275,11 +280,11 @@ class AgreementNet(LearnerNet):
                 "criterion: expected one that takes logits, such as CrossEntropyLoss, got "
                 f"{kind.__name__}."
             )
-        if not 0 <= self.weight < np.inf:
+        if not (isinstance(self.weight, Real) and 0 <= self.weight < np.inf):
             raise ValueError(
                 f"weight: expected a finite number of at least 0, got {self.weight!r}."
             )
-        if not 0 <= self.ramp <= 1:
+        if not (isinstance(self.ramp, Real) and 0 <= self.ramp <= 1):
             raise ValueError(f"ramp: expected a share in [0, 1], got {self.ramp!r}.")
         if not isinstance(self.pair_batch_size, (int, np.integer)) or self.pair_batch_size < 2:
             raise ValueError(

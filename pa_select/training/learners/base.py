@@ -9,6 +9,8 @@ import torch
 from sklearn.utils import check_random_state
 from skorch import NeuralNetClassifier
 
+from pa_select.utils.modules import first_output
+
 
 class LearnerNet(NeuralNetClassifier):
     """Base class of learners; parameters as in `ERMNet`."""
@@ -44,5 +46,26 @@ class LearnerNet(NeuralNetClassifier):
             self._check_parameters()
         return super().partial_fit(X, y, classes, **fit_params)
 
+    def get_loss(self, y_pred: Any, y_true: Any, X: Any = None, training: bool = False) -> Any:
+        """Return the loss of a batch, of which the labels are checked."""
+        _check_labels(y_true, first_output(y_pred), getattr(self.criterion_, "ignore_index", None))
+        return super().get_loss(y_pred, y_true, X=X, training=training)
+
     def _check_parameters(self) -> None:
         """Raise if a parameter of the learner does not fit."""
+
+
+def _check_labels(labels: Any, outputs: torch.Tensor, ignored: int | None) -> None:
+    """Refuse classes that the module has no output for; torch's own errors name neither."""
+    labels = torch.as_tensor(labels)
+    if outputs.ndim != 2 or labels.ndim != 1 or labels.is_floating_point():
+        return
+    n_classes = outputs.shape[1]
+    wrong = (labels < 0) | (labels >= n_classes)
+    if ignored is not None:
+        wrong &= labels != ignored
+    if bool(wrong.any()):
+        raise ValueError(
+            f"y: expected numbers of classes from 0 to {n_classes - 1}, since the module has "
+            f"{n_classes} outputs, got {int(labels[wrong][0])}."
+        )

@@ -15,6 +15,7 @@ from pa_select.utils.views import view_of
 
 # Fewer pairs in a batch say too little of the classes' shares.
 LEAST_PAIRS = 16
+_SIDES = ("first", "second")
 
 
 class PairBatches:
@@ -65,10 +66,35 @@ class PairBatches:
         while len(self._order) < self._batch_size:
             self._order = np.r_[self._order, self._random_state.permutation(len(self))]
         rows, self._order = self._order[: self._batch_size], self._order[self._batch_size :]
+        self._drawn = rows
         first = _batch(self._first, rows)
         if self._second is None:
             return first, self.seen(first)
         return first, _batch(self._second, rows)
+
+    def check_dtype(self, batch: tuple[Any, Any], labelled: Any) -> None:
+        """Refuse pairs of another floating type than the labelled rows; torch names neither."""
+        for which, rows in zip(_SIDES, batch, strict=True):
+            if not (isinstance(rows, torch.Tensor) and isinstance(labelled, torch.Tensor)):
+                continue
+            if rows.is_floating_point() and rows.dtype != labelled.dtype:
+                raise TypeError(
+                    f"pairs: expected {labelled.dtype}, the type of the labelled rows, got "
+                    f"{rows.dtype} in the {which} rows; convert them with .astype."
+                )
+
+    def refuse_nan(self, batch: tuple[Any, Any]) -> None:
+        """Raise an error that names the pair if rows of the last batch have nan."""
+        for which, rows in zip(_SIDES, batch, strict=True):
+            if not (isinstance(rows, torch.Tensor) and rows.is_floating_point()):
+                continue
+            wrong = rows.isnan().flatten(1).any(1)
+            if bool(wrong.any()):
+                row = self._drawn[int(wrong.int().argmax())]
+                raise ValueError(
+                    "pairs: expected numbers from which the module computes a loss, got nan in "
+                    f"row {row} of the {which} rows."
+                )
 
     def seen(self, batch: Any) -> Any:
         """Return a batch as the view shows it, each time with another seed."""
