@@ -99,6 +99,7 @@ def test_both_modes_of_the_kernel_and_the_global_one():
     assert result.gap <= 1e-6
 
 
+@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")
 @pytest.mark.parametrize("q", [0.6, 0.73, 0.9, 0.97])
 @pytest.mark.parametrize("k", [2, 5, 30])
 def test_the_place_of_a_maximum_has_as_many_digits_as_its_value(q, k):

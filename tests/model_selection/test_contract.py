@@ -278,6 +278,7 @@ def test_kernel_matrices():
     )
 
 
+@pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")
 def test_classes_missing_from_a_fold():
     # Class 2 is only in the last fold, which the first models have seen, the last has not.
     order = np.argsort(Y, kind="stable")
@@ -288,6 +289,7 @@ def test_classes_missing_from_a_fold():
     assert set(fitted.cv_results_["n_pairs"]) == {150}
 
 
+@pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")
 @pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
 def test_folds_of_a_single_class():
     y = np.zeros(60, dtype=int)

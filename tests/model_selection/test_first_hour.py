@@ -145,6 +145,7 @@ class Unscorable(ClassifierMixin, BaseEstimator):
         return np.tile([0.7, 0.3], (len(X), 1))
 
 
+@pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")
 def test_one_traceback_for_all_splits():
     with pytest.warns(UserWarning, match="Class scores could not") as caught:
         PASearchCV(Unscorable(), {"when": ["always", "never"]}, selection="score").fit(X, Y)
@@ -249,6 +250,7 @@ def test_parts_without_a_class_say_nothing_of_the_error():
     assert (search.cv_results_["se_test_score"] > 0).all()
 
 
+@pytest.mark.filterwarnings("ignore:No candidate is within:UserWarning")
 def test_environments_are_the_groups_of_a_splitter_that_needs_groups():
     data, y, site = new_sites(0)
     rows = pd.DataFrame(data)

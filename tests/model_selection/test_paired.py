@@ -136,6 +136,7 @@ def test_other_metrics_and_the_one_that_decides():
     assert 0 < table["expected_neg_log_loss_se"][1] < 1
 
 
+@pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")
 @pytest.mark.filterwarnings(
     "ignore:paired.*expected row i of both:UserWarning"
 )  # they look swapped
@@ -238,6 +239,7 @@ def test_the_ensemble_is_calibrated_again():
     assert table["expected_score"][1] == pytest.approx(total, abs=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")
 @pytest.mark.filterwarnings("ignore:No candidate predicts another class:UserWarning")
 def test_the_threshold_of_a_classifier_counts():
     X, y, a, b, _ = problem(n_classes=2)
@@ -247,6 +249,7 @@ def test_the_threshold_of_a_classifier_counts():
     assert search.expected_score_ == pytest.approx(1 - y.mean(), abs=0.15)
 
 
+@pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")
 @pytest.mark.filterwarnings("ignore:The interval of the chosen:UserWarning")
 def test_constant_and_failing_candidates():
     X, y, a, b, _ = problem()
@@ -263,6 +266,7 @@ def test_constant_and_failing_candidates():
     assert constant.expected_score_ == pytest.approx(np.mean(y == 0), abs=0.05)
 
 
+@pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")
 def test_an_adapter_that_undoes_the_difference_is_no_reason_to_warn():
     X, y, a, b, _ = problem()
     search = quiet(
@@ -379,6 +383,7 @@ def test_bad_input_is_named_before_any_fit(params, paired, error, message):
         PASearchCV(Refuses(), GRID, **params).fit(X, y, **given)
 
 
+@pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")
 @pytest.mark.filterwarnings("ignore:paired:UserWarning")  # several at once
 def test_warnings_that_save_people():
     X, y, a, b, _ = problem()

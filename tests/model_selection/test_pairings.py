@@ -94,6 +94,7 @@ def test_the_default_is_two_repetitions_of_five_folds():
     assert three.n_splits_ == 6
 
 
+@pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")
 @pytest.mark.parametrize(
     ("cv", "n_splits", "n_pairs"),
     [
@@ -155,6 +156,7 @@ def test_splits_that_test_no_row_twice_are_halved_with_a_warning():
         assert search.n_splits_ == n_splits
 
 
+@pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")
 def test_a_constant_with_a_fixed_seed_fools_split_half_only():
     grid = {"strategy": ["stratified"]}
     dummy = DummyClassifier(random_state=0)

@@ -86,6 +86,7 @@ def test_rows_have_the_floating_type_of_those_that_a_model_knows(given, expected
     assert cross_adapted("ridge", b, a, 0).dtype == expected
 
 
+@pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")
 @pytest.mark.filterwarnings(
     "ignore:(The interval of the chosen|y_val. expected the labels):UserWarning"
 )  # one epoch
