@@ -182,7 +182,11 @@ TABLE = {
         ),
     ],
     ("solver/replicate_maxima.py", "test_replicates.py", "certified_ones or several_modes"): [
-        ("replicates settled too early", "MARGINAL_TOLERANCE if marginal else TOLERANCE", "0.01"),
+        (
+            "replicates settled too early",
+            "MARGINAL_TOLERANCE if prior.is_marginal else TOLERANCE",
+            "0.01",
+        ),
     ],
     ("solver/replicate_maxima.py", "test_replicates.py", "too_many_points"): [
         ("no limit on common points", "most=_MOST_POINTS", "most=10**9"),

@@ -176,7 +176,7 @@ def agreement_matrix(
     n, n_classes = samples[0].shape
     weight = check_weight(sample_weight, n, rows=indexed(*(given[i] for i in known)))
     checked = check_prior(prior, n_classes)
-    uniform = isinstance(prior, str) and prior == "uniform"
+    uniform = checked.is_uniform
     warn_of_samples(samples, weight, uniform=uniform, numbers=list(known))
     target = resolve_device(device, *samples)
     dtypes = {sample.dtype for sample in samples}

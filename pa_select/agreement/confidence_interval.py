@@ -147,8 +147,8 @@ def intervals_of_agreements(
         if high > 0:
             # The variance of a small agreement grows with it, that of its square root does not.
             high = (math.sqrt(high) + q * high_error / (2 * math.sqrt(high))) ** 2
-        limits = max(0.0, min(low, score)), min(_largest(source), max(high, score))
-        found.append(limits)
+        largest = source.prior.largest_score(source.n_classes)
+        found.append((max(0.0, min(low, score)), min(largest, max(high, score))))
     return found
 
 
@@ -186,7 +186,7 @@ def _mean_and_error(
     extra = share[len(units) :] @ (result.terms[len(units) :] - result.score) ** 2 / (n + 1)
     error = error_of_mean(float(of_units @ of_units + extra), n + 1)
     score = result.score
-    if isinstance(problem.prior, str):
+    if problem.prior.is_marginal:
         score -= _bias_of_marginal_prior(problem, share, result.beta) / (n + 1)
     return score, error
 
@@ -214,10 +214,3 @@ def _bias_of_marginal_prior(problem: Problem, share: Floats, beta: float) -> flo
     first = (w @ joint) @ (w @ deviation**2)
     joints, deviations = ((x * w[:, None]).T @ x for x in (joint, deviation))
     return float(mixed + first - (joints * deviations).sum() / 2)
-
-
-def _largest(source: Problem) -> float:
-    """Return the largest possible agreement."""
-    if source.prior is None or isinstance(source.prior, str):
-        return math.log(source.n_classes)
-    return -math.log(float(np.min(source.prior)))

@@ -45,7 +45,7 @@ def decompose(source: Problem, terms: Floats, beta: float, y: Any = None) -> dic
     weighted = weight * terms[used]
     groups = groups_of(source, y)
     approximate = dict.fromkeys(groups, math.nan)
-    if y is not None and source.prior is None:
+    if y is not None and source.prior.is_uniform:
         # Probability that is not on the predicted class, in each sample.
         doubt = [1 - _top_posteriors(x, beta)[used] for x in (source.a, source.b)]
         n_classes = source.a.shape[1]

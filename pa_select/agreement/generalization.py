@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 
 from pa_select.agreement.confidence import posteriors
@@ -43,8 +42,8 @@ def generalization(source: Problem, beta: float) -> Generalization:
     weight = torch.from_numpy(source.weight[used] / source.weight[used].sum())
     mean = weight @ (p + q) / 2
     uniform = torch.full_like(mean, 1 / len(mean))
-    fixed = torch.tensor(source.prior) if isinstance(source.prior, np.ndarray) else uniform
-    prior = mean if isinstance(source.prior, str) else fixed
+    fixed = uniform if source.prior.given is None else torch.tensor(source.prior.given)
+    prior = mean if source.prior.is_marginal else fixed
     # A class without posterior in the first sample counts nothing, whatever the second says.
     lengths = torch.where(p > 0, p * (prior.log() - q.log()), 0.0)
     return Generalization(

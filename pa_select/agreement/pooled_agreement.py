@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from pa_select.agreement.inputs.validation import check_prior, is_marginal
+from pa_select.agreement.inputs.validation import check_prior
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.result import PosteriorAgreement
 from pa_select.agreement.solved_problems import solve_pairs
@@ -92,7 +92,7 @@ def pooled_agreement(
     at_once = max(at_once, 1)
     checked = check_prior(prior, n_classes)
     if certify is None:
-        certify = not is_marginal(prior)
+        certify = not checked.is_marginal
     for begin in range(0, len(stacks), at_once):
         end = min(begin + at_once, len(stacks))
         batch = [torch.as_tensor(stacks[i]) for i in range(begin, end)]

@@ -317,10 +317,10 @@ def pa_kernel(
     same_problem = np.zeros(len(flat), dtype=np.int64)
     if not len(flat):
         values = flat
-    elif isinstance(problem.prior, str):
+    elif problem.prior.is_marginal:
         values = marginal_kernel(ModelRuns.one_model_each(pairs), flat, same_problem)
     else:
-        log_weights, constant = _kernel.log_prior_weights(problem.prior, pairs.n_classes)
-        log_prior = np.broadcast_to(-log_weights - constant, (len(flat), pairs.n_classes))
+        k, fixed = pairs.n_classes, problem.prior
+        log_prior = np.broadcast_to(-fixed.log_weights(k) - fixed.constant(k), (len(flat), k))
         values = _kernel.mean_terms(pairs, flat, same_problem, log_prior)
     return float(values[0]) if betas.ndim == 0 else values.reshape(betas.shape)

@@ -12,7 +12,7 @@ from pa_select.agreement.confidence import Confidence, EntropyChange, confidence
 from pa_select.agreement.decomposition import Part, decompose
 from pa_select.agreement.generalization import Generalization, generalization
 from pa_select.agreement.inputs.problem import Problem
-from pa_select.agreement.inputs.validation import check_beta
+from pa_select.agreement.inputs.validation import Prior, check_beta
 from pa_select.utils.html import bar_cell, table
 from pa_select.utils.typing import Floats
 from pa_select.utils.warn_caller import warn_caller
@@ -110,11 +110,9 @@ class PosteriorAgreement:
         )
 
     def _most(self) -> float:
-        """Return the largest possible score: all pairs agree on the class of the least prior."""
-        prior = None if self.source is None else self.source.prior
-        if prior is None or isinstance(prior, str):
-            return math.log(self.n_classes)
-        return -math.log(prior.min())
+        """Return the largest possible score."""
+        prior = Prior() if self.source is None else self.source.prior
+        return prior.largest_score(self.n_classes)
 
     def _repr_html_(self) -> str:
         if self.failure is not None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pa_select.agreement.inputs.problem import Problem
+from pa_select.agreement.inputs.validation import Prior
 from pa_select.agreement.pairs.paired_scores import PairedScores, concatenate
 from pa_select.agreement.pairs.sharded_scores import Shard, ShardedScores
 from pa_select.agreement.result import PosteriorAgreement
@@ -80,7 +81,7 @@ def solve_problems(
 
 def solve_pairs(
     pairs: PairedScores,
-    prior: Floats | str | None,
+    prior: Prior,
     totals: Floats,
     tol: float,
     *,
@@ -95,8 +96,7 @@ def solve_pairs(
     Parameters
     ----------
     pairs : PairedScores
-    prior : ndarray of shape (n_classes,), "marginal" or None
-        None is the uniform prior.
+    prior : Prior
     totals : ndarray of shape (n_problems,)
         Total weight of each problem, before it was normalised.
     tol, certify
@@ -119,12 +119,12 @@ def solve_pairs(
         pairs, prior, tol, names, runs, certify=certify, report=report, failures=failures
     )
     score = found.score
-    if isinstance(prior, str):
+    if prior.is_marginal:
         terms = marginal_terms(runs or ModelRuns.one_model_each(pairs), found.beta)
     else:
         log_prior = np.broadcast_to(-found.log_weights - found.constant, shape)
         terms = _kernel.pair_terms(pairs, found.beta, every, log_prior)
-    if prior is None:
+    if prior.is_uniform:
         overlap = score - found.constant
     else:
         overlap = _kernel.mean_terms(pairs, found.beta, every, np.zeros(shape))

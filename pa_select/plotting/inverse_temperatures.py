@@ -43,11 +43,10 @@ def curve_of(result: PosteriorAgreement, betas: Floats | None) -> tuple[Floats, 
     from pa_select.agreement import pa_kernel
 
     source = result.known_source()
-    prior: Any = "uniform" if source.prior is None else source.prior
 
     def kernel(betas: Floats) -> Floats:
         values: Floats = pa_kernel(
-            source.a, source.b, betas, prior=prior, sample_weight=source.weight
+            source.a, source.b, betas, prior=source.prior.argument, sample_weight=source.weight
         )
         return values
 

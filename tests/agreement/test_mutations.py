@@ -14,6 +14,7 @@ from mutations import TABLE
 
 from pa_select import agreement, posterior_agreement
 from pa_select.agreement.inputs.problem import Problem
+from pa_select.agreement.inputs.validation import check_prior
 from pa_select.agreement.pairs.paired_scores import concatenate
 from pa_select.agreement.solver import fixed_prior
 from pa_select.agreement.solver import kernel_sums as kernel_module
@@ -29,7 +30,9 @@ def kernel_of(a, b, weight=None, prior=None, marginal=False):
     weight = np.ones(len(a)) if weight is None else weight
     scores = (torch.from_numpy(np.array(x, float, order="C")) for x in (a, b))
     pairs = concatenate([Problem(*scores, weight)])
-    weights, constant = kernel_module.log_prior_weights(prior, np.shape(a)[1])
+    k = np.shape(a)[1]
+    checked = check_prior("uniform" if prior is None else prior, k)
+    weights, constant = checked.log_weights(k), checked.constant(k)
     limits = kernel_module.limits(pairs, weights)
     if marginal:
         kernel = MarginalPrior(ModelRuns.one_model_each(pairs))

@@ -8,6 +8,7 @@ from helpers.problems import check_against_the_oracle, random_problem, varied_su
 
 from pa_select import pa_kernel, posterior_agreement
 from pa_select.agreement.inputs.problem import Problem
+from pa_select.agreement.inputs.validation import check_prior
 from pa_select.agreement.pairs.paired_scores import concatenate
 from pa_select.agreement.solver import kernel_sums as kernel_module
 from pa_select.agreement.solver import single_precision as precision
@@ -61,7 +62,7 @@ def far_off(monkeypatch):
 def kernels(a, b, weight):
     """The kernels of one problem with both priors, and its limits."""
     pairs = concatenate([Problem(torch.as_tensor(a), torch.as_tensor(b), weight)])
-    weights, _ = kernel_module.log_prior_weights(None, a.shape[1])
+    weights = np.zeros(a.shape[1])
     limits = kernel_module.limits(pairs, weights)
     yield FixedPrior(pairs, weights, limits), limits
     yield MarginalPrior(ModelRuns.one_model_each(pairs)), limits
@@ -113,7 +114,7 @@ def test_coarse_sums_of_many_pairs_are_within_their_error(counts, weighted):
         weight = rng.random(n) if weighted else np.broadcast_to(np.ones(1), n)
         problems.append(Problem(*scores, weight))
     pairs = concatenate(problems)
-    log_weights, _ = kernel_module.log_prior_weights(None, 2)
+    log_weights = np.zeros(2)
     kernel = FixedPrior(pairs, log_weights, kernel_module.limits(pairs, log_weights))
     for beta in (0.1, 1.0, 10.0):
         at, every = np.full(len(counts), beta), np.arange(len(counts))
@@ -149,9 +150,8 @@ def test_two_priors_do_not_share_what_is_kept_of_a_block():
     pairs = concatenate([Problem(a, b, np.broadcast_to(np.ones(1), 50))])
     one, zero = np.ones(1), np.zeros(1, dtype=np.int64)
     for prior in ([0.2, 0.3, 0.5], [0.8, 0.1, 0.1], None):
-        weights, constant = kernel_module.log_prior_weights(
-            None if prior is None else np.array(prior), 3
-        )
+        checked = check_prior("uniform" if prior is None else prior, 3)
+        weights, constant = checked.log_weights(3), checked.constant(3)
         kernel = FixedPrior(pairs, weights, kernel_module.limits(pairs, weights))
         value = kernel.evaluate(one, one, zero).value[0] + constant
         expected = oracle.kernel(a, b, 1.0, "uniform" if prior is None else prior)

@@ -15,6 +15,7 @@ from pa_select.agreement.inputs.arrays import (
     indexed,
 )
 from pa_select.agreement.inputs.validation import (
+    Prior,
     check_class_scores,
     check_prior,
     check_score_values,
@@ -35,8 +36,7 @@ class Problem(NamedTuple):
         Scores of the first and of the second sample.
     weight : ndarray of shape (n_pairs,)
         Weights of the pairs.
-    prior : None, "marginal" or ndarray of shape (n_classes,)
-        The prior; None is the uniform one.
+    prior : Prior
     index : pandas.Index or None
         The index of the rows, if the scores came with one.
     """
@@ -44,7 +44,7 @@ class Problem(NamedTuple):
     a: torch.Tensor
     b: torch.Tensor
     weight: Floats
-    prior: Floats | str | None = None
+    prior: Prior = Prior()
     index: Any = None
 
     @property
@@ -117,7 +117,7 @@ def check_problems(
     }
 
 
-def _check_prior(prior: Any, n_classes: int) -> Floats | str | None:
+def _check_prior(prior: Any, n_classes: int) -> Prior:
     """Check the prior of a problem; a shard without columns leaves its length to the others."""
     if not n_classes and not isinstance(prior, str):
         n_classes = as_floats(prior, "prior").size

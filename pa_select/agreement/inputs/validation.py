@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -104,13 +105,58 @@ def check_weight_values(sample_weight: Any, n: int, name: str, rows: Any = None)
     return weight
 
 
-def check_prior(prior: Any, n_classes: int) -> Floats | None | str:
-    """Return None for the uniform prior, "marginal", or a normalised vector (K,)."""
+class Prior(NamedTuple):
+    r"""A checked class prior: uniform, given, or marginal.
+
+    Attributes
+    ----------
+    kind : {"uniform", "given", "marginal"}
+        The marginal prior is the mean posterior, which changes with the inverse temperature.
+    given : ndarray of shape (n_classes,) or None
+        Normalised probabilities, if they were given.
+    """
+
+    kind: Literal["uniform", "given", "marginal"] = "uniform"
+    given: Floats | None = None
+
+    @property
+    def is_marginal(self) -> bool:
+        return self.kind == "marginal"
+
+    @property
+    def is_uniform(self) -> bool:
+        return self.kind == "uniform"
+
+    @property
+    def argument(self) -> Any:
+        """What `posterior_agreement` takes for this prior."""
+        return self.kind if self.given is None else self.given
+
+    def log_weights(self, n_classes: int) -> Floats:
+        r"""Return :math:`\log\max\pi - \log\pi_j`; 0 for the marginal prior."""
+        if self.given is None:
+            return np.zeros(n_classes)
+        log_prior: Floats = np.log(self.given)
+        return log_prior.max() - log_prior
+
+    def constant(self, n_classes: int) -> float:
+        r"""Return :math:`-\log\max\pi`, which kernels lack; 0 for the marginal prior."""
+        if self.given is not None:
+            return -float(np.log(self.given).max())
+        return 0.0 if self.is_marginal else math.log(n_classes)
+
+    def largest_score(self, n_classes: int) -> float:
+        """Return the largest agreement: all pairs agree on the class of the least prior."""
+        return math.log(n_classes) if self.given is None else -float(np.log(self.given).min())
+
+
+def check_prior(prior: Any, n_classes: int) -> Prior:
+    """Return a checked prior."""
     if isinstance(prior, str):
         if prior == "uniform":
-            return None
+            return Prior("uniform")
         if prior == "marginal":
-            return "marginal"
+            return Prior("marginal")
         raise ValueError(
             "prior: expected 'uniform', 'marginal' or a vector of class probabilities, "
             f"got {prior!r}."
@@ -136,7 +182,7 @@ def check_prior(prior: Any, n_classes: int) -> Floats | None | str:
         )
     if abs(vector.sum() - 1) > 1e-6:
         raise ValueError(f"prior: expected probabilities that sum to 1, got {vector.sum():.9g}.")
-    return vector / vector.sum()
+    return Prior("given", vector / vector.sum())
 
 
 def is_marginal(prior: Any) -> bool:

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 
 from pa_select.agreement.inputs import suspicious_scores as _notices
-from pa_select.agreement.inputs.validation import check_prior, check_weight
+from pa_select.agreement.inputs.validation import Prior, check_prior, check_weight
 from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.pairs.chunk_reader import ChunkReader
 from pa_select.agreement.pairs.paired_scores import PairedScores, Result, normalised
 from pa_select.utils.devices import resolve_device
 from pa_select.utils.probabilities import look_like_probabilities
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Ints
 
 # Rows are gathered up to this many scores, whatever the size of the chunks. That makes several
 # blocks for each thread of a CPU, or one block for an accelerator.
@@ -26,11 +26,9 @@ _ROOM_PER_THREAD = 1 << 20
 _ACCELERATOR_ROOM = 1 << 25
 
 
-def read_first(
-    reader: ChunkReader, prior: Any, device: Any
-) -> tuple[ChunkedScores, Floats | str | None, float]:
+def read_first(reader: ChunkReader, prior: Any, device: Any) -> tuple[ChunkedScores, Prior, float]:
     """Read all chunks once; return the pairs, the checked prior and the total weight."""
-    checked: Floats | str | None = None
+    checked = Prior()
     target, n_pairs, n_classes, zeros = torch.device("cpu"), 0, 0, False
     dtypes: set[torch.dtype] = set()
     weights = array("d")  # grows in place

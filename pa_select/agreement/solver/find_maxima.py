@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pa_select.agreement.inputs.validation import Prior
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solver import kernel_sums as _kernel
 from pa_select.agreement.solver.branch_and_bound import Report, maximize
@@ -53,14 +54,14 @@ class FoundMaxima:
     upper_bound: Floats
     n_evaluations: Ints
     limits: Limits
-    #: What `log_prior_weights` returns; the constant is 0 for the marginal prior.
+    #: Those of the prior.
     log_weights: Floats
     constant: float
 
 
 def find_maxima(
     pairs: PairedScores,
-    prior: Floats | str | None,
+    prior: Prior,
     tol: float,
     names: Sequence[Any] | None = None,
     runs: ModelRuns | None = None,
@@ -70,12 +71,11 @@ def find_maxima(
     failures: dict[int, str] | None = None,
 ) -> FoundMaxima:
     """Maximise a batch of checked problems; see `solve_pairs` and `maximize`."""
-    log_weights, constant = _kernel.log_prior_weights(
-        None if isinstance(prior, str) else prior, pairs.n_classes
-    )
+    log_weights = prior.log_weights(pairs.n_classes)
+    constant = prior.constant(pairs.n_classes)
     limits = _kernel.limits(pairs, log_weights)
     coarse = may_be_coarse(limits, pairs.n_scores, float(log_weights.max()))
-    kind = "marginal" if isinstance(prior, str) else "fixed"
+    kind = "marginal" if prior.is_marginal else "fixed"
     n_pairs = pairs.n_scores // pairs.n_classes  # of all processes, which need the same rounds
     search = partial(
         maximize,
@@ -87,8 +87,7 @@ def find_maxima(
         first=first_betas(points_at_once(n_pairs, pairs.n_classes, _FIRST[kind])),
         at_once=1 if coarse.any() else points_at_once(n_pairs, pairs.n_classes, _LATER[kind]),
     )
-    if isinstance(prior, str):
-        constant = 0.0
+    if prior.is_marginal:
         kernel = MarginalPrior(runs or ModelRuns.one_model_each(pairs))
         found = search(kernel, kernel.limits(limits), report=report)
     else:

@@ -68,7 +68,7 @@ class FixedPrior:
     ----------
     pairs : PairedScores
     log_weights : ndarray of shape (n_classes,)
-        From `log_prior_weights`.
+        From `Prior.log_weights`.
     limits : Limits
         The kernels' limits.
     """

@@ -57,14 +57,6 @@ class Limits(NamedTuple):
     disjoint: NDArray[np.bool_]
 
 
-def log_prior_weights(prior: Floats | None, n_classes: int) -> tuple[Floats, float]:
-    r"""Return :math:`\ell` and the constant :math:`-\log\max\pi`; None is the uniform prior."""
-    if prior is None:
-        return np.zeros(n_classes), math.log(n_classes)
-    log_prior = np.log(prior)
-    return log_prior.max() - log_prior, float(-log_prior.max())
-
-
 def limits(pairs: PairedScores, log_weights: Floats) -> Limits:
     """Compute the limits of all problems in one pass."""
     n = pairs.n_problems

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from pa_select.agreement.inputs.validation import Prior
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solver.branch_and_bound import SEARCHED, Kernel, maximize
 from pa_select.agreement.solver.find_maxima import find_maxima, first_betas
-from pa_select.agreement.solver.kernel_sums import Limits, log_prior_weights
+from pa_select.agreement.solver.kernel_sums import Limits
 from pa_select.agreement.solver.mean_posteriors import ModelRuns
 from pa_select.agreement.solver.shared_pairs import (
     SharedFixedPrior,
@@ -33,9 +34,7 @@ TOLERANCE, MARGINAL_TOLERANCE = 1e-5, 5e-5
 _FIRST_POINTS, _MOST_POINTS = 10, 150
 
 
-def replicate_maxima(
-    a: torch.Tensor, b: torch.Tensor, weights: Floats, prior: Floats | str | None
-) -> Floats:
+def replicate_maxima(a: torch.Tensor, b: torch.Tensor, weights: Floats, prior: Prior) -> Floats:
     """Return the maximum of each replicate's kernel over [0, inf].
 
     Parameters
@@ -44,8 +43,7 @@ def replicate_maxima(
         Scores that all replicates share, on one device.
     weights : ndarray of shape (n_replicates, n_pairs)
         Weights of the pairs in each replicate; they sum to one.
-    prior : ndarray of shape (n_classes,), "marginal" or None
-        None is the uniform prior.
+    prior : Prior
 
     Returns
     -------
@@ -55,9 +53,8 @@ def replicate_maxima(
         certificate.
     """
     pairs = each_pair(a, b)
-    marginal = isinstance(prior, str)
     found = np.full(len(weights), np.nan)
-    if not (marginal and pairs.has_zero_posteriors):
+    if not (prior.is_marginal and pairs.has_zero_posteriors):
         kernel, limits, constant = _kernel(pairs, weights, prior)
         # One scale gives all replicates the same first points.
         typical = np.full(len(weights), np.median(limits.typical_range))
@@ -66,7 +63,7 @@ def replicate_maxima(
             maxima = maximize(
                 kernel,
                 limits._replace(typical_range=typical),
-                MARGINAL_TOLERANCE if marginal else TOLERANCE,
+                MARGINAL_TOLERANCE if prior.is_marginal else TOLERANCE,
                 first=first_betas(_FIRST_POINTS),
                 in_common=True,
                 most=_MOST_POINTS,
@@ -82,17 +79,17 @@ def replicate_maxima(
 
 
 def _kernel(
-    pairs: PairedScores, weights: Floats, prior: Floats | str | None
+    pairs: PairedScores, weights: Floats, prior: Prior
 ) -> tuple[Kernel[Any], Limits, float]:
     """Return the kernel of replicates, its limits, and the constant that it lacks."""
-    fixed = None if isinstance(prior, str) else prior
-    log_weights, constant = log_prior_weights(fixed, pairs.n_classes)
+    log_weights = prior.log_weights(pairs.n_classes)
+    constant = prior.constant(pairs.n_classes)
     limits = replicate_limits(pairs, weights, log_weights)
-    if not isinstance(prior, str):
+    if not prior.is_marginal:
         return SharedFixedPrior(pairs, log_weights, limits, weights), limits, constant
     runs = ModelRuns.one_model_each(_separate(pairs, weights))
     kernel = SharedMarginalPrior(runs, pairs, torch.from_numpy(weights).to(pairs.device))
-    return kernel, kernel.limits(limits), 0.0
+    return kernel, kernel.limits(limits), constant
 
 
 def _separate(pairs: PairedScores, weights: Floats) -> PairedScores:
