@@ -50,7 +50,7 @@ quick: $(VENV)/.test ## a few tests of each room, in less than a minute on two c
 	$(PYTEST) -m "not slow" $(QUICK)
 
 test: $(VENV)/.test ## the suite without its slow tests, with the documentation's examples
-	@echo "The fast tests take about six minutes on two idle cores."
+	@echo "The fast tests take about five minutes on two idle cores."
 	$(PYTEST) -m "not slow"
 
 test-slow: $(VENV)/.test ## the slow tests

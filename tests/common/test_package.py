@@ -32,6 +32,7 @@ def test_import_needs_neither_torch_nor_skorch():
     run(code)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (ROOT / "conftest.py").exists(), reason="not in the source tree")
 def test_doctests_of_a_file_that_bears_the_name_of_its_function():
     """As the page for maintainers says; pytest by itself would call the module."""

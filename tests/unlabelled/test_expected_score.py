@@ -578,6 +578,7 @@ def test_a_search_counts_each_object_once():
         np.testing.assert_allclose(found.cv_results_[name], once.cv_results_[name])
 
 
+@pytest.mark.slow
 def test_another_order_of_the_pairs_is_noticed():
     """In 99 of 100 random orders of 60 pairs, whether the two rows resemble much or little."""
     rng = np.random.default_rng(0)
