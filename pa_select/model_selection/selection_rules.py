@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from pa_select.utils.warn_caller import warn_caller
 N_SE_OF_VIEWS = 2
 
 
-class _Rule(BaseEstimator):
+class _Rule(BaseEstimator, ABC):
     """A rule that chooses among the candidates with a score, and an agreement if it needs one.
 
     Candidates that are no better than predictions that look at no feature are not eligible,
@@ -51,8 +52,9 @@ class _Rule(BaseEstimator):
             )
         return best
 
+    @abstractmethod
     def _best(self, cv_results: dict[str, Any], eligible: Ints) -> int:
-        raise NotImplementedError
+        """Choose among the eligible candidates, of which there is at least one."""
 
     def explain(self, cv_results: dict[str, Any]) -> Eligibility:
         """Explain which candidates are eligible."""
