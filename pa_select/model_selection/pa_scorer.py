@@ -41,6 +41,10 @@ class _NoScore(NamedTuple):
         return self.why
 
 
+class _UnscorableRows(ValueError):
+    """The rows, labels or environments leave nothing to score, whatever the classifier."""
+
+
 class _NoScorer:
     """Mixin for a class that may be given as ``scoring`` instead of an object."""
 
@@ -127,9 +131,9 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
     Select with `GuardedSelection`, or look at the accuracy, too.
 
     Searches of scikit-learn turn an error of a scorer into a score of nan and a warning for each
-    fold. So the parameters are checked when the scorer is made, and a search of regressors stops
-    at once. What depends on the rows is found when the scorer is called: with
-    ``error_score="raise"`` the search then stops, too.
+    fold. So the parameters are checked when the scorer is made, and a search stops at its first
+    score if it is one of regressors, or if the rows of a fold leave nothing to compare, as
+    those of one environment do.
 
     References
     ----------
@@ -279,15 +283,20 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
                 f"estimator: expected a classifier, got {type(estimator).__name__}, a regressor; "
                 "to choose among regressors use expected_scorer"
             )
-            if sys._getframe(1).f_globals.get("__name__", "").startswith("sklearn."):
+            if _called_by_sklearn():
                 return _NoScore(why)
             raise TypeError(f"{why}.")
         # Imported here: a search that only holds the scorer does not need torch.
         from pa_select.agreement import posterior_agreement
         from pa_select.agreement.inputs.validation import is_marginal
 
-        with cached_for_only(X, estimator):
-            pairs = self._pairs(estimator, X, y, environments, sample_weight)
+        try:
+            with cached_for_only(X, estimator):
+                pairs = self._pairs(estimator, X, y, environments, sample_weight)
+        except _UnscorableRows as error:
+            if _called_by_sklearn():
+                return _NoScore(str(error))
+            raise
         if pairs.a.shape[1] == 1:
             # The posteriors of a classifier fitted to one class are all 1: agreement 0.
             details = dict.fromkeys(("score", "beta", "standard_error"), 0.0)
@@ -377,7 +386,7 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         if pairing == "views":
             return self._view_pairs(estimator, X, weight)
         if y is None and not between:
-            raise ValueError(f"y: expected labels with pairing={pairing!r}, got None.")
+            raise _UnscorableRows(f"y: expected labels with pairing={pairing!r}, got None.")
         labels = np.zeros(n) if y is None else check_column(y, n, "y")
         used = np.arange(n) if weight is None else np.flatnonzero(weight)
         seed = 0 if self.random_state is None else self.random_state
@@ -387,7 +396,7 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         else:
             names = self._environments_of(X, environments, n)[used]
             if len(np.unique(names)) < 2:
-                raise ValueError(
+                raise _UnscorableRows(
                     f"environments: expected at least two among the rows scored, got only "
                     f"{names.tolist()[0]!r} in {len(used)} rows. Cross-validation that holds out "
                     "whole environments leaves none to compare."
@@ -401,9 +410,9 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
             )
             wanted = "a class with rows in at least two environments"
             if between and not len(pairs.a):
-                raise ValueError("pairing: expected pairs of the rows scored, got none.")
+                raise _UnscorableRows("pairing: expected pairs of the rows scored, got none.")
         if not len(pairs.a):
-            raise ValueError(f"y: expected {wanted}, got none in {len(used)} rows.")
+            raise _UnscorableRows(f"y: expected {wanted}, got none in {len(used)} rows.")
         a, b = used[pairs.a], used[pairs.b]
         scores, _ = class_scores(estimator, X, clip=self.clip)
         pair_weight = None if weight is None else np.sqrt(weight[a]) * np.sqrt(weight[b])
@@ -430,12 +439,17 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         if environments is None and self.environments is not None:
             environments = look_up(self.environments, X, "environments")
         if environments is None:
-            raise ValueError(
+            raise _UnscorableRows(
                 "environments: expected one for each row with pairing='environments', got "
                 "None; give the scorer a Series, or route them with "
                 "set_score_request(environments=True)."
             )
         return check_column(environments, n, "environments")
+
+
+def _called_by_sklearn() -> bool:
+    """Tell whether scikit-learn called the scorer, whose search swallows a scorer's errors."""
+    return sys._getframe(2).f_globals.get("__name__", "").startswith("sklearn.")
 
 
 class _ScoredPairs(NamedTuple):

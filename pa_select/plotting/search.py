@@ -16,6 +16,7 @@ from pa_select.plotting.axes import (
     GREY,
     STAR,
     axes_for,
+    bars_within,
     ink,
     legend_above,
     look,
@@ -23,6 +24,11 @@ from pa_select.plotting.axes import (
 )
 from pa_select.plotting.window import far_below, window
 
+# scikit-learn's scores that no model exceeds; "score" is that of the estimators themselves.
+_AT_MOST_1 = (
+    "accuracy", "average precision", "balanced accuracy", "f1", "jaccard", "precision", "r2",
+    "recall", "roc auc", "score", "top k",
+)  # fmt: skip
 _DIAMOND = {"marker": "D", "markersize": 10, "markeredgewidth": 0.8, "linestyle": "none"}
 # Opacity of the error bars.
 _ALPHA = 0.7
@@ -296,7 +302,10 @@ class PASearchDisplay:
             here, missing = mask & drawn, int((mask & ~drawn).sum())
             style: dict[str, Any] = {"markersize": 6, "elinewidth": 0.8, "ls": "none", "mew": 0.8}
             style["zorder"] = 4 if kind == "eligible" else 2
-            style |= {"xerr": errors[here, 0], "yerr": errors[here, 1]}
+            style |= {
+                "xerr": _bars(points[here, 0], errors[here, 0], self.score_name),
+                "yerr": _bars(points[here, 1], errors[here, 1], AGREEMENT if self.expected is None else self.expected_name),
+            }
             found[kind] = ax.errorbar(
                 *points[here].T,
                 label=f"{kind} ({mask.sum()}{f', {missing} not drawn' if missing else ''})",
@@ -358,6 +367,12 @@ class PASearchDisplay:
                     zorder=5,
                 )
                 self.outside_.append(mark)
+
+
+def _bars(values: Any, errors: Any, name: str) -> Any:
+    """Return the lengths of error bars; those of a score of at most 1 end there."""
+    at_most_1 = name.removeprefix("expected ").startswith(_AT_MOST_1) and (values <= 1).all()
+    return bars_within(values, errors, -np.inf, 1.0 if at_most_1 else np.inf)
 
 
 def _rule_of(search: Any, table: dict[str, Any]) -> Any:

@@ -24,6 +24,7 @@ from sklearn.model_selection import (
     GridSearchCV,
     HalvingGridSearchCV,
     LearningCurveDisplay,
+    LeaveOneGroupOut,
     RandomizedSearchCV,
     ValidationCurveDisplay,
     cross_val_score,
@@ -45,6 +46,7 @@ FRAME = pd.DataFrame(X, columns=list("abcd"), index=[f"flower {i}" for i in rang
 ENVIRONMENTS = pd.Series(np.arange(150) % 3, index=FRAME.index)
 MODEL = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
 GRID = {"logisticregression__C": [0.01, 1.0]}
+ONE_SITE = LeaveOneGroupOut()
 
 
 def shrunk(X):
@@ -353,6 +355,21 @@ def test_a_search_that_cannot_work_stops_at_once(scoring, estimator, message, se
             GridSearchCV(estimator, {}, scoring=scoring, refit=False).fit(X, Y)
         with pytest.raises(ValueError, match=message):
             cross_validate(estimator, X, Y, scoring=scoring)
+
+
+def test_a_search_whose_folds_hold_one_environment_stops_at_once():
+    scorer = PAScorer(environments=ENVIRONMENTS)
+    message = r"environments: expected at least two among the rows scored, got only 0 in 50 rows"
+    given = {"X": FRAME, "y": Y, "groups": ENVIRONMENTS}
+    for scoring in (scorer, {"pa": scorer, "other": majority_rate}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(ValueError, match=message):
+                GridSearchCV(MODEL, GRID, scoring=scoring, refit=False, cv=ONE_SITE).fit(**given)
+            with pytest.raises(ValueError, match=message):
+                cross_validate(MODEL, **given, scoring=scoring, cv=ONE_SITE)
+    with pytest.raises(ValueError, match=message):  # nobody swallows the error of an own call
+        scorer(MODELS["model"], FRAME[::3], Y[::3])
 
 
 @pytest.mark.parametrize(
