@@ -304,7 +304,11 @@ class PASearchDisplay:
             style["zorder"] = 4 if kind == "eligible" else 2
             style |= {
                 "xerr": _bars(points[here, 0], errors[here, 0], self.score_name),
-                "yerr": _bars(points[here, 1], errors[here, 1], AGREEMENT if self.expected is None else self.expected_name),
+                "yerr": _bars(
+                    points[here, 1],
+                    errors[here, 1],
+                    AGREEMENT if self.expected is None else self.expected_name,
+                ),
             }
             found[kind] = ax.errorbar(
                 *points[here].T,
