@@ -4,7 +4,7 @@ Calibration without labels: a study of real shifts
 
 Does the ratio of agreements help on data that had no part in its making? The script compares the
 probabilities of `AgreementCalibratedClassifier` with those of `CalibratedClassifierCV` on tables
-of R packages, and `estimate_accuracy` with other estimates of the accuracy. In each table one
+of R packages, and estimates of the accuracy, three of which ask the agreement. In each table one
 column divides source and target: a trial, a store, a country, an age. None of the tables was used
 to find the rule.
 
@@ -25,22 +25,25 @@ import argparse
 import copy
 import time
 import warnings
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
+from scipy.stats import norm
 from shifted_tables import FIRST, LATER, rows_of
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.svm import SVC
 from sklearn.utils.metaestimators import available_if
 
-from pa_select import AgreementCalibratedClassifier, estimate_accuracy
+from pa_select import AgreementCalibratedClassifier, class_scores
 
 CLASSIFIERS = {
     "logistic regression": LogisticRegression(max_iter=1000),
@@ -139,6 +142,50 @@ def fit(estimator, X, y):
     return models
 
 
+def agreement_change(model, validation):
+    """Return the accuracy on labelled rows, less the agreement that is lost on the target."""
+    lost = model.source_agreement_.agreement_rate - model.target_agreement_.agreement_rate
+    return np.clip(validation - lost, 0, 1)
+
+
+def decided(models, rows):
+    """Return the classes of the largest scores, of all folds' rows one after the other."""
+    scores = (class_scores(model, part) for model, part in zip(models, rows, strict=True))
+    return np.concatenate([classes[np.argmax(s, axis=1)] for s, classes in scores])
+
+
+def probit(hits):
+    """Return the probit of a rate, and its variance by chance."""
+    rate = (hits.sum() + 0.5) / (len(hits) + 1)
+    return norm.ppf(rate), rate * (1 - rate) / (len(hits) * norm.pdf(norm.ppf(rate)) ** 2)
+
+
+def agreement_on_the_line(models, X, y, there):
+    """Return accuracies by cross-validation, and where they lead on the line of agreements.
+
+    Agreement and accuracy of classifiers change along the same line, in probits (C. Baek et al.,
+    "Agreement-on-the-line", NeurIPS 2022). As far as the classifiers differ by chance alone, the
+    slope is 1.
+    """
+    folds = [held_out for _, held_out in StratifiedKFold(5).split(X, y)]
+    truth = y[np.concatenate(folds)]
+    source, target = {}, {}
+    for name, model in models.items():
+        of_folds = [fold.model for fold in model.fold_models_]
+        source[name] = decided(of_folds, [X[rows] for rows in folds])
+        target[name] = decided(of_folds, [there] * len(folds))
+    pairs = list(combinations(models, 2))
+    x, noise = np.transpose([probit(source[a] == source[b]) for a, b in pairs])
+    z, _ = np.transpose([probit(target[a] == target[b]) for a, b in pairs])
+    slope = 1.0
+    if x.var() > 0:
+        sure = max(0.0, 1 - noise.mean() / x.var())
+        slope += sure * (np.cov(x, z, bias=True)[0, 1] / x.var() - 1)
+    hits = {name: source[name] == truth for name in models}
+    line = {n: norm.cdf(z.mean() + slope * (probit(h)[0] - x.mean())) for n, h in hits.items()}
+    return {name: h.mean() for name, h in hits.items()}, line
+
+
 def measure(name, seed):
     """Return what each classifier's probabilities and accuracies are on each target."""
     X, y, targets = rows_of(name, seed)
@@ -146,7 +193,8 @@ def measure(name, seed):
     losses, errors = [], []
     for shift, (there, truth) in targets.items():
         keys = {"problem": name, "seed": seed, "shift": KINDS.get(shift, shift), "target": shift}
-        all_estimates = estimate_accuracy({c: m[CAPPED] for c, m in every.items()}, there)
+        capped = {classifier: models[CAPPED] for classifier, models in every.items()}
+        validation, line = agreement_on_the_line(capped, X, y, there)
         for classifier, models in every.items():
             for method in (CAPPED, SOFT, ONE):
                 models[method].recalibrate(there)
@@ -166,21 +214,21 @@ def measure(name, seed):
                 | {"method": m, "loss": log_loss(q, truth), "ece": calibration_error(q, truth)}
                 for m, q in p.items()
             ]
-            found = all_estimates[classifier]
-            free = p[HARD].max(1).mean()
-            others = found.agreement_change, found.agreement_line
+            free, confidence = p[HARD].max(1).mean(), p[CAPPED].max(1).mean()
+            change = agreement_change(models[CAPPED], validation[classifier])
+            others = change, line[classifier]
             estimates = {
-                "cross-validation": (found.validation_score, HARD),
+                "cross-validation": (validation[classifier], HARD),
                 "confidence, sigmoid": (p[SIGMOID].max(1).mean(), SIGMOID),
                 "confidence, temperature scaling": (p[BASE].max(1).mean(), BASE),
                 "confidence, mean of fold models": (p[PLAIN].max(1).mean(), HARD),
                 "confidence at the ratio": (free, HARD),
-                "confidence at the ratio, at most 1": (found.confidence, HARD),
-                "change of the agreement": (found.agreement_change, HARD),
-                "agreement on the line": (found.agreement_line, HARD),
-                "score, one classifier": ((found.confidence + found.agreement_change) / 2, HARD),
+                "confidence at the ratio, at most 1": (confidence, HARD),
+                "change of the agreement": (change, HARD),
+                "agreement on the line": (line[classifier], HARD),
+                "score, one classifier": ((confidence + change) / 2, HARD),
                 "score, any ratio": (np.mean([free, *others]), HARD),
-                "score": (found.score, HARD),
+                "score": (np.mean([confidence, *others]), HARD),
             }
             for rule, (value, method) in estimates.items():
                 accuracy = (p[method].argmax(1) == truth).mean()

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     )
     from pa_select.assessment import RobustnessCurve, robustness_curve
     from pa_select.calibration import (
-        AccuracyEstimate,
         AgreementCalibratedClassifier,
-        estimate_accuracy,
     )
     from pa_select.model_selection import (
         GuardedSelection,
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
         ConfidenceDisplay,
         DecompositionDisplay,
         EpochsDisplay,
-        EstimatedAccuracyDisplay,
         ExpectedScoreDisplay,
         PASearchDisplay,
         RobustnessCurveDisplay,
@@ -58,7 +55,6 @@ if TYPE_CHECKING:
     from pa_select.unlabelled import ExpectedScore, SiteAdapter, expected_score, expected_scorer
 
 __all__ = [
-    "AccuracyEstimate",
     "AgreementCalibratedClassifier",
     "AgreementCurveDisplay",
     "AgreementMatrix",
@@ -68,7 +64,6 @@ __all__ = [
     "DecompositionDisplay",
     "EpochSelector",
     "EpochsDisplay",
-    "EstimatedAccuracyDisplay",
     "ExpectedScore",
     "ExpectedScoreDisplay",
     "GuardedSelection",
@@ -89,7 +84,6 @@ __all__ = [
     "class_scores",
     "compare_agreement",
     "confidence_interval",
-    "estimate_accuracy",
     "expected_score",
     "expected_scorer",
     "log_probabilities",
@@ -101,7 +95,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AccuracyEstimate": "calibration",
     "AgreementCalibratedClassifier": "calibration",
     "AgreementCurveDisplay": "plotting",
     "AgreementMatrix": "agreement",
@@ -111,7 +104,6 @@ _HOMES = {
     "DecompositionDisplay": "plotting",
     "EpochSelector": "training",
     "EpochsDisplay": "plotting",
-    "EstimatedAccuracyDisplay": "plotting",
     "ExpectedScore": "unlabelled",
     "ExpectedScoreDisplay": "plotting",
     "GuardedSelection": "model_selection",
@@ -132,7 +124,6 @@ _HOMES = {
     "class_scores": "scores",
     "compare_agreement": "agreement",
     "confidence_interval": "agreement",
-    "estimate_accuracy": "calibration",
     "expected_score": "unlabelled",
     "expected_scorer": "unlabelled",
     "log_probabilities": "scores",

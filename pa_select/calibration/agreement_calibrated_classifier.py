@@ -19,9 +19,15 @@ from pa_select.calibration.fold_models import (
     make_folds,
     scores_by_folds,
 )
-from pa_select.calibration.held_out import HeldOut, OnTarget
-from pa_select.calibration.inverse_temperatures import HalvesAgreement
-from pa_select.calibration.ratio import check_target, factor_of, summary_of, warn_of_ratio
+from pa_select.calibration.temperatures import (
+    HalvesAgreement,
+    HeldOutScores,
+    check_target,
+    factor_of,
+    ratio_of,
+    summary_of,
+    warn_of_ratio,
+)
 from pa_select.scores.alignment import columns_of
 from pa_select.unlabelled.calibration import calibrated
 from pa_select.utils.columns import check_column, check_weight
@@ -45,9 +51,9 @@ class AgreementCalibratedClassifier(
     r"""Calibrate a classifier's probabilities for a target that has no labels.
 
     Temperature scaling calibrates probabilities where there are labels. Under a shift they are
-    then too sure. This classifier corrects the inverse temperature by how much less models of
-    different training rows predict each other on the target than on labelled rows that none of
-    them has seen. Of the target it needs unlabelled rows alone.
+    then over-confident. This classifier rescales the inverse temperature by how well models
+    trained on disjoint rows predict each other on the target, relative to held-out labelled rows.
+    The target needs no labels.
 
     For each fold one model is fitted to the other folds, and two more to disjoint halves of the
     other folds. The inverse temperature is
@@ -105,21 +111,20 @@ class AgreementCalibratedClassifier(
 
     See Also
     --------
-    estimate_accuracy : How accurate a classifier will be on unlabelled rows.
-    expected_score : The same, for objects that were measured at both sites.
+    expected_score : The score at another site, from objects that were measured at both.
     sklearn.calibration.CalibratedClassifierCV : Calibration where there are labels.
 
     Notes
     -----
     The agreement of the models on the target alone is no calibrating temperature: models can
-    agree on a class that is right seven times in ten. What labels say about that, they say on the
-    source, and the ratio of the two agreements carries it over. It assumes that models of
-    different rows err apart on the target as far as they err at all. A shift on which all models
-    err alike, and are stable, cannot be seen by any rule without labels.
+    agree on a class that is right seven times in ten. Labels reveal this only on the source; the
+    ratio of the two agreements transfers it to the target. It assumes that models of different
+    rows make different errors on the target. A shift on which all models make the same errors
+    cannot be seen by any rule without labels.
 
-    Each inverse temperature is found with one more row, which is an error. So it is finite also
-    where no error was seen. The two of the ratio count it as one of as many rows as the smaller of
-    both samples has.
+    Each inverse temperature is found with a pseudo-count of one error, so that it is finite also
+    where no error was seen. Both temperatures in the ratio count it as one error in n rows, where
+    n is the size of the smaller sample.
 
     References
     ----------
@@ -141,12 +146,12 @@ class AgreementCalibratedClassifier(
     >>> noise = np.random.default_rng(0).normal(0, 0.4, X[900:].shape)
     >>> target = X[900:] + noise  # on another scanner
     >>> model = AgreementCalibratedClassifier(LogisticRegression(max_iter=1000))
-    >>> there = model.fit(X[:900], y[:900], target=target).predict_proba(target)
+    >>> corrected = model.fit(X[:900], y[:900], target=target).predict_proba(target)
     >>> model.ratio_ < 0.8
     True
-    >>> here = AgreementCalibratedClassifier(LogisticRegression(max_iter=1000))
-    >>> not_corrected = here.fit(X[:900], y[:900]).predict_proba(target)
-    >>> log_loss(y[900:], there) < log_loss(y[900:], not_corrected)
+    >>> source = AgreementCalibratedClassifier(LogisticRegression(max_iter=1000))
+    >>> not_corrected = source.fit(X[:900], y[:900]).predict_proba(target)
+    >>> log_loss(y[900:], corrected) < log_loss(y[900:], not_corrected)
     True
     """
 
@@ -254,7 +259,7 @@ class AgreementCalibratedClassifier(
             self.estimator, X, labels, folds, self.classes_, fit_params, self.n_jobs
         )
         columns = columns_of(labels[scores.rows], self.classes_, "the estimator")
-        self._held_out = HeldOut(scores, columns, weight, self.partner)
+        self._held_out = HeldOutScores(scores, columns, weight, self.partner)
         if self.ensemble:
             self.__dict__.pop("estimator_", None)  # left by an earlier fit
         else:
@@ -406,17 +411,14 @@ class AgreementCalibratedClassifier(
         return tags
 
     def _calibrate_for(self, target: Any, name: str) -> AgreementCalibratedClassifier:
-        found = self._on_target(target, name)
-        self.source_agreement_, self.target_agreement_ = found.source_agreement, found.agreement
-        self.ratio_ = found.ratio
+        scores = scores_by_folds(self.fold_models_, target, self.classes_, self.n_jobs)
+        self.target_agreement_, self.source_agreement_ = self._held_out.agreements_with(
+            scores, _num_samples(target)
+        )
+        self.ratio_ = ratio_of(self.target_agreement_, self.source_agreement_, name)
         warn_of_ratio(self.ratio_, name)
         self.inverse_temperature_ = self.source_inverse_temperature_ * factor_of(self.ratio_)
         return self
-
-    def _on_target(self, X: Any, name: str) -> OnTarget:
-        """Compare the models of halves on other rows and on the held-out labelled ones."""
-        scores = scores_by_folds(self.fold_models_, X, self.classes_, self.n_jobs)
-        return self._held_out.beside(scores, _num_samples(X), name)
 
     def _scores(self, X: Any) -> Floats:
         """Return the scores that the inverse temperature is for, (m, n_classes)."""

@@ -64,62 +64,59 @@ def make_folds(
         If a class has fewer rows than there are folds, there are too few groups for the folds
         and their halves, or half of some training rows has one class only.
     """
-    try:
-        return _make_folds(cv, X, y, groups, seed, split_params)
-    except _TooFewError as error:
-        what = "groups" if groups is not None else "y"
-        raise ValueError(f"{what}: {error}") from error
-
-
-class _TooFewError(ValueError):
-    """Too few rows or groups to divide."""
-
-
-def _make_folds(
-    cv: Any, X: Any, y: NDArray[Any], groups: Any, seed: int, split_params: dict[str, Any]
-) -> list[Fold]:
-    n_folds = 5 if cv is None else cv
-    if isinstance(n_folds, (int, np.integer)):
-        fewest = int(np.unique(y, return_counts=True)[1].min())
-        if groups is not None:
-            n_groups = len(np.unique(groups))
-            # Each fold holds out a group at least; the others are divided into two halves.
-            if n_groups < max(n_folds, 3):
-                raise _TooFewError(
-                    f"expected at least {max(n_folds, 3)} groups, for {n_folds} folds and two "
-                    f"halves of their training rows, got {n_groups}."
-                )
-            cv = StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
-        elif fewest < n_folds:
-            raise _TooFewError(
-                f"expected at least {n_folds} rows of each class, one for each fold, got a class "
-                f"of {fewest}."
-            )
-        else:
-            cv = check_cv(n_folds, y, classifier=True)
-    else:
-        cv = check_cv(cv, y, classifier=True)
-    splits = list(cv.split(X, y, **{**split_params, "groups": groups}))
+    cv = 5 if cv is None else cv
+    if isinstance(cv, (int, np.integer)):
+        cv = _numbered_folds(int(cv), y, groups, seed)
+    splits = list(
+        check_cv(cv, y, classifier=True).split(X, y, **split_params | {"groups": groups})
+    )
     for train, held_out in splits:
-        counts = np.unique(y[train], return_counts=True)[1]
-        n_groups = 2 if groups is None else len(np.unique(np.asarray(groups)[train]))
         if not len(held_out):
             raise ValueError("cv: expected rows that each fold holds out, got a fold without.")
-        if groups is not None and np.isin(np.asarray(groups)[held_out], groups[train]).any():
+        n_groups = 2
+        if groups is not None:
+            n_groups = len(np.unique(groups[train]))
+            if np.isin(groups[held_out], groups[train]).any():
+                raise ValueError(
+                    "cv: expected folds that divide no group, got one that does. Give a number, "
+                    "or a splitter such as GroupKFold."
+                )
+        most = int(np.unique(y[train], return_counts=True)[1].max())
+        if most < 2 or n_groups < 2:
             raise ValueError(
-                "cv: expected folds that divide no group, got one that does. Give a number, or a "
-                "splitter such as GroupKFold."
-            )
-        if counts.max() < 2 or n_groups < 2:
-            raise _TooFewError(
-                "expected at least two rows of a class and two groups outside of each fold, to "
-                f"divide them into halves, got {counts.max()} and {n_groups}."
+                f"{_divided(groups)}: expected at least two rows of a class and two groups "
+                f"outside of each fold, to divide them into halves, got {most} and {n_groups}."
             )
     halved = _halved(splits, y, groups, seed)
     return [
         Fold((train, one[0], other[0]), held_out)
         for (train, held_out), one, other in zip(splits, halved[::2], halved[1::2], strict=True)
     ]
+
+
+def _divided(groups: Any) -> str:
+    """Name the argument that is divided into folds and halves, for messages."""
+    return "y" if groups is None else "groups"
+
+
+def _numbered_folds(n_folds: int, y: NDArray[Any], groups: Any, seed: int) -> Any:
+    """Return the splitter for a number of folds."""
+    if groups is None:
+        fewest = int(np.unique(y, return_counts=True)[1].min())
+        if fewest < n_folds:
+            raise ValueError(
+                f"y: expected at least {n_folds} rows of each class, one for each fold, got a "
+                f"class of {fewest}."
+            )
+        return n_folds
+    # Each fold holds out a group at least; the others are divided into two halves.
+    least, n_groups = max(n_folds, 3), len(np.unique(groups))
+    if n_groups < least:
+        raise ValueError(
+            f"groups: expected at least {least} groups, for {n_folds} folds and two halves of "
+            f"their training rows, got {n_groups}."
+        )
+    return StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
 
 
 def _halved(splits: Sequence[Split], y: NDArray[Any], groups: Any, seed: int) -> list[Split]:
@@ -136,9 +133,9 @@ def _halved(splits: Sequence[Split], y: NDArray[Any], groups: Any, seed: int) ->
     for half, _ in halved:
         classes = np.unique(y[half])
         if len(classes) < 2:
-            raise _TooFewError(
-                "expected rows of two classes in each half of the training rows, got a half with "
-                f"class {classes.tolist()[0]!r} alone."
+            raise ValueError(
+                f"{_divided(groups)}: expected rows of two classes in each half of the training "
+                f"rows, got a half with class {classes.tolist()[0]!r} alone."
             )
     return halved
 
@@ -159,23 +156,17 @@ def fit_folds(
     n_jobs: Any,
 ) -> tuple[list[FoldModels], FoldScores]:
     """Fit the models of all folds, and score the rows that each fold holds out."""
-    given = [(fold.held_out, train) for fold in folds for train in fold.train]
     fitted = Parallel(n_jobs=n_jobs)(
         delayed(_fitted_and_scored)(
-            clone(estimator), X, y, train, held_out, classes, _rows_of(X, fit_params, train)
+            clone(estimator), X, y, train, fold.held_out, classes, fit_params
         )
-        for held_out, train in given
+        for fold in folds
+        for train in fold.train
     )
     models, scores = zip(*fitted, strict=True)
-    each = range(0, len(models), 3)
-    return (
-        [FoldModels(models[i], (models[i + 1], models[i + 2])) for i in each],
-        FoldScores(
-            np.concatenate(scores[::3]),
-            (np.concatenate(scores[1::3]), np.concatenate(scores[2::3])),
-            np.concatenate([fold.held_out for fold in folds]),
-        ),
-    )
+    of_folds = zip(models[::3], models[1::3], models[2::3], strict=True)
+    rows = np.concatenate([fold.held_out for fold in folds])
+    return [FoldModels(model, (a, b)) for model, a, b in of_folds], _by_role(scores, rows)
 
 
 def scores_by_folds(
@@ -184,11 +175,13 @@ def scores_by_folds(
     """Score rows that no model was fitted to."""
     every = [one for fold in models for one in (fold.model, *fold.halves)]
     scores = Parallel(n_jobs=n_jobs)(delayed(aligned_scores)(one, X, classes) for one in every)
-    return FoldScores(
-        np.concatenate(scores[::3]),
-        (np.concatenate(scores[1::3]), np.concatenate(scores[2::3])),
-        np.tile(np.arange(_num_samples(X)), len(models)),
-    )
+    return _by_role(scores, np.tile(np.arange(_num_samples(X)), len(models)))
+
+
+def _by_role(scores: Sequence[Floats], rows: Ints) -> FoldScores:
+    """Join the scores of each fold's model, first half and second half, which take turns."""
+    model, first, second = (np.concatenate(scores[i::3]) for i in range(3))
+    return FoldScores(model, (first, second), rows)
 
 
 def aligned_scores(model: Any, X: Any, classes: NDArray[Any]) -> Floats:
@@ -209,10 +202,5 @@ def _fitted_and_scored(
     fit_params: dict[str, Any],
 ) -> tuple[Any, Floats]:
     rows, labels = _safe_split(model, X, y, train)
-    model.fit(rows, labels, **fit_params)
+    model.fit(rows, labels, **_check_method_params(X, fit_params, indices=train))
     return model, aligned_scores(model, _safe_split(model, X, y, held_out, train)[0], classes)
-
-
-def _rows_of(X: Any, fit_params: dict[str, Any], train: Ints) -> dict[str, Any]:
-    found: dict[str, Any] = _check_method_params(X, fit_params, indices=train)
-    return found

@@ -6,7 +6,6 @@ from pa_select.plotting.calibration_under_shift import CalibrationUnderShiftDisp
 from pa_select.plotting.confidence import ConfidenceDisplay
 from pa_select.plotting.decomposition import DecompositionDisplay
 from pa_select.plotting.epochs import EpochsDisplay
-from pa_select.plotting.estimated_accuracy import EstimatedAccuracyDisplay
 from pa_select.plotting.expected_score import ExpectedScoreDisplay
 from pa_select.plotting.rank_correlation import RankCorrelationDisplay
 from pa_select.plotting.robustness_curve import RobustnessCurveDisplay
@@ -19,7 +18,6 @@ __all__ = [
     "ConfidenceDisplay",
     "DecompositionDisplay",
     "EpochsDisplay",
-    "EstimatedAccuracyDisplay",
     "ExpectedScoreDisplay",
     "PASearchDisplay",
     "RankCorrelationDisplay",

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pa_select.plotting.axes import GREY, axes_for, ink, legend_above, look, number, pyplot
-from pa_select.plotting.reliability import Reliability, reliability
 from pa_select.scores.alignment import columns_of
 from pa_select.utils.columns import check_column
 from pa_select.utils.probabilities import are_probabilities
 from pa_select.utils.typing import Floats
+
+if TYPE_CHECKING:
+    from pa_select.calibration.reliability import Reliability
 
 _LABELLED, _TARGET = "labelled rows", "target"
 _CONFIDENCE = "confidence (probability of the predicted class)"
@@ -56,7 +58,6 @@ class CalibrationUnderShiftDisplay:
     See Also
     --------
     pa_select.AgreementCalibratedClassifier : Corrects the probabilities for a target.
-    pa_select.EstimatedAccuracyDisplay : How well the accuracy on a target was estimated.
     sklearn.calibration.CalibrationDisplay : The curve for the probability of one of two classes.
 
     Notes
@@ -156,7 +157,8 @@ class CalibrationUnderShiftDisplay:
         from sklearn.utils.validation import check_is_fitted
 
         from pa_select.calibration import AgreementCalibratedClassifier
-        from pa_select.calibration.ratio import factor_of
+        from pa_select.calibration.reliability import reliability
+        from pa_select.calibration.temperatures import factor_of
         from pa_select.unlabelled.calibration import calibrated
 
         if not isinstance(estimator, AgreementCalibratedClassifier):
@@ -227,6 +229,8 @@ class CalibrationUnderShiftDisplay:
             match, or `n_bins` is not positive.
         """
         pyplot()
+        from pa_select.calibration.reliability import reliability
+
         _check_n_bins(n_bins)
         first, second = (_posteriors(*one) for one in (("before", before), ("after", after)))
         given = y if isinstance(y, Mapping) else {_TARGET: y}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from pa_select.calibration.inverse_temperatures import halves_agreement
+from pa_select.calibration.temperatures import halves_agreement
 
 FOLDS = 5
 

@@ -34,7 +34,7 @@ from sklearn.utils import shuffle
 from sklearn.utils.estimator_checks import check_estimator
 
 from pa_select import AgreementCalibratedClassifier, class_scores
-from pa_select.calibration.inverse_temperatures import halves_agreement, labels_beta
+from pa_select.calibration.temperatures import halves_agreement, labels_beta
 from tests.helpers.nets import Module
 
 X, Y = shuffle(*load_iris(return_X_y=True), random_state=0)

@@ -15,7 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.utils import shuffle
 
 from pa_select import AgreementCalibratedClassifier, CalibrationUnderShiftDisplay
-from pa_select.plotting.reliability import reliability
+from pa_select.calibration.reliability import reliability
 
 RNG = np.random.default_rng(0)
 SCORES = RNG.normal(size=(400, 3))

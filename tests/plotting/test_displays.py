@@ -17,7 +17,6 @@ from pa_select.plotting import (
     ConfidenceDisplay,
     DecompositionDisplay,
     EpochsDisplay,
-    EstimatedAccuracyDisplay,
     ExpectedScoreDisplay,
     PASearchDisplay,
     RankCorrelationDisplay,
@@ -65,14 +64,6 @@ MAKERS = {
     "confidences": lambda ax=None: CalibrationUnderShiftDisplay.from_predictions(
         SURE, LESS_SURE, ax=ax
     ),
-    "accuracy": lambda ax=None: EstimatedAccuracyDisplay(
-        score=[0.7, 0.6],
-        true_score=[0.75, 0.5],
-        low=[0.6, 0.55],
-        high=[0.8, 0.7],
-        claimed=[0.9, 0.95],
-        names=["a", "a classifier with a rather long name, of sixty characters 1"],
-    ).plot(ax),
     "epochs": lambda ax=None: EpochsDisplay.from_history(
         [{"pa": 0.1, "valid_acc": 0.7}, {"pa": 0.4, "valid_acc": 0.6, "pa_best": True}], ax=ax
     ),
@@ -134,8 +125,6 @@ def test_matplotlib_is_imported_when_something_is_drawn():
         "    lambda: p.DecompositionDisplay.from_decompositions(None),\n"
         "    lambda: p.CalibrationUnderShiftDisplay.from_estimator(None, None),\n"
         "    lambda: p.CalibrationUnderShiftDisplay.from_predictions(None, None),\n"
-        "    lambda: p.EstimatedAccuracyDisplay.from_estimators(None, None, None),\n"
-        "    lambda: p.EstimatedAccuracyDisplay.from_estimates(None, None),\n"
         "    lambda: p.ConfidenceDisplay.from_result(None),\n"
         "    lambda: p.ConfidenceDisplay.from_results(None),\n"
         "    lambda: p.RobustnessCurveDisplay.from_curve(None),\n"

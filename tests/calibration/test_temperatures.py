@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp
 
-from pa_select.calibration.inverse_temperatures import (
+from pa_select.calibration.temperatures import (
     HalvesAgreement,
     halves_agreement,
     labels_beta,
+    ratio_of,
 )
-from pa_select.calibration.ratio import ratio_of
 
 
 def best_beta(mean_log_likelihood):

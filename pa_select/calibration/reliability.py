@@ -79,23 +79,20 @@ def reliability(
     m, n_classes = posteriors.shape
     rows = np.arange(m) if rows is None else rows
     weight = np.ones(rows.max() + 1) if weight is None else weight
-    own, share = weight[rows], shares_of(rows, weight)
+    weight_of_row, share = weight[rows], shares_of(rows, weight)
     confidence = posteriors.max(1)
     edges = np.linspace(1 / n_classes, 1, n_bins + 1)
     place = np.searchsorted(edges[1:-1], confidence, side="right")
 
     def total(values: Floats) -> Floats:
-        found: Floats = np.bincount(place, weights=values, minlength=n_bins).astype(np.float64)
-        return found
+        return np.bincount(place, weights=values, minlength=n_bins).astype(np.float64)
 
     def mean(values: Floats) -> Floats:
-        found: Floats = np.divide(
-            total(share * values), in_bin, where=in_bin > 0, out=empty.copy()
-        )
-        return found
+        empty = np.full(n_bins, np.nan)
+        return np.divide(total(share * values), in_bin, where=in_bin > 0, out=empty)
 
-    in_bin, empty = total(share), np.full(n_bins, np.nan)
-    squares = total(share * own)
+    in_bin = total(share)
+    squares = total(share * weight_of_row)
     count = np.divide(in_bin**2, squares, where=squares > 0, out=np.zeros(n_bins))
     accuracy = error = None
     mean_accuracy = float("nan")
@@ -113,5 +110,5 @@ def reliability(
         error,
         float(np.average(confidence, weights=share)),
         mean_accuracy,
-        len(np.unique(rows[own > 0])),
+        len(np.unique(rows[weight_of_row > 0])),
     )
