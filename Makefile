@@ -10,7 +10,7 @@ PYTEST = OMP_NUM_THREADS=1 $(RUN_TESTS)
 # A few quick files of tests for each room.
 QUICK = tests/agreement/test_known_values.py tests/agreement/test_inputs.py \
 	tests/assessment/test_prediction_measures.py tests/assessment/test_norm_measures.py \
-	tests/calibration/test_inverse_temperatures.py tests/command_line/test_expect.py \
+	tests/calibration/test_temperatures.py tests/command_line/test_expect.py \
 	tests/common/test_house.py tests/common/test_project.py tests/datasets/test_diagvib.py \
 	tests/environments/test_shifts.py tests/environments/test_text.py \
 	tests/interop/test_polars.py \

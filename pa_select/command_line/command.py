@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 from pa_select._version import __version__
 from pa_select.command_line import expect
-from pa_select.command_line.labels import columns_of_labels
-from pa_select.command_line.reading import InputError, read_labels, read_table
+from pa_select.command_line.labels import label_columns
+from pa_select.command_line.reading import InputError, check_same_names, read_table
 from pa_select.command_line.shared import (
     BROKEN_PIPE,
     DONE,
@@ -20,7 +20,6 @@ from pa_select.command_line.shared import (
     INTERRUPTED,
     WRONG_INPUT,
     check_names,
-    check_same_names,
     checked_scores,
     complain,
     input_errors,
@@ -41,7 +40,7 @@ _SCORE_DETAILS = """\
 files:
   Each file holds a matrix with a row for each pair and a column for each class, in the
   same order in both: logits, log-probabilities, or (with --probabilities) probabilities.
-  The formats are npy, npz, csv and (if pyarrow is installed) Parquet; the content decides,
+  The formats are npy, npz, csv and (with pandas and pyarrow) Parquet; the content decides,
   not the name. "-" is standard input. To choose one of several arrays in an npz file,
   write scores.npz:today. The first line of a csv file may hold names of classes. A first
   column without a name, as pandas writes it, holds names of rows, not a class.
@@ -172,10 +171,7 @@ def _score(options: argparse.Namespace, own_process: bool) -> int:
     check_same_names(tables[0], tables[1], names[0], names[1])
     columns, labels = tables[0].columns or tables[1].columns, None
     if options.labels is not None:
-        shape = values[0].shape
-        table = read_labels(options.labels, shape[0])
-        check_same_names(tables[0], table._replace(columns=None), names[0], options.labels)
-        labels, columns = columns_of_labels(table.values, options.labels, shape, columns)
+        labels, columns = label_columns(options.labels, tables[0], names[0], columns)
 
     agreements, share_of_one_class = _import_agreement(own_process)
     from pa_select.command_line.printing import as_json, as_text

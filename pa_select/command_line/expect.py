@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pa_select.command_line.labels import columns_of_labels
-from pa_select.command_line.reading import InputError, Table, read_labels, read_table
+from pa_select.command_line.labels import label_columns
+from pa_select.command_line.reading import InputError, Table, check_same_names, read_table
 from pa_select.command_line.shared import (
     DONE,
     FAILED,
     check_names,
-    check_same_names,
     checked_scores,
     complain,
     input_errors,
@@ -221,13 +220,8 @@ def _read(
             _check_same_rows(scores[name], names, next(iter(scores.values())), first)
             for one, other, ours, theirs in zip(tables, of_model, first, names, strict=True):
                 check_same_names(one, other, ours, theirs)
-    labels = read_labels(options.labels, len(tables[2].values), "rows")
-    check_same_names(tables[2], labels._replace(columns=None), first[2], options.labels)
-    named = next((table.columns for table in tables if table.columns is not None), None)
-    found, columns = columns_of_labels(
-        labels.values, options.labels, tables[2].values.shape, named, "rows"
-    )
-    return scores, found, columns
+    columns = next((table.columns for table in tables if table.columns is not None), None)
+    return scores, *label_columns(options.labels, tables[2], first[2], columns, "rows")
 
 
 def _checked(tables: list[Table], names: list[str], probabilities: bool) -> _Scores:

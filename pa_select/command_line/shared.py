@@ -99,25 +99,6 @@ def checked_scores(table: Table, name: str, probabilities: bool) -> NDArray[Any]
     return values
 
 
-def check_same_names(one: Table, other: Table, first: str, second: str) -> None:
-    """Check that names of rows and columns, if both files have them, are in the same order."""
-    # Different row names may be intended; the same names in another order are an error.
-    ids = {repr(i) for i in one.ids or ()}
-    permuted = ids == {repr(i) for i in other.ids or ()} and len(ids) == len(other.ids or ())
-    for what, wanted, got in (
-        ("column", one.columns, other.columns),
-        ("row", one.ids if permuted else None, other.ids),
-    ):
-        if wanted is None or got is None or len(wanted) != len(got):
-            continue
-        for number, (a, b) in enumerate(zip(wanted, got, strict=True)):
-            if a != b:
-                raise InputError(
-                    f"{second}: expected the {what}s of {first} in the same order, got {b!r} "
-                    f"instead of {a!r} as {what} {number}."
-                )
-
-
 def warn(message: str) -> None:
     """Write a warning to standard error."""
     print(printable(f"pa-select: warning: {message}"), file=sys.stderr)

@@ -178,7 +178,10 @@ def test_a_name_of_two_columns_is_no_label(refused):
         ("", "expected labels, got an empty file"),
         ("dog\ncat\n", r"expected one label for each of 60 pairs, got shape \(2,\)"),
         ("1,dog\n2,cat\n", "expected one label for each of 60 pairs, got 2 cells in line 1"),
-        ("dog\ncat,eel\n", "expected 1 cells in each line, as in the first, got 2 in line 2"),
+        (
+            "dog\ncat,eel\n",
+            "separated by commas, got: the number of columns changed from 1 to 2 at row 2",
+        ),
     ],
 )
 def test_wrong_files_of_labels_are_named(text, said, refused):
