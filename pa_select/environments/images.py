@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
-from pa_select.environments.numeric import NumericShift
 from pa_select.environments.numeric_rows import seeded
+from pa_select.environments.shift import NumericShift
 from pa_select.utils.typing import Floats
 
 _SIDES = {"down": (-2, 1), "up": (-2, -1), "right": (-1, 1), "left": (-1, -1)}

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import poisson
 
-from pa_select.environments.numeric import NumericShift
 from pa_select.environments.numeric_rows import check_bounds, seeded
+from pa_select.environments.shift import NumericShift
 from pa_select.utils.typing import Floats
 
 # Quantiles of a Poisson distribution with a larger mean take scipy several times as long.

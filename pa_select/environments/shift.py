@@ -1,4 +1,4 @@
-"""The base class of shifts, and the result that they return."""
+"""The base classes of shifts, and the result that they return."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples
 
+from pa_select.environments.numeric_rows import distances, numeric_rows
 from pa_select.utils.typing import Floats
 
 
@@ -109,3 +110,23 @@ class Shift(BaseEstimator, ABC):
     @abstractmethod
     def _shift(self, X: Any, y: Any, estimator: Any, power: float) -> Shifted:
         """Shift the rows; the arguments have been checked."""
+
+
+class NumericShift(Shift):
+    """Base class of shifts that change numbers and keep the shape of each row."""
+
+    #: Largest allowed strength.
+    _most = np.inf
+
+    def _shift(self, X: Any, y: Any, estimator: Any, power: float) -> Shifted:
+        if power > self._most:
+            raise ValueError(
+                f"{self._power}: expected a number of at most {self._most:g}, got {power!r}."
+            )
+        rows = numeric_rows(X)
+        after = self._changed(rows.values, power)
+        return Shifted(rows.restore(after), distances(rows.values, after))
+
+    @abstractmethod
+    def _changed(self, values: Floats, power: float) -> Floats:
+        """Return new numbers of shape (n, ...) without writing to the old ones."""

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from pa_select.environments.numeric import NumericShift
 from pa_select.environments.numeric_rows import clip_to_box, seeded
-from pa_select.environments.shift import Shifted
+from pa_select.environments.shift import NumericShift, Shifted
 from pa_select.utils.typing import Floats
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
 
 from pa_select.datasets.diagvib.levels import (
     HEIGHTS,
@@ -19,7 +22,6 @@ from pa_select.datasets.diagvib.levels import (
     levels_of,
     value_in_level,
 )
-from pa_select.datasets.diagvib.textures import PERIOD, texture
 from pa_select.environments.numeric_rows import numeric_rows, seeded
 from pa_select.utils.typing import Floats
 
@@ -199,3 +201,64 @@ def _saturated(degrees: Floats, lightness: Floats) -> Floats:
     chroma = 1 - np.abs(2 * lightness - 1)
     colours: Floats = lightness[:, None] + chroma[:, None] * (share - 0.5)
     return colours
+
+
+#: Side of a pattern in pixels.
+PERIOD = 96
+# A stronger contrast would hide the shape of thin strokes.
+_CONTRAST = 0.4
+
+
+@cache
+def texture(name: str, blur: float) -> Floats:
+    """Return a pattern by name, a read-only array of shape (PERIOD, PERIOD).
+
+    The blur, in pixels of the pattern, avoids aliasing in small images.
+    """
+    pattern = gaussian_filter(_PATTERNS[name](*np.mgrid[:PERIOD, :PERIOD]), blur, mode="wrap")
+    pattern -= pattern.mean()
+    pattern = 0.5 + _CONTRAST * pattern / max(np.abs(pattern).max(), 1e-9)
+    pattern.flags.writeable = False
+    return pattern
+
+
+def _noise(seed: int, height: float, width: float) -> Floats:
+    """Return smooth noise of variance 1 whose grains have the given height and width."""
+    grains = np.random.RandomState(seed).normal(size=(PERIOD, PERIOD))
+    noise: Floats = gaussian_filter(grains, (height, width), mode="wrap")
+    return noise / noise.std()
+
+
+def _blank(row: Floats, column: Floats) -> Floats:
+    return np.full(row.shape, 0.5)
+
+
+def _tiles(row: Floats, column: Floats) -> Floats:
+    return ((row % 16 >= 4) & (column % 16 >= 4)).astype(float)
+
+
+def _bricks(row: Floats, column: Floats) -> Floats:
+    shifted = column + 12 * (row // 12 % 2)
+    return ((row % 12 >= 3) & (shifted % 24 >= 3)).astype(float)
+
+
+def _wood(row: Floats, column: Floats) -> Floats:
+    return 0.5 + 0.5 * np.sin(2 * np.pi * column / 12 + 0.8 * _noise(1, 24, 6))
+
+
+def _carpet(row: Floats, column: Floats) -> Floats:
+    return (_noise(2, 2, 2) > 0).astype(float)
+
+
+def _lava(row: Floats, column: Floats) -> Floats:
+    return np.exp(-3 * np.abs(_noise(3, 5, 5)))
+
+
+_PATTERNS: dict[str, Callable[[Floats, Floats], Floats]] = {
+    "blank": _blank,
+    "tiles": _tiles,
+    "wood": _wood,
+    "carpet": _carpet,
+    "bricks": _bricks,
+    "lava": _lava,
+}

@@ -1,19 +1,22 @@
-"""The base class of attacks, which converts rows to batches of points and back."""
+"""The base class of attacks, which converts rows, bounds and labels to tensors and back."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
 
 from pa_select.environments.attacks.batch import Batch, length
-from pa_select.environments.attacks.inputs import box_of, check_count, columns_of, tensor_of
-from pa_select.environments.attacks.models import differentiable
-from pa_select.environments.numeric_rows import seeded
+from pa_select.environments.attacks.models import Differentiable, differentiable
+from pa_select.environments.numeric_rows import check_bounds, is_frame, seeded
 from pa_select.environments.shift import Shift, Shifted
 from pa_select.scores.modules import evaluation
+from pa_select.utils.columns import check_column
+from pa_select.utils.frames import reordered
 
 
 class Attack(Shift):
@@ -69,3 +72,105 @@ class Attack(Shift):
 
         The power is above 0.
         """
+
+
+def tensor_of(X: Any, estimator: Any) -> tuple[torch.Tensor, Callable[[torch.Tensor], Any]]:
+    """Return rows as a tensor of floats (n, ...), and a function that converts one to X's type.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the rows are not finite real numbers, or not the columns the estimator was fitted to.
+    """
+    restore: Callable[[torch.Tensor], Any] = _same
+    if isinstance(X, torch.Tensor):
+        rows = X.detach()
+        if rows.dtype == torch.bool or rows.is_complex():
+            raise TypeError(f"X: expected real numbers, got a tensor of {rows.dtype}.")
+        rows = rows if rows.is_floating_point() else rows.double()
+    else:
+        if sparse.issparse(X):
+            raise TypeError(f"X: expected dense rows, got a {type(X).__name__}.")
+        array = X.to_numpy() if is_frame(X) else np.asarray(X)
+        if array.dtype.kind not in "fiu":
+            raise TypeError(f"X: expected real numbers, got dtype {array.dtype}.")
+        kept = array.dtype in (np.float16, np.float32)
+        # torch needs contiguous, writable memory.
+        rows = torch.from_numpy(np.require(array, array.dtype if kept else float, ["C", "W"]))
+        restore = _frame(X, estimator) if is_frame(X) else _array
+    if rows.ndim < 2 or not len(rows):
+        raise ValueError(
+            f"X: expected at least one row of shape (n, n_features, ...), got shape "
+            f"{tuple(rows.shape)}."
+        )
+    _refuse(~torch.isfinite(rows), rows, "finite numbers")
+    return rows, restore
+
+
+def box_of(bounds: Any, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the smallest and largest values, of shape (1,) or (d,), on the device of the rows.
+
+    Raises
+    ------
+    ValueError
+        If the bounds are invalid, or a row is outside of them.
+    """
+    if bounds is None:
+        infinite = torch.full((1,), torch.inf, dtype=rows.dtype, device=rows.device)
+        return -infinite, infinite
+    # The bounds are rounded like the rows, so that a number at a bound is within it.
+    low, high = (torch.tensor(end).to(rows) for end in check_bounds(bounds, tuple(rows.shape[1:])))
+    _refuse((rows < low) | (rows > high), rows, "numbers within bounds")
+    return low.flatten(), high.flatten()
+
+
+def columns_of(y: Any, X: Any, model: Differentiable, row: torch.Tensor) -> torch.Tensor:
+    """Return the column number of each label's class, (n,).
+
+    Raises
+    ------
+    ValueError
+        If a label is not a class of the model, or labels and rows are in different order.
+    """
+    if reordered(X, y):
+        raise ValueError("y: expected the rows of X in their order, got another order.")
+    labels = check_column(y.detach().cpu() if isinstance(y, torch.Tensor) else y, len(X), "y")
+    n_classes = model.logits(row).shape[1]
+    known = model.classes is not None and len(model.classes) == n_classes
+    classes = np.asarray(model.classes if known else np.arange(n_classes)).tolist()
+    column = {label: k for k, label in enumerate(classes)}
+    codes = [column.get(label, -1) for label in labels.tolist()]
+    if -1 in codes:
+        i = codes.index(-1)
+        raise ValueError(
+            f"y: expected classes of the estimator, {classes}, got {labels.tolist()[i]!r} in row "
+            f"{i}."
+        )
+    return torch.tensor(codes)
+
+
+def check_count(value: Any, name: str) -> None:
+    """Raise an error unless the value is a positive integer."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name}: expected a positive integer, got {value!r}.")
+
+
+def _frame(X: Any, estimator: Any) -> Callable[[torch.Tensor], Any]:
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is not None and list(X.columns) != list(names):
+        raise ValueError(f"X: expected the columns {list(names)}, got {list(X.columns)}.")
+    return lambda rows: type(X)(rows.numpy(), index=X.index, columns=X.columns)
+
+
+def _array(rows: torch.Tensor) -> Any:
+    return rows.numpy()
+
+
+def _same(rows: torch.Tensor) -> Any:
+    return rows
+
+
+def _refuse(wrong: torch.Tensor, rows: torch.Tensor, expected: str) -> None:
+    if wrong.any():
+        where = tuple(wrong.nonzero()[0].tolist())
+        raise ValueError(f"X: expected {expected}, got {rows[where].item()!r} in row {where[0]}.")

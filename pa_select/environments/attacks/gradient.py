@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from pa_select.environments.attacks.attack import Attack
+from pa_select.environments.attacks.attack import Attack, check_count
 from pa_select.environments.attacks.batch import Batch, cross_entropy, direction, project_onto_ball
-from pa_select.environments.attacks.inputs import check_count
 
 
 class FGSM(Attack):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pa_select.environments.attacks.attack import Attack
+from pa_select.environments.attacks.attack import Attack, check_count
 from pa_select.environments.attacks.batch import (
     Batch,
     direction,
@@ -16,7 +16,6 @@ from pa_select.environments.attacks.batch import (
     margin,
     project_onto_ball,
 )
-from pa_select.environments.attacks.inputs import check_count
 
 # Required distance of a point beyond the boundary, in units of its rounding error.
 _ROUNDING = 16
