@@ -29,7 +29,7 @@ from pa_select.calibration.temperatures import (
     warn_of_ratio,
 )
 from pa_select.scores.alignment import columns_of
-from pa_select.unlabelled.calibration import calibrated
+from pa_select.unlabelled.classification import calibrated
 from pa_select.utils.columns import check_column, check_weight
 from pa_select.utils.fit_params import routed_params
 from pa_select.utils.pickling import SavedWithVersions

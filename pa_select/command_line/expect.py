@@ -133,8 +133,9 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
 
         from pa_select.command_line import printing
         from pa_select.scores.recorded import Recorded
-        from pa_select.unlabelled.classification import expected_of_recorded
+        from pa_select.unlabelled.classification import Classification
         from pa_select.unlabelled.paired_rows import FEW_PAIRS
+        from pa_select.unlabelled.trained import of_outputs
 
     (first, *_), (first_a, first_b, _) = scores.values(), next(iter(files.values()))
     n_pairs, n_classes = first.a.shape
@@ -152,13 +153,11 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
     classes = np.arange(n_classes)
     try:
         a, b, val = (
-            {
-                name: Recorded(classes, rows, rows.argmax(axis=1))
-                for name, rows in zip(scores, column, strict=True)
-            }
-            for column in zip(*scores.values(), strict=True)
+            [Recorded(classes, rows, rows.argmax(axis=1)) for rows in of_models]
+            for of_models in zip(*scores.values(), strict=True)
         )
-        found = expected_of_recorded(a, b, val, labels, make_scorer(accuracy_score))
+        scorer = make_scorer(accuracy_score)
+        found = of_outputs(Classification(), list(scores), [val, a, b], labels, scorer)
     except (RuntimeError, MemoryError) as error:
         return complain(f"the computation failed: {str(error) or 'out of memory'}", FAILED)
     if options.model:

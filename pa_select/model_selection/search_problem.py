@@ -23,7 +23,6 @@ from pa_select.model_selection.fit_arguments import (
     check_text,
 )
 from pa_select.model_selection.judged_environments import judge_environments
-from pa_select.model_selection.pair_labels import PairLabels
 from pa_select.model_selection.parallel import chance_scores
 from pa_select.model_selection.plan import Rows, check_environments, make_plan
 from pa_select.model_selection.score_columns import split_table
@@ -132,10 +131,9 @@ class SearchProblem:
         #: What the columns of expected scores are computed with; None without pairs.
         self.expected: ExpectedColumns | None = None
         if self.plan.sites:
-            pair_labels = PairLabels(
-                self.plan, self.data, self.labels, search.reference, self.sample_weight
+            self.expected = ExpectedColumns(
+                self.plan, self.data, search.reference, self.sample_weight
             )
-            self.expected = ExpectedColumns(self.plan, self.data, pair_labels)
             self.data = replace(self.data, with_probabilities=self.expected.needs_probabilities)
         #: The environments whose scores can be compared.
         self.judged = judge_environments(self.plan.splits, self.data, self.plan.environments)

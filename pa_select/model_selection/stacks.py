@@ -68,14 +68,17 @@ class Stacks(Sequence[NDArray[Any]]):
         return align_classes(outcome.matrices[source], outcome.classes, self.classes)
 
     def recorded(self, index: int, split: int, source: int) -> Recorded:
-        """Return a split's predictions of the rows of a source, as a classifier of all classes."""
+        """Return a split's predictions of the rows of a source, as a classifier of all classes.
+
+        It has no predicted classes of sources that need none.
+        """
         outcome = self._outcomes[index][split]
         assert outcome.predictions is not None
         assert outcome.classes is not None
-        predicted, probabilities = outcome.predictions[source]
+        predicted, probabilities = outcome.predictions.get(source, (None, None))
         if probabilities is not None:
             columns = np.searchsorted(self.classes, outcome.classes)
-            known = np.zeros((len(predicted), len(self.classes)))
+            known = np.zeros((len(probabilities), len(self.classes)))
             known[:, columns] = probabilities
             probabilities = known
         scores = np.asarray(self.matrix(index, split, source), dtype=np.float64)

@@ -159,7 +159,7 @@ class CalibrationUnderShiftDisplay:
         from pa_select.calibration import AgreementCalibratedClassifier
         from pa_select.calibration.reliability import reliability
         from pa_select.calibration.temperatures import factor_of
-        from pa_select.unlabelled.calibration import calibrated
+        from pa_select.unlabelled.classification import calibrated
 
         if not isinstance(estimator, AgreementCalibratedClassifier):
             raise TypeError(

@@ -33,7 +33,7 @@ class Recorded(ClassifierMixin, BaseEstimator):
         self,
         classes: NDArray[Any],
         scores: Floats,
-        predicted: NDArray[Any],
+        predicted: Any,
         probabilities: Floats | None = None,
     ) -> None:
         self.classes = classes
@@ -48,14 +48,14 @@ class Recorded(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def of(cls, estimator: Any, X: Any, with_probabilities: bool = True) -> Recorded:
-        """Record what an estimator predicts for X."""
+        """Record what an estimator predicts for X; the columns are its sorted classes."""
         scores, classes = class_scores(estimator, X)
         if hasattr(scores, "detach"):
             scores = scores.detach().cpu().double().numpy()
-        scores = np.asarray(scores, dtype=np.float64)
-        return cls(
-            classes, scores, *predictions(estimator, X, scores, classes, with_probabilities)
-        )
+        scores, order = np.asarray(scores, dtype=np.float64), np.argsort(classes)
+        known = predictions(estimator, X, scores, classes, with_probabilities)
+        probabilities = None if known[1] is None else known[1][:, order]
+        return cls(classes[order], np.ascontiguousarray(scores[:, order]), known[0], probabilities)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -66,7 +66,8 @@ class Recorded(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Ints) -> NDArray[Any]:
         """Return the recorded predictions."""
-        return self.predicted[X[:, 0]]
+        predicted: NDArray[Any] = self.predicted[X[:, 0]]
+        return predicted
 
     def predict_proba(self, X: Ints) -> Floats:
         """Return the recorded probabilities."""

@@ -1,126 +1,232 @@
-"""The score that classifiers are expected to have at another site, from unlabelled pairs."""
+"""Classifiers: calibrated posteriors stand in for labels, and metrics count every class."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from sklearn.metrics import check_scoring
+from sklearn.metrics import accuracy_score, check_scoring
 
+from pa_select.agreement.confidence import posteriors as posteriors_at
+from pa_select.agreement.posterior_agreement import agreements
 from pa_select.scores.alignment import columns_of
-from pa_select.scores.recorded import Recorded
-from pa_select.unlabelled.accuracy_interval import accuracy_interval
-from pa_select.unlabelled.calibration import calibrated, calibrating_beta
-from pa_select.unlabelled.class_mix import other_mix_of_posteriors
-from pa_select.unlabelled.expectation import (
-    check_scorer,
-    expected_scores,
-    is_accuracy,
-    number_of_rows,
+from pa_select.scores.recorded import Recorded, row_numbers
+from pa_select.unlabelled.class_metrics import of_probabilities, value_and_gradient
+from pa_select.unlabelled.scored import (
+    LabelledRows,
+    Scored,
+    accuracy_interval,
+    effective_number,
 )
-from pa_select.unlabelled.pair_posteriors import PairPosteriors, check_same_classes
-from pa_select.unlabelled.result import ExpectedScore
-from pa_select.unlabelled.validated import Validated
+from pa_select.utils.sklearn_private import _PassthroughScorer
+from pa_select.utils.typing import Floats, Ints
 
+# The least mean posterior, of which the log is taken.
+_LEAST = 1e-12
 # Stands for the classifier when a scorer is made from its name.
 _ANY = Recorded(np.array([0, 1]), np.eye(2), np.array([0, 1]))
 
 
-def of_classifiers(
-    named: Mapping[str, Any],
-    rows: Sequence[Any],
-    y_val: NDArray[Any],
-    scoring: Any,
-    reference: Any,
-    groups: NDArray[Any] | None = None,
-    warnings: list[str] | None = None,
-) -> dict[str, ExpectedScore]:
-    """Record what classifiers predict, and estimate how they score at the other site.
+class Temperature(NamedTuple):
+    """Calibrates scores by an inverse temperature."""
 
-    Parameters
-    ----------
-    named : dict of str to classifier
-    rows : tuple of three
-        Those of the pairs at both sites, and the labelled ones.
-    y_val, scoring, reference, groups
-        As in `expected_score`.
-    warnings : list of str, default=None
-        A warning is added if the paired objects seem to be of other classes.
-    """
-    scorer = check_scoring(_ANY, scoring)
-    check_scorer(scorer, np.unique(y_val))
-    a, b, val = (
-        {name: Recorded.of(one, X, not is_accuracy(scorer)) for name, one in named.items()}
-        for X in rows
-    )
-    if not isinstance(reference, str):
-        of_a, of_val = (
-            {"the reference": Recorded.of(reference, X, False)} for X in (rows[0], rows[2])
-        )
-        reference = PairPosteriors.mean_of(of_a, of_val, y_val)
-    found = expected_of_recorded(a, b, val, y_val, scorer, reference, groups)
-    if warnings is not None:
-        best = max(found, key=lambda name: found[name].validation_score)
-        beta = found[best].beta
-        other = other_mix_of_posteriors(*(calibrated(one[best].scores, beta) for one in (a, val)))
-        if other is not None:
-            warnings.append(other.message("X_a", a[best].classes))
-    return found
+    strength: float
+
+    def belief(self, model: Recorded) -> Floats:
+        """Return the posteriors of a classifier."""
+        return calibrated(model.scores, self.strength)
+
+    def labels(self, model: Recorded) -> Floats:
+        """Return the posteriors: they stand in for the labels."""
+        return self.belief(model)
 
 
-def expected_of_recorded(
-    a: Mapping[str, Recorded],
-    b: Mapping[str, Recorded],
-    val: Mapping[str, Recorded],
-    y_val: Any,
-    scorer: Any,
-    reference: PairPosteriors | Literal["self", "ensemble"] = "ensemble",
-    groups: NDArray[Any] | None = None,
-) -> dict[str, ExpectedScore]:
-    """Estimate how classifiers score at another site, from their recorded predictions.
+class Classification:
+    """What the engine asks of classifiers; see `engine.Engine`."""
 
-    Parameters
-    ----------
-    a, b : dict of str to Recorded
-        What each classifier predicts for the same objects at both sites.
-    val : dict of str to Recorded
-        What it predicts for labelled rows.
-    y_val : ndarray of shape (m,)
-        Their labels.
-    scorer : callable
-        A scorer whose metric takes sample weights.
-    reference : {"self", "ensemble"} or PairPosteriors, default="ensemble"
-        What stands in for the labels of the pairs.
-    groups : ndarray of shape (m,), default=None
-        The group of each labelled row.
-    """
-    validated = Validated.of(scorer, val, y_val, groups)
-    betas = {
-        name: calibrating_beta(one.scores, columns_of(y_val, one.classes, name, "y_val"))
-        for name, one in val.items()
-    }
-    if isinstance(reference, str) and reference == "ensemble" and len(a) > 1:
-        check_same_classes(a)
-        names = validated.most_accurate()
-        reference = PairPosteriors.mean_of(
-            {name: a[name] for name in names}, {name: val[name] for name in names}, y_val
-        )
-    is_shared = isinstance(reference, PairPosteriors)
-    if isinstance(reference, PairPosteriors):
-        posteriors = {name: reference.of(one.classes) for name, one in a.items()}
-    else:
-        posteriors = {name: calibrated(one.scores, betas[name]) for name, one in a.items()}
-    scored = [expected_scores(scorer, [posteriors[n]], [a[n]], [b[n]]) for n in a]
-    expected = validated.expected(scorer, scored, is_shrunk=is_shared and len(a) > 1)
-    found = {}
-    for name, score in zip(a, validated.scores.tolist(), strict=True):
-        differ = a[name].predicted != b[name].predicted
-        disagreement, n, limits = float(differ.mean()), len(differ), (np.nan, np.nan)
+    def scorer(self, scoring: Any, y: NDArray[Any]) -> Any:
+        """Make a scorer, and check that its metric takes sample weights."""
+        scorer = check_scoring(_ANY, scoring)
+        self.check_scorer(scorer, y)
+        return scorer
+
+    def check_scorer(self, scorer: Any, y: NDArray[Any]) -> None:
+        """Check that the metric of a scorer takes sample weights.
+
+        Raises
+        ------
+        TypeError
+            If it does not.
+        """
+        classes = np.unique(y)
+        rows = np.arange(2 * len(classes))
+        scores = np.tile(np.eye(len(classes)), (2, 1))
+        known = Recorded(classes, scores, np.tile(classes, 2))
+        try:
+            _weighted(scorer, known, rows, np.tile(classes, 2), np.ones(len(rows)))
+        except TypeError:
+            raise
+        except Exception:  # the metric does not like these labels; it will say so for real ones
+            return
+
+    def output(self, estimator: Any, X: Any, scorer: Any) -> Recorded:
+        """Record what a classifier predicts for X; the columns are its sorted classes."""
+        return Recorded.of(estimator, X, not is_accuracy(scorer))
+
+    def calibration(self, models: Sequence[Recorded], y: NDArray[Any], weight: Any) -> Temperature:
+        """Find the inverse temperature of the highest likelihood of labelled rows."""
+        scores = np.concatenate([model.scores for model in models])
+        columns = columns_of(y, models[0].classes, "the candidate")
+        return Temperature(calibrating_beta(scores, columns, weight))
+
+    def ensemble(self, posterior: Floats, member: Recorded) -> Recorded:
+        """Return a mean posterior as a classifier; it is too uncertain, so it is calibrated."""
+        scores = np.log(np.maximum(posterior, _LEAST))
+        return Recorded(member.classes, scores, member.predicted)
+
+    def certain(self, model: Recorded, y: NDArray[Any]) -> Floats:
+        """Return labels as posteriors."""
+        return (y[:, None] == model.classes).astype(np.float64)
+
+    def content(self, model: Recorded) -> list[Floats]:
+        """Return all numbers that are known of a classifier's rows."""
+        codes = np.unique(model.predicted, return_inverse=True)[1].astype(np.float64)
+        probabilities = [] if model.probabilities is None else [model.probabilities]
+        return [model.scores, codes, *probabilities]
+
+    def by_formula(
+        self, scorer: Any, labels: Floats, model: Recorded, *, is_counted: bool = True
+    ) -> Scored | None:
+        """Score by the formula of a metric of scikit-learn; None if there is none for a scorer.
+
+        ``is_counted``: every object counts once for each class; else each row has one label.
+        """
         if is_accuracy(scorer):
-            n_labelled = number_of_rows(val[name], y_val, groups)
-            found_limits = accuracy_interval(score, n_labelled, disagreement, n)
-            limits = float(found_limits[0]), float(found_limits[1])
-        found[name] = ExpectedScore(*expected[name], *limits, score, disagreement, betas[name], n)
-    return found
+            columns = columns_of(model.predicted, model.classes, "the model")
+            return Scored.of_mean(labels[np.arange(len(labels)), columns])
+        metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
+        methods = getattr(scorer, "_response_method", ())
+        methods = [methods] if isinstance(methods, str) else list(methods)
+        scored = None
+        if methods == ["predict"]:
+            scored = _of_table(metric, options, labels, model, is_counted)
+        elif (formula := of_probabilities(metric, options, labels.shape[1])) is not None:
+            every = row_numbers(np.arange(len(labels)))
+            scored = formula(labels, np.asarray(getattr(model, methods[0])(every)))
+        return None if scored is None else scored.times(scorer._sign)
+
+    def counted(self, scorer: Any, model: Recorded, labels: Floats, rows: Ints) -> float:
+        """Count each of the rows once for every class, with the class's probability as weight."""
+        k = labels.shape[1]
+        y = np.tile(model.classes, len(rows))
+        return _weighted(scorer, model, np.repeat(rows, k), y, labels.ravel())
+
+    def error_of_rate(
+        self, scorer: Any, score: float, model: Recorded, y: NDArray[Any], groups: Any
+    ) -> float | None:
+        """Return the standard error of an accuracy, after two successes and failures are added."""
+        if not is_accuracy(scorer):
+            return None
+        n = len(y) if groups is None else effective_number(model.predicted == y, groups, len(y))
+        added = (score * n + 2) / (n + 4)
+        return float(np.sqrt(added * (1 - added) / (n + 4)))
+
+    def in_range(self, scorer: Any, score: float) -> float:
+        """Return an expected score that the metric can have."""
+        return min(max(score, 0.0), 1.0) if is_accuracy(scorer) else score
+
+    def disagreement(self, here: Sequence[Recorded], there: Sequence[Recorded]) -> float:
+        """Return the share of pairs whose rows are predicted to belong to different classes."""
+        differ = [a.predicted != b.predicted for a, b in zip(here, there, strict=True)]
+        return float(np.mean(differ))
+
+    def has_interval(self, scorer: Any) -> bool:
+        """Whether there is an interval that does not assume calibrated posteriors."""
+        return is_accuracy(scorer)
+
+    def interval(
+        self,
+        scorer: Any,
+        score: float,
+        labelled: LabelledRows,
+        outputs: Callable[[], Sequence[Recorded]],
+        here: Sequence[Recorded],
+        there: Sequence[Recorded],
+    ) -> tuple[float, float]:
+        """Return the interval of the accuracy at the other site."""
+        n = float(labelled.n)
+        if labelled.groups is not None:
+            right = [
+                m.predicted == labelled.y[r] for m, r in zip(outputs(), labelled.rows, strict=True)
+            ]
+            groups = labelled.groups[labelled.tested]
+            n = effective_number(np.concatenate(right), groups, labelled.n)
+        limits = accuracy_interval(
+            score, n, self.disagreement(here, there), len(here[0].predicted)
+        )
+        return float(limits[0]), float(limits[1])
+
+
+def is_accuracy(scorer: Any) -> bool:
+    """Whether a scorer of scikit-learn computes the accuracy; None does, for classifiers."""
+    if isinstance(scorer, _PassthroughScorer):
+        return True
+    plain = getattr(scorer, "_sign", 0) == 1 and not getattr(scorer, "_kwargs", {})
+    return plain and getattr(scorer, "_score_func", None) is accuracy_score
+
+
+def calibrating_beta(scores: Floats, columns: NDArray[np.intp], weight: Any = None) -> float:
+    """Return the inverse temperature at which labelled rows have the highest likelihood.
+
+    This is temperature scaling: posterior agreement with labels on one side.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, n_classes)
+        Scores of rows that the classifier was not fitted to.
+    columns : ndarray of shape (n,)
+        The column of each row's label.
+    weight : ndarray of shape (n,), default=None
+        Non-negative weights of the rows.
+    """
+    certain = np.full(scores.shape, -np.inf)
+    certain[np.arange(len(columns)), columns] = 0.0
+    return float(agreements(scores, certain, sample_weight=weight).beta)
+
+
+def calibrated(scores: Floats, beta: float) -> Floats:
+    """Return posteriors at an inverse temperature, (n, n_classes)."""
+    values = torch.from_numpy(np.array(scores, dtype=np.float64))  # memory may be read-only
+    posterior: Floats = posteriors_at(values, beta).numpy()
+    return posterior
+
+
+def _of_table(
+    metric: Any, options: dict[str, Any], labels: Floats, model: Recorded, is_counted: bool
+) -> Scored | None:
+    """Score predicted classes by the table of the expected counts of labels and predictions."""
+    n, columns = len(labels), columns_of(model.predicted, model.classes, "the model")
+    table = labels.T @ (columns[:, None] == np.arange(labels.shape[1])) / n
+    # An object that counts once for every class brings all classes into the metric.
+    known = np.full(len(table), True) if is_counted else (table.sum(0) > 0) | (table.sum(1) > 0)
+    inside = np.ix_(known, known)
+    result = value_and_gradient(metric, options, table[inside], model.classes[known])
+    if result is None:
+        return None
+    gradient = np.zeros_like(table)
+    gradient[inside] = result[1]
+    influence = (labels * gradient.T[columns]).sum(axis=1)
+    return Scored(result[0], (influence - float((gradient * table).sum())) / n)
+
+
+def _weighted(scorer: Any, model: Recorded, rows: Ints, y: NDArray[Any], weight: Floats) -> float:
+    try:
+        return float(scorer(model, row_numbers(rows), y, sample_weight=weight))
+    except TypeError as error:
+        raise TypeError(
+            f"scoring: expected a scorer whose metric takes sample weights, got {scorer!r} "
+            f"({error})."
+        ) from error

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
-from sklearn.base import is_regressor
-from sklearn.utils.validation import _num_samples
+from sklearn.base import BaseEstimator
 
-from pa_select.unlabelled.classification import of_classifiers
+from pa_select.scores.cached_outputs import cached_for_only
 from pa_select.unlabelled.paired_rows import (
     aligned_pairs,
     check_pairs,
     one_pair_for_each_object,
     warn_of_other_rows,
 )
-from pa_select.unlabelled.regression import of_regressors
-from pa_select.unlabelled.result import ExpectedScore
 from pa_select.unlabelled.site_adapter import SiteAdapter, cross_adapted
-from pa_select.utils.columns import check_column
-from pa_select.utils.dataset_rows import labels_of, stacked
+from pa_select.unlabelled.trained import ExpectedScore, estimates
+from pa_select.utils.dataset_rows import is_dataset, labels_of, stacked
 from pa_select.utils.estimators import named_estimators
-from pa_select.utils.frames import check_columns
+from pa_select.utils.pickling import SavedWithVersions
 from pa_select.utils.warn_caller import warn_caller
+
+# Scorers that have warned; their own attributes would change what a search caches.
+_HAVE_WARNED: WeakSet[Any] = WeakSet()
 
 
 def expected_score(
@@ -203,56 +204,6 @@ def expected_score(
     return found if several else next(iter(found.values()))
 
 
-def estimates(
-    estimators: Any,
-    X_a: Any,
-    X_b: Any,
-    X_val: Any,
-    y_val: Any,
-    scoring: Any = None,
-    adapter: Any = None,
-    reference: Any = "ensemble",
-    groups: Any = None,
-    warnings: list[str] | None = None,
-) -> dict[str, ExpectedScore]:
-    """Compute what `expected_score` returns for several estimators, without its warnings.
-
-    If a list of `warnings` is given, those of the outputs of the estimators are added to it.
-    """
-    if isinstance(reference, str) and reference not in ("self", "ensemble"):
-        raise ValueError(
-            f"reference: expected 'self', 'ensemble' or a fitted estimator, got {reference!r}."
-        )
-    named = named_estimators(estimators)
-    X_a, X_b = aligned_pairs(X_a, X_b)
-    check_columns(X_val, X_a, "X_val", "X_a")
-    y_val = check_column(labels_of(X_val, y_val, "X_val"), _num_samples(X_val), "y_val")
-    if groups is not None:
-        groups = check_column(groups, len(y_val), "groups")
-    if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
-        raise TypeError(
-            f"scoring: expected one scorer, by name or callable, got a {type(scoring).__name__}."
-        )
-    if adapter is not None:
-        X_b = cross_adapted(adapter, X_b, X_a, seed=0)
-    of_kind = of_regressors if _are_regressors(named) else of_classifiers
-    return of_kind(named, (X_a, X_b, X_val), y_val, scoring, reference, groups, warnings)
-
-
-def _are_regressors(named: Mapping[str, Any]) -> bool:
-    """Whether the estimators are regressors; a model that is none may be a torch classifier."""
-    kinds = {
-        name: hasattr(one, "__sklearn_tags__") and is_regressor(one) for name, one in named.items()
-    }
-    if len(set(kinds.values())) > 1:
-        regressor, other = (next(n for n in kinds if kinds[n] == kind) for kind in (True, False))
-        raise TypeError(
-            "estimators: expected either classifiers or regressors, got both: "
-            f"{regressor} is a regressor, and {other} is not."
-        )
-    return all(kinds.values())
-
-
 def _warn_of_labelled_rows(found: Mapping[str, ExpectedScore]) -> None:
     """Warn if the labelled rows cannot calibrate some of the estimators."""
     certain = [name for name, one in found.items() if one.beta == np.inf]
@@ -285,3 +236,112 @@ def _warn_of_adapters(estimators: Any) -> None:
 def _listed(names: list[str]) -> str:
     shown = ", ".join(names[:3])
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} others"
+
+
+class ExpectedScorer(SavedWithVersions, BaseEstimator):
+    """The scorer that `expected_scorer` makes, with its arguments as parameters."""
+
+    def __init__(self, X_a: Any, X_b: Any, scoring: Any = None, adapter: Any = None) -> None:
+        self.X_a = X_a
+        self.X_b = X_b
+        self.scoring = scoring
+        self.adapter = adapter
+
+    @property
+    def __name__(self) -> str:
+        """The name of the score in scikit-learn's displays and skorch's histories."""
+        return "expected_score"
+
+    def __call__(self, estimator: Any, X: Any, y: Any = None) -> float:
+        """Return the expected score of a fitted model; its labelled rows are X and y."""
+        # A search scores hundreds of models: warnings of the pairs come once.
+        warnings: list[str] = []
+        with cached_for_only(X, estimator):
+            given = *self._rows(), X, y, self.scoring
+            (found,) = estimates([estimator], *given, warnings=warnings).values()
+        if warnings and self not in _HAVE_WARNED:
+            _HAVE_WARNED.add(self)
+            warn_caller(warnings[0])
+        return float(found.score)
+
+    def _rows(self) -> tuple[Any, Any]:
+        """Return the rows of both sites, adapted if they are to be; they are kept."""
+        if self.adapter is None and not (is_dataset(self.X_a) or is_dataset(self.X_b)):
+            return self.X_a, self.X_b
+        given = self.X_a, self.X_b, self.adapter
+        kept: Any = getattr(self, "_kept", ((None,) * 3, None))
+        if not all(one is other for one, other in zip(kept[0], given, strict=True)):
+            X_a, X_b = aligned_pairs(self.X_a, self.X_b)
+            if self.adapter is not None:
+                X_b = cross_adapted(self.adapter, X_b, X_a, seed=0)
+            kept = self._kept = given, (X_a, X_b)
+        rows: tuple[Any, Any] = kept[1]
+        return rows
+
+
+def expected_scorer(
+    X_a: Any, X_b: Any, *, scoring: Any = None, adapter: Any = None
+) -> ExpectedScorer:
+    """Make a scorer of the score that is expected at another site.
+
+    In `GridSearchCV`, `cross_val_score` and wherever scikit-learn takes a scorer, the test
+    fold's labels calibrate the fold's model, and the pairs, which nobody labelled, say what
+    it is expected to score at the other site.
+
+    Parameters
+    ----------
+    X_a, X_b : array-like or torch Dataset of n rows
+        The same objects, measured at the labelled site and at the other one. They must not be
+        rows of the data that are searched. The rows of Datasets are stacked, and labels that they
+        have are not used.
+    scoring : str or callable, default=None
+        A scorer of scikit-learn, by name or as made by ``make_scorer``; for classifiers the
+        metric must take sample weights. None: the accuracy, or R2 for regressors.
+    adapter : None, "ridge" or estimator, default=None
+        Maps the rows of b to rows of a first, as in `expected_score`.
+
+    Returns
+    -------
+    callable
+        A function of estimator, X and y, whose parameters are the arguments. X and y are labelled
+        rows that the estimator was not fitted to, such as a test fold.
+
+    Raises
+    ------
+    ValueError
+        If `X_a` and `X_b` are not two measurements of the same objects.
+
+    Warns
+    -----
+    UserWarning
+        As `expected_score` for the pairs. In a search the warning that the paired objects seem
+        to be of other classes than a test fold comes once, for the first model that shows it.
+
+    See Also
+    --------
+    expected_score : The score of trained classifiers, with its error and interval.
+    PASearchCV : ``fit(X, y, paired=(X_a, X_b))`` calibrates on all folds together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.utils import shuffle
+    >>> from pa_select import expected_scorer
+    >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
+    >>> here, there = X[:60], X[:60] + np.random.default_rng(0).normal(0, 4, (60, 64))
+    >>> search = GridSearchCV(
+    ...     RandomForestClassifier(30, random_state=0),
+    ...     {"max_depth": [1, 8]},
+    ...     scoring=expected_scorer(here, there),
+    ... )
+    >>> search.fit(X[60:500], y[60:500]).best_params_
+    {'max_depth': 8}
+    """
+    # Wrong pairs would make every fold of a search fail.
+    check_pairs(X_a, X_b)
+    scorer = ExpectedScorer(X_a, X_b, scoring, adapter)
+    scorer._rows()  # once, and not in every process of a search
+    return scorer

@@ -1,15 +1,13 @@
-"""The score that regressors are expected to have at another site, from unlabelled pairs."""
+"""Regressors: calibrated predictions with residuals stand in for targets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t
-from sklearn.base import is_classifier
 from sklearn.metrics import (
     check_scoring,
     mean_absolute_error,
@@ -20,256 +18,217 @@ from sklearn.metrics import (
 )
 
 from pa_select.scores.recorded import RecordedRegressor, row_numbers
-from pa_select.unlabelled.expectation import error_by_leaving_out
-from pa_select.unlabelled.result import ExpectedScore
-from pa_select.unlabelled.scored import Scored, parts_of
-from pa_select.unlabelled.validated import Validated
+from pa_select.unlabelled.scored import LabelledRows, Scored
 from pa_select.utils.typing import Floats, Ints
 
 # So many values stand in for the residuals of the labelled rows.
 _RESIDUALS = 100
 # Stands for the regressor when a scorer is made from its name.
 _ANY = RecordedRegressor(np.zeros(2))
+# Metrics with an interval that does not assume calibrated predictions.
+_NORMS = mean_squared_error, root_mean_squared_error, mean_absolute_error
 
 
-class Targets(NamedTuple):
-    """Values that the targets of the pairs may have, with equal probabilities.
+class Line(NamedTuple):
+    """Calibrates predictions by a line, about which the residuals of labelled rows lie."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (n, n_values)
-    slope : float
-        That of the line which calibrates the predictions.
-    """
+    strength: float
+    offset: float
+    residuals: Floats
 
-    values: Floats
-    slope: float
+    def belief(self, model: RecordedRegressor) -> Floats:
+        """Return the calibrated predictions."""
+        return self.offset + self.strength * model.predicted
 
-    @classmethod
-    def of(cls, of_a: Floats, of_val: Floats, y_val: Floats) -> Targets:
-        """Calibrate predictions by labelled rows, and add the residuals of these rows.
+    def labels(self, model: RecordedRegressor) -> Floats:
+        """Return the values that each target may have, with equal probabilities."""
+        values: Floats = self.belief(model)[:, None] + self.residuals
+        return values
 
-        Parameters
-        ----------
-        of_a : ndarray of shape (n,)
-            Predictions for the rows of the pairs at the labelled site.
-        of_val, y_val : ndarray of shape (m,)
-            Predictions for labelled rows, and the targets of these rows.
+
+class Regression:
+    """What the engine asks of regressors; see `engine.Engine`."""
+
+    def scorer(self, scoring: Any, y: NDArray[Any]) -> Any:
+        """Make a scorer, and check that its metric takes numbers."""
+        scorer = check_scoring(_ANY, "r2" if scoring is None else scoring)
+        self.check_scorer(scorer, y, scoring)
+        return scorer
+
+    def check_scorer(self, scorer: Any, y: NDArray[Any], scoring: Any = None) -> None:
+        """Check that the metric of a scorer takes numbers.
+
+        Raises
+        ------
+        ValueError
+            If it does not.
         """
-        slope, offset = _line(of_val, y_val)
-        residuals = y_val - (offset + slope * of_val)
-        n_values = min(len(y_val), _RESIDUALS)
-        shown = np.quantile(residuals, (np.arange(n_values) + 0.5) / n_values)
-        shown -= shown.mean()  # that of all residuals is 0
-        return cls((offset + slope * of_a)[:, None] + shown, slope)
+        try:  # predictions that are no classes, even if all targets are integers
+            scorer(RecordedRegressor(y + 0.25), row_numbers(np.arange(len(y))), y)
+        except ValueError as error:
+            message = f"scoring: expected a metric of numbers, got {scoring or scorer!r}: {error}"
+            raise ValueError(message) from error
+
+    def output(self, estimator: Any, X: Any, scorer: Any) -> RecordedRegressor:
+        """Record what a regressor predicts for X."""
+        return RecordedRegressor.of(estimator, X)
+
+    def calibration(
+        self, models: Sequence[RecordedRegressor], y: NDArray[Any], weight: Any
+    ) -> Line:
+        """Find the line of least squares, and the quantiles of the residuals of labelled rows."""
+        predicted = np.concatenate([model.predicted for model in models])
+        slope, offset = _line(predicted, y, weight)
+        residuals = y - (offset + slope * predicted)
+        n_values = min(len(y), _RESIDUALS)
+        shares = (np.arange(n_values) + 0.5) / n_values
+        if weight is None:
+            shown = np.quantile(residuals, shares)
+        else:
+            order = np.argsort(residuals)
+            below = np.cumsum(weight[order]) / weight.sum()
+            shown = residuals[order][np.searchsorted(below, shares)]
+        return Line(slope, offset, shown - shown.mean())  # the mean of all residuals is 0
+
+    def ensemble(self, mean: Floats, member: RecordedRegressor) -> RecordedRegressor:
+        """Return a mean prediction as a regressor; it varies less than they do."""
+        return RecordedRegressor(mean)
+
+    def certain(self, model: RecordedRegressor, y: NDArray[Any]) -> Floats:
+        """Return targets as one value for each row."""
+        return y[:, None]
+
+    def content(self, model: RecordedRegressor) -> list[Floats]:
+        """Return what is known of a regressor's rows."""
+        return [model.predicted]
+
+    def by_formula(
+        self, scorer: Any, labels: Floats, model: RecordedRegressor, *, is_counted: bool = True
+    ) -> Scored | None:
+        """Score by the formula of a metric of scikit-learn; None if there is none for a scorer."""
+        metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
+        residuals = labels - model.predicted[:, None]
+        if metric is mean_pinball_loss and set(options) <= {"alpha"}:
+            above = options.get("alpha", 0.5)
+            losses = np.where(residuals > 0, above, above - 1) * residuals
+            scored = Scored.of_mean(losses.mean(axis=1))
+        elif options:
+            return None
+        elif metric is mean_absolute_error:
+            scored = Scored.of_mean(np.abs(residuals).mean(axis=1))
+        elif metric in (mean_squared_error, root_mean_squared_error, r2_score):
+            scored = Scored.of_mean(np.square(residuals).mean(axis=1))
+            if metric is root_mean_squared_error:
+                scored = _root(scored)
+            elif metric is r2_score:
+                spread = Scored.of_mean(np.square(labels - labels.mean()).mean(axis=1))
+                if spread.score == 0:
+                    return None
+                share = scored.score / spread.score
+                changes = share * spread.contributions - scored.contributions
+                scored = Scored(1 - share, changes / spread.score)
+        else:
+            return None
+        return scored.times(scorer._sign)
+
+    def counted(self, scorer: Any, model: RecordedRegressor, labels: Floats, rows: Ints) -> float:
+        """Count each of the rows once for each of the values that its target may have."""
+        repeated = row_numbers(np.repeat(rows, labels.shape[1]))
+        return float(scorer(model, repeated, labels.ravel()))
+
+    def error_of_rate(self, *_: Any) -> float | None:
+        """Return None: no metric of numbers is a rate."""
+        return None
+
+    def in_range(self, scorer: Any, score: float) -> float:
+        """Return an expected score as it is."""
+        return score
+
+    def disagreement(
+        self, here: Sequence[RecordedRegressor], there: Sequence[RecordedRegressor]
+    ) -> float:
+        """Return the root mean square of the differences of both predictions."""
+        return float(np.sqrt(np.mean(np.square(_differences(here, there)))))
+
+    def has_interval(self, scorer: Any) -> bool:
+        """Whether there is an interval that does not assume calibrated predictions."""
+        is_norm = getattr(scorer, "_score_func", None) in _NORMS
+        return is_norm and scorer._sign == -1 and not scorer._kwargs
+
+    def interval(
+        self,
+        scorer: Any,
+        score: float,
+        labelled: LabelledRows,
+        outputs: Callable[[], Sequence[RecordedRegressor]],
+        here: Sequence[RecordedRegressor],
+        there: Sequence[RecordedRegressor],
+    ) -> tuple[float, float]:
+        """Return the 95 % interval that holds whether or not the predictions are calibrated.
+
+        The errors at the two sites differ by the difference of the two predictions, so a norm of
+        the errors changes by the norm of the difference at most (triangle inequality). The
+        logarithm of each norm has an interval of Student's t, and the two are combined as in
+        `accuracy_interval`.
+        """
+        metric = scorer._score_func
+        changes = [
+            Scored.of_mean(np.abs(x) if metric is mean_absolute_error else np.square(x))
+            for x in _differences(here, there)
+        ]
+        if metric is root_mean_squared_error:  # the mean of the roots of all splits
+            changes = [_root(one) for one in changes]
+        change, error = Scored.mean_of(changes), self._error_of_rows(scorer, labelled, outputs())
+        norm = -score
+        if metric is mean_squared_error:
+            norm, change = float(np.sqrt(norm)), _root(change)
+            error = error / (2 * norm) if norm else 0.0
+        least, most = _limits(norm, error, labelled.n)
+        n_pairs = len(here[0].predicted)
+        more_change = _limits(*change.expectation(), n_pairs)[1] - change.score
+        high = norm + change.score + float(np.hypot(most - norm, more_change))
+        low = max(norm - change.score - float(np.hypot(norm - least, more_change)), 0.0)
+        power = 2 if metric is mean_squared_error else 1
+        return -(high**power), -(low**power)
+
+    def _error_of_rows(
+        self, scorer: Any, labelled: LabelledRows, outputs: Sequence[RecordedRegressor]
+    ) -> float:
+        """Return the standard error of the mean score over the splits, from the labelled rows."""
+        units = []
+        for model, rows in zip(outputs, labelled.rows, strict=True):
+            scored = self.by_formula(scorer, self.certain(model, labelled.y[rows]), model)
+            assert scored is not None
+            units.append(scored.contributions / len(outputs))
+        groups = labelled.groups
+        if groups is not None:
+            groups = groups[labelled.tested]
+        elif labelled.n < len(labelled.tested):  # rows that several models predict
+            groups = labelled.tested
+        return Scored(0.0, np.concatenate(units)).standard_error(groups)
 
 
-def _line(x: Floats, y: Floats) -> tuple[float, float]:
+def _line(x: Floats, y: Floats, weight: Any = None) -> tuple[float, float]:
     """Return slope and offset of the line of least squares; the slope of constant x is 0."""
-    away = x - x.mean()
-    spread = float(away @ away)
-    rounding = len(x) * np.square(1e-12 * np.abs(x).max())
-    slope = float(away @ y) / spread if spread > rounding else 0.0
-    return slope, float(y.mean() - slope * x.mean())
+    weight = np.ones(len(x)) if weight is None else weight
+    mean_x, mean_y = np.average(x, weights=weight), np.average(y, weights=weight)
+    away = x - mean_x
+    spread = float(weight * away @ away)
+    rounding = weight.sum() * np.square(1e-12 * np.abs(x).max())
+    slope = float(weight * away @ y) / spread if spread > rounding else 0.0
+    return slope, float(mean_y - slope * mean_x)
 
 
-def of_regressors(
-    named: Mapping[str, Any],
-    rows: Sequence[Any],
-    y_val: NDArray[Any],
-    scoring: Any,
-    reference: Any,
-    groups: NDArray[Any] | None = None,
-    warnings: list[str] | None = None,
-) -> dict[str, ExpectedScore]:
-    """Record what regressors predict, and estimate how they score at the other site.
-
-    Parameters
-    ----------
-    named : dict of str to regressor
-    rows : tuple of three
-        Those of the pairs at both sites, and the labelled ones.
-    y_val, scoring, reference, groups, warnings
-        As in `of_classifiers`; of regressors there are no warnings.
-
-    Raises
-    ------
-    TypeError
-        If `y_val` are no numbers, or `reference` is a classifier.
-    ValueError
-        If the metric does not take numbers.
-    """
-    if y_val.dtype.kind not in "biuf":
-        raise TypeError(f"y_val: expected numbers for regressors, got dtype {y_val.dtype}.")
-    if not isinstance(reference, str) and is_classifier(reference):
-        name = type(reference).__name__
-        raise TypeError(f"reference: expected a regressor, got {name}, which is a classifier.")
-    y_val = y_val.astype(np.float64)
-    scorer = check_scoring(_ANY, "r2" if scoring is None else scoring)
-    a, b, val = ({name: RecordedRegressor.of(one, X) for name, one in named.items()} for X in rows)
-    try:
-        scorer(next(iter(val.values())), row_numbers(np.arange(len(y_val))), y_val)
-    except ValueError as error:
-        message = f"scoring: expected a metric of numbers, got {scoring!r}: {error}"
-        raise ValueError(message) from error
-    if not isinstance(reference, str):
-        of_a, of_val = (RecordedRegressor.of(reference, X).predicted for X in (rows[0], rows[2]))
-        reference = Targets.of(of_a, of_val, y_val)
-    return expected_of_regressors(a, b, val, y_val, scorer, reference, groups)
+def _differences(
+    here: Sequence[RecordedRegressor], there: Sequence[RecordedRegressor]
+) -> list[Floats]:
+    return [b.predicted - a.predicted for a, b in zip(here, there, strict=True)]
 
 
-def expected_of_regressors(
-    a: Mapping[str, RecordedRegressor],
-    b: Mapping[str, RecordedRegressor],
-    val: Mapping[str, RecordedRegressor],
-    y_val: Floats,
-    scorer: Any,
-    reference: Targets | Literal["self", "ensemble"] = "ensemble",
-    groups: NDArray[Any] | None = None,
-) -> dict[str, ExpectedScore]:
-    """Estimate how regressors score at another site, from their recorded predictions.
-
-    Parameters
-    ----------
-    a, b : dict of str to RecordedRegressor
-        What each regressor predicts for the same objects at both sites.
-    val : dict of str to RecordedRegressor
-        What it predicts for labelled rows.
-    y_val : ndarray of shape (m,)
-        Their targets.
-    scorer : callable
-        A scorer of scikit-learn.
-    reference : {"self", "ensemble"} or Targets, default="ensemble"
-        What stands in for the targets of the pairs.
-    groups : ndarray of shape (m,), default=None
-        The group of each labelled row.
-    """
-    validated = Validated.of(scorer, val, y_val, groups, _error_of_score)
-    own = {name: Targets.of(a[name].predicted, val[name].predicted, y_val) for name in a}
-    if isinstance(reference, str) and reference == "ensemble" and len(a) > 1:
-        of_a, of_val = (
-            np.mean(
-                [_calibrated(one[n], val[n], y_val) for n in validated.most_accurate()], axis=0
-            )
-            for one in (a, val)
-        )
-        # A mean of predictions varies less than they do, so it is calibrated again.
-        reference = Targets.of(of_a, of_val, y_val)
-    targets, is_shared = {name: one.values for name, one in own.items()}, False
-    if isinstance(reference, Targets):
-        targets, is_shared = dict.fromkeys(a, reference.values), True
-    scored = [_expected_scores(scorer, targets[name], a[name], b[name]) for name in a]
-    expected = validated.expected(scorer, scored, is_shrunk=is_shared and len(a) > 1)
-    found = {}
-    for name, score, error in zip(*validated, strict=True):
-        difference = b[name].predicted - a[name].predicted
-        limits = _interval(scorer, float(score), float(error), len(y_val), difference)
-        size, n = _root_mean_square(difference), len(difference)
-        found[name] = ExpectedScore(
-            *expected[name], *limits, float(score), size, own[name].slope, n
-        )
-    return found
-
-
-def _calibrated(model: RecordedRegressor, on_val: RecordedRegressor, y_val: Floats) -> Floats:
-    slope, offset = _line(on_val.predicted, y_val)
-    return offset + slope * model.predicted
-
-
-def _expected_scores(scorer: Any, targets: Floats, *sides: RecordedRegressor) -> list[Scored]:
-    """Score several sets of predictions for the same objects, whose targets are uncertain.
-
-    Every object counts once for each of the values that its target may have, (n, n_values).
-    """
-
-    def score_of(model: RecordedRegressor, rows: Ints) -> float:
-        repeated = row_numbers(np.repeat(rows, targets.shape[1]))
-        return float(scorer(model, repeated, targets[rows].ravel()))
-
-    found = [_by_formula(scorer, targets, model.predicted) for model in sides]
-    known = [one for one in found if one is not None]
-    if len(known) == len(sides):
-        return known
-    part = parts_of(targets, *(model.predicted for model in sides))
-    return [Scored.by_leaving_out(partial(score_of, model), part) for model in sides]
-
-
-def _error_of_score(
-    scorer: Any,
-    score: float,
-    model: RecordedRegressor,
-    y: Floats,
-    groups: NDArray[Any] | None = None,
-) -> float:
-    """Return the standard error of the score of labelled rows, which may be in groups."""
-    if (found := _by_formula(scorer, y[:, None], model.predicted)) is not None:
-        return found.standard_error(groups)
-    return error_by_leaving_out(scorer, model, y, groups, y, model.predicted)
-
-
-def _by_formula(scorer: Any, targets: Floats, predicted: Floats) -> Scored | None:
-    """Score by the formula of a metric of scikit-learn; None if there is none for this scorer."""
-    metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
-    residuals = targets - predicted[:, None]
-    if metric is mean_pinball_loss and set(options) <= {"alpha"}:
-        above = options.get("alpha", 0.5)
-        losses = np.where(residuals > 0, above, above - 1) * residuals
-        found = Scored.of_mean(losses.mean(axis=1))
-    elif options:
-        return None
-    elif metric is mean_absolute_error:
-        found = Scored.of_mean(np.abs(residuals).mean(axis=1))
-    elif metric in (mean_squared_error, root_mean_squared_error, r2_score):
-        found = Scored.of_mean(np.square(residuals).mean(axis=1))
-        if metric is root_mean_squared_error:
-            found = _root(found)
-        elif metric is r2_score:
-            spread = Scored.of_mean(np.square(targets - targets.mean()).mean(axis=1))
-            if spread.score == 0:
-                return None
-            share = found.score / spread.score
-            changes = share * spread.contributions - found.contributions
-            found = Scored(1 - share, changes / spread.score)
-    else:
-        return None
-    return found.times(scorer._sign)
-
-
-def _root(found: Scored) -> Scored:
+def _root(scored: Scored) -> Scored:
     """Return the square root of a score."""
-    root = float(np.sqrt(found.score))
-    return Scored(root, found.contributions / (2 * root) if root else found.contributions)
-
-
-def _interval(
-    scorer: Any, score: float, error: float, n_labelled: int, difference: Floats
-) -> tuple[float, float]:
-    """Return the 95 % interval that holds whether or not the predictions are calibrated.
-
-    The errors at the two sites differ by the difference of the two predictions, so a norm of the
-    errors changes by the norm of the difference at most (triangle inequality). The logarithm of
-    each norm has an interval of Student's t, and the two are combined as in `accuracy_interval`.
-    """
-    metric = getattr(scorer, "_score_func", None)
-    squared = metric is mean_squared_error
-    if not (squared or metric in (root_mean_squared_error, mean_absolute_error)):
-        return np.nan, np.nan
-    if scorer._sign != -1 or scorer._kwargs:
-        return np.nan, np.nan
-    if metric is mean_absolute_error:
-        change = Scored.of_mean(np.abs(difference))
-    else:
-        change = _root(Scored.of_mean(np.square(difference)))
-    here = -score
-    if squared:
-        here = float(np.sqrt(here))
-        error = error / (2 * here) if here else 0.0
-    least, most = _limits(here, error, n_labelled)
-    more_change = _limits(*change.expectation(), len(difference))[1] - change.score
-    high = here + change.score + float(np.hypot(most - here, more_change))
-    low = max(here - change.score - float(np.hypot(here - least, more_change)), 0.0)
-    power = 2 if squared else 1
-    return -(high**power), -(low**power)
+    root = float(np.sqrt(scored.score))
+    return Scored(root, scored.contributions / (2 * root) if root else scored.contributions)
 
 
 def _limits(norm: float, error: float, n: int) -> tuple[float, float]:
@@ -278,7 +237,3 @@ def _limits(norm: float, error: float, n: int) -> tuple[float, float]:
         return norm, norm
     factor = float(np.exp(t.ppf(0.975, n - 1) * error / norm))
     return norm / factor, norm * factor
-
-
-def _root_mean_square(x: Floats) -> float:
-    return float(np.sqrt(np.mean(np.square(x))))

@@ -19,8 +19,8 @@ from sklearn.naive_bayes import GaussianNB
 
 from pa_select import GuardedSelection, PARandomizedSearchCV, PASearchCV
 from pa_select.unlabelled import SiteAdapter
+from pa_select.unlabelled.engine import shrunk_scores
 from pa_select.unlabelled.paired_rows import warn_of_known_rows
-from pa_select.unlabelled.shrinkage import shrunk_scores
 
 GRID = {"C": [1e-4, 1e-2, 1.0]}
 

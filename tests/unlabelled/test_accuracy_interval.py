@@ -9,12 +9,13 @@ from sklearn.model_selection import KFold
 
 from pa_select import PASearchCV, expected_score
 from pa_select.scores.recorded import Recorded
-from pa_select.unlabelled.accuracy_interval import (
+from pa_select.unlabelled.classification import Classification
+from pa_select.unlabelled.engine import error_of_score
+from pa_select.unlabelled.scored import (
     accuracy_interval,
     effective_number,
     widening,
 )
-from pa_select.unlabelled.expectation import error_of_score
 
 N_LABELLED, N_PAIRS = (20, 40, 100, 300), (2, 5, 10, 20, 40, 100, 300)
 RATES = np.unique(np.r_[0.002, 0.005, np.arange(51) / 50, 0.995, 0.998].round(3))
@@ -140,7 +141,7 @@ def test_few_groups_that_differ_are_covered(n_groups):
         right = model.predicted == y
         n, score = effective_number(right, groups, len(y)), right.mean()
         low, high = accuracy_interval(score, n, 0.0, 1e12)
-        error = error_of_score(scorer, score, model, y, groups)
+        error = error_of_score(Classification(), scorer, score, model, y, groups)
         held.append([low <= 0.7 <= high, abs(score - 0.7) <= 1.96 * error])
     assert np.mean(held, axis=0).min() >= 0.925
 
@@ -154,5 +155,7 @@ def test_errors_of_all_metrics_widen_for_few_groups(n_groups):
     expected = spread * t.ppf(0.975, n_groups - 1) / t.ppf(0.975, len(y) - 1)
     for metric in (zero_one_loss, plain_accuracy):
         scorer = make_scorer(metric)
-        error = error_of_score(scorer, metric(y, model.predicted), model, y, groups)
+        error = error_of_score(
+            Classification(), scorer, metric(y, model.predicted), model, y, groups
+        )
         assert error == pytest.approx(expected)

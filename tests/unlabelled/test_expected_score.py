@@ -31,11 +31,10 @@ from sklearn.preprocessing import StandardScaler
 from pa_select import PASearchCV, expected_score, expected_scorer
 from pa_select.scores.recorded import Recorded
 from pa_select.unlabelled import SiteAdapter
-from pa_select.unlabelled.calibration import calibrating_beta
-from pa_select.unlabelled.expectation import expected_scores
-from pa_select.unlabelled.expected_score import estimates
+from pa_select.unlabelled.classification import Classification, calibrating_beta
+from pa_select.unlabelled.engine import expected_scores, shrunk_scores
 from pa_select.unlabelled.paired_rows import _resemble, aligned_pairs
-from pa_select.unlabelled.shrinkage import shrunk_scores
+from pa_select.unlabelled.trained import estimates
 
 # Many pairs here are of no class: their rows are drawn around the middle of all classes.
 pytestmark = pytest.mark.filterwarnings("ignore:X_a. expected objects of the classes:UserWarning")
@@ -176,7 +175,7 @@ def test_the_jackknife_of_a_mean_is_its_standard_error():
     by_name, by_jackknife = (
         there.minus(here).expectation()
         for here, there in (
-            expected_scores(scorer, labels, *sides)
+            expected_scores(Classification(), scorer, labels, *sides)
             for scorer in (get_scorer("accuracy"), make_scorer(plain_accuracy))
         )
     )

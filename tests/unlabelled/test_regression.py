@@ -16,8 +16,9 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from pa_select import PASearchCV, expected_score, expected_scorer
 from pa_select.scores.recorded import RecordedRegressor
-from pa_select.unlabelled import regression
-from pa_select.unlabelled.expected_score import estimates
+from pa_select.unlabelled.regression import Regression
+from pa_select.unlabelled.scored import LabelledRows
+from pa_select.unlabelled.trained import estimates
 
 RMSE, MAE = "neg_root_mean_squared_error", "neg_mean_absolute_error"
 SLOPE, NOISE = 2.0, 0.5
@@ -247,9 +248,11 @@ def held_truths(scoring, tails):
         for _ in range(500):
             y, difference = (rng.standard_t(tails, n) for n in (n_labelled, n_pairs))
             model = RecordedRegressor(np.zeros(n_labelled))
-            score = scorer(model, np.arange(n_labelled)[:, None], y)
-            error = regression._error_of_score(scorer, score, model, y)
-            low, high = regression._interval(scorer, score, error, n_labelled, difference)
+            rows = np.arange(n_labelled)
+            score = scorer(model, rows[:, None], y)
+            labelled = LabelledRows(y, [rows])
+            sides = [RecordedRegressor(np.zeros(n_pairs))], [RecordedRegressor(difference)]
+            low, high = Regression().interval(scorer, score, labelled, lambda m=model: [m], *sides)
             held += low <= -truth <= high
         found.append(held / 500)
     return found

@@ -7,11 +7,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, make_scorer
 
 from pa_select.scores.recorded import Recorded, RecordedRegressor
-from pa_select.unlabelled import expectation, regression
-from pa_select.unlabelled.expectation import _by_formula, counted, error_of_score, expected_scores
-from pa_select.unlabelled.expected_score import estimates
+from pa_select.unlabelled.classification import Classification
+from pa_select.unlabelled.engine import error_of_score, expected_scores
+from pa_select.unlabelled.regression import Regression
 from pa_select.unlabelled.scored import parts_of
+from pa_select.unlabelled.trained import estimates
 
+CLASSES, NUMBERS = Classification(), Regression()
 LABEL_METRICS = {
     **{name: get_scorer(name) for name in ("balanced_accuracy", "matthews_corrcoef")},
     **{
@@ -55,15 +57,15 @@ def left_out(score_of, n):
 
 
 def check_value(scorer, labels, model):
-    found, every = _by_formula(scorer, labels, model), np.arange(len(labels))
-    assert found.score == pytest.approx(counted(scorer, model, labels, every), abs=1e-12)
+    found, every = CLASSES.by_formula(scorer, labels, model), np.arange(len(labels))
+    assert found.score == pytest.approx(CLASSES.counted(scorer, model, labels, every), abs=1e-12)
     return found
 
 
 def check_formula(scorer, labels, model):
     found = check_value(scorer, labels, model)
     assert found.contributions.sum() == pytest.approx(0, abs=1e-12)
-    error = left_out(lambda rows: counted(scorer, model, labels[rows], rows), len(labels))
+    error = left_out(lambda rows: CLASSES.counted(scorer, model, labels[rows], rows), len(labels))
     assert found.standard_error() == pytest.approx(error, rel=0.05)
 
 
@@ -84,7 +86,7 @@ def test_labelled_rows_have_the_same_error(name):
     every = np.arange(120)
     score = scorer(model, every[:, None], y)
     error = left_out(lambda rows: scorer(model, rows[:, None], y[rows]), 120)
-    assert error_of_score(scorer, score, model, y) == pytest.approx(error, rel=0.05)
+    assert error_of_score(CLASSES, scorer, score, model, y) == pytest.approx(error, rel=0.05)
 
 
 @pytest.mark.filterwarnings("ignore:Precision is ill-defined")
@@ -98,15 +100,17 @@ def test_classes_that_no_row_has_or_no_prediction_is():
         scorer = get_scorer(name)
         score = scorer(model, np.arange(60)[:, None], y)
         hot = (y[:, None] == model.classes).astype(float)
-        assert _by_formula(scorer, hot, model, is_counted=False).score == pytest.approx(score)
+        assert CLASSES.by_formula(scorer, hot, model, is_counted=False).score == pytest.approx(
+            score
+        )
 
 
 def test_a_metric_of_two_classes_is_none_of_three():
     labels, model = objects()
     for name in ("f1", "roc_auc"):
-        assert _by_formula(get_scorer(name), labels, model) is None
+        assert CLASSES.by_formula(get_scorer(name), labels, model) is None
         with pytest.raises(ValueError, match="multiclass|multi_class"):
-            expected_scores(get_scorer(name), [labels], [model])
+            expected_scores(CLASSES, get_scorer(name), [labels], [model])
 
 
 def test_the_error_of_the_area_is_that_of_delong():
@@ -120,29 +124,31 @@ def test_the_error_of_the_area_is_that_of_delong():
     placed = (ahead > 0) + 0.5 * (ahead == 0)
     variance = sum(placed.mean(k).var(ddof=1) / placed.shape[1 - k] for k in (0, 1))
     assert area == pytest.approx(placed.mean())
-    assert error_of_score(scorer, area, model, y) == pytest.approx(np.sqrt(variance), rel=0.02)
+    assert error_of_score(CLASSES, scorer, area, model, y) == pytest.approx(
+        np.sqrt(variance), rel=0.02
+    )
 
 
 def test_a_formula_calls_no_metric(monkeypatch):
     def refused(*args):
         raise AssertionError("the metric was called")
 
-    monkeypatch.setattr(expectation, "counted", refused)
+    monkeypatch.setattr(Classification, "counted", refused)
     labels, model = objects()
     for scorer in (*LABEL_METRICS.values(), *map(get_scorer, OF_PROBABILITIES)):
-        found = expected_scores(scorer, [labels, labels], [model, model], [model, model])
+        found = expected_scores(CLASSES, scorer, [labels, labels], [model, model], [model, model])
         assert [len(one.contributions) for one in found] == [60, 60]
     with pytest.raises(AssertionError, match="was called"):
-        expected_scores(OTHERS["top 2"], [labels], [model])
+        expected_scores(CLASSES, OTHERS["top 2"], [labels], [model])
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_metrics_without_a_formula_leave_out_parts(name):
     scorer, (labels, model) = OTHERS[name], objects()
-    assert _by_formula(scorer, labels, model) is None
-    (found,) = expected_scores(scorer, [labels], [model])
+    assert CLASSES.by_formula(scorer, labels, model) is None
+    (found,) = expected_scores(CLASSES, scorer, [labels], [model])
     assert len(found.contributions) == 20
-    error = left_out(lambda rows: counted(scorer, model, labels[rows], rows), 60)
+    error = left_out(lambda rows: CLASSES.counted(scorer, model, labels[rows], rows), 60)
     assert found.standard_error() == pytest.approx(error, rel=0.5)
 
 
@@ -154,11 +160,11 @@ def test_so_it_is_with_metrics_of_numbers(scoring):
     def score_of(rows):
         return scorer(model, rows.repeat(7)[:, None], targets[rows].ravel())
 
-    found = regression._by_formula(scorer, targets, model.predicted)
+    found = NUMBERS.by_formula(scorer, targets, model)
     assert found.score == pytest.approx(score_of(np.arange(80)))
     assert found.standard_error() == pytest.approx(left_out(score_of, 80), rel=0.05)
     median = get_scorer("neg_median_absolute_error")
-    assert regression._by_formula(median, targets, model.predicted) is None
+    assert NUMBERS.by_formula(median, targets, model) is None
 
 
 class Columns(ClassifierMixin, BaseEstimator):

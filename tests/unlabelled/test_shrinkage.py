@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pa_select.unlabelled.shrinkage import near_best
-from pa_select.unlabelled.shrinkage import shrunk_scores as shrink
+from pa_select.unlabelled.engine import near_best
+from pa_select.unlabelled.engine import shrunk_scores as shrink
 
 
 def shrunk_scores(*given):

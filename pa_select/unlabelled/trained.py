@@ -1,0 +1,282 @@
+"""What trained models, or their saved outputs, are expected to score at another site."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier, is_regressor
+from sklearn.utils.validation import _num_samples
+
+from pa_select.scores.alignment import columns_of
+from pa_select.scores.recorded import row_numbers
+from pa_select.unlabelled.classification import Classification, calibrated
+from pa_select.unlabelled.engine import (
+    LABELLED,
+    Engine,
+    Output,
+    reference_labels,
+)
+from pa_select.unlabelled.paired_rows import aligned_pairs, other_mix_of_posteriors
+from pa_select.unlabelled.regression import Regression
+from pa_select.unlabelled.scored import LabelledRows
+from pa_select.unlabelled.site_adapter import cross_adapted
+from pa_select.utils.columns import check_column
+from pa_select.utils.dataset_rows import labels_of
+from pa_select.utils.estimators import named_estimators
+from pa_select.utils.frames import check_columns
+from pa_select.utils.optional_imports import optional_import
+
+
+class ExpectedScore(NamedTuple):
+    """What `expected_score` expects of one model at the other site.
+
+    Attributes
+    ----------
+    score : float
+        The expected value of the metric on the rows of the second sample, in its own unit.
+    standard_error : float
+        Standard error of `score`, from the pairs and from the labelled rows; with several
+        estimators also from the errors of the posteriors that the labels show. With few groups of
+        labelled rows it is larger, so that plus and minus 1.96 of it are an interval of Student's
+        t. nan for one pair.
+    low, high : float
+        For the accuracy, a 95 % interval in [0, 1] that does not assume calibrated posteriors:
+        from the accuracy on the labelled rows less the rate of disagreement to their sum, each
+        limit further away by what the exact intervals of the two rates say. For the (root) mean
+        squared and the mean absolute error of a regressor likewise, with the norm of the
+        difference of the predictions; if the errors have heavy tails, it holds less often. nan
+        for another metric.
+    validation_score : float
+        The metric on the labelled rows.
+    disagreement : float
+        Share of pairs whose two rows are predicted to belong to different classes, in [0, 1].
+        Of a regressor: the root mean square of the difference of the two predictions, in the
+        unit of the target.
+    beta : float
+        Inverse temperature at which the labelled rows have the highest likelihood, in [0, inf].
+        Of a regressor: the slope of the line that calibrates its predictions.
+    n_pairs : int
+        Number of pairs, of different objects.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn.utils import shuffle
+    >>> from pa_select import expected_score
+    >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
+    >>> model = GaussianNB().fit(X[:60], y[:60])
+    >>> found = expected_score(model, X[120:], 1.1 * X[120:], X[60:120], y[60:120])
+    >>> found.n_pairs, found.low < found.score < found.high
+    (58, True)
+    >>> found.score < found.validation_score
+    True
+    """
+
+    score: float
+    standard_error: float
+    low: float
+    high: float
+    validation_score: float
+    disagreement: float
+    beta: float
+    n_pairs: int
+
+    def to_frame(self) -> Any:
+        """Return a table of one row.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Raises
+        ------
+        ImportError
+            If pandas, which comes with the extra ``plot``, is missing.
+        """
+        return optional_import("pandas", "plot").DataFrame([self._asdict()])
+
+
+def estimates(
+    estimators: Any,
+    X_a: Any,
+    X_b: Any,
+    X_val: Any,
+    y_val: Any,
+    scoring: Any = None,
+    adapter: Any = None,
+    reference: Any = "ensemble",
+    groups: Any = None,
+    warnings: list[str] | None = None,
+) -> dict[str, ExpectedScore]:
+    """Compute what `expected_score` returns for several estimators, without its warnings.
+
+    If a list of `warnings` is given, those of the outputs of the estimators are added to it.
+    """
+    if isinstance(reference, str) and reference not in ("self", "ensemble"):
+        raise ValueError(
+            f"reference: expected 'self', 'ensemble' or a fitted estimator, got {reference!r}."
+        )
+    named = named_estimators(estimators)
+    X_a, X_b = aligned_pairs(X_a, X_b)
+    check_columns(X_val, X_a, "X_val", "X_a")
+    y_val = check_column(labels_of(X_val, y_val, "X_val"), _num_samples(X_val), "y_val")
+    if groups is not None:
+        groups = check_column(groups, len(y_val), "groups")
+    if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
+        raise TypeError(
+            f"scoring: expected one scorer, by name or callable, got a {type(scoring).__name__}."
+        )
+    if adapter is not None:
+        X_b = cross_adapted(adapter, X_b, X_a, seed=0)
+    task: Classification | Regression = Classification()
+    if _are_regressors(named):
+        task, y_val = Regression(), _numbers(y_val)
+        if not isinstance(reference, str) and is_classifier(reference):
+            name = type(reference).__name__
+            raise TypeError(f"reference: expected a regressor, got {name}, which is a classifier.")
+    scorer = task.scorer(scoring, y_val)
+    rows = X_val, X_a, X_b
+    outputs = [[task.output(one, X, scorer) for one in named.values()] for X in rows]
+    if not isinstance(reference, str):
+        reference = [task.output(reference, X, scorer) for X in rows[:2]]
+    expected = of_outputs(task, list(named), outputs, y_val, scorer, reference, groups)
+    if warnings is not None and isinstance(task, Classification):
+        best = max(range(len(named)), key=lambda i: expected[list(named)[i]].validation_score)
+        beta = expected[list(named)[best]].beta
+        a, val = (calibrated(outputs[source][best].scores, beta) for source in (1, LABELLED))
+        other = other_mix_of_posteriors(a, val)
+        if other is not None:
+            warnings.append(other.message("X_a", outputs[LABELLED][best].classes))
+    return expected
+
+
+class _Trained(NamedTuple):
+    """The outputs of trained models, which are models of one split."""
+
+    #: For labelled rows, and for the pairs at both sites, those of each model.
+    outputs: Sequence[Sequence[Output]]
+    a: int = 1
+    shown: tuple[int, ...] = (2,)
+
+    def __len__(self) -> int:
+        return len(self.outputs[0])
+
+    def recorded(self, index: int, split: int, source: int) -> Output:
+        """Return a model's outputs for the rows of a source."""
+        return self.outputs[source][index]
+
+
+def of_outputs(
+    task: Classification | Regression,
+    names: Sequence[str],
+    outputs: Sequence[Sequence[Output]],
+    y_val: NDArray[Any],
+    scorer: Any,
+    reference: Any = "ensemble",
+    groups: NDArray[Any] | None = None,
+) -> dict[str, ExpectedScore]:
+    """Estimate how trained models score at another site, from their recorded predictions.
+
+    Parameters
+    ----------
+    task : Classification or Regression
+    names : list of str
+    outputs : three lists of Output
+        What each model predicts for labelled rows, and for the same objects at both sites.
+    y_val : ndarray of shape (m,)
+        The labels.
+    scorer : callable
+    reference : {"self", "ensemble"} or list of Output, default="ensemble"
+        What stands in for the labels of the pairs; or what another model predicts for the
+        labelled rows and for the pairs at the first site.
+    groups : ndarray of shape (m,), default=None
+        The group of each labelled row.
+    """
+    models, every = _Trained(outputs), np.arange(len(y_val))
+    if isinstance(task, Classification):
+        _check_classes(names, outputs[LABELLED], y_val, reference)
+    if not isinstance(reference, str):
+        reference = {models.a: reference_labels(task, reference[0], y_val, reference[1])}
+    elif len(names) == 1:  # the ensemble of a single model is itself
+        reference = "self"
+    scores = [float(scorer(one, row_numbers(every), y_val)) for one in outputs[LABELLED]]
+    validation = {"score": (np.array(scores), None)}
+    labelled = LabelledRows(y_val, [every], groups)
+    engine = Engine(task, {"score": scorer}, labelled, models, validation, "score", reference)
+    columns = engine.at(models).columns
+    unknown = np.full(len(names), np.nan)
+    expected, error, low, high, disagreement = (
+        columns.get(name, unknown).tolist()
+        for name in (
+            "expected_score",
+            "expected_score_se",
+            "expected_score_low",
+            "expected_score_high",
+            "disagreement",
+        )
+    )
+    strengths = [engine.calibration(i).strength for i in range(len(names))]
+    n_pairs = [len(one.predicted) for one in outputs[models.a]]
+    fields = expected, error, low, high, scores, disagreement, strengths, n_pairs
+    return {name: ExpectedScore(*values) for name, *values in zip(names, *fields, strict=True)}
+
+
+def _check_classes(
+    names: Sequence[str], models: Sequence[Output], y_val: NDArray[Any], reference: Any
+) -> None:
+    """Check that classifiers know the labels, and can stand in for each other's.
+
+    Raises
+    ------
+    ValueError
+        If one does not.
+    """
+    for name, model in zip(names, models, strict=True):
+        columns_of(y_val, model.classes, name, "y_val")
+        if reference == "self":
+            continue
+        if isinstance(reference, str):
+            if not np.array_equal(model.classes, models[0].classes):
+                raise ValueError(
+                    "reference: expected estimators of the same classes, got "
+                    f"{models[0].classes.tolist()} and {model.classes.tolist()} of {name}. "
+                    "reference='self' takes each estimator's own posteriors."
+                )
+            continue
+        columns_of(y_val, reference[0].classes, "the reference", "y_val")
+        if not np.array_equal(reference[0].classes, model.classes):
+            raise ValueError(
+                f"reference: expected a classifier of the classes {model.classes.tolist()}, got "
+                f"one of {reference[0].classes.tolist()}."
+            )
+
+
+def _numbers(y_val: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the targets of regressors.
+
+    Raises
+    ------
+    TypeError
+        If they are no numbers.
+    """
+    if y_val.dtype.kind not in "biuf":
+        raise TypeError(f"y_val: expected numbers for regressors, got dtype {y_val.dtype}.")
+    return y_val.astype(np.float64)
+
+
+def _are_regressors(named: Mapping[str, Any]) -> bool:
+    """Whether the estimators are regressors; a model that is none may be a torch classifier."""
+    kinds = {
+        name: hasattr(one, "__sklearn_tags__") and is_regressor(one) for name, one in named.items()
+    }
+    if len(set(kinds.values())) > 1:
+        regressor, other = (next(n for n in kinds if kinds[n] == kind) for kind in (True, False))
+        raise TypeError(
+            "estimators: expected either classifiers or regressors, got both: "
+            f"{regressor} is a regressor, and {other} is not."
+        )
+    return all(kinds.values())
