@@ -56,7 +56,7 @@ def agreement_objective(
     Parameters
     ----------
     estimator : estimator object
-        A classifier.
+        A classifier, or with `paired` a regressor.
     space : dict of str to distribution, or callable trial -> dict
         The distribution of each parameter of the estimator, or a function that asks the
         trial for parameters and returns them.
@@ -221,8 +221,9 @@ class AgreementObjective:
                 raise RuntimeError(f"trial {trial.number}: {failure}")
             return self._failed(trial, failure, n_values)
         metric = self.problem.metric
-        attributes = {"agreement": row.get("agreement"), "score": row[f"mean_test_{metric}"]}
-        value = attributes["agreement"]
+        value, attributes = row.get("agreement"), {"score": row[f"mean_test_{metric}"]}
+        if "agreement" in row:  # regressors have none
+            attributes["agreement"] = value
         if self.problem.plan.sites:
             value = attributes["expected_score"] = row[f"expected_{metric}"]
         for name, attribute in (attributes | {"cv_results": row}).items():

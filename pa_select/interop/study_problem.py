@@ -40,7 +40,7 @@ class StudyProblem:
         self.search = search
         self._problem = SearchProblem(search, X, y, groups, dict(params or {}), **given)
         self.plan, self.data = self._problem.plan, self._problem.data
-        if len(self._problem.labels) < 2:
+        if not self._problem.of_regressors and len(self._problem.labels) < 2:
             raise ValueError(
                 f"y: expected at least two classes, got only {self._problem.labels[0]}."
             )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, get_args
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
@@ -168,7 +168,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         X : array-like of n rows
             Rows in any form that the estimator takes.
         y : array-like of shape (n,)
-            Labels.
+            Labels, or with `paired` numbers for a regressor.
         environments : array-like of shape (n,), default=None
             The environment of each row, at least two; sets pairing="environments". They are the
             groups of a splitter that needs groups, if no `groups` are given.
@@ -185,8 +185,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             has such pairs for several sites, by name.
         groups : array-like of shape (n,), default=None
             Groups that no split may divide. The default folds are then
-            `StratifiedGroupKFold`. With `paired` the interval takes into account how alike the
-            rows of a group are.
+            `StratifiedGroupKFold`, or `GroupKFold` for regressors. With `paired` the interval
+            takes into account how alike the rows of a group are.
         **params : dict
             Passed on to the estimator's ``fit``, the scorer and the splitter as in
             GridSearchCV. ``sample_weight`` also weights the pairs: the weight of a pair is
@@ -215,7 +215,12 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             If rows or pairs do not look like what they should be, or say too little of the
             candidates to choose one; the message says what was found, and what would help.
         """
-        for left_by_an_earlier_fit in ("expected_score_", "expected_interval_", "best_adapted_"):
+        for left_by_an_earlier_fit in (
+            "expected_score_",
+            "expected_interval_",
+            "best_adapted_",
+            "agreement_terms_",
+        ):
             self.__dict__.pop(left_by_an_earlier_fit, None)
         given = {
             "environments": environments,
@@ -281,7 +286,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self.n_splits_ = len(plan.splits)
         self.n_fits_ = len(outcomes) * len(plan.splits)
         self.pairing_ = plan.pairing
-        self._report_failures(outcomes)
+        self._report_failures(outcomes, problem)
         self.multimetric_ = isinstance(outcomes[0][0].test_scores, dict)
         if self.multimetric_ and callable(self.scoring):
             self._check_refit_for_multimetric(outcomes[0][0].test_scores)
@@ -299,14 +304,17 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         columns, found, stacks = problem.agreement_columns(outcomes)
         table |= columns
         report_unsolved(found.failures, candidates, self.error_score)
-        self.agreement_terms_ = found.terms
+        if not problem.of_regressors:
+            self.agreement_terms_ = found.terms
         self._pairs = plan.pairs
         if self.return_fold_scores:
             self.fold_scores_ = [[o.matrices for o in candidate] for candidate in outcomes]
             self.fold_rows_ = plan.layout.wanted
         if self.pairing_ == "target":
             self._record_balances(table, stacks, problem, complete(outcomes))
-        failures = [failure(x, found.failures.get(c)) for c, x in enumerate(outcomes)]
+        failures = [
+            failure(x, found.failures.get(c), problem.scored) for c, x in enumerate(outcomes)
+        ]
         table["n_failed_splits"] = np.array([n for n, _ in failures])
         # Kept before the choice, since a rule may raise.
         self.cv_results_ = table
@@ -324,14 +332,15 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         scorer = data.scorer
         self.scorer_ = scorer._scorers if isinstance(scorer, _MultimetricScorer) else scorer
 
-    def _report_failures(self, outcomes: list[list[Outcome]]) -> None:
+    def _report_failures(self, outcomes: list[list[Outcome]], problem: SearchProblem) -> None:
         flat = [
             {"fit_error": o.fit_error, "test_scores": o.test_scores}
             for candidate in outcomes
             for o in candidate
         ]
         _warn_or_raise_about_fit_failures(flat, self.error_score)
-        warn_of_missing_scores(outcomes)
+        consequence = "expected score" if problem.of_regressors else "agreement"
+        warn_of_missing_scores(outcomes, problem.scored, consequence)
         if callable(self.scoring):
             # Only its results show whether a callable scorer returns several scores.
             _insert_error_scores(flat, self.error_score)
@@ -421,6 +430,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             If the search is not fitted.
         IndexError
             If i or j is not the index of a candidate.
+        ValueError
+            If the candidates are regressors, which have no agreement.
 
         Warns
         -----
@@ -428,6 +439,10 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             If the pairs are of fewer than six rows.
         """
         check_is_fitted(self, "cv_results_")
+        if is_regressor(self.estimator):
+            raise ValueError(
+                "compare: expected candidates with an agreement, got regressors, which have none."
+            )
         n = len(self.agreement_terms_)
         for name, value in (("i", i), ("j", j)):
             if not isinstance(value, numbers.Integral) or not 0 <= value < n:

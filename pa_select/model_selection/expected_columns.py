@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 
 from pa_select.model_selection.pairings import OF_X
@@ -14,7 +15,7 @@ from pa_select.model_selection.score_columns import ranks
 from pa_select.model_selection.stacks import Stacks
 from pa_select.model_selection.worker import Data
 from pa_select.scores import align_classes, class_scores
-from pa_select.scores.recorded import Recorded
+from pa_select.scores.recorded import Recorded, RecordedRegressor
 from pa_select.utils.sklearn_private import _MultimetricScorer
 from pa_select.utils.typing import Floats, Ints
 from pa_select.utils.warn_caller import warn_caller
@@ -28,15 +29,16 @@ class ExpectedColumns:
     plan : Plan
         With sites.
     data : Data
-    reference : {"self", "ensemble"} or fitted classifier
-        Whose posteriors stand in for the labels of the paired objects.
+    reference : {"self", "ensemble"} or fitted estimator
+        Whose posteriors or predictions stand in for the labels of the paired objects.
     weight : ndarray or None
         Weights of the rows of X.
 
     Raises
     ------
     TypeError
-        If a metric takes no sample weights, or `reference` is not a classifier.
+        If a metric takes no sample weights, or `reference` is of the other kind than the
+        candidates.
     ValueError
         If all rows that are tested are in one group, or `reference` does not know a label or has
         other classes.
@@ -45,14 +47,16 @@ class ExpectedColumns:
     def __init__(self, plan: Plan, data: Data, reference: Any, weight: Any) -> None:
         # Imported here: workers that fit and score do not need torch.
         from pa_select.unlabelled.classification import Classification, is_accuracy
+        from pa_select.unlabelled.regression import Regression
         from pa_select.unlabelled.scored import LabelledRows, check_several
 
         self._plan, self._error_score = plan, data.error_score
-        self._task = Classification()
+        self._task = Regression() if data.of_regressors else Classification()
         rows = [wanted[OF_X] for wanted in plan.layout.wanted]
         weight = None if weight is None else np.asarray(weight)
         #: The labelled rows, on which each split's model is scored.
-        self.labelled = LabelledRows(np.asarray(data.y), rows, plan.groups, weight)
+        y = np.asarray(data.y, dtype=np.float64 if data.of_regressors else None)
+        self.labelled = LabelledRows(y, rows, plan.groups, weight)
         if plan.groups is not None:
             check_several(len(np.unique(plan.groups[self.labelled.tested])))
         several = isinstance(data.scorer, _MultimetricScorer)
@@ -62,6 +66,7 @@ class ExpectedColumns:
             self._task.check_scorer(scorer, self.labelled.y)
         #: Whether a metric looks at more than the predicted classes.
         self.needs_probabilities = not all(map(is_accuracy, self.scorers.values()))
+        self._of_regressors = data.of_regressors
         self._reference = reference
         if not isinstance(reference, str):
             self._reference = self._labels_of(reference, data)
@@ -69,15 +74,22 @@ class ExpectedColumns:
         self.class_shares: dict[tuple[int, str], Floats] = {}
 
     def _labels_of(self, reference: Any, data: Data) -> dict[int, Floats]:
-        """Return the posteriors of a fitted classifier, by the source of the rows."""
+        """Return what a fitted model lets stand in for the labels, by the source of the rows."""
         from pa_select.unlabelled.engine import reference_labels
 
-        def output(source: int) -> Recorded:
+        kind = "regressor" if data.of_regressors else "classifier"
+        if data.of_regressors and is_classifier(reference):
+            name = type(reference).__name__
+            raise TypeError(f"reference: expected a regressor, got {name}, which is a classifier.")
+
+        def output(source: int) -> Recorded | RecordedRegressor:
             try:
+                if data.of_regressors:
+                    return RecordedRegressor.of(reference, data.sources[source])
                 scores, classes = class_scores(reference, data.sources[source])
             except NotFittedError as error:
                 raise ValueError(
-                    f"reference: expected a fitted classifier, got one that is not fitted: "
+                    f"reference: expected a fitted {kind}, got one that is not fitted: "
                     f"{reference!r}."
                 ) from error
             if hasattr(scores, "detach"):
@@ -168,6 +180,8 @@ class ExpectedColumns:
         """Warn if the posteriors of the paired objects have other class shares than the labels."""
         from pa_select.unlabelled.paired_rows import other_mix
 
+        if self._of_regressors:
+            return
         classes, counts = np.unique(self.labelled.y, return_counts=True)
         shares = counts / counts.sum()
         for site in self._plan.sites:
@@ -209,15 +223,15 @@ def warn_of_expectation(table: dict[str, Any], metric: str, chosen: int) -> None
     # Where adapted rows are expected to score more, the rows as measured differ.
     if len(known) and not known.any() and not np.any(table.get("adapted", False)):
         warn_caller(
-            "No candidate predicts another class for any of the paired objects: the pairs do not "
-            "show a difference between the sites that matters, and the score decides."
+            "No candidate predicts another class or number for any of the paired objects: the "
+            "pairs do not show a difference between the sites that matters, and the score decides."
         )
     low, chance = table.get(f"expected_{metric}_low"), table[f"chance_test_{metric}"]
     if low is not None and low[chosen] <= chance[chosen]:
         warn_caller(
-            f"The interval of the chosen candidate's accuracy at the other site begins at "
+            f"The interval of the chosen candidate's score at the other site begins at "
             f"{low[chosen]:.2g}, and predictions that look at no feature have "
-            f"{chance[chosen]:.2g}: without the assumption that its posteriors are calibrated, "
+            f"{chance[chosen]:.2g}: without the assumption that its predictions are calibrated, "
             "the pairs do not show that it is better. More pairs, an adapter or a few labels "
             "would."
         )

@@ -14,10 +14,13 @@ from pa_select.utils.sklearn_private import _check_method_params, _MultimetricSc
 from pa_select.utils.warn_caller import warn_caller
 
 
-def failure(outcomes: Sequence[Outcome], unsolved: str | None = None) -> tuple[int, str | None]:
+def failure(
+    outcomes: Sequence[Outcome], unsolved: str | None = None, what: str = "class scores"
+) -> tuple[int, str | None]:
     """Return the number of splits in which a candidate failed, and the first error.
 
-    `unsolved` says why there is no agreement although all scores are there.
+    `unsolved` says why there is no agreement although all scores are there, and `what` which
+    scores are meant.
     """
     messages = []
     for outcome in outcomes:
@@ -27,7 +30,7 @@ def failure(outcomes: Sequence[Outcome], unsolved: str | None = None) -> tuple[i
         return len(messages), f"failed in {len(messages)} of {len(outcomes)} splits: {messages[0]}"
     errors = [outcome.score_error for outcome in outcomes if outcome.score_error is not None]
     if errors:
-        return 0, f"no class scores: {errors[0].splitlines()[0]}"
+        return 0, f"no {what}: {errors[0].splitlines()[0]}"
     return 0, None if unsolved is None else f"no agreement: {unsolved}"
 
 
@@ -66,8 +69,10 @@ def report_unsolved(failures: dict[int, str], params: Sequence[Any], error_score
     )
 
 
-def warn_of_missing_scores(outcomes: Sequence[Sequence[Outcome]]) -> None:
-    """Warn once, for each kind of error, that class scores could not be computed."""
+def warn_of_missing_scores(
+    outcomes: Sequence[Sequence[Outcome]], what: str, consequence: str
+) -> None:
+    """Warn once, for each kind of error, that class scores or predictions are missing."""
     kinds: dict[str, list[Outcome]] = {}
     for candidate in outcomes:
         for outcome in candidate:
@@ -78,7 +83,7 @@ def warn_of_missing_scores(outcomes: Sequence[Sequence[Outcome]]) -> None:
     n = sum(map(len, outcomes))
     for alike in kinds.values():
         warn_caller(
-            f"Class scores could not be computed in {len(alike)} of {n} fits. Their candidates "
-            f"have no agreement and cannot be selected by it. The first error:\n"
+            f"{what.capitalize()} could not be computed in {len(alike)} of {n} fits. Their "
+            f"candidates have no {consequence} and cannot be selected by it. The first error:\n"
             f"{alike[0].score_traceback}"
         )

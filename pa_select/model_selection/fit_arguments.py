@@ -79,7 +79,7 @@ def check_site_parameters(adapter: Any, reference: Any, paired: Any) -> None:
     named = isinstance(reference, str)
     if named and reference not in ("self", "ensemble"):
         raise ValueError(
-            f"reference: expected 'self', 'ensemble' or a fitted classifier, got {reference!r}."
+            f"reference: expected 'self', 'ensemble' or a fitted estimator, got {reference!r}."
         )
     if paired is not None:
         return

@@ -27,7 +27,7 @@ class PASearchCV(BasePASearch):
     Parameters
     ----------
     estimator : estimator object
-        A classifier.
+        A classifier, or with `paired` a regressor.
     param_grid : dict or list of dict
         As in GridSearchCV.
     pairing : str, callable or object, default="repeated"
@@ -49,7 +49,7 @@ class PASearchCV(BasePASearch):
           target; every two models are compared.
         - "paired": one model scores both measurements of unlabelled objects. Beside the
           agreement the search estimates what each candidate will score at the other site,
-          and chooses by that.
+          and chooses by that. Regressors have no agreement, and need these pairs.
         - a pairing of two samples, such as `pa_select.pairing.NearestPairing`: as for
           "environments", but this object pairs the rows of every two environments.
         - an object with a method ``pairs(splits, X, y, *, environments, groups)`` that
@@ -123,11 +123,12 @@ class PASearchCV(BasePASearch):
         With `paired`: a regression that maps rows of the other site to rows like X, as
         `pa_select.SiteAdapter` does. Each candidate is judged with and without
         it, and the better one counts. No pair is judged by a regression that has seen it.
-    reference : {"ensemble", "self"} or fitted classifier, default="ensemble"
-        With `paired`: whose posteriors stand in for the unknown labels. "ensemble": the mean
-        of those of the candidates within 2 standard errors of the best score; "self": the
-        candidate's own. A classifier, such as the one in use today, must not have been fitted
-        to X; give it as a `sklearn.frozen.FrozenEstimator` if the search is cloned.
+    reference : {"ensemble", "self"} or fitted estimator, default="ensemble"
+        With `paired`: whose posteriors, or predictions of regressors, stand in for the unknown
+        labels. "ensemble": the mean of those of the candidates within 2 standard errors of the
+        best score; "self": the candidate's own. A model, such as the one in use today, must not
+        have been fitted to X; give it as a `sklearn.frozen.FrozenEstimator` if the search is
+        cloned.
 
     Attributes
     ----------
@@ -158,10 +159,11 @@ class PASearchCV(BasePASearch):
           its standard error over the objects and the test folds, and, unless `reference` is
           "self", from the posteriors' errors that the labels show, ``rank_expected_<metric>``, and
           ``disagreement``, the share of the objects whose two rows are predicted to belong to
-          different classes. For the accuracy, ``expected_<metric>_low`` and
-          ``expected_<metric>_high`` are a 95 % interval that holds whether or not posteriors
-          are calibrated. With an adapter, ``adapted`` says whether adapted rows are expected
-          to score more; these columns are then of adapted rows.
+          different classes (of regressors the root mean square of the difference of both
+          predictions). For the accuracy and the usual errors of numbers,
+          ``expected_<metric>_low`` and ``expected_<metric>_high`` are a 95 % interval that holds
+          whether or not posteriors are calibrated. With an adapter, ``adapted`` says whether
+          adapted rows are expected to score more; these columns are then of adapted rows.
           ``expected_<metric>_as_measured`` and ``expected_<metric>_as_adapted`` are the two
           values, for the metric that decides. With several sites these
           columns are of the candidate's worst site, ``worst_site``, and there is one more of
@@ -187,10 +189,11 @@ class PASearchCV(BasePASearch):
         since ``predict`` and ``score`` of the search do not adapt rows. The best of many
         candidates looks a little better than it is. Only with `paired`.
     expected_interval_ : tuple of float or None
-        The 95 % interval (low, high) of the accuracy of the chosen candidate; None if the
-        score is another metric. Only with `paired`.
+        The 95 % interval (low, high) of the accuracy, or of the (root) mean squared or mean
+        absolute error, of the chosen candidate; None if the score is another metric. Only with
+        `paired`.
     agreement_terms_ : ndarray of shape (n_candidates, n_pairs)
-        Agreement of every pair at the candidate's inverse temperature.
+        Agreement of every pair at the candidate's inverse temperature; not of regressors.
     pairing_ : str or object
         The pairing used.
     fold_scores_ : list of list of dict
@@ -333,7 +336,7 @@ class PARandomizedSearchCV(BasePASearch):
     Parameters
     ----------
     estimator : estimator object
-        A classifier.
+        A classifier, or with `paired` a regressor.
     param_distributions : dict or list of dict
         As in RandomizedSearchCV.
     n_iter : int, default=10

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.dummy import DummyClassifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils.parallel import delayed
 
 from pa_select.model_selection.checkpoint import Checkpoint, run
@@ -107,7 +107,8 @@ def chance_scores(splits: Sequence[SplitTask], data: Data) -> list[list[Any]]:
     """Return the test scores, for each split, of classifiers that look at no feature.
 
     The first list is for predicting the class frequencies. One list follows for always
-    predicting each of the most frequent classes. A useful candidate scores higher.
+    predicting each of the most frequent classes. Regressors predict the mean and the median.
+    A useful candidate scores higher.
     """
     weight = data.fit_params.get("sample_weight")
     blind = Data(
@@ -122,10 +123,12 @@ def chance_scores(splits: Sequence[SplitTask], data: Data) -> list[list[Any]]:
     )
     labels, counts = np.unique(np.asarray(data.y), return_counts=True)
     frequent = labels[np.argsort(-counts, kind="stable")[:_CONSTANTS]]
-    dummies = [
+    dummies: list[Any] = [
         DummyClassifier(strategy="prior"),
         *(DummyClassifier(strategy="constant", constant=label) for label in frequent),
     ]
+    if data.of_regressors:
+        dummies = [DummyRegressor(strategy=constant) for constant in ("mean", "median")]
     with warnings.catch_warnings():
         # A metric that is not defined for constant predictions warns each time.
         warnings.simplefilter("ignore")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
 from pa_select.model_selection import pairings
 from pa_select.model_selection.fit_arguments import check_text
@@ -124,6 +125,7 @@ def make_plan(
         environments=stratify,
         seed=seed,
         split_params=split_params,
+        classifier=is_classifier(estimator),
     )
     splits = [(_positions(train), _positions(test)) for train, test in splits]
     if kind == "repeated" and not pairings.tested_twice(splits):

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_regressor
 from sklearn.utils import check_random_state, indexable
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -26,6 +26,7 @@ from pa_select.model_selection.judged_environments import judge_environments
 from pa_select.model_selection.parallel import chance_scores
 from pa_select.model_selection.plan import Rows, check_environments, make_plan
 from pa_select.model_selection.score_columns import split_table
+from pa_select.model_selection.selection_rules import looks_at_agreement
 from pa_select.model_selection.splits import needs_groups
 from pa_select.model_selection.stacks import Stacks, complete
 from pa_select.model_selection.worker import Data, Outcome
@@ -82,7 +83,11 @@ class SearchProblem:
         check_selection(search.selection, given)
         check_site_parameters(search.adapter, search.reference, given.get("paired"))
         scorers, _ = search._get_scorers()
-        X, y = _check_data(search, X, y)
+        #: Whether the candidates are regressors, which have no agreement.
+        self.of_regressors = is_regressor(search.estimator)
+        #: What the models of the candidates say of rows, in words.
+        self.scored = "predictions" if self.of_regressors else "class scores"
+        X, y = _check_data(search, X, y, given.get("paired"))
         # The default splitter takes groups itself; they are routed to a splitter of the user.
         own_folds = search.cv is None or isinstance(search.cv, numbers.Integral)
         if groups is None and given.get("environments") is not None and needs_groups(search.cv):
@@ -110,10 +115,11 @@ class SearchProblem:
         from pa_select.agreement.inputs import validation
         from pa_select.utils.devices import resolve_device
 
-        #: The distinct labels.
-        self.labels = np.unique(np.asarray(y))
+        #: The distinct labels; none for regressors.
+        self.labels = np.unique(np.asarray(y)[: 0 if self.of_regressors else None])
         validation.check_tol(search.tol)
-        validation.check_prior(search.prior, len(self.labels))
+        if not self.of_regressors:
+            validation.check_prior(search.prior, len(self.labels))
         resolve_device(search.device)
         #: Parameters of `pooled_agreement`.
         self.solver = {"prior": search.prior, "tol": search.tol, "device": search.device}
@@ -127,6 +133,7 @@ class SearchProblem:
             search.error_score,
             search.dtype,
             labels=self.labels,
+            of_regressors=self.of_regressors,
         )
         #: What the columns of expected scores are computed with; None without pairs.
         self.expected: ExpectedColumns | None = None
@@ -150,7 +157,14 @@ class SearchProblem:
     def agreement_columns(
         self, outcomes: list[list[Outcome]]
     ) -> tuple[dict[str, Any], Agreements, Stacks]:
-        """Make the columns of the agreements; return agreements and stacked scores, too."""
+        """Make the columns of the agreements; return agreements and stacked scores, too.
+
+        Regressors have none.
+        """
+        if self.of_regressors:
+            some = [outcomes[c] for c in complete(outcomes).tolist()]
+            nothing = Agreements({}, np.empty((len(outcomes), 0)), {})
+            return {}, nothing, Stacks(some, self.plan.layout, self.labels)
         return agreement_table(outcomes, self.plan, self.labels, **self.solver)
 
     def refine(
@@ -186,19 +200,35 @@ class SearchProblem:
         return ClassBalance(*class_balances(stacks, self.plan.layout, y, 1))
 
 
-def _check_data(search: Any, X: Any, y: Any) -> tuple[Any, Any]:
-    """Check that the estimator is a classifier and that the rows have labels."""
-    if not is_classifier(search.estimator):
+def _check_data(search: Any, X: Any, y: Any, paired: Any) -> tuple[Any, Any]:
+    """Check that the estimator is a classifier, or a regressor with pairs, and the labels."""
+    of_regressors = is_regressor(search.estimator)
+    if not is_classifier(search.estimator) and not (of_regressors and paired is not None):
         name = type(search.estimator).__name__
         raise ValueError(
-            f"estimator: expected a classifier, got {name}, which is not a classifier. To "
-            "predict numbers use GridSearchCV with scoring=expected_scorer(X_a, X_b); to classify "
-            "with a regressor wrap it as a classifier that has a decision_function."
+            f"estimator: expected a classifier, got {name}, which is not a classifier; give a "
+            "regressor fit(X, y, paired=(X_a, X_b)), or use GridSearchCV with "
+            "scoring=expected_scorer(X_a, X_b), or wrap it as a classifier that has a "
+            "decision_function."
         )
     if y is None:
         raise ValueError(
             f"y: {type(search).__name__} requires y to be passed, but the target y is None"
         )
     X, y = indexable(X, y)
-    check_classification_targets(y)
+    if not of_regressors:
+        check_classification_targets(y)
+        return X, y
+    rule = search.refit if callable(search.refit) else search.selection
+    if looks_at_agreement(rule) or rule in ("agreement", "rank_sum"):
+        name = "refit" if rule is search.refit else "selection"
+        raise ValueError(
+            f"{name}: expected a rule that does not look at the agreement, which regressors do "
+            f"not have, got {rule!r}."
+        )
+    values = np.asarray(y)
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"y: expected numbers for regressors, got dtype {values.dtype}.")
+    if not np.isfinite(values).all():
+        raise ValueError("y: expected finite numbers for regressors, got nan or inf.")
     return X, y

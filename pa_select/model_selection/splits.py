@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import (
+    GroupKFold,
     RepeatedStratifiedKFold,
     StratifiedGroupKFold,
     StratifiedKFold,
@@ -30,6 +31,7 @@ def make_splits(
     environments: Any,
     seed: int,
     split_params: dict[str, Any],
+    classifier: bool = True,
 ) -> list[Split]:
     """Return all splits of a search.
 
@@ -37,17 +39,21 @@ def make_splits(
     tested twice, a splitter with a parameter ``shuffle`` is used a second time, shuffled. For
     None or a number, the splitter depends on the pairing: two shuffled repetitions if rows
     must be tested twice, folds stratified by class and environment to compare environments,
-    or else those of GridSearchCV. With groups it makes group folds.
+    or else those of GridSearchCV. With groups it makes group folds. Those of regressors are not
+    stratified.
     """
     if is_sequence_of_splitters(cv):
         return [split for part in cv for split in part.split(X, y, **split_params)]
     if cv is not None and not isinstance(cv, (int, np.integer)):
-        given = [check_cv(cv, y, classifier=True)]
+        given = [check_cv(cv, y, classifier=classifier)]
         if pairing == "repeated" and "shuffle" in signature(type(cv)).parameters:
             given.append(copy(cv))
             given[1].shuffle, given[1].random_state = True, seed
         return [split for part in given for split in part.split(X, y, **split_params)]
     k = 5 if cv is None else int(cv)
+    if not classifier:
+        splitter = check_cv(cv, y, classifier=False) if groups is None else GroupKFold(k)
+        return list(splitter.split(X, y, groups))
     labels = y if environments is None else _cells(environments, y)
     largest = int(np.unique(labels, return_counts=True)[1].max())
     if largest < k:

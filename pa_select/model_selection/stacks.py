@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pa_select.model_selection.layout import Layout
 from pa_select.model_selection.worker import Outcome
 from pa_select.scores import align_classes
-from pa_select.scores.recorded import Recorded
+from pa_select.scores.recorded import Recorded, RecordedRegressor
 from pa_select.utils.typing import Ints
 
 
@@ -27,7 +27,7 @@ class Stacks(Sequence[NDArray[Any]]):
         The outcomes of all splits, for each candidate that has all score matrices.
     layout : Layout
     labels : ndarray
-        The labels of the data.
+        The labels of the data; none for regressors.
     """
 
     def __init__(
@@ -67,14 +67,16 @@ class Stacks(Sequence[NDArray[Any]]):
         assert outcome.classes is not None
         return align_classes(outcome.matrices[source], outcome.classes, self.classes)
 
-    def recorded(self, index: int, split: int, source: int) -> Recorded:
+    def recorded(self, index: int, split: int, source: int) -> Recorded | RecordedRegressor:
         """Return a split's predictions of the rows of a source, as a classifier of all classes.
 
-        It has no predicted classes of sources that need none.
+        It has no predicted classes of sources that need none. Or return them as a regressor.
         """
         outcome = self._outcomes[index][split]
+        assert outcome.matrices is not None
         assert outcome.predictions is not None
-        assert outcome.classes is not None
+        if outcome.classes is None:
+            return RecordedRegressor(outcome.matrices[source][:, 0])
         predicted, probabilities = outcome.predictions.get(source, (None, None))
         if probabilities is not None:
             columns = np.searchsorted(self.classes, outcome.classes)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pa_select.scores.comparable import comparable_scores
-from pa_select.scores.recorded import predictions
+from pa_select.scores.recorded import RecordedRegressor, predictions
 from pa_select.utils.named_errors import named_error
 from pa_select.utils.score_checks import BadScoresError
 from pa_select.utils.sklearn_private import (
@@ -63,6 +63,8 @@ class Data:
     labels: Any = None
     #: Whether predictions come with probabilities, which some metrics need.
     with_probabilities: bool = False
+    #: Whether the candidates are regressors, whose class scores are their predictions.
+    of_regressors: bool = False
 
     def __sizeof__(self) -> int:
         # A cluster looks at the size: it sends large objects once, not with each job.
@@ -165,6 +167,9 @@ def _matrices(
     matrices, classes = {}, None
     for source, rows in split.wanted.items():
         X, _ = _safe_split(fitted, data.sources[source], None, rows, split.train)
+        if data.of_regressors:
+            matrices[source] = RecordedRegressor.of(fitted, X).predicted[:, None]
+            continue
         matrices[source], classes = comparable_scores(
             fitted, X, dtype=data.dtype, numbers=rows, labels=data.labels
         )
@@ -179,7 +184,7 @@ def _predictions(
     classes: NDArray[Any] | None,
 ) -> dict[int, tuple[NDArray[Any], NDArray[Any] | None]]:
     found = {}
-    for source in split.predicted:
+    for source in () if data.of_regressors else split.predicted:
         X, _ = _safe_split(fitted, data.sources[source], None, split.wanted[source], split.train)
         found[source] = predictions(fitted, X, matrices[source], classes, data.with_probabilities)
     return found

@@ -194,7 +194,8 @@ class ExpectedScoreDisplay:
         names = candidate_names(table["params"], getattr(search, "estimator", None))
         claimed, _ = scores_and_errors(table, metric)
         words = metric_in_words(metric, getattr(search, "scoring", None))
-        if words == "score" and "low" in columns:  # of all metrics the accuracy has an interval
+        # Of other metrics only errors of regressors have intervals; they are negative.
+        if words == "score" and "low" in columns and np.nanmin(claimed, initial=0) >= 0:
             words = "accuracy"
         display = cls(
             **columns,

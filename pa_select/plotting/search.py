@@ -175,7 +175,10 @@ class PASearchDisplay:
         table = cv_results_of(search)
         rule = _rule_of(search, table)
         of_agreement = getattr(rule, "agreement", "agreement")
-        agreement = column(table, of_agreement, "search")
+        metric = first_metric(search, table)
+        agreement: Any = None  # regressors have none
+        if "agreement" in table or f"expected_{metric}" not in table:
+            agreement = column(table, of_agreement, "search")
         guard = getattr(rule, "score", None)
         name = score or guard or first_metric(search, table)
         value, error = scores_and_errors(table, name)
@@ -191,11 +194,11 @@ class PASearchDisplay:
             eligible = np.isfinite(value) & np.isfinite(agreement)
         scoring = getattr(search, "scoring", None)
         expected: dict[str, Any] = {}
-        if isinstance(rule, BestExpected):
+        if isinstance(rule, BestExpected) or agreement is None:
             expected = {
-                "expected": table[f"expected_{rule.score}"],
-                "expected_error": table[f"expected_{rule.score}_se"],
-                "expected_name": f"expected {metric_in_words(rule.score, scoring)}",
+                "expected": table[f"expected_{metric}"],
+                "expected_error": table[f"expected_{metric}_se"],
+                "expected_name": f"expected {metric_in_words(metric, scoring)}",
             }
         display = cls(
             score=value,

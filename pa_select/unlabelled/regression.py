@@ -19,6 +19,7 @@ from sklearn.metrics import (
 
 from pa_select.scores.recorded import RecordedRegressor, row_numbers
 from pa_select.unlabelled.scored import LabelledRows, Scored
+from pa_select.utils.sklearn_private import _PassthroughScorer
 from pa_select.utils.typing import Floats, Ints
 
 # So many values stand in for the residuals of the labelled rows.
@@ -107,6 +108,8 @@ class Regression:
     ) -> Scored | None:
         """Score by the formula of a metric of scikit-learn; None if there is none for a scorer."""
         metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
+        if isinstance(scorer, _PassthroughScorer):  # a regressor's own score
+            metric = r2_score
         residuals = labels - model.predicted[:, None]
         if metric is mean_pinball_loss and set(options) <= {"alpha"}:
             above = options.get("alpha", 0.5)
@@ -129,7 +132,7 @@ class Regression:
                 scored = Scored(1 - share, changes / spread.score)
         else:
             return None
-        return scored.times(scorer._sign)
+        return scored.times(getattr(scorer, "_sign", 1))
 
     def counted(self, scorer: Any, model: RecordedRegressor, labels: Floats, rows: Ints) -> float:
         """Count each of the rows once for each of the values that its target may have."""

@@ -394,7 +394,7 @@ def test_warnings_that_save_people():
         quiet(search, X, y, paired=(a[:10], b[:10]))
     with pytest.warns(UserWarning, match=r"paired\[0\]: expected rows like the labelled ones"):
         quiet(search, X, y, paired=(a + 3, b + 3))
-    with pytest.warns(UserWarning, match="The interval of the chosen candidate's accuracy"):
+    with pytest.warns(UserWarning, match="The interval of the chosen candidate's score"):
         search.fit(X, y, paired=(a, 5 * np.random.default_rng(0).normal(size=a.shape)))
     one_class = X[y == 0][:60]
     with pytest.warns(UserWarning, match="expected objects of the classes that y has, got obj"):

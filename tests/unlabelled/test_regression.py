@@ -14,7 +14,7 @@ from sklearn.metrics import get_scorer, mean_absolute_error, root_mean_squared_e
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 
-from pa_select import PASearchCV, expected_score, expected_scorer
+from pa_select import expected_score, expected_scorer
 from pa_select.scores.recorded import RecordedRegressor
 from pa_select.unlabelled.regression import Regression
 from pa_select.unlabelled.scored import LabelledRows
@@ -168,10 +168,6 @@ def test_a_search_of_scikit_learn_over_regressors():
         search, X[pairs], there[pairs], X[360:], y[360:], adapter="ridge", scoring=RMSE
     )
     assert adapted.n_pairs == 60
-    with pytest.raises(
-        ValueError, match=r"estimator: expected a classifier.*expected_scorer\(X_a"
-    ):
-        PASearchCV(PLSRegression(), grid).fit(X[here], y[here], paired=(X[pairs], there[pairs]))
 
 
 def test_frames_are_aligned():

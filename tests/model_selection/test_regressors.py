@@ -1,0 +1,384 @@
+"""Searches over regressors with pairs: against scorers, closed forms, and the contract."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.cross_decomposition import PLSRegression
+from sklearn.datasets import load_diabetes
+from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.metrics import get_scorer, make_scorer, mean_squared_error
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_predict
+
+from pa_select import (
+    ExpectedScoreDisplay,
+    GuardedSelection,
+    PARandomizedSearchCV,
+    PASearchCV,
+    PASearchDisplay,
+    expected_scorer,
+)
+from pa_select.unlabelled import SiteAdapter
+
+RMSE, MSE, MAE = (
+    f"neg_{name}"
+    for name in ("root_mean_squared_error", "mean_squared_error", "mean_absolute_error")
+)
+GRID = {"n_components": [1, 2, 4, 8]}
+# The bound on the error is wide here.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The interval of the chosen:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning"),
+]
+
+
+def problem(noise=0.8):
+    """Labelled rows, both rows of sixty objects, and rows of the other site with their targets."""
+    X, y = load_diabetes(return_X_y=True)
+    X = X / X.std(axis=0)
+    b = X + np.random.default_rng(0).normal(scale=noise, size=X.shape)
+    return X[:260], y[:260], (X[260:320], b[260:320]), (b[320:], y[320:])
+
+
+def searched(paired, X, y, grid=GRID, **params):
+    """A fitted search of PLS regressions by their root mean squared error."""
+    search = PASearchCV(PLSRegression(), grid, **{"scoring": RMSE, **params})
+    return search.fit(X, y, paired=paired)
+
+
+@pytest.mark.parametrize("scoring", [None, RMSE, MAE, "neg_median_absolute_error"])
+@pytest.mark.parametrize("adapter", [None, "ridge"])
+def test_over_one_split_it_expects_what_the_scorer_does(scoring, adapter):
+    X, y, paired, _ = problem()
+    split = [(np.arange(160), np.arange(160, 260))]
+    found = searched(paired, X, y, scoring=scoring, cv=split, reference="self", adapter=adapter)
+    columns = ["expected_score"]
+    if adapter is not None:
+        columns = ["expected_score_as_measured", "expected_score_as_adapted"]
+    for name, of_scorer in zip(columns, [None, "ridge"], strict=False):
+        scorer = expected_scorer(*paired, scoring=scoring, adapter=of_scorer)
+        other = GridSearchCV(PLSRegression(), GRID, scoring=scorer, cv=split).fit(X, y)
+        # The seeds of both adapters' folds differ.
+        close = {"rtol": 0.05} if name.endswith("adapted") else {"rtol": 1e-9}
+        expected = other.cv_results_["mean_test_score"]
+        np.testing.assert_allclose(found.cv_results_[name], expected, **close)
+    if adapter is None:
+        assert found.best_params_ == other.best_params_
+
+
+def test_it_chooses_as_a_search_of_scikit_learn_does_by_the_scorer():
+    X, y, paired, (rows, truth) = problem()
+    found = searched(paired, X, y, reference="self")
+    scorer = expected_scorer(*paired, scoring=RMSE)
+    by_scorer = GridSearchCV(PLSRegression(), GRID, scoring=scorer).fit(X, y)
+    usual = GridSearchCV(PLSRegression(), GRID, scoring=RMSE).fit(X, y)
+    # The default folds and the scores on them are those of GridSearchCV.
+    for name in ("mean_test_score", *(f"split{i}_test_score" for i in range(5))):
+        np.testing.assert_allclose(found.cv_results_[name], usual.cv_results_[name])
+    assert found.best_params_ == by_scorer.best_params_ != usual.best_params_
+    expected = by_scorer.cv_results_["mean_test_score"]
+    np.testing.assert_allclose(found.cv_results_["expected_score"], expected, rtol=0.01)
+    in_truth = get_scorer(RMSE)(found, rows, truth)
+    assert abs(found.expected_score_ - in_truth) < abs(usual.best_score_ - in_truth) / 2
+
+
+def test_the_change_of_the_squared_error_is_that_of_calibrating_all_folds_together():
+    X, y, (a, b), _ = problem()
+    table = searched((a, b), X, y, scoring=MSE, reference="self").cv_results_
+    for c, n_components in enumerate(GRID["n_components"]):
+        model = PLSRegression(n_components)
+        slope, offset = np.polyfit(cross_val_predict(model, X, y), y, 1)
+        changes, differences = [], []
+        for train, _ in KFold(5).split(X):
+            at_a, at_b = (model.fit(X[train], y[train]).predict(rows) for rows in (a, b))
+            mean = offset + slope * at_a
+            changes.append(np.square(at_a - mean) - np.square(at_b - mean))
+            differences.append(at_b - at_a)
+        expected = table["mean_test_score"][c] + np.mean(changes)
+        assert table["expected_score"][c] == pytest.approx(expected)
+        error = np.mean(changes, axis=0).std(ddof=1) / np.sqrt(60)
+        total = np.hypot(error, table["se_test_score"][c])
+        assert table["expected_score_se"][c] == pytest.approx(total)
+        size = np.sqrt(np.mean(np.square(differences)))
+        assert table["disagreement"][c] == pytest.approx(size)
+        # Without any assumption the root changes by the size of the difference at most.
+        root = np.sqrt(-table["mean_test_score"][c])
+        assert np.sqrt(-table["expected_score_low"][c]) > root + size
+        assert np.sqrt(-table["expected_score_high"][c]) < root - size
+
+
+@pytest.mark.parametrize("scoring", [RMSE, MSE, MAE])
+def test_an_interval_over_one_split_is_narrower_than_over_a_third_of_its_rows(scoring):
+    X, y, paired, _ = problem()
+    few, many = (
+        searched(paired, X, y, {"n_components": [2]}, scoring=scoring, cv=[(np.arange(140), test)])
+        for test in (np.arange(140, 260, 3), np.arange(140, 260))
+    )
+    for one in (few, many):
+        low, high = one.expected_interval_
+        assert low < one.best_score_ < high <= 0
+    assert np.diff(many.expected_interval_) < np.diff(few.expected_interval_)
+
+
+def test_an_adapter_is_a_candidate_for_regressors():
+    X, y, (a, _), _ = problem()
+    turned = 2 * a @ np.linalg.qr(np.random.default_rng(1).normal(size=(10, 10)))[0] + 3
+    found = searched({"turned": (a, turned), "same": (a, a + 1e-6)}, X, y, adapter="ridge")
+    table = found.cv_results_
+    assert table["adapted_turned"].all()
+    both = [table[f"expected_score_as_{how}_turned"] for how in ("measured", "adapted")]
+    np.testing.assert_array_equal(table["expected_score_turned"], np.maximum(*both))
+    assert isinstance(found.best_adapted_["turned"][0], SiteAdapter)
+    # Where nothing differs, no adapter helps the simplest regressor.
+    assert not table["adapted_same"][0]
+    # The worst site decides, and has the columns of a search with this site alone.
+    assert (table["worst_site"] == "turned").all()
+    alone = searched((a, turned), X, y, adapter="ridge").cv_results_
+    for name in ("expected_score", "expected_score_se", "expected_score_low", "disagreement"):
+        np.testing.assert_allclose(table[name], alone[name])
+
+
+def test_another_regressor_stands_in_for_the_targets():
+    X, y, (a, b), (_, truth) = problem()
+    rest = load_diabetes(return_X_y=True)[0]
+    rest = rest[320:] / rest.std(axis=0)
+    other = Ridge(10.0).fit(rest, truth)
+    found = searched((a, b), X, y, scoring=MSE, reference=other).cv_results_
+    slope, offset = np.polyfit(other.predict(X), y, 1)
+    mean = offset + slope * other.predict(a)
+    single = searched((a, b), X, y, {"n_components": [2]}, scoring=MSE, reference=other)
+    changes = []
+    for train, _ in KFold(5).split(X):
+        model = PLSRegression(2).fit(X[train], y[train])
+        changes.append(
+            np.mean(np.square(model.predict(a) - mean) - np.square(model.predict(b) - mean))
+        )
+    expected = single.cv_results_["mean_test_score"][0] + np.mean(changes)
+    assert single.expected_score_ == pytest.approx(expected)
+    assert found["expected_score"][1] != pytest.approx(expected, rel=1e-6)  # it is shrunk
+
+
+def same(one, other):
+    for name, values in one.cv_results_.items():
+        if "time" not in name and name != "params":
+            np.testing.assert_array_equal(values, other.cv_results_[name], name)
+    assert one.expected_interval_ == other.expected_interval_
+    assert one.best_params_ == other.best_params_
+
+
+def test_the_contract_of_a_search_of_regressors(tmp_path):
+    X, y, paired, _ = problem()
+    params = {"adapter": "ridge", "scoring": {"rmse": RMSE, "r2": "r2"}, "refit": "rmse"}
+    plain = searched(paired, X, y, **params)
+    first, resumed = (searched(paired, X, y, memory=str(tmp_path), **params) for _ in range(2))
+    same(plain, first)
+    same(plain, resumed)
+    same(plain, searched(paired, X, y, n_jobs=2, **params))
+    again = pickle.loads(pickle.dumps(plain))
+    np.testing.assert_array_equal(
+        again.best_adapted_.predict(paired[1]), plain.best_adapted_.predict(paired[1])
+    )
+    table = plain.cv_results_
+    of_agreements = {"agreement", "agreement_se", "agreement_rate", "agreement_uniform", "beta"}
+    of_agreements |= {"rank_agreement", "gap", "n_pairs", "not_told_apart"}
+    assert not of_agreements & set(table)
+    for name, values in table.items():
+        assert (
+            values is table["params"] or values.dtype.kind != "f" or not np.isnan(values).any()
+        ), name
+    assert {"expected_rmse_low", "expected_rmse_se", "expected_r2", "disagreement"} <= set(table)
+    assert "expected_r2_low" not in table
+    assert table["reason"][plain.best_index_].startswith("eligible: rmse -")
+    assert table["eligible"].all()
+    assert plain.expected_score_ == table["expected_rmse"].max()
+    with pytest.raises(ValueError, match="compare: .* got regressors, which have none"):
+        plain.compare(0, 1)
+    assert not hasattr(plain, "agreement_terms_")
+    drawn = PARandomizedSearchCV(PLSRegression(), GRID, n_iter=4, random_state=0, scoring=RMSE)
+    assert drawn.fit(X, y, paired=paired).best_params_ == searched(paired, X, y).best_params_
+    # What an earlier fit of classifiers left is gone.
+    search = PASearchCV(LogisticRegression(max_iter=500), {"C": [1.0]})
+    search.fit(X, y > 150, paired=paired)
+    search.set_params(estimator=Ridge(), param_grid={"alpha": [1.0]})
+    assert not hasattr(search.fit(X, y, paired=paired), "agreement_terms_")
+
+
+def test_displays_and_notebooks_show_a_search_of_regressors():
+    pytest.importorskip("matplotlib").use("agg")
+    X, y, paired, _ = problem()
+    found = searched(paired, X, y)
+    display = ExpectedScoreDisplay.from_search(found)
+    assert display.ax_.get_xlabel() == "expected neg root mean squared error at the other site"
+    assert display.intervals_ is not None
+    own = searched(paired, X, y, scoring=make_scorer(mean_squared_error, greater_is_better=False))
+    assert ExpectedScoreDisplay.from_search(own).ax_.get_xlabel().startswith("expected score at")
+    for search in (found, searched(paired, X, y, selection="score")):
+        drawn = PASearchDisplay.from_search(search)
+        assert drawn.ax_.get_ylabel().startswith("expected neg root mean squared error at the")
+        assert drawn.agreement is None
+    page = found._repr_html_()
+    assert "expected neg root mean squared error" in page
+    assert "agreement (nats)" not in page
+
+
+def test_rows_of_one_group_are_one_sample():
+    X, y, paired, _ = problem()
+    alone, repeated = np.arange(len(y)), np.repeat(np.arange(len(y)), 4)
+
+    def width(rows, groups, **params):
+        search = PASearchCV(PLSRegression(), {"n_components": [2]}, scoring=RMSE, **params)
+        return np.diff(
+            search.fit(X[rows], y[rows], paired=paired, groups=groups).expected_interval_
+        )
+
+    folds = list(GroupKFold(5).split(repeated, groups=repeated))
+    once = width(alone, None, cv=list(GroupKFold(5).split(alone, groups=alone)))
+    # The default folds are those of the groups.
+    assert width(repeated, repeated) == width(repeated, repeated, cv=folds)
+    assert width(repeated, repeated) == pytest.approx(once, rel=0.05)
+    assert width(repeated, None, cv=folds) < 0.99 * width(repeated, repeated)
+
+
+@pytest.mark.filterwarnings("ignore:paired.*expected rows like the labelled:UserWarning")
+def test_weights_are_repeated_rows():
+    X, y, paired, _ = problem()
+    weight = np.random.default_rng(0).integers(1, 4, len(X))
+    folds, rows = list(KFold(5).split(X)), np.repeat(np.arange(len(X)), weight)
+    repeated = [tuple(np.flatnonzero(np.isin(rows, part)) for part in fold) for fold in folds]
+    search = PASearchCV(Ridge(), {"alpha": [1.0]}, scoring=MSE, reference="self")
+    one = clone(search).set_params(cv=folds).fit(X, y, paired=paired, sample_weight=weight)
+    other = clone(search).set_params(cv=repeated).fit(X[rows], y[rows], paired=paired)
+    changes = [s.expected_score_ - s.best_score_ for s in (one, other)]
+    assert changes[0] == pytest.approx(changes[1], rel=1e-6)
+    plain = clone(search).set_params(cv=folds).fit(X, y, paired=paired)
+    assert changes[0] != pytest.approx(plain.expected_score_ - plain.best_score_, rel=1e-3)
+
+
+class Broken(Ridge):
+    """A regressor that predicts nan with one parameter."""
+
+    def predict(self, X):
+        return super().predict(X) + (np.nan if self.alpha == 2.0 else 0.0)
+
+
+@pytest.mark.filterwarnings("ignore:One or more of the test scores:UserWarning")
+@pytest.mark.filterwarnings("ignore:Scoring failed:UserWarning")
+def test_candidates_that_fail_do_not_change_the_others():
+    X, y, paired, _ = problem()
+    search = PASearchCV(Broken(), {"alpha": [1.0, 3.0]}, scoring=RMSE)
+    alone = search.fit(X, y, paired=paired).cv_results_
+    search.set_params(param_grid={"alpha": [1.0, 2.0, -1.0, 3.0]})
+    message = (
+        "Predictions could not be computed in 5 of 20 fits. Their candidates have no expected"
+    )
+    with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match=message):
+        table = search.fit(X, y, paired=paired).cv_results_
+    assert table["eligible"].tolist() == [True, False, False, True]
+    assert "no predictions: ValueError: estimators: expected finite pred" in table["reason"][1]
+    assert "failed in 5 of 5 splits" in table["reason"][2]
+    for name in ("expected_score", "expected_score_se", "expected_score_low"):
+        np.testing.assert_array_equal(table[name][[0, 3]], alone[name])
+        assert np.isnan(table[name][[1, 2]]).all()
+
+
+class Refuses(Ridge):
+    """A regressor that must not be fitted."""
+
+    def fit(self, X, y, sample_weight=None):
+        raise AssertionError("fitted before the input was checked")
+
+
+@pytest.mark.parametrize(
+    ("params", "change", "error", "message"),
+    [
+        (
+            {},
+            {"paired": None},
+            ValueError,
+            r"estimator: expected a cl.*paired=.*expected_scorer\(",
+        ),
+        ({"selection": "agreement"}, {}, ValueError, "selection: expected a rule that does not"),
+        ({"selection": "rank_sum"}, {}, ValueError, "selection: .*regressors do not have, got 'r"),
+        ({"selection": GuardedSelection()}, {}, ValueError, "selection: .* look at the agreement"),
+        ({"refit": GuardedSelection()}, {}, ValueError, "refit: expected a rule that does not"),
+        ({"scoring": "accuracy"}, {}, ValueError, "scoring: expected a metric of numbers"),
+        ({"reference": LogisticRegression()}, {}, TypeError, "reference: expected a regressor"),
+        ({"reference": Ridge()}, {}, ValueError, "reference: expected a fitted regressor"),
+        ({}, {"y": "text"}, TypeError, "y: expected numbers for regressors, got dtype <U"),
+        ({}, {"y": np.nan}, ValueError, "y: expected finite numbers for regressors"),
+        ({}, {"y": "wide"}, ValueError, r"y: expected shape \(260,\)"),
+        ({}, {"groups": np.zeros(260)}, ValueError, "groups: expected rows of at least two"),
+    ],
+)
+def test_bad_input_is_named_before_any_regressor_is_fitted(params, change, error, message):
+    X, y, paired, _ = problem()
+    values = change.get("y", 0.0)
+    if isinstance(values, str):
+        y = y.astype(str) if values == "text" else np.column_stack([y, y])
+    else:
+        y = np.r_[y[:-1], y[-1] + values]
+    given = {"paired": change.get("paired", paired), "groups": change.get("groups")}
+    if "groups" in change:
+        params = {"cv": list(KFold(2).split(X))}
+    with pytest.raises(error, match=message):
+        PASearchCV(Refuses(), {"alpha": [1.0]}, **params).fit(X, y, **given)
+
+
+def test_a_study_of_optuna_has_the_expected_error_as_its_value():
+    optuna = pytest.importorskip("optuna")
+    from pa_select.interop.optuna import agreement_objective
+
+    X, y, paired, _ = problem()
+    space = {"n_components": optuna.distributions.IntDistribution(1, 8)}
+    params = {"scoring": RMSE, "adapter": "ridge"}
+    objective = agreement_objective(PLSRegression(), space, X, y, paired=paired, **params)
+    study = optuna.create_study(direction="maximize")
+    for n_components in (1, 2, 8):
+        study.enqueue_trial({"n_components": n_components})
+    study.optimize(objective, n_trials=3)
+    found = searched(paired, X, y, {"n_components": [1, 2, 8]}, adapter="ridge", reference="self")
+    np.testing.assert_allclose(
+        [trial.value for trial in study.trials], found.cv_results_["expected_score"]
+    )
+    assert "agreement" not in study.trials[0].user_attrs
+    assert objective.best_trial(study).params == found.best_params_
+    predicted = objective.best_estimator(study).predict(X)
+    np.testing.assert_allclose(predicted, found.best_estimator_.predict(X))
+
+
+def test_a_regressor_in_a_wrapper_is_searched_too():
+    X, y, paired, _ = problem()
+    wrapped = TransformedTargetRegressor(Ridge(), func=np.log1p, inverse_func=np.expm1)
+    found = PASearchCV(wrapped, {"regressor__alpha": [1.0, 1e3]}, scoring=MAE)
+    found.fit(X, y, paired=paired)
+    assert found.expected_interval_[0] < found.expected_score_ < found.expected_interval_[1]
+    with pytest.raises(NotFittedError):
+        PASearchCV(wrapped, {}).predict(X)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scoring", [RMSE, MAE])
+def test_the_expected_error_and_its_interval_hold_the_truth(scoring):
+    rng = np.random.default_rng(0)
+
+    def draw(n):
+        a = rng.normal(size=(n, 3))
+        y = a @ [2.0, 1.0, 0.0] + rng.normal(size=n)
+        return a, 0.7 * a + 0.5 * rng.normal(size=a.shape), y
+
+    _, rows, truth = draw(50_000)
+    held, errors = [], []
+    for _ in range(30):
+        (X, _, y), (a, b, _) = draw(150), draw(60)
+        found = PASearchCV(LinearRegression(), {}, scoring=scoring).fit(X, y, paired=(a, b))
+        in_truth = get_scorer(scoring)(found, rows, truth)
+        low, high = found.expected_interval_
+        error = found.cv_results_["expected_score_se"][0]
+        errors.append(found.expected_score_ - in_truth)
+        held.append([low <= in_truth <= high, abs(errors[-1]) < 1.96 * error])
+    assert np.mean(held, axis=0)[0] == 1
+    assert np.mean(held, axis=0)[1] > 0.85
+    assert abs(np.mean(errors)) < 3 * np.std(errors) / np.sqrt(30) + 0.01
