@@ -15,31 +15,26 @@ The instruments, the tablets and the assays are real.
 # ----------
 # The candidates are ten regressors after four ways to prepare a spectrum: as it is, standard
 # normal variate, first derivative, and both. 250 tablets of the first instrument are assayed.
-# Scikit-learn's `GridSearchCV` scores every candidate by cross-validation, and by the error that
-# is expected at the second instrument, with and without an adapter (below). The candidate of the
-# smallest expected error without one is refitted.
+# `PASearchCV` scores every candidate by cross-validation, and adds the change of the error that
+# the pairs lead one to expect. The candidate of the smallest expected error is refitted.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.base import clone
 from sklearn.metrics import root_mean_squared_error
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import KFold
 from spectrometers import read
 from study_regressors import GRID, MODEL, RMSE
 
-from pa_select import SiteAdapter, expected_score, expected_scorer
+from pa_select import PASearchCV, expected_score
 
 (first, second), _, _, content = read("tablets")
 order = np.random.default_rng(0).permutation(len(content))
 labelled, kept, pairs, test = np.split(order, [250, 310, 370])
 
-scoring = {
-    "first": RMSE,
-    "expected": expected_scorer(first[pairs], second[pairs], scoring=RMSE),
-    "adapted": expected_scorer(first[pairs], second[pairs], scoring=RMSE, adapter="ridge"),
-}
+both = first[pairs], second[pairs]
 folds = KFold(5, shuffle=True, random_state=0)
-search = GridSearchCV(MODEL, GRID, scoring=scoring, refit="expected", cv=folds)
-search.fit(first[labelled], content[labelled])
+search = PASearchCV(MODEL, GRID, scoring=RMSE, cv=folds)
+search.fit(first[labelled], content[labelled], paired=both)
 
 
 def error_of(model, rows):
@@ -51,7 +46,7 @@ models = [clone(MODEL).set_params(**clone(params, safe=False)) for params in tab
 truth = np.array(
     [error_of(m.fit(first[labelled], content[labelled]), second[test]) for m in models]
 )
-usual = table["mean_test_first"].argmax()
+usual = table["mean_test_score"].argmax()
 print(f"standard deviation of the content: {content.std():.1f} mg")
 print(f"error of the choice by cross-validation: {truth[usual]:.1f} mg at the second instrument")
 print(f"error of the choice by pairs: {truth[search.best_index_]:.1f} mg")
@@ -64,10 +59,10 @@ print(f"error of the choice by pairs: {truth[search.best_index_]:.1f} mg")
 # The expected errors are somewhat too large: both instruments have noise of their own, and the
 # estimate assumes that the second one shows nothing that the first one hides.
 figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
-ax.plot(truth, -table["mean_test_first"], "x", color="0.5", label="cross-validation")
-ax.plot(truth, -table["mean_test_expected"], "o", color="C0", label="expected from sixty pairs")
+ax.plot(truth, -table["mean_test_score"], "x", color="0.5", label="cross-validation")
+ax.plot(truth, -table["expected_score"], "o", color="C0", label="expected from sixty pairs")
 best = search.best_index_
-ax.plot(truth[best], -search.best_score_, "o", ms=14, mfc="none", color="C3", label="chosen")
+ax.plot(truth[best], -search.expected_score_, "o", ms=14, mfc="none", color="C3", label="chosen")
 ax.plot([3, 40], [3, 40], color="0.6", lw=0.8)
 ticks = [3, 5, 10, 20, 40]
 ax.set(xlabel="error at the second instrument [mg]", ylabel="predicted error [mg]")
@@ -83,18 +78,17 @@ plt.show()
 # The error of the chosen regressor is the best of forty estimates. Sixty assayed tablets that the
 # search has not seen give another estimate, with its standard error and with an interval that
 # assumes nothing of the predictions.
-found = expected_score(
-    search, first[pairs], second[pairs], first[kept], content[kept], scoring=RMSE
-)
+found = expected_score(search, *both, first[kept], content[kept], scoring=RMSE)
 print(f"expected: {-found.score:.1f} +- {1.96 * found.standard_error:.1f} mg")
 print(f"95 % in {-found.high:.1f} to {-found.low:.1f} mg")
 
 # %%
 # Direct standardisation
 # ----------------------
-# A regression on the pairs can map the second instrument's spectra to those of the first one. The
-# third score expects the errors after that. The adapter is worth it if its smallest one is less.
-best = table["mean_test_adapted"].argmax()
-adapter = SiteAdapter().fit(second[pairs], first[pairs])
-print(f"expected with an adapter: {-table['mean_test_adapted'][best]:.1f} mg")
-print(f"in truth: {error_of(models[best], adapter.transform(second[test])):.1f} mg")
+# A regression on the pairs can map the second instrument's spectra to those of the first one.
+# With an adapter the search judges each candidate with and without it, and `best_adapted_` is what
+# to use at the second instrument.
+search = PASearchCV(MODEL, GRID, scoring=RMSE, cv=folds, adapter="ridge")
+search.fit(first[labelled], content[labelled], paired=both)
+print(f"expected with an adapter: {-search.expected_score_:.1f} mg")
+print(f"in truth: {error_of(search.best_adapted_, second[test]):.1f} mg")

@@ -24,24 +24,9 @@ from pa_select.utils.warn_caller import warn_caller
 class ExpectedColumns:
     """Computes what the candidates of a search are expected to score at other sites.
 
-    Parameters
-    ----------
-    plan : Plan
-        With sites.
-    data : Data
-    reference : {"self", "ensemble"} or fitted estimator
-        Whose posteriors or predictions stand in for the labels of the paired objects.
-    weight : ndarray or None
-        Weights of the rows of X.
-
-    Raises
-    ------
-    TypeError
-        If a metric takes no sample weights, or `reference` is of the other kind than the
-        candidates.
-    ValueError
-        If all rows that are tested are in one group, or `reference` does not know a label or has
-        other classes.
+    The posteriors or predictions of `reference` stand in for the labels of the paired objects:
+    "self", "ensemble" or a fitted model. `weight` has the weights of the rows of X. A metric, a
+    reference or groups that cannot be used are refused.
     """
 
     def __init__(self, plan: Plan, data: Data, reference: Any, weight: Any) -> None:
@@ -102,9 +87,9 @@ class ExpectedColumns:
             scores = align_classes(np.asarray(scores), classes, data.labels)
             return Recorded(data.labels, scores, None)
 
-        labelled, (*_, y, weight) = output(OF_X), (self.labelled.y, self.labelled.weight)
+        known = output(OF_X), self.labelled.y
         return {
-            site.a: reference_labels(self._task, labelled, y, output(site.a), weight)
+            site.a: reference_labels(self._task, *known, output(site.a), self.labelled.weight)
             for site in self._plan.sites
         }
 
@@ -113,16 +98,8 @@ class ExpectedColumns:
     ) -> dict[str, Any]:
         """Make the columns.
 
-        Parameters
-        ----------
-        stacks : Stacks
-            The scores of the candidates `which`.
-        which : ndarray
-            Numbers of the candidates that have scores.
-        cv_results : dict
-            The columns so far.
-        metric : str
-            It decides whether a candidate's rows are adapted, and which site is the worst.
+        The candidates `which` have scores, in the stacks. `metric` decides whether their rows are
+        adapted, and which site is the worst.
         """
         from pa_select.unlabelled.engine import Engine
 

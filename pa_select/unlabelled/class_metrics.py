@@ -34,20 +34,8 @@ def value_and_gradient(
 ) -> tuple[float, Floats] | None:
     """Return a metric of a table of counts, and its gradient; None if its formula is not known.
 
-    Parameters
-    ----------
-    metric : callable
-        A metric of scikit-learn.
-    options : dict
-        Its keyword arguments.
-    table : ndarray of shape (n_classes, n_classes)
-        The weight of the rows of each class (first axis) with each prediction.
-    classes : ndarray of shape (n_classes,)
-        Those of rows with a label or prediction; other rows and columns of the table are 0.
-
-    Returns
-    -------
-    tuple of float and ndarray of shape (n_classes, n_classes), or None
+    The table has the weight of the rows of each class (first axis) with each prediction. Each of
+    the classes has a label or a prediction.
     """
     formula = _formula(metric, options, classes)
     if formula is None:

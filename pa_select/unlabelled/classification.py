@@ -54,13 +54,7 @@ class Classification:
         return scorer
 
     def check_scorer(self, scorer: Any, y: NDArray[Any]) -> None:
-        """Check that the metric of a scorer takes sample weights.
-
-        Raises
-        ------
-        TypeError
-            If it does not.
-        """
+        """Refuse a scorer whose metric takes no sample weights."""
         classes = np.unique(y)
         rows = np.arange(2 * len(classes))
         scores = np.tile(np.eye(len(classes)), (2, 1))
@@ -181,16 +175,8 @@ def is_accuracy(scorer: Any) -> bool:
 def calibrating_beta(scores: Floats, columns: NDArray[np.intp], weight: Any = None) -> float:
     """Return the inverse temperature at which labelled rows have the highest likelihood.
 
-    This is temperature scaling: posterior agreement with labels on one side.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n, n_classes)
-        Scores of rows that the classifier was not fitted to.
-    columns : ndarray of shape (n,)
-        The column of each row's label.
-    weight : ndarray of shape (n,), default=None
-        Non-negative weights of the rows.
+    This is temperature scaling: posterior agreement with labels on one side. `columns` has the
+    column of each row's label, and `weight` the weights of the rows.
     """
     certain = np.full(scores.shape, -np.inf)
     certain[np.arange(len(columns)), columns] = 0.0

@@ -309,22 +309,9 @@ def expected_scores(
 ) -> list[Scored]:
     """Score several sets of predictions for the same objects, whose labels are uncertain.
 
-    Parameters
-    ----------
-    task : Task
-    scorer : callable
-        A scorer; for classifiers its metric takes sample weights.
-    labels : list of ndarray
-        For each model, what stands in for the label of each object: the probabilities of the
-        classes, or the values that a target may have.
-    *sides : list of Output
-        The predictions of each model, such as those for the rows of one site.
-
-    Returns
-    -------
-    list of Scored
-        For each set the score, in the mean over the models. An object that several models
-        predict is one unit.
+    For each model `labels` has what stands in for the label of each object, and each of the
+    `sides` its outputs, such as those for the rows of one site. Return for each side the mean
+    score over the models. An object that several models predict is one unit.
     """
     by_formula = [
         [
@@ -353,13 +340,7 @@ def error_of_score(
     y: NDArray[Any],
     groups: NDArray[Any] | None = None,
 ) -> float:
-    """Return the standard error of the score of labelled rows, which may be in groups.
-
-    Raises
-    ------
-    ValueError
-        If all rows are in one group.
-    """
+    """Return the standard error of the score of labelled rows, which may be in groups."""
     if (of_rate := task.error_of_rate(scorer, score, model, y, groups)) is not None:
         return of_rate
     labels = task.certain(model, y)

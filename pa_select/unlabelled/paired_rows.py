@@ -42,19 +42,7 @@ _LARGE_DIFFERENCE, _SELDOM = 0.1, 10_000
 
 
 def check_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") -> tuple[Any, Any]:
-    """Return both measurements of the same objects, row by row, for an expected score.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `aligned_pairs`.
-
-    Warns
-    -----
-    UserWarning
-        If there are fewer than 20 pairs, the two rows of a pair resemble each other no more
-        than rows paired at random, or only `X_b` has missing values.
-    """
+    """Align both measurements of the same objects, and warn of pairs that look wrong."""
     X_a, X_b = aligned_pairs(X_a, X_b, name_a, name_b)
     n = _num_samples(X_a)
     _warn_of_missing_values(X_a, X_b, name_b)
@@ -68,17 +56,9 @@ def check_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") ->
 
 
 def aligned_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") -> tuple[Any, Any]:
-    """Return both measurements of the same objects, row by row.
+    """Align both measurements of the same objects, row by row, and refuse what are none.
 
     DataFrames are aligned by their index, and the rows of Datasets are stacked.
-
-    Raises
-    ------
-    TypeError
-        If one is a dict, or a Dataset whose rows cannot be stacked.
-    ValueError
-        If their numbers of rows or their columns differ, there are none, a row of `X_a` has
-        no partner, or both are the same measurement.
     """
     for rows, name in ((X_a, name_a), (X_b, name_b)):
         if isinstance(rows, Mapping):
@@ -200,16 +180,11 @@ def warn_of_other_rows(X_a: Any, X: Any, name: str = "X_a") -> None:
 def one_pair_for_each_object(
     X_a: Any, X_b: Any, X: Any, name_a: str = "X_a", name_b: str = "X_b"
 ) -> tuple[Any, Any]:
-    """Leave out the pairs of objects that were given before.
+    """Leave out the pairs of objects that were given before, with a warning.
 
     Pairs with equal rows at the first site are of one object, if labelled rows hardly ever equal
     each other. The pair with the smallest row at the other site is kept, in any order of the
     pairs. Rows that are not numbers are not looked at.
-
-    Warns
-    -----
-    UserWarning
-        If pairs are left out.
     """
     a, b, known = _numbers(X_a), _numbers(X_b), _numbers(X)
     if a is None or known is None or _often_repeat(known):
@@ -310,19 +285,8 @@ class OtherMix(NamedTuple):
 def other_mix(found: Floats, expected: Floats, variance: Floats) -> OtherMix | None:
     """Compare the shares of the classes among paired objects with those of labelled rows.
 
-    Parameters
-    ----------
-    found : ndarray of shape (n_classes,)
-        The mean posterior over the paired objects.
-    expected : ndarray of shape (n_classes,)
-        The shares among the labelled rows.
-    variance : ndarray of shape (n_classes,)
-        The variance of the difference of each share, if there are no other objects.
-
-    Returns
-    -------
-    OtherMix or None
-        None if no share differs clearly (normal distribution, Bonferroni).
+    `variance` is that of the difference of each share, if there are no other objects. None if no
+    share differs clearly (normal distribution, Bonferroni).
     """
     away = np.abs(found - expected)
     if away.sum() / 2 < _LARGE_DIFFERENCE:

@@ -57,13 +57,7 @@ class Regression:
         return scorer
 
     def check_scorer(self, scorer: Any, y: NDArray[Any], scoring: Any = None) -> None:
-        """Check that the metric of a scorer takes numbers.
-
-        Raises
-        ------
-        ValueError
-            If it does not.
-        """
+        """Refuse a scorer whose metric does not take numbers."""
         try:  # predictions that are no classes, even if all targets are integers
             scorer(RecordedRegressor(y + 0.25), row_numbers(np.arange(len(y))), y)
         except ValueError as error:

@@ -114,17 +114,8 @@ class Scored(NamedTuple):
 def parts_of(*content: Floats, n_parts: int = _PARTS, seed: int = 0) -> Ints:
     """Assign objects to parts of equal size at random, whatever their order.
 
-    Parameters
-    ----------
-    *content : ndarray of shape (n,) or (n, n_columns)
-        What is known of the objects; objects with the same content are interchangeable.
-    n_parts, seed : int
-        There are as many parts as objects at most.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The number of each object's part.
+    `content` is what is known of the objects, arrays of shape (n,) or (n, n_columns); objects
+    with the same content are interchangeable. There are as many parts as objects at most.
     """
     columns = np.nan_to_num(np.column_stack(content), posinf=0.0, neginf=0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -239,13 +230,7 @@ def widening(n_groups: int, n: int) -> float:
 
 
 def check_several(n_groups: int) -> None:
-    """Check that groups say how rows vary between groups.
-
-    Raises
-    ------
-    ValueError
-        If there is one group only.
-    """
+    """Refuse a single group, which does not show how rows vary between groups."""
     if n_groups < 2:
         raise ValueError(
             "groups: expected rows of at least two groups, got rows of one group, which do not "

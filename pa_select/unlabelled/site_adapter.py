@@ -116,13 +116,7 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
 
 
 def cross_adapted(regressor: Any, X_b: Any, X_a: Any, seed: int) -> Any:
-    """Map each row by an adapter that was learnt on other pairs, whatever their order.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `SiteAdapter.fit`, or if there is one pair only.
-    """
+    """Map each row by an adapter that was learnt on other pairs, whatever their order."""
     if _num_samples(X_b) < 2:
         raise ValueError("adapter: expected at least two pairs to learn from, got one.")
     rows, wanted = _matrix(X_b, "X_b"), _matrix(X_a, "X_a")

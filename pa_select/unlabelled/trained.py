@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,7 +135,9 @@ def estimates(
         X_b = cross_adapted(adapter, X_b, X_a, seed=0)
     task: Classification | Regression = Classification()
     if _are_regressors(named):
-        task, y_val = Regression(), _numbers(y_val)
+        if y_val.dtype.kind not in "biuf":
+            raise TypeError(f"y_val: expected numbers for regressors, got dtype {y_val.dtype}.")
+        task, y_val = Regression(), y_val.astype(np.float64)
         if not isinstance(reference, str) and is_classifier(reference):
             name = type(reference).__name__
             raise TypeError(f"reference: expected a regressor, got {name}, which is a classifier.")
@@ -154,7 +157,8 @@ def estimates(
     return expected
 
 
-class _Trained(NamedTuple):
+@dataclass(frozen=True)
+class _Trained:
     """The outputs of trained models, which are models of one split."""
 
     #: For labelled rows, and for the pairs at both sites, those of each model.
@@ -181,20 +185,9 @@ def of_outputs(
 ) -> dict[str, ExpectedScore]:
     """Estimate how trained models score at another site, from their recorded predictions.
 
-    Parameters
-    ----------
-    task : Classification or Regression
-    names : list of str
-    outputs : three lists of Output
-        What each model predicts for labelled rows, and for the same objects at both sites.
-    y_val : ndarray of shape (m,)
-        The labels.
-    scorer : callable
-    reference : {"self", "ensemble"} or list of Output, default="ensemble"
-        What stands in for the labels of the pairs; or what another model predicts for the
-        labelled rows and for the pairs at the first site.
-    groups : ndarray of shape (m,), default=None
-        The group of each labelled row.
+    `outputs` has what each model predicts for labelled rows, and for the same objects at both
+    sites. `reference` may be what another model predicts for the labelled rows and for the pairs
+    at the first site.
     """
     models, every = _Trained(outputs), np.arange(len(y_val))
     if isinstance(task, Classification):
@@ -209,32 +202,26 @@ def of_outputs(
     engine = Engine(task, {"score": scorer}, labelled, models, validation, "score", reference)
     columns = engine.at(models).columns
     unknown = np.full(len(names), np.nan)
-    expected, error, low, high, disagreement = (
-        columns.get(name, unknown).tolist()
-        for name in (
-            "expected_score",
-            "expected_score_se",
-            "expected_score_low",
-            "expected_score_high",
-            "disagreement",
-        )
-    )
-    strengths = [engine.calibration(i).strength for i in range(len(names))]
-    n_pairs = [len(one.predicted) for one in outputs[models.a]]
-    fields = expected, error, low, high, scores, disagreement, strengths, n_pairs
-    return {name: ExpectedScore(*values) for name, *values in zip(names, *fields, strict=True)}
+    fields: dict[str, Any] = {
+        "score": columns["expected_score"],
+        "standard_error": columns["expected_score_se"],
+        "low": columns.get("expected_score_low", unknown),
+        "high": columns.get("expected_score_high", unknown),
+        "validation_score": scores,
+        "disagreement": columns["disagreement"],
+        "beta": [engine.calibration(i).strength for i in range(len(names))],
+    }
+    n_pairs = len(outputs[models.a][0].predicted)
+    return {
+        name: ExpectedScore(**{f: float(x[i]) for f, x in fields.items()}, n_pairs=n_pairs)
+        for i, name in enumerate(names)
+    }
 
 
 def _check_classes(
     names: Sequence[str], models: Sequence[Output], y_val: NDArray[Any], reference: Any
 ) -> None:
-    """Check that classifiers know the labels, and can stand in for each other's.
-
-    Raises
-    ------
-    ValueError
-        If one does not.
-    """
+    """Refuse classifiers that do not know the labels, or cannot stand in for each other."""
     for name, model in zip(names, models, strict=True):
         columns_of(y_val, model.classes, name, "y_val")
         if reference == "self":
@@ -253,19 +240,6 @@ def _check_classes(
                 f"reference: expected a classifier of the classes {model.classes.tolist()}, got "
                 f"one of {reference[0].classes.tolist()}."
             )
-
-
-def _numbers(y_val: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the targets of regressors.
-
-    Raises
-    ------
-    TypeError
-        If they are no numbers.
-    """
-    if y_val.dtype.kind not in "biuf":
-        raise TypeError(f"y_val: expected numbers for regressors, got dtype {y_val.dtype}.")
-    return y_val.astype(np.float64)
 
 
 def _are_regressors(named: Mapping[str, Any]) -> bool:
