@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.stats import t
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.cross_decomposition import PLSRegression
@@ -108,6 +109,27 @@ def test_the_change_of_the_squared_error_is_that_of_calibrating_all_folds_togeth
         root = np.sqrt(-table["mean_test_score"][c])
         assert np.sqrt(-table["expected_score_low"][c]) > root + size
         assert np.sqrt(-table["expected_score_high"][c]) < root - size
+
+
+def test_the_interval_of_the_absolute_error_is_that_of_both_norms():
+    X, y, (a, b), _ = problem()
+    found = searched((a, b), X, y, {"n_components": [2]}, scoring=MAE)
+    deviations, changes = [], []
+    for train, test in KFold(5).split(X):
+        model = PLSRegression(2).fit(X[train], y[train])
+        errors = np.abs(y[test] - model.predict(X[test]))
+        deviations.append((errors - errors.mean()) / len(test) / 5)
+        changes.append(np.abs(model.predict(b) - model.predict(a)))
+
+    def reach(norm, error, n, sign):
+        return abs(norm * np.exp(sign * t.ppf(0.975, n - 1) * error / norm) - norm)
+
+    n, norm, change = len(y), -found.best_score_, np.mean(changes, axis=0)
+    error = np.sqrt(n / (n - 1) * np.square(np.concatenate(deviations)).sum())
+    more = reach(change.mean(), change.std(ddof=1) / np.sqrt(60), 60, 1)
+    most = norm + change.mean() + np.hypot(reach(norm, error, n, 1), more)
+    least = norm - change.mean() - np.hypot(reach(norm, error, n, -1), more)
+    assert found.expected_interval_ == pytest.approx((-most, -least))
 
 
 @pytest.mark.parametrize("scoring", [RMSE, MSE, MAE])
@@ -243,16 +265,17 @@ def test_rows_of_one_group_are_one_sample():
 
 
 @pytest.mark.filterwarnings("ignore:paired.*expected rows like the labelled:UserWarning")
-def test_weights_are_repeated_rows():
+@pytest.mark.parametrize(("scoring", "rounding"), [(MSE, 1e-6), (MAE, 0.02)])
+def test_weights_are_repeated_rows(scoring, rounding):
     X, y, paired, _ = problem()
     weight = np.random.default_rng(0).integers(1, 4, len(X))
     folds, rows = list(KFold(5).split(X)), np.repeat(np.arange(len(X)), weight)
     repeated = [tuple(np.flatnonzero(np.isin(rows, part)) for part in fold) for fold in folds]
-    search = PASearchCV(Ridge(), {"alpha": [1.0]}, scoring=MSE, reference="self")
+    search = PASearchCV(Ridge(), {"alpha": [1.0]}, scoring=scoring, reference="self")
     one = clone(search).set_params(cv=folds).fit(X, y, paired=paired, sample_weight=weight)
     other = clone(search).set_params(cv=repeated).fit(X[rows], y[rows], paired=paired)
     changes = [s.expected_score_ - s.best_score_ for s in (one, other)]
-    assert changes[0] == pytest.approx(changes[1], rel=1e-6)
+    assert changes[0] == pytest.approx(changes[1], rel=rounding)
     plain = clone(search).set_params(cv=folds).fit(X, y, paired=paired)
     assert changes[0] != pytest.approx(plain.expected_score_ - plain.best_score_, rel=1e-3)
 
