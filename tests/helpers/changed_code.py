@@ -10,9 +10,7 @@ import json
 import linecache
 import sys
 import warnings
-from functools import lru_cache
 from pathlib import Path
-from unittest import mock
 
 import joblib
 import pandas as pd
@@ -25,8 +23,7 @@ from skorch import NeuralNetClassifier
 
 from helpers.code_cases import CASES, OPAQUE
 from pa_select import PASearchCV
-from pa_select.model_selection import own_code
-from pa_select.model_selection.fingerprint import Fingerprints
+from pa_select.model_selection.checkpoint import fingerprint
 
 X, Y = load_iris(return_X_y=True)
 
@@ -121,18 +118,11 @@ def fingerprints():
             VotingClassifier([]),
         ],
     }
-    return {name: Fingerprints().of(value, name) for name, value in objects.items()}
+    return {name: fingerprint(value, name, {}) for name, value in objects.items()}
 
 
 def run(folder, *which):
     """Run all cases with their "first" code, the "edited" one or both; return what they found."""
-    # Reading the list of all installed packages takes a second, and nothing is installed here.
-    once = lru_cache(own_code.packages_distributions)
-    with mock.patch.object(own_code, "packages_distributions", once):
-        return _run(folder, which)
-
-
-def _run(folder, which):
     results = {"both": {}, "opaque": {}, "objects": fingerprints()}
     for name, edit, code, modules in cases(CASES):
         old, new = edit.strip().split(" -> ")

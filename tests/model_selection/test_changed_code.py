@@ -19,7 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from skorch import NeuralNetClassifier
 
-from pa_select.model_selection.fingerprint import Fingerprints, NoFingerprint
+from pa_select.model_selection.checkpoint import NoFingerprint, fingerprint
 
 
 def names(text):
@@ -27,7 +27,7 @@ def names(text):
 
 
 def of(value):
-    return Fingerprints().of(value, "value")
+    return fingerprint(value, "value", {})
 
 
 @pytest.fixture(scope="module")
@@ -65,16 +65,16 @@ def test_an_edit_is_computed_anew_and_the_old_code_found_again(ran, name):
 @pytest.mark.parametrize(
     ("name", "object_and_reason"),
     [
-        ("code made of text", "Pipeline > steps > func > f > eval: it can run code that is not"),
+        ("code made of text", "Pipeline > f > eval: it can run code that is not"),
         *(
-            (name, "f > importlib.import_module: it can run code that is not known")
+            (name, "f > import_module: it can run code that is not known")
             for name in (
                 "import by name",
                 "import by name inside of a function",
                 "module for imports inside of a function",
             )
         ),
-        ("generator", "Own > columns: cannot pickle 'generator' object"),
+        ("generator", "Own > Own > generator: cannot pickle 'generator' object"),
         ("scorer that runs anything", "scoring > f > __import__: it can run code that is"),
     ],
 )
@@ -129,6 +129,14 @@ def test_nets_count_by_their_weights_and_their_code():
     tensors = [torch.zeros(4), torch.zeros(4, dtype=torch.bfloat16), torch.zeros(2, 2)]
     tensors += [torch.eye(2), torch.eye(2).to_sparse(), torch.eye(4)[::2, ::2], torch.tensor(0.0)]
     assert len({of(tensor) for tensor in tensors}) == len(tensors) - 1  # two are equal
+
+
+def test_one_object_in_two_places_differs_from_two_equal_ones():
+    # What changes the one in one place changes it in the other: as for tied weights.
+    for one in (torch.zeros(2), np.zeros(2), {1}, [1], len):
+        assert of([one, one]) == of(copy.deepcopy([one, one]))
+        other = copy.deepcopy(one)
+        assert (of([one, one]) == of([one, other])) == (one is other)
 
 
 def test_descriptors_of_a_class_count():
@@ -200,13 +208,12 @@ def test_compiled_code_counts_by_the_version_of_its_package(tmp_path, monkeypatc
     from scipy.special import expit
 
     before = of(expit), of(np.add), of(np.linalg.norm)
-    monkeypatch.setattr(
-        "pa_select.model_selection.fingerprint.version_of", lambda module: "another"
-    )
+    checkpoint = "pa_select.model_selection.checkpoint"
+    monkeypatch.setattr(f"{checkpoint}._version_of", lambda module: "another")
     after = of(expit), of(np.add), of(np.linalg.norm)
     assert all(one != two for one, two in zip(before, after, strict=True))
     # Here the compiled module is one that no package brought.
-    monkeypatch.setattr("pa_select.model_selection.fingerprint.is_installed", lambda module: False)
+    monkeypatch.setattr(f"{checkpoint}._is_installed", lambda module: False)
     # scipy may have wrapped the function.
     with pytest.raises(NoFingerprint, match=r"value\b.* is compiled, and no installed package"):
         of(expit)
