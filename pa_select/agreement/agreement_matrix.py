@@ -22,10 +22,10 @@ from pa_select.agreement.inputs.validation import (
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.pairs.ties import converted
 from pa_select.agreement.solved_problems import solve_pairs
-from pa_select.utils.devices import resolve_device
+from pa_select.utils.estimators import resolve_device
 from pa_select.utils.html import bar_cell, table
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Device, ErrorScore, Floats, Matrix, Prior, Weights
-from pa_select.utils.warn_caller import warn_caller
 
 # This many pairs are solved at once: it bounds the memory of their terms, not the result.
 _ROWS_AT_ONCE = 1 << 22

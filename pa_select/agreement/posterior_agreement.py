@@ -27,7 +27,7 @@ from pa_select.agreement.solved_problems import solve_problems
 from pa_select.agreement.solver import kernel_sums as _kernel
 from pa_select.agreement.solver.mean_posteriors import ModelRuns, marginal_kernel
 from pa_select.agreement.standard_errors import check_groups
-from pa_select.utils.probabilities import look_like_probabilities
+from pa_select.utils.score_checks import look_like_probabilities
 from pa_select.utils.typing import (
     Device,
     ErrorScore,

@@ -14,8 +14,8 @@ from pa_select.agreement.generalization import Generalization, generalization
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import Prior, check_beta
 from pa_select.utils.html import bar_cell, table
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats
-from pa_select.utils.warn_caller import warn_caller
 
 
 @dataclass(frozen=True, eq=False)

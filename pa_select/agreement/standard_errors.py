@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.p_values import p_value
 from pa_select.utils.typing import Floats, Ints
-from pa_select.utils.warn_caller import warn_caller
 
 # The deviations of this many pairs are held at once: it bounds the memory, not the result.
 _PAIRS_AT_ONCE = 1 << 20

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from pa_select.utils.modules import module_of
+from pa_select.utils.estimators import module_of
 
 #: Layers whose weights are a matrix, or are read as one with a row for each output channel.
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)

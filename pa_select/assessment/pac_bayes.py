@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pa_select.utils.modules import module_of
+from pa_select.utils.estimators import module_of
 
 
 def pac_bayes_bound(module: Any, initial: Any, sigma: float, n_rows: int) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from pa_select.assessment.batch_norm_folding import LAYERS, folded
-from pa_select.utils.modules import first_output
+from pa_select.utils.estimators import first_output
 
 
 def path_norm(module: Any, input_shape: int | Sequence[int]) -> float:

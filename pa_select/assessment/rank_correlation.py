@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 from sklearn.utils import check_random_state
 
-from pa_select.utils.optional_imports import optional_import
+from pa_select.utils.messages import optional_import
 from pa_select.utils.p_values import adjust_by_holm
 from pa_select.utils.typing import Floats
 

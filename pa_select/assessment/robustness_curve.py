@@ -23,11 +23,11 @@ from pa_select.assessment.measures import Outputs
 from pa_select.assessment.shifted_outputs import Samples
 from pa_select.environments import as_shift
 from pa_select.scores.alignment import columns_of
-from pa_select.scores.comparable import comparable_scores
+from pa_select.scores.class_scores import comparable_scores
 from pa_select.utils.columns import check_column
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import reordered
-from pa_select.utils.optional_imports import optional_import
+from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Device, ErrorScore, Labels, Prior, RandomState, Vector
 
 

@@ -14,7 +14,7 @@ from torch import nn
 from pa_select.assessment.batch_norm_folding import folded
 from pa_select.scores.alignment import columns_of
 from pa_select.utils.columns import check_column
-from pa_select.utils.modules import first_output
+from pa_select.utils.estimators import first_output
 
 _KINDS = ("pac_bayes", "worst")
 # Bounds of the search for the largest scale.

@@ -17,12 +17,11 @@ from pa_select.agreement.inputs.validation import is_raise
 from pa_select.agreement.posterior_agreement import agreements
 from pa_select.assessment.measures import Outputs, with_errors
 from pa_select.environments import Shift, Shifted, shifted_rows
-from pa_select.scores.comparable import comparable_scores
+from pa_select.scores.class_scores import comparable_scores
 from pa_select.scores.features import features_of
-from pa_select.utils.named_errors import named_error
-from pa_select.utils.probabilities import look_like_probabilities
+from pa_select.utils.messages import named_error, warn_caller
+from pa_select.utils.score_checks import look_like_probabilities
 from pa_select.utils.typing import Floats
-from pa_select.utils.warn_caller import warn_caller
 
 # Largest number of scores that are solved at once, which bounds the memory.
 _SCORES_AT_ONCE = 1 << 23

@@ -23,9 +23,9 @@ from pa_select.agreement.posterior_agreement import agreements
 from pa_select.calibration.fold_models import FoldScores
 from pa_select.utils.columns import shares_of
 from pa_select.utils.frames import check_columns
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _num_samples
 from pa_select.utils.typing import Floats, Ints
-from pa_select.utils.warn_caller import warn_caller
 
 # The row of error is an average, for which so many rows suffice.
 _ROWS_OF_ERROR = 2000

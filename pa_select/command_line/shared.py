@@ -15,8 +15,12 @@ from numpy.typing import NDArray
 
 from pa_select.command_line.reading import InputError, Table
 from pa_select.scores.probabilities import scores_of_probabilities
-from pa_select.utils.probabilities import DEFAULT_CLIP, look_like_probabilities
-from pa_select.utils.score_checks import check_size, check_values
+from pa_select.utils.score_checks import (
+    DEFAULT_CLIP,
+    check_size,
+    check_values,
+    look_like_probabilities,
+)
 
 # Control characters but the line feed, and marks that turn the direction of a text.
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -12,8 +12,7 @@ from torch.utils.data import DataLoader, default_collate
 
 from pa_select.scores.features import features_of
 from pa_select.scores.modules import evaluation
-from pa_select.utils.devices import resolve_device
-from pa_select.utils.modules import module_of
+from pa_select.utils.estimators import module_of, resolve_device
 
 
 class LazyInputs:

@@ -7,7 +7,7 @@ from typing import Any
 import torch.utils.data
 from sklearn.utils.validation import _num_samples
 
-from pa_select.utils.modules import refuse_iterable_dataset
+from pa_select.utils.estimators import refuse_iterable_dataset
 
 
 class SharedEnvironment(torch.utils.data.Dataset):  # type: ignore[type-arg]

@@ -14,7 +14,7 @@ from pa_select.datasets.lazy_inputs import ComputedFeatures, LazyInputs, extract
 from pa_select.datasets.shared_environment import SharedEnvironment
 from pa_select.pairing import NearestPairing, Pairs, pair_environments
 from pa_select.utils.columns import check_column
-from pa_select.utils.modules import refuse_iterable_dataset
+from pa_select.utils.estimators import refuse_iterable_dataset
 
 #: The metadata fields that define the environments of each data set.
 _FIELDS = {

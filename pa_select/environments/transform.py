@@ -12,8 +12,8 @@ from sklearn.utils.validation import _num_samples
 
 from pa_select.environments.numeric_rows import distances, numeric_rows
 from pa_select.environments.shift import Shift, Shifted
+from pa_select.utils.frames import view_of
 from pa_select.utils.typing import Floats
-from pa_select.utils.views import view_of
 
 
 class TransformShift(Shift):

@@ -9,7 +9,7 @@ import torch
 
 from pa_select.environments.attacks.attack import Attack
 from pa_select.environments.attacks.batch import Batch, margin
-from pa_select.utils.optional_imports import optional_import
+from pa_select.utils.messages import optional_import
 
 
 class FoolboxAttack(Attack):

@@ -11,8 +11,7 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler
 from pa_select.scores.modules import module_scores
 from pa_select.training.epoch_selector import EPOCH_TOL, EpochSelector
 from pa_select.training.paired_environments import untouched_random_states
-from pa_select.utils.optional_imports import optional_import
-from pa_select.utils.warn_caller import warn_caller
+from pa_select.utils.messages import optional_import, warn_caller
 
 _Callback: Any = optional_import("lightning.pytorch", "lightning").Callback
 

@@ -15,7 +15,7 @@ from pa_select.model_selection.class_balance import warn_of_label_shift
 from pa_select.model_selection.expected_columns import warn_of_expectation
 from pa_select.model_selection.score_columns import ranks
 from pa_select.model_selection.selection_rules import choose, explain
-from pa_select.utils.optional_imports import optional_import
+from pa_select.utils.messages import optional_import
 
 _optuna: Any = optional_import("optuna", "optuna")
 

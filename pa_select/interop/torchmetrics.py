@@ -14,7 +14,7 @@ from pa_select.agreement.inputs.validation import (
     check_tol,
     check_weight,
 )
-from pa_select.utils.optional_imports import optional_import
+from pa_select.utils.messages import optional_import
 
 _Metric: Any = optional_import("torchmetrics", "metrics").Metric
 

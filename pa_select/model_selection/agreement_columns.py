@@ -12,8 +12,8 @@ from pa_select.model_selection.plan import Plan
 from pa_select.model_selection.score_columns import ranks
 from pa_select.model_selection.stacks import Stacks, complete
 from pa_select.model_selection.worker import Outcome
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Ints
-from pa_select.utils.warn_caller import warn_caller
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs

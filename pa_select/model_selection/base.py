@@ -42,6 +42,7 @@ from pa_select.model_selection.sites import adapted_to_sites
 from pa_select.model_selection.splits import is_sequence_of_splitters
 from pa_select.model_selection.stacks import complete
 from pa_select.model_selection.worker import Outcome
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.pickling import SavedWithVersions
 from pa_select.utils.sklearn_private import (
     BaseSearchCV,
@@ -55,7 +56,6 @@ from pa_select.utils.sklearn_private import (
     _warn_or_raise_about_fit_failures,
 )
 from pa_select.utils.typing import Ints, SelectionName
-from pa_select.utils.warn_caller import warn_caller
 
 SELECTIONS = get_args(SelectionName)
 

@@ -40,7 +40,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_memory
 
 from pa_select.model_selection.worker import Data, Outcome, SplitTask, fit_and_score_split
-from pa_select.utils.warn_caller import warn_caller
+from pa_select.utils.messages import warn_caller
 
 # What they run is not known before they run.
 _RUN_ANYTHING = (compile, eval, exec, globals, __import__, importlib.import_module)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pa_select.model_selection.layout import Layout
 from pa_select.model_selection.pairings import OF_X
 from pa_select.model_selection.stacks import Stacks
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats
-from pa_select.utils.warn_caller import warn_caller
 
 # A larger ``class_balance_shift`` causes a warning.
 LARGE_SHIFT = 0.1

@@ -16,9 +16,9 @@ from pa_select.model_selection.stacks import Stacks
 from pa_select.model_selection.worker import Data
 from pa_select.scores import align_classes, class_scores
 from pa_select.scores.recorded import Recorded, RecordedRegressor
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _MultimetricScorer
 from pa_select.utils.typing import Floats, Ints
-from pa_select.utils.warn_caller import warn_caller
 
 
 class ExpectedColumns:

@@ -10,8 +10,8 @@ import numpy as np
 from pa_select.model_selection.parallel import with_parameters
 from pa_select.model_selection.results_columns import scores_and_errors
 from pa_select.model_selection.worker import Data, Outcome
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _MultimetricScorer, _score
-from pa_select.utils.warn_caller import warn_caller
 
 
 def failure(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from pa_select.utils.warn_caller import warn_caller
+from pa_select.utils.messages import warn_caller
 
 #: The arguments of ``fit`` beside X and y.
 DATA = ("environments", "views", "target", "paired", "groups")

@@ -15,8 +15,8 @@ from pa_select.model_selection.results_columns import (
     first_by,
     scores_and_errors,
 )
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Mask
-from pa_select.utils.warn_caller import warn_caller
 
 # A score of chance above this means that most rows have the same class.
 _FREQUENT = 0.6

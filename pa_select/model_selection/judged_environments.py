@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from pa_select.model_selection.worker import Data, SplitTask
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples, _score
-from pa_select.utils.warn_caller import warn_caller
 
 #: With fewer test rows the score of an environment is unreliable: for one row it is 0 or 1.
 FEWEST_ROWS = 5

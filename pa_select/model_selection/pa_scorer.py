@@ -22,8 +22,8 @@ from pa_select.scores import class_scores
 from pa_select.scores.cached_outputs import cached_for_only
 from pa_select.utils.columns import check_column, check_weight
 from pa_select.utils.dataset_rows import stacked
+from pa_select.utils.frames import check_view, look_up, view_of
 from pa_select.utils.pickling import SavedWithVersions
-from pa_select.utils.views import check_view, look_up, view_of
 
 PAIRINGS = ("label", "views", "environments", "paired")
 

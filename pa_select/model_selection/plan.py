@@ -17,12 +17,11 @@ from pa_select.model_selection.sites import Site, make_sites
 from pa_select.model_selection.splits import make_splits
 from pa_select.model_selection.worker import Extra, SplitTask
 from pa_select.utils.columns import check_column, check_weight
-from pa_select.utils.frames import check_columns, named_like, reordered
+from pa_select.utils.frames import check_columns, look_up, named_like, reordered, view_of
 from pa_select.utils.halves import halves
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _num_samples
 from pa_select.utils.typing import Ints
-from pa_select.utils.views import look_up, view_of
-from pa_select.utils.warn_caller import warn_caller
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs

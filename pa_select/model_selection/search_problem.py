@@ -113,7 +113,7 @@ class SearchProblem:
         )
         # Imported here: workers that fit and score do not need torch.
         from pa_select.agreement.inputs import validation
-        from pa_select.utils.devices import resolve_device
+        from pa_select.utils.estimators import resolve_device
 
         #: The distinct labels; none for regressors.
         self.labels = np.unique(np.asarray(y)[: 0 if self.of_regressors else None])

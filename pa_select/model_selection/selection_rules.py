@@ -18,8 +18,8 @@ from pa_select.model_selection.results_columns import (
     recorded_chance,
     scores_and_errors,
 )
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Ints, Mask, SelectionName
-from pa_select.utils.warn_caller import warn_caller
 
 #: The `n_se` of guarded selection by the score on the views.
 N_SE_OF_VIEWS = 2

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pa_select.scores.comparable import comparable_scores
+from pa_select.scores.class_scores import comparable_scores
 from pa_select.scores.recorded import RecordedRegressor, predictions
-from pa_select.utils.named_errors import named_error
+from pa_select.utils.messages import named_error
 from pa_select.utils.score_checks import BadScoresError
 from pa_select.utils.sklearn_private import (
     _check_method_params,

@@ -20,7 +20,7 @@ from pa_select.pairing.one_sample import pair_environments
 from pa_select.pairing.row_pairs import Index, Pairs, in_words
 from pa_select.scores.features import features_of
 from pa_select.utils.columns import check_column
-from pa_select.utils.optional_imports import optional_import
+from pa_select.utils.messages import optional_import
 
 
 class _Pairing(BaseEstimator, ABC):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pa_select.utils.optional_imports import optional_import
+from pa_select.utils.messages import optional_import
 
 #: Axis label of the agreement.
 AGREEMENT = "agreement (nats per pair)"

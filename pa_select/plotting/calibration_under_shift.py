@@ -10,7 +10,7 @@ import numpy as np
 from pa_select.plotting.axes import GREY, axes_for, ink, legend_above, look, number, pyplot
 from pa_select.scores.alignment import columns_of
 from pa_select.utils.columns import check_column
-from pa_select.utils.probabilities import are_probabilities
+from pa_select.utils.score_checks import are_probabilities
 from pa_select.utils.typing import Floats
 
 if TYPE_CHECKING:

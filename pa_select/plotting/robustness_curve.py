@@ -27,7 +27,7 @@ from pa_select.plotting.robustness_table import (
     label_of,
     reference_values,
 )
-from pa_select.utils.optional_imports import optional_import
+from pa_select.utils.messages import optional_import
 
 if TYPE_CHECKING:
     from pa_select.assessment import RobustnessCurve

@@ -91,7 +91,7 @@ class LayerFeatures:
         import torch
 
         from pa_select.scores.modules import evaluation
-        from pa_select.utils.modules import module_of
+        from pa_select.utils.estimators import module_of
 
         module = module_of(self.module)
         layers = dict(module.named_modules())

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 
 from pa_select.agreement.inputs.arrays import as_tensor
-from pa_select.utils.modules import first_output
+from pa_select.utils.estimators import first_output
 from pa_select.utils.score_checks import check_n_rows
 
 # Losses of numbers that are no class scores.

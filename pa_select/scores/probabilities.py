@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pa_select.utils.arrays import as_numbers
-from pa_select.utils.probabilities import DEFAULT_CLIP, are_probabilities
+from pa_select.utils.score_checks import DEFAULT_CLIP, are_probabilities
 
 
 def log_probabilities(probabilities: Any, *, clip: float = DEFAULT_CLIP) -> Any:

@@ -153,5 +153,5 @@ class RecordedRegressor(RegressorMixin, BaseEstimator):
 
     def predict(self, X: Ints) -> Floats:
         """Return the recorded predictions."""
-        found: Floats = self.predicted[X[:, 0]]
-        return found
+        predictions: Floats = self.predicted[X[:, 0]]
+        return predictions

@@ -10,7 +10,7 @@ from skorch.callbacks import Callback
 
 from pa_select.training.epoch_scoring import PAScoring
 from pa_select.training.epoch_selector import EPOCH_TOL, EpochSelector
-from pa_select.utils.warn_caller import warn_caller
+from pa_select.utils.messages import warn_caller
 
 
 class PAEarlyStopping(PAScoring):

@@ -19,7 +19,7 @@ from pa_select.training.paired_environments import (
     scores_from,
     scores_on,
 )
-from pa_select.utils.modules import first_output
+from pa_select.utils.estimators import first_output
 from pa_select.utils.score_checks import check_count
 
 

@@ -15,11 +15,14 @@ from pa_select.agreement.inputs.arrays import as_scores
 from pa_select.agreement.inputs.suspicious_scores import warn_of_probabilities
 from pa_select.agreement.inputs.validation import is_raise
 from pa_select.agreement.posterior_agreement import agreements
-from pa_select.utils.named_errors import named_error
-from pa_select.utils.probabilities import look_like_probabilities
-from pa_select.utils.score_checks import BadScoresError, check_count, check_tol
+from pa_select.utils.messages import named_error, warn_caller
+from pa_select.utils.score_checks import (
+    BadScoresError,
+    check_count,
+    check_tol,
+    look_like_probabilities,
+)
 from pa_select.utils.typing import Device, ErrorScore, Matrix, Prior, Vector
-from pa_select.utils.warn_caller import warn_caller
 
 #: Agreements closer than this, in nats, are tied.
 TIE_TOL = 1e-7

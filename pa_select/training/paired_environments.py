@@ -21,7 +21,7 @@ from pa_select.scores.class_scores import DEFAULT_CLIP
 from pa_select.scores.modules import check_classifies, net_scores, scores_of_net
 from pa_select.utils.columns import check_weight
 from pa_select.utils.dataset_rows import stacked
-from pa_select.utils.modules import first_output, module_of, refuse_iterable_dataset
+from pa_select.utils.estimators import first_output, module_of, refuse_iterable_dataset
 
 Ints = NDArray[np.intp]
 

@@ -20,8 +20,8 @@ from pa_select.unlabelled.site_adapter import SiteAdapter, cross_adapted
 from pa_select.unlabelled.trained import ExpectedScore, estimates
 from pa_select.utils.dataset_rows import is_dataset, labels_of, stacked
 from pa_select.utils.estimators import named_estimators
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.pickling import SavedWithVersions
-from pa_select.utils.warn_caller import warn_caller
 
 # Scorers that have warned; their own attributes would change what a search caches.
 _HAVE_WARNED: WeakSet[Any] = WeakSet()

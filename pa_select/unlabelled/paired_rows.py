@@ -16,10 +16,9 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from pa_select.utils.dataset_rows import stacked
-from pa_select.utils.frames import check_columns, named_like
+from pa_select.utils.frames import check_columns, look_up, named_like
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats
-from pa_select.utils.views import look_up
-from pa_select.utils.warn_caller import warn_caller
 
 #: Fewer pairs give an estimate that says little.
 FEW_PAIRS = 20

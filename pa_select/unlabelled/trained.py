@@ -28,7 +28,7 @@ from pa_select.utils.columns import check_column
 from pa_select.utils.dataset_rows import labels_of
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns
-from pa_select.utils.optional_imports import optional_import
+from pa_select.utils.messages import optional_import
 
 
 class ExpectedScore(NamedTuple):

@@ -24,7 +24,7 @@ def stacked(rows: Any, name: str) -> Any:
     """
     if not is_dataset(rows):
         return rows
-    from pa_select.utils.modules import refuse_iterable_dataset
+    from pa_select.utils.estimators import refuse_iterable_dataset
 
     refuse_iterable_dataset(rows, name)
     items = [rows[i] for i in range(len(rows))]

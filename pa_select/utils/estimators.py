@@ -1,10 +1,16 @@
-"""Type checks of estimators without imports, and estimators inside estimators."""
+"""Estimators inside estimators, and torch modules, their outputs and their device.
+
+Torch is imported by `resolve_device` alone: a module not yet imported has no instances.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
 
 
 def is_instance(estimator: Any, module: str, name: str) -> bool:
@@ -45,8 +51,8 @@ def takes_missing(estimator: Any) -> bool:
             home = type(step).__module__
             if not hasattr(step, "fit"):
                 continue
-            own = hasattr(step, "transform") and not home.startswith("sklearn.")
-            if own or home.startswith("sklearn.impute") or _has_others(step):
+            is_foreign = hasattr(step, "transform") and not home.startswith("sklearn.")
+            if is_foreign or home.startswith("sklearn.impute") or _has_others(step):
                 return True  # it may impute them
             if not takes_missing(step):
                 return False
@@ -75,3 +81,60 @@ def named_estimators(estimators: Any) -> dict[str, Any]:
     if not named:
         raise ValueError("estimators: expected at least one, got none.")
     return named
+
+
+def module_of(net: Any) -> Any:
+    """Return the module of a fitted skorch net; other objects are returned as they are."""
+    return getattr(net, "module_", net)
+
+
+def refuse_iterable_dataset(dataset: Any, name: str) -> None:
+    """Raise a TypeError for a Dataset whose rows can only be read one after the other."""
+    if is_instance(dataset, "torch.utils.data", "IterableDataset"):
+        raise TypeError(
+            f"{name}: expected a Dataset whose rows have numbers, since pairs are made by these, "
+            f"got the IterableDataset {type(dataset).__name__}; read it into a TensorDataset or "
+            "a list first."
+        )
+
+
+def first_output(outputs: Any, name: str = "estimator") -> torch.Tensor:
+    """Return the scores: the output of a module, or the first of several outputs.
+
+    Raises
+    ------
+    TypeError
+        If this is not a tensor; the message begins with `name`.
+    """
+    result = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
+    if not is_instance(result, "torch", "Tensor"):
+        raise TypeError(
+            f"{name}: expected a module that returns a tensor, or several tensors with the "
+            f"scores first, got {type(result).__name__}."
+        )
+    tensor: torch.Tensor = result
+    return tensor
+
+
+def resolve_device(device: Any, *scores: torch.Tensor) -> torch.device:
+    """Return the requested device; None: the device of the scores."""
+    import torch
+
+    if device is None:
+        for x in scores:
+            if x.device.type != "cpu":
+                return x.device
+        return torch.device("cpu")
+    if isinstance(device, str) and device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"device: expected None, 'auto', 'cpu', 'cuda' or a torch.device, got {device!r}."
+        ) from error
+    if resolved.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device: got {device!r}, but torch finds no CUDA device.")
+    if resolved.type == "mps":
+        raise ValueError("device: got 'mps', which has no float64; use 'cpu' or 'cuda'.")
+    return resolved

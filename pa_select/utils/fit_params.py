@@ -12,8 +12,8 @@ from sklearn import get_config
 from sklearn.utils.metadata_routing import process_routing
 
 from pa_select.utils.estimators import is_pipeline
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params
-from pa_select.utils.warn_caller import warn_caller
 
 
 def check_fit_params(estimator: Any, params: dict[str, Any], own: Sequence[str]) -> None:

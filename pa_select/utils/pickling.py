@@ -23,11 +23,12 @@ class SavedWithVersions:
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
         for package, saved in state.pop("_saved_with", {}).items():
-            here = _versions()[package]
-            if _minor(saved) != _minor(here):
+            current = _versions()[package]
+            if _minor(saved) != _minor(current):
                 raise UnpicklingError(
                     f"{type(self).__name__} was saved with {package} {saved} and cannot be "
-                    f"loaded with {here}: load it with {package} {_minor(saved)}, or fit it anew."
+                    f"loaded with {current}: load it with {package} {_minor(saved)}, or fit it "
+                    "anew."
                 )
         super().__setstate__(state)  # type: ignore[misc]
 

@@ -22,7 +22,7 @@ from pa_select.agreement.pairs.paired_scores import concatenate
 from pa_select.agreement.solver.fixed_prior import evaluate
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
 from pa_select.agreement.solver.mean_posteriors import ModelRuns
-from pa_select.utils.devices import resolve_device
+from pa_select.utils.estimators import resolve_device
 
 PRIORS = ["uniform", "marginal", [0.4, 0.3, 0.2, 0.1]]
 FIELDS = "score", "beta", "upper_bound", "log_kernel", "agreement_rate", "standard_error", "terms"

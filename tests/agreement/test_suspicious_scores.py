@@ -15,7 +15,7 @@ from pa_select import (
     posterior_agreement,
 )
 from pa_select.agreement.posterior_agreement import agreements
-from pa_select.utils.probabilities import look_like_probabilities
+from pa_select.utils.score_checks import look_like_probabilities
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(60, 3))

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from pa_select.agreement.inputs.problem import Problem
-from pa_select.utils.probabilities import look_like_probabilities
+from pa_select.utils.messages import warn_caller
+from pa_select.utils.score_checks import look_like_probabilities
 from pa_select.utils.typing import Floats
-from pa_select.utils.warn_caller import warn_caller
 
 #: A warning is given if at least this share of the predictions is of one class, for at least
 #: this many pairs.

@@ -16,8 +16,8 @@ from pa_select.agreement.inputs.validation import Prior, check_prior, check_weig
 from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.pairs.chunk_reader import ChunkReader
 from pa_select.agreement.pairs.paired_scores import PairedScores, Result, normalised
-from pa_select.utils.devices import resolve_device
-from pa_select.utils.probabilities import look_like_probabilities
+from pa_select.utils.estimators import resolve_device
+from pa_select.utils.score_checks import look_like_probabilities
 from pa_select.utils.typing import Ints
 
 # Rows are gathered up to this many scores, whatever the size of the chunks. That makes several

@@ -17,7 +17,7 @@ from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.pairs.threads import single_threaded_operations, start_single_threaded
 from pa_select.agreement.pairs.ties import centred_with_ties, converted
-from pa_select.utils.devices import resolve_device
+from pa_select.utils.estimators import resolve_device
 from pa_select.utils.typing import Floats, Ints
 
 Result = TypeVar("Result")

@@ -24,8 +24,8 @@ import numpy as np
 from pa_select.agreement.solver.kernel_sums import Limits
 from pa_select.agreement.solver.single_precision import coarse_betas
 from pa_select.agreement.solver.splitting import points_around, split_between, split_beyond
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Ints, Mask
-from pa_select.utils.warn_caller import warn_caller
 
 #: Part of the result: the search ends after this many evaluations of one problem.
 MAX_EVALUATIONS = 1500

@@ -15,8 +15,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.utils.validation import check_is_fitted
 
 from pa_select.scores.modules import _columns
-from pa_select.utils.estimators import is_instance, is_pipeline, unwrapped
-from pa_select.utils.modules import first_output
+from pa_select.utils.estimators import first_output, is_instance, is_pipeline, unwrapped
 
 _EXPECTED = (
     "estimator: expected a torch module, a skorch net or a differentiable scikit-learn "

@@ -9,7 +9,7 @@ import torch
 from sklearn.utils import check_random_state
 from skorch import NeuralNetClassifier
 
-from pa_select.utils.modules import first_output
+from pa_select.utils.estimators import first_output
 
 
 class LearnerNet(NeuralNetClassifier):

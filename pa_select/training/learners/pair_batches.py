@@ -10,8 +10,8 @@ import torch
 from skorch.dataset import unpack_data
 from torch.utils.data import Dataset, default_collate
 
-from pa_select.utils.modules import refuse_iterable_dataset
-from pa_select.utils.views import view_of
+from pa_select.utils.estimators import refuse_iterable_dataset
+from pa_select.utils.frames import view_of
 
 # Fewer pairs in a batch say too little of the classes' shares.
 LEAST_PAIRS = 16

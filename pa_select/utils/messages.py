@@ -1,0 +1,51 @@
+"""Warnings at the caller's line, errors with a candidate's name, and missing packages."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from importlib import import_module
+from typing import Any
+
+from pa_select.utils.score_checks import BadScoresError
+
+_CALLED_WITHIN = ("pa_select", "sklearn", "skorch", "joblib", "lightning", "contextlib")
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the first line outside of this package and of the packages that call it."""
+    level, frame = 1, inspect.currentframe()
+    while (
+        frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _CALLED_WITHIN
+    ):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=max(level - 1, 1) + 1)
+
+
+# Other types may take other arguments than a message.
+_COMMON = (TypeError, ValueError, RuntimeError)
+
+
+def named_error(error: Exception, name: str) -> Exception:
+    """Return an error whose message begins with a name; its type is kept if it is common."""
+    kind = next((kind for kind in _COMMON if isinstance(error, kind)), RuntimeError)
+    if type(error) is kind or isinstance(error, BadScoresError):
+        return kind(f"{name}: {error}")
+    return kind(f"{name}: {type(error).__name__}: {error}")
+
+
+def optional_import(module: str, extra: str) -> Any:
+    """Import an optional dependency.
+
+    Raises
+    ------
+    ImportError
+        If the package is missing; the message says how to install it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.split(".")[0]
+        raise ImportError(
+            f'This needs {package}, which is not installed: pip install "pa-select[{extra}]".'
+        ) from error
