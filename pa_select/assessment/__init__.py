@@ -6,9 +6,8 @@ from pa_select.assessment.feature_measures import (
     feature_discrepancy,
     invariance,
 )
-from pa_select.assessment.norm_measures import norm_measures
+from pa_select.assessment.norm_measures import norm_measures, path_norm
 from pa_select.assessment.pac_bayes import pac_bayes_bound
-from pa_select.assessment.path_norm import path_norm
 from pa_select.assessment.prediction_measures import PredictionMeasures, prediction_measures
 from pa_select.assessment.rank_correlation import RankCorrelation, rank_correlation
 from pa_select.assessment.robustness_curve import RobustnessCurve, robustness_curve

@@ -11,7 +11,7 @@ from scipy.special import entr
 from scipy.stats import rankdata
 from sklearn.metrics import precision_recall_fscore_support
 
-from pa_select.assessment.measures import Outputs
+from pa_select.assessment.shifted_outputs import Outputs
 from pa_select.scores.alignment import columns_of
 from pa_select.utils.columns import check_column
 from pa_select.utils.typing import Floats
@@ -187,9 +187,9 @@ def _roc_auc(log_posterior: Floats, labels: NDArray[np.intp]) -> float:
     """Return the mean area under the ROC curves of classes that some but not all rows have."""
     areas = []
     for k, column in enumerate(log_posterior.T):
-        own = labels == k
-        n_own, n_rest = int(own.sum()), int((~own).sum())
-        if n_own and n_rest:
-            ranks = rankdata(column)[own]
-            areas.append((ranks.sum() - n_own * (n_own + 1) / 2) / (n_own * n_rest))
+        members = labels == k
+        n, n_rest = int(members.sum()), int((~members).sum())
+        if n and n_rest:
+            ranks = rankdata(column)[members]
+            areas.append((ranks.sum() - n * (n + 1) / 2) / (n * n_rest))
     return float(np.mean(areas)) if areas else float("nan")

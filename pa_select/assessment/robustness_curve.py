@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal
@@ -16,11 +16,7 @@ from sklearn.utils.validation import _num_samples
 from pa_select.agreement import PosteriorAgreement
 from pa_select.agreement.inputs.validation import check_prior, check_tol, is_raise
 from pa_select.agreement.standard_errors import check_groups
-from pa_select.assessment.arguments import numbers, one_of, select_metrics
-from pa_select.assessment.curve_html import table_of_curve
-from pa_select.assessment.curve_table import curve_table
-from pa_select.assessment.measures import Outputs
-from pa_select.assessment.shifted_outputs import Samples
+from pa_select.assessment.shifted_outputs import Outputs, Samples, curve_table, table_of_curve
 from pa_select.environments import as_shift
 from pa_select.scores.alignment import columns_of
 from pa_select.scores.class_scores import comparable_scores
@@ -29,6 +25,8 @@ from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import reordered
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Device, ErrorScore, Labels, Prior, RandomState, Vector
+
+_METRICS = ("agreement", "accuracy", "log_loss", "posterior", "features")
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +64,8 @@ class RobustnessCurve:
     @property
     def n_classes(self) -> int | None:
         """Number of classes; None if the estimators' numbers differ."""
-        found = {outputs.scores.shape[1] for outputs in self._samples.before.values()}
-        return found.pop() if len(found) == 1 else None
+        numbers = {outputs.scores.shape[1] for outputs in self._samples.before.values()}
+        return numbers.pop() if len(numbers) == 1 else None
 
     def __repr__(self) -> str:
         return (
@@ -118,8 +116,8 @@ class RobustnessCurve:
             If there is no such estimator or power, if one is None but there are several, or
             if the estimator failed at this power.
         """
-        name = one_of(self.estimators, estimator, "estimator")
-        strength = one_of(self.powers, power, "power")
+        name = _one_of(self.estimators, estimator, "estimator")
+        strength = _one_of(self.powers, power, "power")
         if (name, strength) in self.failures:
             reason = self.failures[name, strength]
             raise ValueError(f"estimator: {name} has no agreement at power {strength:g}: {reason}")
@@ -288,8 +286,8 @@ def robustness_curve(
     """
     named = named_estimators(estimators)
     shift = as_shift(shift)
-    strengths = numbers([getattr(shift, shift._power)] if powers is None else powers, "powers")
-    shares = numbers(ratios, "ratios")
+    strengths = _numbers([getattr(shift, shift._power)] if powers is None else powers, "powers")
+    shares = _numbers(ratios, "ratios")
     if any(not 0 <= share <= 1 for share in shares):
         raise ValueError(f"ratios: expected numbers in [0, 1], got {shares}.")
     if order not in ("random", "norm"):
@@ -301,19 +299,19 @@ def robustness_curve(
     if groups is not None and reordered(X, groups):
         raise ValueError("groups: expected the rows of X in their order, got another order.")
     codes = None if groups is None else check_groups(check_column(groups, n, "groups"), n)
-    chosen = select_metrics(metrics, y is not None, features is not None)
-    found = None
+    chosen = _select_metrics(metrics, y is not None, features is not None)
+    features_by_name = None
     if "features" in chosen:
-        found = features if isinstance(features, Mapping) else dict.fromkeys(named, features)
-        if set(found) != set(named):
-            raise ValueError(
-                f"features: expected one for each of {list(named)}, got {list(found)}."
-            )
+        is_dict = isinstance(features, Mapping)
+        features_by_name = features if is_dict else dict.fromkeys(named, features)
+        if set(features_by_name) != set(named):
+            got = list(features_by_name)
+            raise ValueError(f"features: expected one for each of {list(named)}, got {got}.")
     check_tol(tol, prior)
     is_raise(error_score)
     few = _safe_indexing(X, np.arange(min(n, 2)))
-    how = {"tol": tol, "device": device, "error_score": error_score, "groups": codes}
-    samples = Samples({}, order, random_state, prior, how)
+    options = {"tol": tol, "device": device, "error_score": error_score, "groups": codes}
+    samples = Samples({}, order, random_state, prior, options)
     columns: dict[str, Any] = dict.fromkeys(named)
     for name, estimator in named.items():
         # What is no fitted classifier is a wrong argument, not a failure.
@@ -329,8 +327,52 @@ def robustness_curve(
             shift(few, None if y is None else y[:2], estimator=estimator, power=strengths[0])
     samples.check_some_are_left(samples.before)
     scorable = {name: named[name] for name in samples.before}
-    samples.take(scorable, X, y, shift, strengths, found, verbose)
+    samples.compute(scorable, X, y, shift, strengths, features_by_name, verbose)
     keys = list(product(named, strengths, shares))
     table = curve_table(samples, keys, columns, chosen, n)
     samples.warn_of_failures(len(named))
     return RobustnessCurve(table, list(named), strengths, shares, prior, columns, samples)
+
+
+def _one_of(values: Sequence[Any], choice: Any, name: str) -> Any:
+    """Return the value asked for; `choice` may be None if there is only one."""
+    if choice is None and len(values) == 1:
+        return values[0]
+    if isinstance(choice, (int, float)):
+        # Rounding: asking for 0.3 finds 0.1 + 0.2.
+        choice = next((value for value in values if np.isclose(value, choice, atol=0)), choice)
+    if choice not in values:
+        raise ValueError(f"{name}: expected one of {list(values)}, got {choice!r}.")
+    return choice
+
+
+def _numbers(values: Any, name: str) -> list[float]:
+    """Return one number or several different numbers as a list."""
+    try:
+        array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}: expected a number or several, got {values!r}.") from error
+    if array.ndim != 1 or not len(array) or np.isnan(array).any():
+        raise ValueError(f"{name}: expected a number or several, got {values!r}.")
+    if len(np.unique(array)) < len(array):
+        raise ValueError(f"{name}: expected different numbers, got {values!r}.")
+    listed: list[float] = array.tolist()
+    return listed
+
+
+def _select_metrics(metrics: Any, has_labels: bool, has_features: bool) -> list[str]:
+    """Return the metrics asked for; "all" means those whose arguments are given."""
+    lacking = {} if has_labels else {"accuracy": "y", "log_loss": "y"}
+    if not has_features:
+        lacking["features"] = "features"
+    if isinstance(metrics, str) and metrics == "all":
+        return [name for name in _METRICS if name not in lacking]
+    named = [metrics] if isinstance(metrics, str) else list(metrics)
+    if not named or not set(named) <= set(_METRICS):
+        raise ValueError(f"metrics: expected 'all' or some of {_METRICS}, got {metrics!r}.")
+    for name in named:
+        if name in lacking:
+            raise ValueError(
+                f"{lacking[name]}: expected a value for the metric {name!r}, got None."
+            )
+    return named

@@ -11,7 +11,7 @@ import torch
 from sklearn.utils import check_random_state
 from torch import nn
 
-from pa_select.assessment.batch_norm_folding import folded
+from pa_select.assessment.norm_measures import folded
 from pa_select.scores.alignment import columns_of
 from pa_select.utils.columns import check_column
 from pa_select.utils.estimators import first_output
@@ -170,9 +170,9 @@ def _largest(disturbed: _Disturbed, deviation: float, tol: float) -> Sharpness:
             return Sharpness(math.inf, math.inf, accuracy, kept)
         if sigma < _LEAST:
             return Sharpness(0.0, bad, accuracy, accuracy)
-        found = disturbed.accuracy(sigma)
-        if found >= least:
-            good, kept = sigma, found
+        lowered = disturbed.accuracy(sigma)
+        if lowered >= least:
+            good, kept = sigma, lowered
         else:
             bad = sigma
         if bad == math.inf:
@@ -212,11 +212,11 @@ class _Disturbed:
 
     def accuracy(self, sigma: float) -> float:
         """Return the mean accuracy over draws of noise, or the lowest over random starts."""
-        found = []
+        shares = []
         for seed in self.seeds:
             self._disturb(sigma, torch.Generator().manual_seed(seed))
-            found.append(self.share_right())
-        return min(found) if self.n_steps else float(np.mean(found))
+            shares.append(self.share_right())
+        return min(shares) if self.n_steps else float(np.mean(shares))
 
     def share_right(self) -> float:
         """Return the accuracy with the current weights."""

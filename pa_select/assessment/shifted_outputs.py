@@ -1,4 +1,4 @@
-"""Outputs of classifiers for rows before and after a shift."""
+"""Outputs of classifiers before and after a shift, and the table that compares them."""
 
 from __future__ import annotations
 
@@ -6,25 +6,62 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax, rel_entr
 
 from pa_select.agreement import PosteriorAgreement
 from pa_select.agreement.inputs.suspicious_scores import share_of_one_class
 from pa_select.agreement.inputs.validation import is_raise
 from pa_select.agreement.posterior_agreement import agreements
-from pa_select.assessment.measures import Outputs, with_errors
+from pa_select.agreement.standard_errors import standard_error
+from pa_select.assessment.feature_measures import feature_discrepancy
 from pa_select.environments import Shift, Shifted, shifted_rows
 from pa_select.scores.class_scores import comparable_scores
 from pa_select.scores.features import features_of
+from pa_select.utils.html import bar_cell, table
 from pa_select.utils.messages import named_error, warn_caller
 from pa_select.utils.score_checks import look_like_probabilities
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, Ints, Mask
 
 # Largest number of scores that are solved at once, which bounds the memory.
 _SCORES_AT_ONCE = 1 << 23
+# Rows that a notebook shows.
+_SHOWN = 30
+_SHARES = {"clean_accuracy": "accuracy", "shifted_accuracy": "accuracy under the shift"}
+
+#: Estimator, power and ratio of one row of the table.
+Key = tuple[str, float, float]
+
+
+class Outputs(NamedTuple):
+    """The scores of one sample, with what is derived from them.
+
+    `log_posterior` has the logs of the posteriors at inverse temperature 1, and `predicted` the
+    columns of the predicted classes.
+    """
+
+    scores: Floats
+    log_posterior: Floats
+    predicted: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, scores: Any) -> Outputs:
+        """Derive posteriors and predictions from scores of any type."""
+        if hasattr(scores, "detach"):
+            scores = scores.detach().cpu().double().numpy()
+        values: Floats = np.asarray(scores, dtype=np.float64)
+        return cls(values, log_softmax(values, axis=1), values.argmax(1))
+
+    def mixed(self, other: Outputs, replaced: Mask) -> Outputs:
+        """Return the outputs with some rows replaced by those of another sample."""
+        return Outputs(
+            np.where(replaced[:, None], other.scores, self.scores),
+            np.where(replaced[:, None], other.log_posterior, self.log_posterior),
+            np.where(replaced, other.predicted, self.predicted),
+        )
 
 
 @dataclass(frozen=True)
@@ -36,7 +73,7 @@ class Samples:
     random_state: Any
     prior: Any
     #: Other arguments of `posterior_agreement`, among them ``error_score`` and ``groups``.
-    how: dict[str, Any]
+    options: dict[str, Any]
     after: dict[tuple[str, float], Outputs] = field(default_factory=dict)
     #: Results of the shift, without the rows.
     shifted: dict[tuple[str, float], Shifted] = field(default_factory=dict)
@@ -45,7 +82,7 @@ class Samples:
     #: Why an estimator has no outputs or no agreement at a power.
     failures: dict[tuple[str, float], Exception] = field(default_factory=dict)
 
-    def take(
+    def compute(
         self,
         estimators: Mapping[str, Any],
         X: Any,
@@ -65,26 +102,21 @@ class Samples:
             moved = None if shift._aimed else shift(X, y, power=power)
             for name, estimator in estimators.items():
                 with self.isolated(name, [power]):
-                    at = moved
-                    if at is None:
-                        at = shift(X, y, estimator=estimator, power=power)
-                    look = None if features is None else features[name]
-                    self._look(name, power, estimator, at, look)
+                    result = moved
+                    if result is None:
+                        result = shift(X, y, estimator=estimator, power=power)
+                    outputs = Outputs.of(comparable_scores(estimator, result.X)[0])
+                    if features is not None:
+                        shifted = features_of(result.X, features[name], "X")
+                        self.shifted_features[name, power] = shifted
+                    self.after[name, power] = outputs
+                    self.shifted[name, power] = result._replace(X=None)
                 n_done += 1
                 if verbose:
                     print(
                         f"[{n_done}/{len(estimators) * len(powers)}] {name}, power "
                         f"{power:g}: {time.perf_counter() - start:.1f} s"
                     )
-
-    def _look(
-        self, name: str, power: float, estimator: Any, moved: Shifted, features: Any
-    ) -> None:
-        key = name, power
-        after = Outputs.of(comparable_scores(estimator, moved.X)[0])
-        if features is not None:
-            self.shifted_features[key] = features_of(moved.X, features, "X")
-        self.after[key], self.shifted[key] = after, moved._replace(X=None)
 
     @contextmanager
     def isolated(
@@ -96,7 +128,7 @@ class Samples:
         except raised:
             raise
         except Exception as error:
-            if is_raise(self.how["error_score"]):
+            if is_raise(self.options["error_score"]):
                 raise named_error(error, f"estimators: {name}") from error
             self.failures.update({(name, power): error for power in powers})
 
@@ -117,7 +149,7 @@ class Samples:
             (name, _), error = next(iter(self.failures.items()))
             raise named_error(error, f"estimators: {name}") from error
 
-    def replaced(self, name: str, power: float, ratio: float) -> NDArray[np.bool_]:
+    def replaced(self, name: str, power: float, ratio: float) -> Mask:
         """Return which rows the shift reaches at a ratio."""
         shifted, norm = self.shifted[name, power], None
         if self.order == "norm":
@@ -146,20 +178,18 @@ class Samples:
         at_once = max(_SCORES_AT_ONCE // max(a.scores.size for a, _ in pairs), 1)
         for i in range(0, len(pairs), at_once):
             sides = zip(*((a.scores, b.scores) for a, b in pairs[i : i + at_once]), strict=True)
-            results += agreements(*map(list, sides), prior=prior, **self.how)
+            results += agreements(*map(list, sides), prior=prior, **self.options)
         return results
 
-    def agreement_columns(
-        self, keys: Sequence[tuple[str, float, float]]
-    ) -> list[dict[str, float]]:
+    def agreement_columns(self, keys: Sequence[Key]) -> list[dict[str, float]]:
         """Return the columns of the agreement, for each estimator, power and ratio."""
         _warn_of_probabilities(self.before)
         pairs = [self.pair(*key) for key in keys]
         # "pa_change" is measured from each estimator's agreement with itself.
-        own_pairs = [(outputs, outputs) for outputs in self.before.values()]
-        results = self.solve(own_pairs + pairs, self.prior)
-        own = dict(zip(self.before, results, strict=False))
-        results = uniform = results[len(own) :]
+        same = [(outputs, outputs) for outputs in self.before.values()]
+        results = self.solve(same + pairs, self.prior)
+        unshifted = dict(zip(self.before, results, strict=False))
+        results = uniform = results[len(same) :]
         for (name, power, _), result in zip(keys, results, strict=True):
             if result.failure is not None:
                 self.failures[name, power] = RuntimeError(result.failure)
@@ -175,16 +205,145 @@ class Samples:
                 "standard_error": result.standard_error,
                 "standard_error_uniform": papers.standard_error,
                 "gap": result.gap,
-                "pa_change": result.score - own[name].score,
-                "pa_change_se": self._error_of_change(result, own[name]),
+                "pa_change": result.score - unshifted[name].score,
+                "pa_change_se": self._error_of_change(result, unshifted[name]),
             }
             for (name, *_), result, papers in zip(keys, results, uniform, strict=True)
         ]
 
-    def _error_of_change(self, result: PosteriorAgreement, own: PosteriorAgreement) -> float:
+    def _error_of_change(self, result: PosteriorAgreement, unshifted: PosteriorAgreement) -> float:
         """Return the standard error of a change of the agreement, to first order."""
-        terms = result.terms - own.terms
-        return with_errors({"change": terms}, self.how["groups"])["change_se"]
+        terms = result.terms - unshifted.terms
+        return _with_errors({"change": terms}, self.options["groups"])["change_se"]
+
+
+def curve_table(
+    samples: Samples,
+    keys: list[Key],
+    columns: Mapping[str, Any],
+    chosen: Sequence[str],
+    n: int,
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of the chosen metrics, with nan where an estimator failed.
+
+    `columns` has the column of each row's label in an estimator's scores; `n` rows were shifted.
+    """
+    samples.check_some_are_left(samples.after)
+    scored = [key for key in keys if key[:2] in samples.after]
+    agreement: list[dict[str, float]] = [{}] * len(scored)
+    if "agreement" in chosen:
+        agreement = samples.agreement_columns(scored)
+    rows = {
+        key: _measures(samples, key, columns[key[0]], chosen, measures)
+        for key, measures in zip(scored, agreement, strict=True)
+    }
+    names = next(iter(rows.values()))
+    for key in keys:
+        if key[:2] in samples.failures:
+            known = dict(zip(("estimator", "power", "ratio"), key, strict=True)) | {"n_pairs": n}
+            rows[key] = dict.fromkeys(names, np.nan) | known
+    return {name: np.array([rows[key][name] for key in keys]) for name in names}
+
+
+def _measures(
+    samples: Samples,
+    key: Key,
+    y: Any,
+    chosen: Sequence[str],
+    agreement: Mapping[str, float],
+) -> dict[str, Any]:
+    """Return one row of the table."""
+    name, power, ratio = key
+    replaced = samples.replaced(*key)
+    shifted = samples.shifted[name, power]
+    before, after = samples.pair(*key)
+    groups = samples.options["groups"]
+    row: dict[str, Any] = {"estimator": name, "power": power, "ratio": ratio}
+    accuracy: dict[str, float] = {}
+    if "accuracy" in chosen:
+        accuracy = _accuracy_measures(before, after, y, groups)
+        # A reader looks for these first.
+        row |= {name: accuracy[name] for name in ("clean_accuracy", "shifted_accuracy")}
+    row |= {
+        "n_pairs": len(replaced),
+        "mean_norm": _mean(shifted.norm[replaced]),
+        "success_rate": np.nan if shifted.success is None else _mean(shifted.success[replaced]),
+    }
+    if "agreement" in chosen:
+        row |= {**agreement, **_kept_predictions(before, after, groups)}
+    row |= accuracy
+    if "log_loss" in chosen:
+        row |= _log_loss_measures(before, after, y, groups)
+    if "posterior" in chosen:
+        row |= _posterior_measures(before, after, groups)
+    if "features" in chosen:
+        row |= feature_discrepancy(*samples.feature_pair(*key))._asdict()
+    return row
+
+
+def _mean(values: Any) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")
+
+
+def _with_errors(values: Mapping[str, Floats], groups: Ints | None) -> dict[str, float]:
+    """Return the mean of one value for each row, and its standard error as ``<name>_se``.
+
+    Rows of one group are not taken as independent.
+    """
+    objects = None if groups is None else (groups, groups)
+    columns = {}
+    for name, of_rows in values.items():
+        weight = np.full(len(of_rows), 1 / len(of_rows))
+        columns[name] = float(of_rows.mean())
+        with np.errstate(invalid="ignore"):  # an infinite log-loss has the error nan
+            columns[f"{name}_se"] = standard_error(of_rows, weight, objects)
+    return columns
+
+
+def _accuracy_measures(
+    before: Outputs, after: Outputs, y: NDArray[np.intp], groups: Ints | None
+) -> dict[str, float]:
+    """Return both accuracies and the accuracy lost, also by their names in the papers."""
+    right, still = (1.0 * (outputs.predicted == y) for outputs in (before, after))
+    kept = _with_errors({"clean_accuracy": right, "shifted_accuracy": still}, groups)
+    lost = _with_errors({"accuracy_drop": right - still}, groups)
+    return {
+        **kept,
+        "afr_true": kept["shifted_accuracy"],
+        "afr_true_change": -lost["accuracy_drop"],
+        **lost,
+        "relative_accuracy_drop": _ratio(lost["accuracy_drop"], kept["clean_accuracy"]),
+    }
+
+
+def _kept_predictions(before: Outputs, after: Outputs, groups: Ints | None) -> dict[str, float]:
+    """Return the share of rows whose prediction stays the same under the shift."""
+    kept = _with_errors({"afr_pred": 1.0 * (before.predicted == after.predicted)}, groups)
+    return kept | {"afr_pred_change": kept["afr_pred"] - 1}
+
+
+def _log_loss_measures(
+    before: Outputs, after: Outputs, y: NDArray[np.intp], groups: Ints | None
+) -> dict[str, float]:
+    """Return the log-loss under the shift in nats, and its increase."""
+    rows = np.arange(len(y))
+    clean, shifted = (-outputs.log_posterior[rows, y] for outputs in (before, after))
+    with np.errstate(invalid="ignore"):
+        gap = shifted - clean
+    losses = _with_errors({"log_loss": shifted, "log_loss_gap": gap}, groups)
+    relative = _ratio(losses["log_loss_gap"], float(clean.mean()))
+    return losses | {"relative_log_loss_gap": relative}
+
+
+def _posterior_measures(before: Outputs, after: Outputs, groups: Ints | None) -> dict[str, float]:
+    """Return two mean distances between a row's posteriors before and under the shift."""
+    p, q = np.exp(before.log_posterior), np.exp(after.log_posterior)
+    distances = {"kl": rel_entr(p, q).sum(1), "wasserstein": np.abs(p - q).sum(1) / 2}
+    return _with_errors(distances, groups)
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else float("nan")
 
 
 def _warn_of_probabilities(before: Mapping[str, Outputs]) -> None:
@@ -214,3 +373,25 @@ def _warn_of_one_class(names: Sequence[str], results: Sequence[PosteriorAgreemen
             "and under the shift, are of one class. With prior='uniform' this gives the highest "
             "possible agreement, log(n_classes). Rank models with prior='marginal'."
         )
+
+
+def table_of_curve(columns: Mapping[str, Any]) -> str:
+    """Return agreement and accuracies of a curve's first rows, with bars."""
+    n = len(columns["pa"])
+    most = float(np.nanmax(columns["pa"], initial=0.0))
+    shares = [column for column in _SHARES if column in columns]
+
+    def row(i: int) -> tuple[str, list[str]]:
+        name = f"{columns['estimator'][i]}, power {columns['power'][i]:g}"
+        if columns["ratio"][i] != 1:
+            name += f", share {columns['ratio'][i]:g}"
+        cells = [bar_cell(columns["pa"][i], most, f"{columns['pa'][i]:.2f}")]
+        return name, cells + [
+            bar_cell(columns[share][i], 1, f"{columns[share][i]:.2f}") for share in shares
+        ]
+
+    caption = "Agreement in nats per pair" + (" and accuracies" if shares else "")
+    if n > _SHOWN:
+        caption += f"; the first {_SHOWN} of {n} rows"
+    header = ["estimator", "agreement", *(_SHARES[column] for column in shares)]
+    return table(caption, header, [row(i) for i in range(min(n, _SHOWN))])

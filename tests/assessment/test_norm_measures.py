@@ -1,7 +1,8 @@
-"""Norms of weights: against numpy, and what folding a batch normalisation leaves the same."""
+"""Norms of weights: against numpy, by hand, and what folding a batch norm leaves the same."""
 
 import copy
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ from numpy.testing import assert_allclose
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
-from pa_select.assessment import norm_measures
-from pa_select.assessment.batch_norm_folding import folded
+from pa_select.assessment import norm_measures, path_norm
+from pa_select.assessment.norm_measures import folded
 
 
 def network(seed=0, fold=False):
@@ -154,3 +155,53 @@ def test_products_overflow_only_where_said():
 def test_errors(module, options, error, message):
     with pytest.raises(error, match=message):
         norm_measures(module, **options)
+
+
+def test_every_path_of_a_small_network():
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    first, second = (network[i].weight.detach().numpy() for i in (0, 2))
+    squares = [
+        (second[k, j] * first[j, i]) ** 2 for i, j, k in product(range(3), range(4), range(2))
+    ]
+    assert path_norm(network, 3) == pytest.approx(np.sqrt(sum(squares)), rel=1e-6)
+
+
+def test_a_convolution_and_a_batch_norm():
+    torch.manual_seed(0)
+    network = nn.Sequential(
+        nn.Conv1d(1, 2, 3, padding=1), nn.BatchNorm1d(2), nn.ReLU(), nn.Flatten(), nn.Linear(8, 2)
+    ).eval()
+    network[1].running_var.copy_(torch.tensor([0.25, 4.0]))
+    # As a matrix: the network's outputs for each input alone, without biases.
+    with torch.no_grad():
+        convolution = copy.deepcopy(network[0])
+        convolution.bias.zero_()
+        scale = network[1].weight / (network[1].running_var + network[1].eps).sqrt()
+        columns = torch.stack([convolution(row.view(1, 1, 4))[0] for row in torch.eye(4)])
+        first = (columns * scale[:, None]).flatten(1)
+        expected = (first.square() @ network[4].weight.T.square()).sum().sqrt()
+    assert path_norm(network, (1, 4)) == pytest.approx(float(expected), rel=1e-6)
+
+
+def test_rescaling_a_hidden_unit_changes_nothing():
+    torch.manual_seed(1)
+    network = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3))
+    before = path_norm(network, 5)
+    with torch.no_grad():
+        network[0].weight[2] *= 7
+        network[2].weight[:, 2] /= 7
+    assert path_norm(network, 5) == pytest.approx(before, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("module", "shape", "error", "message"),
+    [
+        ("net", 3, TypeError, "module: expected a torch module, got str"),
+        (nn.Linear(3, 2), 4, ValueError, r"input_shape: .* got \(4,\)"),
+        (nn.Sequential(nn.PReLU()), 3, TypeError, "module: .* 'weight' in PReLU"),
+    ],
+)
+def test_what_has_no_path_norm(module, shape, error, message):
+    with pytest.raises(error, match=message):
+        path_norm(module, shape)

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from pa_select.assessment import sharpness
-from pa_select.assessment.batch_norm_folding import folded
+from pa_select.assessment.norm_measures import folded
 
 DIGITS, LABELS = load_digits(return_X_y=True)
 DIGITS, LABELS = torch.tensor(DIGITS[:300] / 16, dtype=torch.float32), LABELS[:300]
