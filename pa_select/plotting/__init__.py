@@ -1,13 +1,11 @@
 """Displays like those of scikit-learn; matplotlib is imported when one is drawn."""
 
 from pa_select.plotting.agreement_curve import AgreementCurveDisplay
-from pa_select.plotting.agreement_matrix import AgreementMatrixDisplay
 from pa_select.plotting.calibration_under_shift import CalibrationUnderShiftDisplay
-from pa_select.plotting.confidence import ConfidenceDisplay
-from pa_select.plotting.decomposition import DecompositionDisplay
 from pa_select.plotting.epochs import EpochsDisplay
 from pa_select.plotting.expected_score import ExpectedScoreDisplay
-from pa_select.plotting.rank_correlation import RankCorrelationDisplay
+from pa_select.plotting.heat_maps import AgreementMatrixDisplay, RankCorrelationDisplay
+from pa_select.plotting.pair_groups import ConfidenceDisplay, DecompositionDisplay
 from pa_select.plotting.robustness_curve import RobustnessCurveDisplay
 from pa_select.plotting.search import PASearchDisplay
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from pa_select.plotting.axes import (
     AGREEMENT,
     GREY,
-    axes_for,
+    Display,
+    check_kind,
     ink,
     legend_above,
     look,
@@ -19,20 +22,27 @@ from pa_select.plotting.axes import (
     number,
     pyplot,
 )
-from pa_select.plotting.inverse_temperatures import check_betas, curve_of
+from pa_select.utils.typing import Floats
 
 if TYPE_CHECKING:
     from pa_select.agreement import PosteriorAgreement
 
 _KIND = "agreement curve"
 _BOUND, _TRAINED = "certified upper bound", r"$\beta = 1$, as trained"
+# A change of less than this share of the rise is not visible.
+_INVISIBLE = 0.02
+# How far below its value at 0 a kernel is drawn, as a share of the rise.
+_FALL = 0.1
+_N_POINTS = 120
 
 
-class AgreementCurveDisplay:
+@dataclass(eq=False, repr=False, kw_only=True)
+class AgreementCurveDisplay(Display):
     """Agreement at every inverse temperature, with the certified maximum marked.
 
-    Create it with `from_predictions`, `from_estimator` or `from_result`. A maximum at an
-    inverse temperature of 0 or infinity is drawn at the edge. Several curves may share axes.
+    Create it with `from_result` or `from_estimator`. A maximum at an inverse temperature of 0
+    or infinity is drawn at the edge. Several curves may share axes. Keywords of `plot` go to
+    ``ax.plot``.
 
     Parameters
     ----------
@@ -74,133 +84,22 @@ class AgreementCurveDisplay:
     Examples
     --------
     >>> import numpy as np
+    >>> from pa_select import posterior_agreement
     >>> from pa_select.plotting import AgreementCurveDisplay
     >>> rng = np.random.default_rng(0)
     >>> logits = 3 * rng.normal(size=(500, 4))
-    >>> noisy = logits + rng.normal(size=(500, 4))
-    >>> display = AgreementCurveDisplay.from_predictions(logits, noisy)
+    >>> result = posterior_agreement(logits, logits + rng.normal(size=(500, 4)))
+    >>> display = AgreementCurveDisplay.from_result(result)
     >>> round(display.beta, 2), round(float(display.line_.get_ydata().max()), 3)
     (2.28, 1.005)
     """
 
-    def __init__(
-        self,
-        *,
-        betas: Any,
-        kernel: Any,
-        beta: float,
-        score: float,
-        upper_bound: float = math.nan,
-        name: str | None = None,
-    ) -> None:
-        self.betas = betas
-        self.kernel = kernel
-        self.beta = beta
-        self.score = score
-        self.upper_bound = upper_bound
-        self.name = name
-
-    @classmethod
-    def from_predictions(
-        cls,
-        scores_a: Any,
-        scores_b: Any,
-        *,
-        prior: Any = "uniform",
-        sample_weight: Any = None,
-        betas: Any = None,
-        ax: Any = None,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> AgreementCurveDisplay:
-        """Maximise the agreement of paired scores, and draw it.
-
-        Parameters
-        ----------
-        scores_a, scores_b : array-like of shape (n_pairs, n_classes)
-            Logits or log-probabilities, as in `pa_select.posterior_agreement`.
-        prior : {"uniform", "marginal"} or array-like of shape (n_classes,), default="uniform"
-            The class prior.
-        sample_weight : array-like of shape (n_pairs,), default=None
-            Non-negative weights of the pairs.
-        betas : array-like of shape (n_betas,), default=None
-            Inverse temperatures to draw, positive and finite. None: those where the kernel
-            rises to its maximum and falls below its value at 0.
-        ax : matplotlib Axes, default=None
-            Axes to draw in. None: those of a new figure.
-        name : str, default=None
-            Name of the curve in the legend.
-        **kwargs : dict
-            Passed on to the curve's ``ax.plot``.
-
-        Returns
-        -------
-        AgreementCurveDisplay
-
-        Raises
-        ------
-        TypeError, ValueError, RuntimeError
-            As `pa_select.posterior_agreement`, and for betas that are not positive.
-        """
-        pyplot()
-        betas = check_betas(betas)
-        from pa_select.agreement import posterior_agreement
-        from pa_select.agreement.inputs.problem import check_pair
-
-        pair = check_pair(scores_a, scores_b)  # one problem only
-        result = posterior_agreement(*pair, prior=prior, sample_weight=sample_weight)
-        return cls.from_result(result, betas=betas, ax=ax, name=name, **kwargs)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X_a: Any,
-        X_b: Any,
-        *,
-        prior: Any = "uniform",
-        sample_weight: Any = None,
-        betas: Any = None,
-        ax: Any = None,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> AgreementCurveDisplay:
-        """Draw the agreement of a fitted classifier on two samples of the same objects.
-
-        Parameters
-        ----------
-        estimator : object
-            A fitted classifier that `pa_select.class_scores` accepts.
-        X_a, X_b : array-like of n_pairs rows
-            The samples; row i of one is paired with row i of the other.
-        prior, sample_weight, betas, ax, **kwargs
-            As in `from_predictions`.
-        name : str, default=None
-            Name of the curve in the legend. None: the name of the estimator's class.
-
-        Returns
-        -------
-        AgreementCurveDisplay
-
-        Raises
-        ------
-        TypeError, ValueError, RuntimeError
-            As `pa_select.class_scores` and `from_predictions`.
-        """
-        pyplot()
-        betas = check_betas(betas)
-        from pa_select.scores import class_scores
-
-        return cls.from_predictions(
-            class_scores(estimator, X_a)[0],
-            class_scores(estimator, X_b)[0],
-            prior=prior,
-            sample_weight=sample_weight,
-            betas=betas,
-            ax=ax,
-            name=type(estimator).__name__ if name is None else name,
-            **kwargs,
-        )
+    betas: Any
+    kernel: Any
+    beta: float
+    score: float
+    upper_bound: float = math.nan
+    name: str | None = None
 
     @classmethod
     def from_result(
@@ -208,18 +107,23 @@ class AgreementCurveDisplay:
         result: PosteriorAgreement,
         *,
         betas: Any = None,
-        ax: Any = None,
         name: str | None = None,
+        ax: Any = None,
         **kwargs: Any,
-    ) -> AgreementCurveDisplay:
+    ) -> Self:
         """Draw a result of `pa_select.posterior_agreement`.
 
         Parameters
         ----------
         result : PosteriorAgreement
             A result that holds its scores, so not one of a search or a callback.
-        betas, ax, name, **kwargs
-            As in `from_predictions`.
+        betas : array-like of shape (n_betas,), default=None
+            Inverse temperatures to draw, positive and finite. None: those where the kernel
+            rises to its maximum and falls below its value at 0.
+        name : str, default=None
+            Name of the curve in the legend.
+        ax, **kwargs
+            As in `plot`.
 
         Returns
         -------
@@ -231,42 +135,65 @@ class AgreementCurveDisplay:
             If the result does not hold its scores, or betas are not positive.
         """
         pyplot()
-        betas = check_betas(betas)
-        if not hasattr(result, "known_source"):
-            raise TypeError(f"result: expected a PosteriorAgreement, got {type(result).__name__}.")
-        betas, values = curve_of(result, betas)
-        display = cls(
-            betas=betas,
-            kernel=values,
-            beta=result.beta,
-            score=result.score,
-            upper_bound=result.upper_bound,
-            name=name,
-        )
-        return display.plot(ax, **kwargs)
+        betas = _check_betas(betas)
+        from pa_select.agreement import PosteriorAgreement
 
-    def plot(
-        self, ax: Any = None, *, name: str | None = None, **kwargs: Any
-    ) -> AgreementCurveDisplay:
-        """Draw the curve.
+        check_kind(result, PosteriorAgreement)
+        betas, kernel = _curve_of(result, betas)
+        maximum = {"beta": result.beta, "score": result.score, "upper_bound": result.upper_bound}
+        return cls(betas=betas, kernel=kernel, name=name, **maximum).plot(ax, **kwargs)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X_a: Any,
+        X_b: Any,
+        *,
+        prior: Any = "uniform",
+        sample_weight: Any = None,
+        betas: Any = None,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the agreement of a fitted classifier on two samples of the same objects.
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in. None: those of a new figure.
+        estimator : object
+            A fitted classifier that `pa_select.class_scores` accepts.
+        X_a, X_b : array-like of n_pairs rows
+            The samples; row i of one is paired with row i of the other.
+        prior, sample_weight
+            As in `pa_select.posterior_agreement`.
+        betas, ax, **kwargs
+            As in `from_result`.
         name : str, default=None
-            Name of the curve in the legend. None: the display's own name.
-        **kwargs : dict
-            Passed on to the curve's ``ax.plot``.
+            Name of the curve in the legend. None: the name of the estimator's class.
 
         Returns
         -------
         AgreementCurveDisplay
-            This display.
+
+        Raises
+        ------
+        TypeError, ValueError, RuntimeError
+            As `pa_select.class_scores`, `pa_select.posterior_agreement` and `from_result`.
         """
-        ax = axes_for(ax)
-        own = look(n_drawn(ax, _KIND))
-        style = {"color": own.color, "linestyle": own.linestyle} | kwargs
+        pyplot()
+        betas = _check_betas(betas)
+        from pa_select.agreement import posterior_agreement
+        from pa_select.scores import class_scores
+
+        scores = (class_scores(estimator, X)[0] for X in (X_a, X_b))
+        result = posterior_agreement(*scores, prior=prior, sample_weight=sample_weight)
+        name = type(estimator).__name__ if name is None else name
+        return cls.from_result(result, betas=betas, name=name, ax=ax, **kwargs)
+
+    def _draw(self, ax: Any, **kwargs: Any) -> None:
+        appearance = look(n_drawn(ax, _KIND))
+        style = {"color": appearance.color, "linestyle": appearance.linestyle} | kwargs
         # The legend shows only the mark of the maximum, which has the style of the line.
         style["label"] = "_nolegend_"
         (line,) = ax.plot(self.betas, self.kernel, **style)
@@ -276,16 +203,14 @@ class AgreementCurveDisplay:
         self.trained_ = known.get(_TRAINED)
         lowest, highest = np.min(self.betas), np.max(self.betas)
         if self.trained_ is None and lowest / 100 <= 1 <= 100 * highest:
-            self.trained_ = ax.axvline(
-                1, color=GREY, lw=1, ls=(0, (1, 3)), label=_TRAINED, zorder=0
-            )
+            style = {"color": GREY, "lw": 1, "ls": (0, (1, 3)), "zorder": 0}
+            self.trained_ = ax.axvline(1, label=_TRAINED, **style)
         self.bound_ = None
         if not math.isnan(self.upper_bound):
             label = "_nolegend_" if _BOUND in known else _BOUND
-            self.bound_ = ax.axhline(
-                self.upper_bound, color=line.get_color(), lw=0.9, ls=(0, (6, 3)), label=label
-            )
-        self.optimum_ = self._mark(ax, line, own.marker, self.name if name is None else name)
+            style = {"color": line.get_color(), "lw": 0.9, "ls": (0, (6, 3))}
+            self.bound_ = ax.axhline(self.upper_bound, label=label, **style)
+        self.optimum_ = self._mark(ax, line, appearance.marker)
         ax.set(xlabel=r"inverse temperature $\beta$", ylabel=AGREEMENT)
         handles = ax.get_legend_handles_labels()[0]
         handles.sort(key=lambda line: line.get_label() in (_BOUND, _TRAINED))
@@ -293,17 +218,16 @@ class AgreementCurveDisplay:
             ax.legend(handles=handles)
         else:
             legend_above(ax, handles)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
 
-    def _mark(self, ax: Any, line: Any, marker: str, name: str | None) -> Any:
+    def _mark(self, ax: Any, line: Any, marker: str) -> Any:
         """Mark the maximum, at an edge if it is at 0 or infinity."""
-        at, transform = self.beta, ax.transData
+        x, transform = self.beta, ax.transData
         if not 0 < self.beta < np.inf:
-            at, marker = (0.0, "<") if self.beta == 0 else (1.0, ">")
+            x, marker = (0.0, "<") if self.beta == 0 else (1.0, ">")
             transform = ax.get_yaxis_transform()
+        beta = rf"$\beta$ = {number(self.beta)}"
         (mark,) = ax.plot(
-            [at],
+            [x],
             [self.score],
             transform=transform,
             color=line.get_color(),
@@ -312,9 +236,92 @@ class AgreementCurveDisplay:
             markersize=9,
             markeredgecolor=ink(ax),
             markeredgewidth=0.8,
-            label=f"{name or 'maximum'}: {number(self.score)} at "
-            rf"$\beta$ = {number(self.beta)}",
+            label=f"{self.name or 'maximum'}: {number(self.score)} at {beta}",
             clip_on=False,
             zorder=line.get_zorder() + 1,
         )
         return mark
+
+
+def _check_betas(betas: Any) -> Floats | None:
+    """Return the inverse temperatures to draw as a sorted array; None stays None."""
+    if betas is None:
+        return None
+    values = np.asarray(betas, dtype=np.float64)
+    if values.ndim != 1 or len(values) < 2:
+        raise ValueError(f"betas: expected at least two in a row, got shape {values.shape}.")
+    wrong = ~((values > 0) & (values < np.inf))
+    if wrong.any():
+        position = int(wrong.argmax())
+        raise ValueError(
+            "betas: expected positive, finite inverse temperatures, which a logarithmic axis "
+            f"can show, got {values[position]:g} at position {position}."
+        )
+    return np.sort(values)
+
+
+def _curve_of(result: PosteriorAgreement, betas: Floats | None) -> tuple[Floats, Floats]:
+    """Return betas, by default those that show rise and fall, and the result's kernel there."""
+    from pa_select.agreement import pa_kernel
+
+    source = result.known_source()
+
+    def kernel(betas: Floats) -> Floats:
+        values: Floats = pa_kernel(
+            source.a, source.b, betas, prior=source.prior.argument, sample_weight=source.weight
+        )
+        return values
+
+    if betas is not None:
+        return betas, kernel(betas)
+    scale = 1 / _typical_range(source.a, source.b)
+    return _sample(kernel, result.beta, result.score, scale, math.log(result.n_classes))
+
+
+def _typical_range(a: Any, b: Any) -> float:
+    """Return the geometric mean over rows of the range from lowest to highest score."""
+    scores = np.concatenate([x.detach().cpu().double().numpy() for x in (a, b)])
+    highest = scores.max(1)
+    lowest = np.where(np.isfinite(scores), scores, np.inf).min(1)
+    ranges = (highest - lowest)[highest > lowest]
+    return float(np.exp(np.log(ranges).mean())) if len(ranges) else 1.0
+
+
+def _sample(
+    kernel: Callable[[Floats], Floats], beta: float, score: float, scale: float, ceiling: float
+) -> tuple[Floats, Floats]:
+    """Return inverse temperatures that show the kernel's rise and fall, and the kernel there.
+
+    The maximum is `score` at `beta`; where that is 0 or infinite, `scale` fits the scale of the
+    scores. `ceiling` is the largest possible rise: it sets how much of a fall is shown if the
+    kernel does not rise.
+    """
+    interior = 0 < beta < np.inf
+    grid = (beta if interior else scale) * 2.0 ** np.arange(-30, 31)
+    values = kernel(np.concatenate([[0.0], grid, [np.inf]]))
+    start, values, end = values[0], values[1:-1], values[-1]
+    rise = score - start
+    if rise > 1e-9:
+        floor = start - _FALL * rise
+    else:
+        rise = ceiling / 2
+        floor = start - rise
+    with np.errstate(invalid="ignore"):  # -inf where posteriors are disjoint
+        moved = np.isfinite(values) & (np.abs(values - start) > _INVISIBLE * rise)
+        at_end = np.abs(values - end) <= _INVISIBLE * rise
+    if not moved.any():  # a constant, or nothing to draw
+        betas = scale * np.geomspace(0.01, 100, _N_POINTS)
+        return betas, kernel(betas)
+    # The kernel stays at its limit from there on, or has fallen.
+    settled = np.logical_and.accumulate(at_end[::-1])[::-1]
+    done = settled | ((grid > beta) & (values < floor))
+    first = max(int(moved.argmax()) - 1, 0)
+    last = max(int(done.argmax()), first + 1) if done.any() else -1
+    low = 0.8 if 1 < grid[first] < 100 else grid[first]  # show 1, as trained
+    betas = np.geomspace(low, grid[last], _N_POINTS)
+    if interior:
+        betas = np.union1d(betas, beta)
+    values = kernel(betas)
+    fallen = np.flatnonzero((betas > beta) & (values < floor))
+    shown = slice(None, int(fallen[0]) + 1 if len(fallen) else None)
+    return betas[shown], values[shown]

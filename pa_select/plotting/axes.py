@@ -1,10 +1,11 @@
-"""Axes, colours and labels that the displays share."""
+"""What the displays share: their base class, axes, colours and labels."""
 
 from __future__ import annotations
 
 import math
 import re
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -16,6 +17,51 @@ AGREEMENT = "agreement (nats per pair)"
 GREY = "0.5"
 #: Mark of what is chosen.
 STAR = {"marker": "*", "markersize": 16, "markeredgewidth": 0.8, "linestyle": "none"}
+
+
+class Display:
+    """Base class of the displays.
+
+    ``from_result`` draws a given result and ``from_estimator`` computes one first; both return
+    the display. Subclasses are dataclasses of what they show, and override `_draw`.
+    """
+
+    ax_: Any
+    figure_: Any
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw in. None: those of a new figure.
+        **kwargs : dict
+            Passed on to the function of matplotlib that the class names.
+
+        Returns
+        -------
+        Display
+            This display.
+        """
+        self._check()
+        ax = self._axes(ax)
+        self._draw(ax, **kwargs)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _check(self) -> None:
+        """Raise an error if the parameters do not match, before there is a figure."""
+
+    def _figsize(self) -> tuple[float, float] | None:
+        """Return the size of a new figure in inches; None for matplotlib's own."""
+        return None
+
+    def _axes(self, ax: Any) -> Any:
+        return axes_for(ax, figsize=self._figsize())
+
+    def _draw(self, ax: Any, **kwargs: Any) -> None:
+        raise NotImplementedError
 
 
 class Look(NamedTuple):
@@ -119,3 +165,27 @@ def number(value: float) -> str:
     mantissa, _, exponent = f"{value:#.3g}".partition("e")
     mantissa = mantissa.rstrip(".")
     return rf"${mantissa} \times 10^{{{int(exponent)}}}$" if exponent else mantissa
+
+
+def check_kind(result: Any, kind: type, name: str = "result") -> None:
+    """Raise a TypeError if a result is not of the class `kind`."""
+    if not isinstance(result, kind):
+        raise TypeError(f"{name}: expected {_a(kind)}, got {type(result).__name__}.")
+
+
+def named_results(
+    result: Any, kind: type, or_else: str = ""
+) -> tuple[list[Any], list[str] | None]:
+    """Return results of the class `kind`, and their names if they are given as a dict."""
+    if isinstance(result, kind):
+        return [result], None
+    if not isinstance(result, Mapping) or not result:
+        got = "an empty dict" if isinstance(result, Mapping) else type(result).__name__
+        raise TypeError(f"result: expected {or_else}{_a(kind)} or a dict of these, got {got}.")
+    for name, one in result.items():
+        check_kind(one, kind, f"result[{name!r}]")
+    return list(result.values()), [str(name) for name in result]
+
+
+def _a(kind: type) -> str:
+    return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"

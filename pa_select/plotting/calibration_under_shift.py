@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pa_select.plotting.axes import GREY, axes_for, ink, legend_above, look, number, pyplot
+from pa_select.plotting.axes import (
+    GREY,
+    Display,
+    check_kind,
+    ink,
+    legend_above,
+    look,
+    number,
+    pyplot,
+)
 from pa_select.scores.alignment import columns_of
 from pa_select.utils.columns import check_column
 from pa_select.utils.score_checks import are_probabilities
@@ -25,7 +35,8 @@ _TOP = 1.03
 _LEAST_ROWS = 5
 
 
-class CalibrationUnderShiftDisplay:
+@dataclass(eq=False, repr=False, kw_only=True)
+class CalibrationUnderShiftDisplay(Display):
     """Confidence against accuracy at several places, before and after a correction.
 
     Create it with `from_estimator` or `from_predictions`. Rows are sorted into bins by their
@@ -34,7 +45,7 @@ class CalibrationUnderShiftDisplay:
     too sure. Below the curves, histograms show how many rows are in each bin; they need no
     labels. Each place has a colour. Hollow marks and dashed lines are not corrected, filled marks
     and full lines are corrected. Error bars are one standard error. Bins of fewer than five
-    rows have no point.
+    rows have no point. Keywords of `plot` go to ``ax.errorbar``.
 
     Parameters
     ----------
@@ -100,16 +111,9 @@ class CalibrationUnderShiftDisplay:
     True
     """
 
-    def __init__(
-        self,
-        *,
-        before: Mapping[str, Reliability],
-        after: Mapping[str, Reliability],
-        ratio: float | None = None,
-    ) -> None:
-        self.before = before
-        self.after = after
-        self.ratio = ratio
+    before: Mapping[str, Reliability]
+    after: Mapping[str, Reliability]
+    ratio: float | None = None
 
     @classmethod
     def from_estimator(
@@ -121,7 +125,7 @@ class CalibrationUnderShiftDisplay:
         n_bins: int = 10,
         ax: Any = None,
         **kwargs: Any,
-    ) -> CalibrationUnderShiftDisplay:
+    ) -> Self:
         """Draw what a classifier says of its labelled rows and of a target.
 
         Parameters
@@ -135,10 +139,8 @@ class CalibrationUnderShiftDisplay:
             Their labels, if somebody knows them. None: of the target only histograms are drawn.
         n_bins : int, default=10
             Number of bins, of equal width from 1 / n_classes to 1.
-        ax : matplotlib Axes, default=None
-            Axes to draw in. None: those of a new figure.
-        **kwargs : dict
-            Passed on to ``ax.errorbar``.
+        ax, **kwargs
+            As in `plot`.
 
         Returns
         -------
@@ -161,11 +163,7 @@ class CalibrationUnderShiftDisplay:
         from pa_select.calibration.temperatures import factor_of
         from pa_select.unlabelled.classification import calibrated
 
-        if not isinstance(estimator, AgreementCalibratedClassifier):
-            raise TypeError(
-                "estimator: expected an AgreementCalibratedClassifier, got "
-                f"{type(estimator).__name__}."
-            )
+        check_kind(estimator, AgreementCalibratedClassifier, "estimator")
         check_is_fitted(estimator)
         if estimator.target_agreement_ is None:
             raise ValueError(
@@ -175,23 +173,19 @@ class CalibrationUnderShiftDisplay:
         _check_n_bins(n_bins)
         scores = estimator._scores(X)
         columns = _columns(y, estimator.classes_, len(scores), "y")
-        here, labels, weight, _ = estimator._held_out
+        held_out, labels, weight, _ = estimator._held_out
+        rows = {"rows": held_out.rows, "weight": weight}
         before, after = (
             {
                 _LABELLED: reliability(
-                    calibrated(here.of_models, beta),
-                    labels,
-                    n_bins=n_bins,
-                    rows=here.rows,
-                    weight=weight,
+                    calibrated(held_out.of_models, beta), labels, n_bins=n_bins, **rows
                 ),
                 _TARGET: reliability(calibrated(scores, beta), columns, n_bins=n_bins),
             }
             for beta in (estimator.source_inverse_temperature_, estimator.inverse_temperature_)
         )
-        return cls(before=before, after=after, ratio=factor_of(estimator.ratio_)).plot(
-            ax, **kwargs
-        )
+        display = cls(before=before, after=after, ratio=factor_of(estimator.ratio_))
+        return display.plot(ax, **kwargs)
 
     @classmethod
     def from_predictions(
@@ -204,7 +198,7 @@ class CalibrationUnderShiftDisplay:
         n_bins: int = 10,
         ax: Any = None,
         **kwargs: Any,
-    ) -> CalibrationUnderShiftDisplay:
+    ) -> Self:
         """Draw probabilities of any classifier, before and after any correction.
 
         Parameters
@@ -242,42 +236,28 @@ class CalibrationUnderShiftDisplay:
         of_columns = np.arange(n_classes) if classes is None else np.asarray(classes)
         if of_columns.shape != (n_classes,):
             raise ValueError(f"classes: expected {n_classes}, got shape {of_columns.shape}.")
-        found: tuple[dict[str, Reliability], ...] = ({}, {})
+        tables: tuple[dict[str, Reliability], ...] = ({}, {})
         for place, matrix in first.items():
-            for name, one in (("before", matrix), ("after", second[place])):
-                if one.shape != (len(matrix), n_classes):
+            other = second[place]
+            for name, one in (("before", matrix), ("after", other)):
+                shape = len(matrix), n_classes
+                if one.shape != shape:
                     raise ValueError(
-                        f"{name}: expected shape {(len(matrix), n_classes)} for {place}, got "
-                        f"{one.shape}."
+                        f"{name}: expected shape {shape} for {place}, got {one.shape}."
                     )
             name = f"y[{place!r}]" if isinstance(y, Mapping) else "y"
             columns = _columns(labels.get(place), of_columns, len(matrix), name)
-            for table, one in zip(found, (matrix, second[place]), strict=True):
+            for table, one in zip(tables, (matrix, other), strict=True):
                 table[place] = reliability(one, columns, n_bins=n_bins)
-        return cls(before=found[0], after=found[1]).plot(ax, **kwargs)
+        return cls(before=tables[0], after=tables[1]).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> CalibrationUnderShiftDisplay:
-        """Draw the curves and the histograms.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in. None: those of a new figure.
-        **kwargs : dict
-            Passed on to ``ax.errorbar``.
-
-        Returns
-        -------
-        CalibrationUnderShiftDisplay
-            This display.
-
-        Raises
-        ------
-        ValueError
-            If `before` and `after` have other places.
-        """
+    def _check(self) -> None:
         _check_places(self.before, self.after)
-        ax = axes_for(ax, figsize=(6.4, 6.0))
+
+    def _figsize(self) -> tuple[float, float]:
+        return 6.4, 6.0
+
+    def _draw(self, ax: Any, **kwargs: Any) -> None:
         tables = {"before": self.before, "after": self.after}
         every = [one for table in tables.values() for one in table.values()]
         labelled = any(one.accuracy is not None for one in every)
@@ -286,7 +266,7 @@ class CalibrationUnderShiftDisplay:
         self.histograms_: dict[tuple[str, str], Any] = {}
         for i, place in enumerate(self.before):
             for when, table in tables.items():
-                self._draw(ax, i, (place, when), table[place], kwargs)
+                self._draw_place(ax, i, (place, when), table[place], kwargs)
         low = min(one.edges[0] for one in every)
         margin = 0.02 * (1 - low)
         ax.set(xlim=(low - margin, 1 + margin), xlabel=_CONFIDENCE)
@@ -304,25 +284,24 @@ class CalibrationUnderShiftDisplay:
         handles = list({**self.histograms_, **self.curves_}.values())
         style = {"alignment": "left", "fontsize": "small", "handlelength": 3}
         legend_above(ax, handles, title=title, **style)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
 
-    def _draw(
-        self, ax: Any, i: int, key: tuple[str, str], found: Reliability, kwargs: dict[str, Any]
+    def _draw_place(
+        self, ax: Any, i: int, key: tuple[str, str], bins: Reliability, kwargs: dict[str, Any]
     ) -> None:
         """Draw the histogram of a place, and its curve if there are labels."""
-        own, is_after, label = look(i), key[1] == "after", _in_words(*key, found)
-        style: dict[str, Any] = {"ls": "-" if is_after else (0, (4, 2)), "label": label}
+        color, marker, is_after = look(i).color, look(i).marker, key[1] == "after"
+        style: dict[str, Any] = {"ls": "-" if is_after else (0, (4, 2))}
+        style["label"] = _in_words(*key, bins)
         self.histograms_[key] = self.ax_histograms_.stairs(
-            found.share, found.edges, edgecolor=own.color, lw=1.5, **style
+            bins.share, bins.edges, edgecolor=color, lw=1.5, **style
         )
-        if found.accuracy is None or found.error is None:
+        if bins.accuracy is None or bins.error is None:
             return
-        enough = found.in_bin >= _LEAST_ROWS
-        style |= {"color": own.color, "marker": own.marker, "markersize": 6, "elinewidth": 1}
-        style |= {"mfc": own.color if is_after else ax.get_facecolor()}
+        enough = bins.in_bin >= _LEAST_ROWS
+        style |= {"color": color, "marker": marker, "markersize": 6, "elinewidth": 1}
+        style |= {"mfc": color if is_after else ax.get_facecolor()}
         style |= {"zorder": 3 + 0.1 * len(self.curves_)} | kwargs
-        x, y, error = found.confidence[enough], found.accuracy[enough], found.error[enough]
+        x, y, error = bins.confidence[enough], bins.accuracy[enough], bins.error[enough]
         self.curves_[key] = ax.errorbar(x, y, error, **style)
 
 
@@ -338,10 +317,10 @@ def _histogram_axes(ax: Any) -> Any:
     return ax._pa_select_below
 
 
-def _in_words(place: str, when: str, found: Reliability) -> str:
-    text = f"{place} (n = {found.n_rows}), {'not ' if when == 'before' else ''}corrected: "
-    text += f"mean confidence {found.mean_confidence:.2f}"
-    return text if found.accuracy is None else f"{text}, accuracy {found.mean_accuracy:.2f}"
+def _in_words(place: str, when: str, bins: Reliability) -> str:
+    text = f"{place} (n = {bins.n_rows}), {'not ' if when == 'before' else ''}corrected: "
+    text += f"mean confidence {bins.mean_confidence:.2f}"
+    return text if bins.accuracy is None else f"{text}, accuracy {bins.mean_accuracy:.2f}"
 
 
 def _check_places(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
@@ -366,7 +345,7 @@ def _posteriors(name: str, given: Any) -> dict[str, Floats]:
     several = dict(given) if isinstance(given, Mapping) else {_TARGET: given}
     if not several:
         raise ValueError(f"{name}: expected probabilities of a place at least, got none.")
-    found = {}
+    matrices = {}
     for place, one in several.items():
         try:
             matrix = np.asarray(one, dtype=np.float64)
@@ -384,5 +363,5 @@ def _posteriors(name: str, given: Any) -> dict[str, Floats]:
                 f"{name}: expected probabilities, which sum to 1, got {matrix[row].tolist()} in "
                 f"row {row} of {place}."
             )
-        found[str(place)] = matrix
-    return found
+        matrices[str(place)] = matrix
+    return matrices

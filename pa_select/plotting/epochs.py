@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from pa_select.plotting.axes import (
     AGREEMENT,
     GREY,
     STAR,
-    axes_for,
+    Display,
     ink,
     legend_above,
     look,
@@ -28,11 +29,14 @@ _WORDS = {
 }
 
 
-class EpochsDisplay:
+@dataclass(eq=False, repr=False, kw_only=True)
+class EpochsDisplay(Display):
     """Agreement and accuracy against the epoch of a training, with the kept epoch marked.
 
-    Create it with `from_history`. Agreement has the left axis, other scores have the right
-    one. Several trainings may share their axes.
+    Create it with `from_result`. Agreement has the left axis, other scores have the right one.
+    Several trainings may share their axes, best of a figure with ``layout="constrained"``, which
+    makes room for the legend and for the labels on the right. Keywords of `plot` go to the
+    agreement's ``ax.plot``.
 
     Parameters
     ----------
@@ -72,54 +76,42 @@ class EpochsDisplay:
     ...     {"epoch": 2, "pa": 0.5, "pa_best": True, "valid_acc": 0.8},
     ...     {"epoch": 3, "pa": 0.4, "pa_best": False, "valid_acc": 0.8},
     ... ]
-    >>> display = EpochsDisplay.from_history(history)
+    >>> display = EpochsDisplay.from_result(history)
     >>> display.kept, display.ax_.get_ylabel(), display.ax_right_.get_ylabel()
     (2, 'agreement (nats per pair)', 'validation accuracy')
     """
 
-    def __init__(
-        self,
-        *,
-        epochs: Any,
-        agreement: Any,
-        scores: Mapping[str, Any] | None = None,
-        kept: int | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.epochs = epochs
-        self.agreement = agreement
-        self.scores = scores
-        self.kept = kept
-        self.name = name
+    epochs: Any
+    agreement: Any
+    scores: Mapping[str, Any] | None = None
+    kept: int | None = None
+    name: str | None = None
 
     @classmethod
-    def from_history(
+    def from_result(
         cls,
-        net_or_history: Any,
+        result: Any,
         *,
-        names: Sequence[str] = ("pa", "valid_acc"),
-        ax: Any = None,
+        columns: Sequence[str] = ("pa", "valid_acc"),
         name: str | None = None,
+        ax: Any = None,
         **kwargs: Any,
-    ) -> EpochsDisplay:
+    ) -> Self:
         """Draw the history of a training.
 
         Parameters
         ----------
-        net_or_history : skorch net, skorch History or list of dict
+        result : skorch net, skorch History or list of dict
             A net with `pa_select.PAScoring` or `pa_select.PAEarlyStopping`, its history, or a
             dict for each epoch. The kept epoch is that of the net's callback. For a history
             alone it is the last one for which the column "pa_best" is true.
-        names : sequence of str, default=("pa", "valid_acc")
-            Columns: that of the agreement, then those of other scores. "valid_acc" is left
-            out if it was not recorded.
-        ax : matplotlib Axes, default=None
-            Axes to draw in, best of a figure with ``layout="constrained"``, which makes room
-            for the legend and for the labels on the right. None: those of a new figure.
+        columns : sequence of str, default=("pa", "valid_acc")
+            Columns of the history: that of the agreement, then those of other scores.
+            "valid_acc" is left out if it was not recorded.
         name : str, default=None
             Name of the training in the legend.
-        **kwargs : dict
-            Passed on to the agreement's ``ax.plot``.
+        ax, **kwargs
+            As in `plot`.
 
         Returns
         -------
@@ -131,89 +123,76 @@ class EpochsDisplay:
             If the history is of another type, has no epoch, or lacks a column.
         """
         pyplot()
-        rows = list(_rows(net_or_history))
-        if isinstance(names, str) or not names:
-            raise ValueError(f"names: expected columns of the history, got {names!r}.")
+        rows = _rows(result)
+        if isinstance(columns, str) or not columns:
+            raise ValueError(f"columns: expected those of the history, got {columns!r}.")
         recorded = set(rows[0]).union(*rows)
-        for column in names:
-            if column not in recorded and (column != "valid_acc" or column == names[0]):
+        for column in columns:
+            if column not in recorded and (column != "valid_acc" or column == columns[0]):
                 known = sorted(key for key in recorded if key != "batches")
-                raise ValueError(f"names: expected columns among {known}, got {column!r}.")
-        columns = {
+                raise ValueError(f"columns: expected some of {known}, got {column!r}.")
+        scores = {
             column: np.array([row.get(column, np.nan) for row in rows], dtype=np.float64)
-            for column in names
+            for column in columns
             if column in recorded
         }
         epochs = [row.get("epoch", number) for number, row in enumerate(rows, 1)]
-        agreement = columns.pop(names[0])
-        kept = _kept(net_or_history, names[0])
+        agreement = scores.pop(columns[0])
+        kept = _kept(result, columns[0])
         if kept is None:
-            best = [e for e, row in zip(epochs, rows, strict=True) if row.get(f"{names[0]}_best")]
-            kept = best[-1] if best else None
+            is_best = [row.get(f"{columns[0]}_best") for row in rows]
+            kept = next(
+                (e for e, best in zip(epochs[::-1], is_best[::-1], strict=True) if best), None
+            )
         display = cls(
-            epochs=np.array(epochs), agreement=agreement, scores=columns, kept=kept, name=name
+            epochs=np.array(epochs), agreement=agreement, scores=scores, kept=kept, name=name
         )
         return display.plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> EpochsDisplay:
-        """Draw the training.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in, best of a figure with ``layout="constrained"``, which makes room
-            for the legend and for the labels on the right. None: those of a new figure.
-        name : str, default=None
-            Name of the training in the legend. None: the display's own name.
-        **kwargs : dict
-            Passed on to the agreement's ``ax.plot``.
-
-        Returns
-        -------
-        EpochsDisplay
-            This display.
-        """
-        ax = axes_for(ax)
-        name = self.name if name is None else name
-        prefix = "" if name is None else f"{name}: "
+    def _draw(self, ax: Any, **kwargs: Any) -> None:
+        prefix = "" if self.name is None else f"{self.name}: "
         self.ax_right_ = getattr(ax, "_pa_select_right", None)
         if self.scores and self.ax_right_ is None:
             # Trainings that share the left axes also share the right axes.
             self.ax_right_ = ax._pa_select_right = ax.twinx()
         used = sum(n_drawn(axes, _KIND) for axes in (ax, self.ax_right_) if axes is not None)
-        self.line_ = self._draw(ax, self.agreement, f"{prefix}agreement", used, **kwargs)
+        self.line_ = self._draw_line(ax, self.agreement, f"{prefix}agreement", used, **kwargs)
         self.lines_ = {}
         for i, (column, values) in enumerate((self.scores or {}).items(), used + 1):
             label = f"{prefix}{_WORDS.get(column, column)}"
-            self.lines_[column] = self._draw(self.ax_right_, values, label, i)
+            self.lines_[column] = self._draw_line(self.ax_right_, values, label, i)
         self.kept_ = self._mark(ax, prefix)
         ax.set(xlabel="epoch", ylabel=AGREEMENT)
         ax.xaxis.get_major_locator().set_params(integer=True)
-        self._label_right()
-        self._legend(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        if self.lines_ and self.ax_right_ is not None:
+            only, *others = self.lines_
+            self.ax_right_.set_ylabel("score" if others else _WORDS.get(only, only))
+        # A legend of both axes, above them so that it hides no line.
+        top = ax if self.ax_right_ is None else self.ax_right_
+        lines = [*ax.lines, *(top.lines if top is not ax else ())]
+        handles = [line for line in lines if not line.get_label().startswith("_")]
+        handles.sort(key=lambda line: getattr(line, "_pa_select_kind", None) != _KIND)
+        if len(handles) > 1:
+            legend_above(top, handles)
 
-    def _draw(self, ax: Any, values: Any, label: str, number: int, **kwargs: Any) -> Any:
+    def _draw_line(self, ax: Any, values: Any, label: str, number: int, **kwargs: Any) -> Any:
         known = np.isfinite(values)
-        own = look(number)._asdict() | {"markersize": 4, "label": label}
-        del own["hatch"]
-        (line,) = ax.plot(
-            np.asarray(self.epochs)[known], np.asarray(values)[known], **own | kwargs
-        )
-        return mark_as(line, _KIND)
+        style = look(number)._asdict() | {"markersize": 4, "label": label}
+        del style["hatch"]
+        x, y = np.asarray(self.epochs)[known], np.asarray(values)[known]
+        return mark_as(ax.plot(x, y, **style | kwargs)[0], _KIND)
 
     def _mark(self, ax: Any, prefix: str) -> Any:
         """Mark the kept epoch on the line of the agreement, and with a vertical line."""
         if self.kept is None or self.kept not in self.epochs:
             return None
         ax.axvline(self.kept, color=GREY, lw=1, ls=(0, (1, 2)), zorder=0)
-        at = np.flatnonzero(np.asarray(self.epochs) == self.kept)
+        rows = np.flatnonzero(np.asarray(self.epochs) == self.kept)
         # Draw in the upper axes, so that none of their lines covers the mark.
         top = ax if self.ax_right_ is None else self.ax_right_
         (mark,) = top.plot(
             [self.kept],
-            np.asarray(self.agreement)[at],
+            np.asarray(self.agreement)[rows],
             transform=ax.transData,
             color=self.line_.get_color(),
             markeredgecolor=ink(ax),
@@ -223,33 +202,16 @@ class EpochsDisplay:
         )
         return mark
 
-    def _label_right(self) -> None:
-        if not self.lines_:
-            return
-        assert self.ax_right_ is not None
-        columns = list(self.lines_)
-        alone = len(columns) == 1
-        self.ax_right_.set_ylabel(_WORDS.get(columns[0], columns[0]) if alone else "score")
 
-    def _legend(self, ax: Any) -> None:
-        """Draw a legend of both axes, above them so that it hides no line."""
-        top = ax if self.ax_right_ is None else self.ax_right_
-        lines = [*ax.lines, *(top.lines if top is not ax else ())]
-        handles = [line for line in lines if not line.get_label().startswith("_")]
-        handles.sort(key=lambda line: getattr(line, "_pa_select_kind", None) != _KIND)
-        if len(handles) > 1:
-            legend_above(top, handles)
-
-
-def _rows(net_or_history: Any) -> Any:
-    history = getattr(net_or_history, "history", net_or_history)
+def _rows(result: Any) -> Sequence[Mapping[str, Any]]:
+    history = getattr(result, "history", result)
     if not isinstance(history, Sequence) or not all(isinstance(row, Mapping) for row in history):
         raise TypeError(
-            "net_or_history: expected a skorch net, its history or a list of dicts, got "
-            f"{type(net_or_history).__name__}."
+            "result: expected a skorch net, its history or a list of dicts, got "
+            f"{type(result).__name__}."
         )
     if not history:
-        raise ValueError("net_or_history: expected at least one epoch, got none.")
+        raise ValueError("result: expected at least one epoch, got none.")
     return history
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,18 +14,15 @@ from pa_select.model_selection.search_results import cv_results_of, first_metric
 from pa_select.plotting.axes import (
     GREY,
     STAR,
-    axes_for,
+    Display,
     bars_within,
     ink,
     legend_above,
     look,
+    named_results,
     pyplot,
 )
-from pa_select.plotting.named_results import in_order, named_results
 from pa_select.utils.typing import Floats, Ints
-
-if TYPE_CHECKING:
-    from pa_select.unlabelled import ExpectedScore
 
 _OTHER_SITE = "the other site"
 # Inches for a row, for the axis and the legend, and for the scores.
@@ -33,14 +31,15 @@ _ROW, _AROUND, _WIDTH = 0.21, 1.6, 4.2
 _LETTER = 0.55
 
 
-class ExpectedScoreDisplay:
+@dataclass(eq=False, repr=False, kw_only=True)
+class ExpectedScoreDisplay(Display):
     """The expected score of each candidate at another site, beside the score on labelled rows.
 
-    Create it with `from_search` or `from_scores`. Each candidate has a row, and the lowest row
-    has the worst expected score. A thick line is the standard error of the expected score. For
+    Create it with `from_result`. Each candidate has a row, and the lowest row has the worst
+    expected score. A thick line is the standard error of the expected score. For
     the accuracy a thin line is the interval that does not assume calibrated posteriors. A grey
     mark is the score on the labelled rows. A square is the score of a candidate that predicts
-    adapted rows.
+    adapted rows. Keywords of `plot` go to ``ax.errorbar`` of the expected scores.
 
     Parameters
     ----------
@@ -107,176 +106,79 @@ class ExpectedScoreDisplay:
     ...     _ = model.fit(X[:700], y[:700])
     >>> pairs = slice(1300, 1400)  # nobody labelled these
     >>> again = 0.5 * X[pairs] + 4 * np.random.default_rng(0).random((100, 64))
-    >>> found = expected_score(models, X[pairs], again, X[700:1300], y[700:1300])
+    >>> scores = expected_score(models, X[pairs], again, X[700:1300], y[700:1300])
     >>> truth = {name: model.score(again, y[pairs]) for name, model in models.items()}
-    >>> display = ExpectedScoreDisplay.from_scores(found, true_scores=truth)
+    >>> display = ExpectedScoreDisplay.from_result(scores, true_scores=truth)
     >>> [text.get_text() for text in display.ax_.get_yticklabels()]
     ['bayes', 'logistic']
     >>> display.ax_.get_xlabel()
     'expected accuracy at the other site'
     """
 
-    def __init__(
-        self,
-        *,
-        score: Any,
-        standard_error: Any,
-        low: Any = None,
-        high: Any = None,
-        claimed: Any = None,
-        names: Sequence[str] | None = None,
-        best_index: int | None = None,
-        adapted: Any = None,
-        true_score: Any = None,
-        score_name: str = "score",
-        claimed_name: str = "score on the labelled rows",
-        site: str = _OTHER_SITE,
-    ) -> None:
-        self.score = score
-        self.standard_error = standard_error
-        self.low = low
-        self.high = high
-        self.claimed = claimed
-        self.names = names
-        self.best_index = best_index
-        self.adapted = adapted
-        self.true_score = true_score
-        self.score_name = score_name
-        self.claimed_name = claimed_name
-        self.site = site
+    score: Any
+    standard_error: Any
+    low: Any = None
+    high: Any = None
+    claimed: Any = None
+    names: Sequence[str] | None = None
+    best_index: int | None = None
+    adapted: Any = None
+    true_score: Any = None
+    score_name: str = "score"
+    claimed_name: str = "score on the labelled rows"
+    site: str = _OTHER_SITE
 
     @classmethod
-    def from_search(
+    def from_result(
         cls,
-        search: Any,
+        result: Any,
         *,
         score: str | None = None,
         site: str | None = None,
         true_scores: Any = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> ExpectedScoreDisplay:
-        """Draw the candidates of a fitted search.
+    ) -> Self:
+        """Draw the candidates of a fitted search, or what `pa_select.expected_score` returns.
 
         Parameters
         ----------
-        search : PASearchCV or PARandomizedSearchCV
-            A search that was fitted with `paired`.
+        result : PASearchCV, PARandomizedSearchCV, ExpectedScore or dict of str to ExpectedScore
+            A search that was fitted with `paired`, or the expected score of a classifier, or of
+            several by their names. Candidates of a search have the parameters that differ
+            between them as names.
         score : str, default=None
-            Name of the metric. None: the metric that decides.
+            Name of the metric. None: the metric that decides the search; of expected scores
+            "accuracy" if there are intervals, else "score".
         site : str, default=None
-            Name of the site, if there are several. None: the worst site of each candidate.
+            Name of the site, if a search has several. None: the worst site of each candidate.
         true_scores : array-like of shape (n_candidates,) or dict of str to float, default=None
-            Scores at the site, if somebody knows the labels: one for each candidate in the
-            order of ``cv_results_``, or by the names that the display gives the candidates.
-        ax : matplotlib Axes, default=None
-            Axes to draw in. None: those of a new figure.
-        **kwargs : dict
-            Passed on to `plot`.
+            Scores at the site, if somebody knows the labels: one for each candidate in its
+            order, or by the names that the display gives the candidates.
+        ax, **kwargs
+            As in `plot`.
 
         Returns
         -------
         ExpectedScoreDisplay
-            The names of the candidates are the parameters that differ between them.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
             If the search is not fitted.
         TypeError, ValueError
-            If `search` is not a search or was fitted without `paired`, or it does not know the
-            score, the site or a candidate of `true_scores`.
+            If `result` is something else or a search that was fitted without `paired`, or it
+            does not know the score, the site or a candidate of `true_scores`.
         """
         pyplot()
-        table = cv_results_of(search)
-        metric = score or first_metric(search, table)
-        columns = _columns(table, metric, site)
-        names = candidate_names(table["params"], getattr(search, "estimator", None))
-        claimed, _ = scores_and_errors(table, metric)
-        words = metric_in_words(metric, getattr(search, "scoring", None))
-        # Of other metrics only errors of regressors have intervals; they are negative.
-        if words == "score" and "low" in columns and np.nanmin(claimed, initial=0) >= 0:
-            words = "accuracy"
-        display = cls(
-            **columns,
-            claimed=claimed,
-            names=names,
-            best_index=getattr(search, "best_index_", None),
-            true_score=in_order(true_scores, names),
-            score_name=words,
-            claimed_name=f"cross-validated {words}",
-            site=_place(table, site),
-        )
-        return display.plot(ax, **kwargs)
+        if hasattr(result, "refit"):
+            given = _of_search(result, score, site)
+        else:
+            given = _of_scores(result, score, site)
+        truth = _in_order(true_scores, given["names"])
+        return cls(**given, true_score=truth).plot(ax, **kwargs)
 
-    @classmethod
-    def from_scores(
-        cls,
-        scores: ExpectedScore | Mapping[str, ExpectedScore],
-        *,
-        score_name: str | None = None,
-        true_scores: Any = None,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> ExpectedScoreDisplay:
-        """Draw what `pa_select.expected_score` returns.
-
-        Parameters
-        ----------
-        scores : ExpectedScore or dict of str to ExpectedScore
-            The expected score of a classifier, or of several by their names.
-        score_name : str, default=None
-            Name of the metric. None: "accuracy" if there are intervals, else "score".
-        true_scores : array-like of shape (n_candidates,) or dict of str to float, default=None
-            Scores at the other site, if somebody knows the labels, in the order of `scores` or
-            by name.
-        ax : matplotlib Axes, default=None
-            Axes to draw in. None: those of a new figure.
-        **kwargs : dict
-            Passed on to `plot`.
-
-        Returns
-        -------
-        ExpectedScoreDisplay
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `scores` are none, or `true_scores` are of other classifiers.
-        """
-        pyplot()
-        from pa_select.unlabelled import ExpectedScore
-
-        named = named_results(scores, ExpectedScore, "scores")
-        names = list(named)
-        fields = ("score", "standard_error", "low", "high", "validation_score")
-        score, error, low, high, claimed = (
-            np.array([getattr(one, name) for one in named.values()], dtype=np.float64)
-            for name in fields
-        )
-        has_intervals = not np.isnan(low).all()
-        # Of other metrics only errors of regressors have intervals; they are negative.
-        words = score_name or ("accuracy" if has_intervals and claimed.min() >= 0 else "score")
-        display = cls(
-            score=score,
-            standard_error=error,
-            low=low if has_intervals else None,
-            high=high if has_intervals else None,
-            claimed=claimed,
-            names=names,
-            true_score=in_order(true_scores, names),
-            score_name=words,
-            claimed_name=f"{words} on the labelled rows",
-        )
-        return display.plot(ax, **kwargs)
-
-    def plot(
-        self,
-        ax: Any = None,
-        *,
-        max_candidates: int = 30,
-        errorbar_kw: dict[str, Any] | None = None,
-    ) -> ExpectedScoreDisplay:
+    def plot(self, ax: Any = None, *, max_candidates: int = 30, **kwargs: Any) -> Self:
         """Draw the candidates.
 
         Parameters
@@ -286,12 +188,12 @@ class ExpectedScoreDisplay:
         max_candidates : int, default=30
             Largest number of rows. They are those of the best expected scores, and the row of
             the chosen candidate.
-        errorbar_kw : dict, default=None
+        **kwargs : dict
             Passed on to ``ax.errorbar`` of the expected scores.
 
         Returns
         -------
-        ExpectedScoreDisplay
+        Display
             This display.
 
         Raises
@@ -303,30 +205,53 @@ class ExpectedScoreDisplay:
             raise ValueError(
                 f"max_candidates: expected a positive integer, got {max_candidates!r}."
             )
-        score = np.asarray(self.score, dtype=np.float64)
-        n = len(score)
-        names = [str(i) for i in range(n)] if self.names is None else [*map(str, self.names)]
-        if len(names) != n:
-            raise ValueError(f"names: expected one for each of {n} candidates, got {len(names)}.")
-        self.candidates_ = shown = self._shown(score, max_candidates)
-        names = [names[i] for i in shown]
-        ax = axes_for(ax, figsize=_size_for(names))
+        self.candidates_ = self._shown(np.asarray(self.score, dtype=np.float64), max_candidates)
+        return super().plot(ax, **kwargs)
+
+    def _check(self) -> None:
+        n = len(self.score)
+        if self.names is not None and len(self.names) != n:
+            raise ValueError(
+                f"names: expected one for each of {n} candidates, got {len(self.names)}."
+            )
+        for name in ("standard_error", "low", "high", "claimed", "adapted", "true_score"):
+            values = getattr(self, name)
+            if values is not None and np.shape(values) != (n,):
+                raise ValueError(
+                    f"{name}: expected one for each of {n} candidates, got {values!r}."
+                )
+
+    def _names_shown(self) -> list[str]:
+        names = range(len(self.score)) if self.names is None else self.names
+        return [str(names[i]) for i in self.candidates_]
+
+    def _figsize(self) -> tuple[float, float]:
+        em = pyplot().rcParams["font.size"] / 72
+        names = self._names_shown()
+        longest = max(map(len, names), default=0)
+        return _WIDTH + _LETTER * em * longest + 0.4, _AROUND + _ROW * max(len(names), 4)
+
+    def _draw(self, ax: Any, **kwargs: Any) -> None:
+        n, shown = len(self.score), self.candidates_
         rows = np.arange(len(shown))
-        self.intervals_ = self._draw_intervals(ax, n)
-        claimed = {"marker": "|", "color": GREY, "markersize": 11, "mew": 2.5, "zorder": 3}
-        claimed["label"] = self.claimed_name
-        self.claimed_ = self._draw_marks(ax, "claimed", n, claimed)
-        self.errorbars_ = self._draw_expected(ax, score, errorbar_kw or {})
-        truth = {"marker": "D", "color": look(2).color, "markersize": 6, "zorder": 6}
-        truth |= {"mfc": "none", "mew": 1.5, "label": f"true {self.score_name}"}
-        self.true_ = self._draw_marks(ax, "true_score", n, truth)
+        score, low, high = (self._values(name) for name in ("score", "low", "high"))
+        self.intervals_ = None
+        if self.low is not None and self.high is not None:
+            style = {"color": look(0).color, "lw": 1, "alpha": 0.8, "zorder": 2}
+            self.intervals_ = ax.hlines(rows, low, high, label="interval (95 %)", **style)
+        style = {"marker": "|", "color": GREY, "markersize": 11, "mew": 2.5, "zorder": 3}
+        self.claimed_ = self._draw_marks(ax, "claimed", self.claimed_name, style)
+        self.errorbars_ = self._draw_expected(ax, score, low, high, kwargs)
+        style = {"marker": "D", "color": look(2).color, "markersize": 6, "zorder": 6}
+        style |= {"mfc": "none", "mew": 1.5}
+        self.true_ = self._draw_marks(ax, "true_score", f"true {self.score_name}", style)
         self.chosen_ = None
-        at = np.flatnonzero(shown == self.best_index)
-        if self.best_index is not None and len(at):
+        row = np.flatnonzero(shown == self.best_index)
+        if self.best_index is not None and len(row):
             style = {"color": look(1).color, "markeredgecolor": ink(ax), "zorder": 4, **STAR}
             style["markersize"] = 20  # the mark of its score is in front of it
-            (self.chosen_,) = ax.plot(score[shown[at]], at, label="chosen", **style)
-        ax.set_yticks(rows, names)
+            (self.chosen_,) = ax.plot(score[row], row, label="chosen", **style)
+        ax.set_yticks(rows, self._names_shown())
         ax.tick_params(axis="y", length=0)
         ax.set(ylim=(-0.7, len(rows) - 0.3), xlabel=f"expected {self.score_name} at {self.site}")
         ax.set_ylabel(f"{len(rows)} of {n} candidates" if len(rows) < n else "")
@@ -338,8 +263,6 @@ class ExpectedScoreDisplay:
         if layout is not None:  # long names leave less room for the legend
             layout.execute(ax.figure)
         legend_above(ax, handles, fontsize="small")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
 
     def _shown(self, score: Floats, most: int) -> Ints:
         """Return the candidates to draw: the best ones and the chosen one, the worst first."""
@@ -350,53 +273,91 @@ class ExpectedScoreDisplay:
             kept = np.concatenate([[self.best_index], kept[1:]])
         return kept
 
-    def _values(self, name: str, n: int) -> Floats | None:
-        """Return the values of the candidates shown, or None if none were given."""
-        given = getattr(self, name)
-        if given is None:
-            return None
-        values = np.asarray(given, dtype=np.float64)
-        if values.shape != (n,):
-            raise ValueError(f"{name}: expected one for each of {n} candidates, got {given!r}.")
-        return values[self.candidates_]
-
-    def _draw_intervals(self, ax: Any, n: int) -> Any:
-        low, high = self._values("low", n), self._values("high", n)
-        if low is None or high is None:
-            return None
-        style = {"color": look(0).color, "lw": 1, "alpha": 0.8, "zorder": 2}
-        return ax.hlines(np.arange(len(low)), low, high, label="interval (95 %)", **style)
-
-    def _draw_marks(self, ax: Any, name: str, n: int, style: dict[str, Any]) -> Any:
-        values = self._values(name, n)
+    def _values(self, name: str) -> Floats:
+        """Return the values of the candidates shown; nan if none were given."""
+        values = getattr(self, name)
         if values is None:
-            return None
-        return ax.plot(values, np.arange(len(values)), ls="none", **style)[0]
+            return np.full(len(self.candidates_), np.nan)
+        return np.asarray(values, dtype=np.float64)[self.candidates_]
 
-    def _draw_expected(self, ax: Any, score: Floats, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _draw_marks(self, ax: Any, name: str, label: str, style: dict[str, Any]) -> Any:
+        if getattr(self, name) is None:
+            return None
+        x = self._values(name)
+        return ax.plot(x, np.arange(len(x)), ls="none", label=label, **style)[0]
+
+    def _draw_expected(
+        self, ax: Any, score: Floats, low: Floats, high: Floats, kwargs: dict[str, Any]
+    ) -> dict[str, Any]:
         """Draw the expected scores, in a marker for each kind."""
-        shown, n = self.candidates_, len(score)
-        adapted, errors = self._values("adapted", n), self._values("standard_error", n)
-        is_adapted = np.zeros(len(shown), bool) if adapted is None else adapted == 1
-        errors = np.zeros(len(shown)) if errors is None else np.nan_to_num(errors)
+        is_adapted = self._values("adapted") == 1
+        errors = np.nan_to_num(self._values("standard_error"))
         # The interval ends where scores end, such as an accuracy at 1.
-        ends = self._values("low", n), self._values("high", n)
-        low, high = (np.full(len(shown), np.nan) if end is None else end for end in ends)
+        bars = bars_within(score, errors, low, high)
         style = {"color": look(0).color, "elinewidth": 3.5, "ls": "none", "markersize": 6}
         style |= {"mec": ink(ax), "mew": 0.8, "zorder": 5}
-        found = {}
-        for kind, mask, marker in (
-            ("expected", ~is_adapted, "o"),
-            ("adapted", is_adapted, "s"),
-        ):
-            if not mask.any():
-                continue
-            label = f"{kind}, with standard error"
-            at = np.flatnonzero(mask)
-            bars = bars_within(score[shown[at]], errors[at], low[at], high[at])
-            own = {"xerr": bars, "marker": marker, "label": label}
-            found[kind] = ax.errorbar(score[shown[mask]], at, **style | own | kwargs)
-        return found
+        drawn = {}
+        for kind, mask, marker in (("expected", ~is_adapted, "o"), ("adapted", is_adapted, "s")):
+            if mask.any():
+                label = {"label": f"{kind}, with standard error", "marker": marker}
+                x, y, error = score[mask], np.flatnonzero(mask), bars[:, mask]
+                drawn[kind] = ax.errorbar(x, y, xerr=error, **style | label | kwargs)
+        return drawn
+
+
+def _of_search(search: Any, score: str | None, site: str | None) -> dict[str, Any]:
+    """Return the display's parameters for the candidates of a search."""
+    table = cv_results_of(search)
+    metric = score or first_metric(search, table)
+    columns = _columns(table, metric, site)
+    words = metric_in_words(metric, getattr(search, "scoring", None))
+    claimed, _ = scores_and_errors(table, metric)
+    # Of other metrics only errors of regressors have intervals; they are negative.
+    if words == "score" and "low" in columns and np.nanmin(claimed, initial=0) >= 0:
+        words = "accuracy"
+    sites = _sites(table)
+    if site is None:
+        site = sites[0] if len(sites) == 1 else "the worst site" if sites else _OTHER_SITE
+    return columns | {
+        "claimed": claimed,
+        "names": candidate_names(table["params"], getattr(search, "estimator", None)),
+        "best_index": getattr(search, "best_index_", None),
+        "score_name": words,
+        "claimed_name": f"cross-validated {words}",
+        "site": site,
+    }
+
+
+def _of_scores(result: Any, score: str | None, site: str | None) -> dict[str, Any]:
+    """Return the display's parameters for expected scores of trained classifiers."""
+    from pa_select.unlabelled import ExpectedScore
+
+    scores, names = named_results(result, ExpectedScore, "a fitted search, ")
+    if site is not None:
+        raise ValueError(f"site: expected None, since there is one site, got {site!r}.")
+    names = names or ["classifier"]
+    columns = {
+        name: np.array([getattr(one, name) for one in scores], dtype=np.float64)
+        for name in ("score", "standard_error", "low", "high", "validation_score")
+    }
+    claimed = columns.pop("validation_score")
+    has_intervals = not np.isnan(columns["low"]).all()
+    if not has_intervals:
+        columns = {"score": columns["score"], "standard_error": columns["standard_error"]}
+    words = score or ("accuracy" if has_intervals and claimed.min() >= 0 else "score")
+    labels = {"score_name": words, "claimed_name": f"{words} on the labelled rows"}
+    return columns | {"claimed": claimed, "names": names} | labels
+
+
+def _in_order(true_scores: Any, names: list[str]) -> Any:
+    """Return true scores in the order of the candidates; nan for names that are missing."""
+    if not isinstance(true_scores, Mapping):
+        return None if true_scores is None else np.atleast_1d(true_scores)
+    by_name = {str(key): score for key, score in true_scores.items()}
+    unknown = [name for name in by_name if name not in names]
+    if unknown:
+        raise ValueError(f"true_scores: expected some of the names {names}, got {unknown[0]!r}.")
+    return np.array([by_name.get(name, np.nan) for name in names], dtype=np.float64)
 
 
 def _columns(table: dict[str, Any], metric: str, site: str | None) -> dict[str, Any]:
@@ -426,18 +387,3 @@ def _sites(table: dict[str, Any]) -> list[str]:
     """Return the names of the sites; none for a single site without a name."""
     start = "disagreement_"
     return [name[len(start) :] for name in table if name.startswith(start)]
-
-
-def _place(table: dict[str, Any], site: str | None) -> str:
-    """Return the name of a site, or what None stands for."""
-    sites = _sites(table)
-    if site is not None or len(sites) == 1:
-        return site or sites[0]
-    return "the worst site" if sites else _OTHER_SITE
-
-
-def _size_for(names: list[str]) -> tuple[float, float]:
-    """Return the size of a figure with a row for each name, in inches."""
-    em = pyplot().rcParams["font.size"] / 72
-    longest = max(map(len, names), default=0)
-    return _WIDTH + _LETTER * em * longest + 0.4, _AROUND + _ROW * max(len(names), 4)

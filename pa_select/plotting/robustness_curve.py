@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from pa_select.plotting.axes import (
     GREY,
+    Display,
     axes_for,
     bars_within,
+    check_kind,
     legend_above,
     look,
     mark_as,
     n_drawn,
     pyplot,
 )
-from pa_select.plotting.panels import given_panels, n_columns, new_panels
 from pa_select.plotting.robustness_table import (
     METRICS,
     SHARES,
@@ -39,12 +41,14 @@ _WORDS = {"ratio": "share of shifted rows", "power": "power of the shift"}
 _OTHER = {"ratio": "power", "power": "ratio"}
 
 
-class RobustnessCurveDisplay:
+@dataclass(eq=False, repr=False, kw_only=True)
+class RobustnessCurveDisplay(Display):
     """A measure of robustness against the extent of a shift, a line for each classifier.
 
-    Create it with `from_curve` or `from_estimators`. Agreement and the shares of rows have
+    Create it with `from_result` or `from_estimator`. Agreement and the shares of rows have
     error bars of one standard error. Infinite values are marked at the edge. Several
-    displays of one panel may share their axes.
+    displays of one panel may share their axes; `plot` takes an array of Axes for several panels.
+    Keywords of `plot` go to ``ax.errorbar``.
 
     Grey lines mark reference values of an agreement: its largest possible value,
     log n_classes, and that of a model that always predicts the same class, which is 0 under
@@ -112,7 +116,7 @@ class RobustnessCurveDisplay:
     >>> models = {"logistic regression": model}
     >>> noise = GaussianNoise(relative=True)
     >>> curve = robustness_curve(models, X_test, y_test, shift=noise, powers=[0.3, 1])
-    >>> display = RobustnessCurveDisplay.from_curve(curve)
+    >>> display = RobustnessCurveDisplay.from_result(curve)
     >>> line = display.errorbars_[0]["logistic regression"].lines[0]
     >>> bool((line.get_ydata() == curve.table["pa"]).all())
     True
@@ -122,45 +126,32 @@ class RobustnessCurveDisplay:
     0.00
     """
 
-    def __init__(
-        self,
-        *,
-        x: Any,
-        values: Any,
-        errors: Any = None,
-        names: Sequence[str],
-        panels: Sequence[float],
-        x_name: str = "ratio",
-        y_name: str = "pa",
-        prior: Any = None,
-        n_classes: int | None = None,
-    ) -> None:
-        self.x = x
-        self.values = values
-        self.errors = errors
-        self.names = names
-        self.panels = panels
-        self.x_name = x_name
-        self.y_name = y_name
-        self.prior = prior
-        self.n_classes = n_classes
+    x: Any
+    values: Any
+    errors: Any = None
+    names: Sequence[str]
+    panels: Sequence[float]
+    x_name: str = "ratio"
+    y_name: str = "pa"
+    prior: Any = None
+    n_classes: int | None = None
 
     @classmethod
-    def from_curve(
+    def from_result(
         cls,
-        curve: RobustnessCurve,
+        result: RobustnessCurve,
         *,
         y: str = "pa",
         x: str | None = None,
         at: Mapping[str, Any] | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> RobustnessCurveDisplay:
+    ) -> Self:
         """Draw a column of a robustness curve.
 
         Parameters
         ----------
-        curve : RobustnessCurve
+        result : RobustnessCurve
             What `pa_select.robustness_curve` returns.
         y : str, default="pa"
             The column to draw, which must be a measure. Columns that have a standard error in
@@ -171,10 +162,8 @@ class RobustnessCurveDisplay:
         at : dict of str to float or sequence of float, default=None
             Values of the other variable, for example ``{"power": 0.3}``, each of which gets
             a panel. None: all values.
-        ax : matplotlib Axes or array of n_panels Axes, default=None
-            Axes to draw in. None: those of a new figure.
-        **kwargs : dict
-            Passed on to ``ax.errorbar``.
+        ax, **kwargs
+            As in `plot`.
 
         Returns
         -------
@@ -183,17 +172,18 @@ class RobustnessCurveDisplay:
         Raises
         ------
         TypeError, ValueError
-            If `curve` is not a RobustnessCurve, or lacks the column or the values asked for.
+            If `result` is not a RobustnessCurve, or lacks the column or the values asked for.
         """
         pyplot()
-        if not hasattr(curve, "ratios"):
-            raise TypeError(f"curve: expected a RobustnessCurve, got {type(curve).__name__}.")
-        return cls(**cut(curve, y, x, at)).plot(ax, **kwargs)
+        from pa_select.assessment import RobustnessCurve
+
+        check_kind(result, RobustnessCurve)
+        return cls(**cut(result, y, x, at)).plot(ax, **kwargs)
 
     @classmethod
-    def from_estimators(
+    def from_estimator(
         cls,
-        estimators: Any,
+        estimator: Any,
         X: Any,
         y: Any = None,
         *,
@@ -201,40 +191,29 @@ class RobustnessCurveDisplay:
         powers: Any = None,
         ratios: Any = None,
         column: str = "pa",
-        features: Any = None,
-        order: Literal["random", "norm"] = "random",
         prior: Any = "marginal",
-        tol: float | None = None,
-        device: Any = None,
-        groups: Any = None,
-        random_state: Any = None,
+        options: Mapping[str, Any] | None = None,
         x: str | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> RobustnessCurveDisplay:
+    ) -> Self:
         """Measure how fitted classifiers withstand a shift, and draw it.
 
         Parameters
         ----------
-        estimators : object, list of objects or dict of str to object
-            Fitted classifiers, as in `pa_select.robustness_curve`.
-        X : array-like of n rows
-            The rows without the shift.
-        y : array-like of shape (n,), default=None
-            Labels, for attacks and for columns that need them.
-        shift : Shift, callable, fitted transformer or DataFrame
-            The shift of the rows.
-        powers : float or sequence of float, default=None
-            Powers of the shift. None: the shift's own power.
+        estimator : object, list of objects or dict of str to object
+            A fitted classifier or several, as in `pa_select.robustness_curve`.
+        X, y, shift, powers, prior
+            As in `pa_select.robustness_curve`.
         ratios : float or sequence of float, default=None
             Shares of the rows that the shift reaches. None: 0, 0.1, ..., 1 for a single
             power, all rows for several powers.
         column : str, default="pa"
             The column to draw; only the metric of this column is computed.
-        features, order, prior, tol, device, groups, random_state
-            As in `pa_select.robustness_curve`.
+        options : dict, default=None
+            Other arguments of `pa_select.robustness_curve`, such as ``groups``.
         x, ax, **kwargs
-            As in `from_curve`.
+            As in `from_result`.
 
         Returns
         -------
@@ -243,75 +222,56 @@ class RobustnessCurveDisplay:
         Raises
         ------
         TypeError, ValueError
-            As `pa_select.robustness_curve` and `from_curve`.
+            As `pa_select.robustness_curve` and `from_result`.
         """
         pyplot()
         if column not in METRICS:
             raise ValueError(f"column: expected one of {list(METRICS)}, got {column!r}.")
         check_at(x, None)
         if ax is not None:
-            given_panels(ax)
+            _given_panels(ax)
         from pa_select.assessment import robustness_curve
 
         if ratios is None:
             one = powers is None or np.size(powers) == 1
             ratios = np.linspace(0, 1, 11).round(1) if one else 1.0
         curve = robustness_curve(
-            estimators,
+            estimator,
             X,
             y,
             shift=shift,
             powers=powers,
             ratios=ratios,
             metrics=[METRICS[column]],
-            features=features,
-            order=order,
             # With the uniform prior "pa" and "pa_uniform" are equal and computed once.
             prior="uniform" if column in ("pa_uniform", "standard_error_uniform") else prior,
-            tol=tol,
-            device=device,
-            groups=groups,
-            random_state=random_state,
+            **(options or {}),
         )
-        return cls.from_curve(curve, y=column, x=x, ax=ax, **kwargs)
+        return cls.from_result(curve, y=column, x=x, ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> RobustnessCurveDisplay:
-        """Draw the lines.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or array of n_panels Axes, default=None
-            Axes to draw in. None: those of a new figure.
-        **kwargs : dict
-            Passed on to ``ax.errorbar``.
-
-        Returns
-        -------
-        RobustnessCurveDisplay
-            This display.
-        """
-        self.axes_ = self._axes(ax)
+    def _draw(self, ax: Any, **kwargs: Any) -> None:
         self.errorbars_, self.edges_, self.references_ = [], [], []
-        for i, ax in enumerate(self.axes_):
-            self._scale(ax)
-            bars, edges = self._draw(ax, i, kwargs)
+        for i, panel in enumerate(self.axes_):
+            self._scale(panel)
+            bars, edges = self._draw_panel(panel, i, kwargs)
             self.errorbars_.append(bars)
             self.edges_.append(edges)
-            self.references_.append(self._draw_references(ax))
-        self.ax_ = self.axes_[0]
-        self.figure_ = self.ax_.figure
-        handles = self.ax_.get_legend_handles_labels()[0]
-        handles.sort(key=lambda handle: handle in self.ax_.lines)  # grey lines come last
+            self.references_.append(self._draw_references(panel))
+        handles = ax.get_legend_handles_labels()[0]
+        handles.sort(key=lambda handle: handle in ax.lines)  # grey lines come last
         if len(self.axes_) == 1:
-            legend_above(self.ax_, handles, handlelength=3)
+            legend_above(ax, handles, handlelength=3)
         else:
-            corner = self.axes_[n_columns(len(self.axes_)) - 1]
+            corner = self.axes_[_n_columns(len(self.axes_)) - 1]
             style = {"loc": "upper left", "bbox_to_anchor": (1, 1), "frameon": False}
             corner.legend(handles=handles, handlelength=3, **style)
-        return self
 
-    def _axes(self, ax: Any) -> list[Any]:
-        """Return the panels, with titles and labels."""
+    def _axes(self, ax: Any) -> Any:
+        self.axes_ = self._panels(ax)
+        return self.axes_[0]
+
+    def _panels(self, ax: Any) -> list[Any]:
+        """Return the Axes of the panels, with titles and labels."""
         n, label = len(self.panels), label_of(self.y_name, self.prior)
         along, other = _WORDS[self.x_name], _WORDS[_OTHER[self.x_name]]
         titles = [f"{other}: {_short(panel)}" for panel in self.panels]
@@ -321,11 +281,11 @@ class RobustnessCurveDisplay:
             ax.set(xlabel=along if whole else f"{along} ({titles[0]})", ylabel=label)
             return [ax]
         if ax is None:
-            axes = new_panels(n)
+            axes = _new_panels(n)
             axes[0].figure.supxlabel(along, fontsize="medium")
             axes[0].figure.supylabel(label, fontsize="medium", ma="center")
         else:
-            axes = given_panels(ax)
+            axes = _given_panels(ax)
             if len(axes) != n:
                 raise ValueError(
                     f"ax: expected Axes for each of {n} panels ({other}), got {len(axes)}; `at` "
@@ -369,7 +329,7 @@ class RobustnessCurveDisplay:
         ax.yaxis.set_major_formatter("{x:g}")
         ax.yaxis.set_minor_formatter("")
 
-    def _draw(self, ax: Any, panel: int, kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    def _draw_panel(self, ax: Any, panel: int, kwargs: dict[str, Any]) -> tuple[Any, Any]:
         bars, edges = {}, {}
         x, first = np.asarray(self.x), n_drawn(ax, _KIND)
         for i, name in enumerate(self.names):
@@ -380,15 +340,10 @@ class RobustnessCurveDisplay:
             if error is not None and self.y_name in SHARES:
                 error = bars_within(y, error, 0.0, 1.0)
             # From the seventh line on the colours repeat, with other dashes.
-            colour, own = look(first + i), look(first + i + (first + i) // 6)
-            style = {
-                "color": colour.color,
-                "linestyle": own.linestyle,
-                "marker": own.marker,
-                "markersize": 4,
-                "elinewidth": 0.8,
-                "label": name,
-            }
+            line_look = look(first + i + (first + i) // 6)
+            style = {"color": look(first + i).color, "linestyle": line_look.linestyle}
+            style |= {"marker": line_look.marker, "markersize": 4, "elinewidth": 0.8}
+            style["label"] = name
             bars[name] = ax.errorbar(x, y, yerr=error, **style | kwargs)
             line = mark_as(bars[name].lines[0], _KIND)
             if high.any() or low.any():
@@ -418,3 +373,34 @@ class RobustnessCurveDisplay:
 
 def _short(value: float) -> str:
     return r"$\infty$" if value == math.inf else f"{value:g}"
+
+
+def _n_columns(n: int) -> int:
+    """Return how many of n panels are side by side."""
+    return n if n <= 3 else math.ceil(math.sqrt(n))
+
+
+def _given_panels(ax: Any) -> list[Any]:
+    """Return a list of the Axes in an array, or of a single Axes."""
+    return [axes_for(one) for one in np.asarray(ax, dtype=object).ravel()]
+
+
+def _new_panels(n: int) -> list[Any]:
+    """Return Axes with shared scales in a new figure, with room for a legend at the right."""
+    columns = _n_columns(n)
+    rows = math.ceil(n / columns)
+    figure, grid = pyplot().subplots(
+        rows,
+        columns,
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
+        figsize=(2.5 * columns + 2.2, 2.2 * rows + 0.9),
+    )
+    axes = list(grid.ravel())
+    for unused in axes[n:]:
+        figure.delaxes(unused)
+    for lowest in axes[n - columns : n]:  # without a panel below
+        lowest.tick_params(labelbottom=True)
+    return axes[:n]

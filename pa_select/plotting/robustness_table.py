@@ -148,7 +148,7 @@ def cut(
     values = arranged(curve.table[y])
     if np.isnan(values).all():
         raise ValueError(f"y: expected a column that the shift gives, got {y!r}, all nan.")
-    errors = _standard_errors(curve.table, y)
+    errors = curve.table.get(_ERRORS.get(y, f"{y}_se"))
     return {
         "x": lists[x][points],
         "values": values,
@@ -162,14 +162,9 @@ def cut(
     }
 
 
-def _position(values: Any, wanted: Any, name: str) -> int:
+def _position(values: Any, value: Any, name: str) -> int:
     """Return the position of a value, up to rounding such as that of 0.1 + 0.2."""
-    near = np.flatnonzero(np.isclose(values, wanted, rtol=1e-9, atol=0))
+    near = np.flatnonzero(np.isclose(values, value, rtol=1e-9, atol=0))
     if not len(near):
-        raise ValueError(f"at[{name!r}]: expected one of {values.tolist()}, got {wanted!r}.")
+        raise ValueError(f"at[{name!r}]: expected one of {values.tolist()}, got {value!r}.")
     return int(near[0])
-
-
-def _standard_errors(table: Mapping[str, Any], y: str) -> Any:
-    """Return the column with the standard errors of another one, or None without one."""
-    return table.get(_ERRORS.get(y, f"{y}_se"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,14 +16,14 @@ from pa_select.plotting.axes import (
     AGREEMENT,
     GREY,
     STAR,
-    axes_for,
+    Display,
     bars_within,
     ink,
     legend_above,
     look,
     pyplot,
 )
-from pa_select.plotting.window import far_below, window
+from pa_select.utils.typing import Floats, Mask
 
 # scikit-learn's scores that no model exceeds; "score" is that of the estimators themselves.
 _AT_MOST_1 = (
@@ -34,14 +35,21 @@ _DIAMOND = {"marker": "D", "markersize": 10, "markeredgewidth": 0.8, "linestyle"
 _ALPHA = 0.7
 # Scores closer than this differ only by rounding.
 _TIE = 1e-9
+# The smallest extent of the points that an axis is scaled to.
+_SMALLEST_SPAN = 1e-3
+# A point is far below the others if it is this many median deviations below the median.
+_FAR_BELOW = 6
+_MARGIN = 0.06
 
 
-class PASearchDisplay:
+@dataclass(eq=False, repr=False, kw_only=True)
+class PASearchDisplay(Display):
     """What decides between a search's candidates against their score, with the chosen one marked.
 
-    Create it with `from_search`. The agreement decides, or the expected score at another site if
+    Create it with `from_result`. The agreement decides, or the expected score at another site if
     the search was given pairs. If the score alone would choose another candidate, that one
-    is marked too. The legend names marked candidates.
+    is marked too. The legend names marked candidates. Keywords of `plot` go to ``ax.errorbar``
+    of all candidates.
 
     Parameters
     ----------
@@ -105,59 +113,41 @@ class PASearchDisplay:
     >>> X, y = load_wine(return_X_y=True)
     >>> model = make_pipeline(StandardScaler(), LogisticRegression())
     >>> search = PASearchCV(model, {"logisticregression__C": [1e-4, 0.01, 1, 100]})
-    >>> display = PASearchDisplay.from_search(search.fit(X, y))
+    >>> display = PASearchDisplay.from_result(search.fit(X, y))
     >>> round(display.threshold, 3)
     0.974
     >>> display.chosen_.get_label()
     'chosen: C=0.01'
     """
 
-    def __init__(
-        self,
-        *,
-        score: Any,
-        score_error: Any,
-        agreement: Any,
-        eligible: Any,
-        best_index: int | None = None,
-        threshold: float = np.nan,
-        score_name: str = "score",
-        agreement_error: Any = None,
-        names: Sequence[str] | None = None,
-        expected: Any = None,
-        expected_error: Any = None,
-        expected_name: str = "expected score",
-    ) -> None:
-        self.score = score
-        self.score_error = score_error
-        self.agreement = agreement
-        self.eligible = eligible
-        self.best_index = best_index
-        self.threshold = threshold
-        self.score_name = score_name
-        self.agreement_error = agreement_error
-        self.names = names
-        self.expected = expected
-        self.expected_error = expected_error
-        self.expected_name = expected_name
+    score: Any
+    score_error: Any
+    agreement: Any
+    eligible: Any
+    best_index: int | None = None
+    threshold: float = np.nan
+    score_name: str = "score"
+    agreement_error: Any = None
+    names: Sequence[str] | None = None
+    expected: Any = None
+    expected_error: Any = None
+    expected_name: str = "expected score"
 
     @classmethod
-    def from_search(
-        cls, search: Any, *, score: str | None = None, ax: Any = None, **kwargs: Any
-    ) -> PASearchDisplay:
+    def from_result(
+        cls, result: Any, *, score: str | None = None, ax: Any = None, **kwargs: Any
+    ) -> Self:
         """Draw the candidates of a fitted search.
 
         Parameters
         ----------
-        search : PASearchCV, PARandomizedSearchCV or a search of scikit-learn
+        result : PASearchCV, PARandomizedSearchCV or a search of scikit-learn
             A fitted search. One of scikit-learn has a `GuardedSelection` as its ``refit``.
         score : str, default=None
             Name of the metric, or of a score that the search adds, such as "score_views".
             None: the metric that guards the selection.
-        ax : matplotlib Axes, default=None
-            Axes to draw in. None: those of a new figure.
-        **kwargs : dict
-            Passed on to `plot`.
+        ax, **kwargs
+            As in `plot`.
 
         Returns
         -------
@@ -169,18 +159,18 @@ class PASearchDisplay:
         sklearn.exceptions.NotFittedError
             If the search is not fitted.
         TypeError, ValueError
-            If `search` is not a search, or has not recorded the score or an agreement.
+            If `result` is not a search, or has not recorded the score or an agreement.
         """
         pyplot()
-        table = cv_results_of(search)
-        rule = _rule_of(search, table)
+        table = cv_results_of(result)
+        rule = _rule_of(result, table)
         of_agreement = getattr(rule, "agreement", "agreement")
         metric = first_metric(search, table)
         agreement: Any = None  # regressors have none
         if "agreement" in table or f"expected_{metric}" not in table:
             agreement = column(table, of_agreement, "search")
         guard = getattr(rule, "score", None)
-        name = score or guard or first_metric(search, table)
+        name = score or guard or first_metric(result, table)
         value, error = scores_and_errors(table, name)
         threshold = np.nan
         if hasattr(rule, "n_se") and name == guard:
@@ -192,7 +182,7 @@ class PASearchDisplay:
             eligible = rule.explain(table).eligible
         else:
             eligible = np.isfinite(value) & np.isfinite(agreement)
-        scoring = getattr(search, "scoring", None)
+        scoring = getattr(result, "scoring", None)
         expected: dict[str, Any] = {}
         if isinstance(rule, BestExpected) or agreement is None:
             expected = {
@@ -205,18 +195,16 @@ class PASearchDisplay:
             score_error=error,
             agreement=agreement,
             eligible=np.asarray(eligible),
-            best_index=getattr(search, "best_index_", None),
+            best_index=getattr(result, "best_index_", None),
             threshold=threshold,
             score_name=metric_in_words(name, scoring),
             agreement_error=_agreement_error(table, of_agreement),
-            names=candidate_names(table["params"], getattr(search, "estimator", None)),
+            names=candidate_names(table["params"], getattr(result, "estimator", None)),
             **expected,
         )
         return display.plot(ax, **kwargs)
 
-    def plot(
-        self, ax: Any = None, *, zoom: bool = True, errorbar_kw: dict[str, Any] | None = None
-    ) -> PASearchDisplay:
+    def plot(self, ax: Any = None, *, zoom: bool = True, **kwargs: Any) -> Self:
         """Draw the candidates.
 
         Parameters
@@ -230,12 +218,12 @@ class PASearchDisplay:
             candidate and the one with the best score are always inside. If there is no guard,
             eligible candidates far below the others are outside, too.
             False: the axes show all candidates.
-        errorbar_kw : dict, default=None
+        **kwargs : dict
             Passed on to ``ax.errorbar`` of all candidates.
 
         Returns
         -------
-        PASearchDisplay
+        Display
             This display.
 
         Raises
@@ -243,26 +231,30 @@ class PASearchDisplay:
         ValueError
             If there is not one name for each candidate.
         """
-        ax = axes_for(ax)
+        return super().plot(ax, zoom=zoom, **kwargs)
+
+    def _check(self) -> None:
+        n = len(self.score)
+        if self.names is not None and len(self.names) != n:
+            raise ValueError(
+                f"names: expected one for each of {n} candidates, got {len(self.names)}."
+            )
+
+    def _draw(self, ax: Any, *, zoom: bool = True, **kwargs: Any) -> None:
         value, value_error, value_name = self.agreement, self.agreement_error, AGREEMENT
         if self.expected is not None:
             value, value_error = self.expected, self.expected_error
             value_name = f"{self.expected_name} at the other site"
         points = np.column_stack([self.score, value]).astype(np.float64)
         n = len(points)
-        if self.names is not None and len(self.names) != n:
-            raise ValueError(
-                f"names: expected one for each of {n} candidates, got {len(self.names)}."
-            )
         given = (self.score_error, value_error)
         errors = np.column_stack([np.zeros(n) if error is None else error for error in given])
         errors = np.nan_to_num(errors.astype(np.float64))
         eligible = np.asarray(self.eligible, dtype=bool)
         drawn = np.isfinite(points).all(axis=1)
-        style = errorbar_kw or {}
         if value_error is None:
-            style = style | {"yerr": None}
-        self.errorbars_ = self._draw_all(ax, points, errors, eligible, drawn, style)
+            kwargs = kwargs | {"yerr": None}
+        self.errorbars_ = self._draw_all(ax, points, errors, eligible, drawn, kwargs)
         self.threshold_ = None
         if np.isfinite(self.threshold):
             self.threshold_ = ax.axvline(
@@ -287,8 +279,6 @@ class PASearchDisplay:
         marks = [self.threshold_, *self.outside_[:1], self.chosen_, self.score_choice_]
         handles = [*self.errorbars_.values(), *(mark for mark in marks if mark is not None)]
         legend_above(ax, handles, fontsize="small")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
 
     def _draw_all(
         self, ax: Any, points: Any, errors: Any, eligible: Any, drawn: Any, kwargs: dict[str, Any]
@@ -336,16 +326,16 @@ class PASearchDisplay:
         label = what if self.names is None else f"{what}: {self.names[index]}"
         if not np.isfinite(points[index]).all():
             label += " (not drawn)"
-        own = {"markeredgecolor": ink(ax), "label": label, "zorder": 3}
-        (mark,) = ax.plot(*points[index, :, None], **own | style)
+        style = {"markeredgecolor": ink(ax), "label": label, "zorder": 3} | style
+        (mark,) = ax.plot(*points[index, :, None], **style)
         return mark
 
     def _zoom(self, ax: Any, points: Any, errors: Any, eligible: Any, marked: Any) -> None:
         """Limit the axes to eligible or marked candidates; triangles point to the others."""
         if not np.isfinite(self.threshold):
-            eligible = eligible & ~far_below(points, errors)
+            eligible = eligible & ~_far_below(points, errors)
         kept = eligible | marked
-        limits = window(points, errors, kept) if kept.any() else None
+        limits = _window(points, errors, kept) if kept.any() else None
         if limits is None:
             return
         if np.isfinite(self.threshold):
@@ -362,10 +352,10 @@ class PASearchDisplay:
             "^": points[:, 1] > high[1],
         }
         for marker, mask in sides.items():
-            here, left = mask & left, left & ~mask
-            if here.any():
+            side, left = mask & left, left & ~mask
+            if side.any():
                 (mark,) = ax.plot(
-                    *np.clip(points[here], low, high).T,
+                    *np.clip(points[side], low, high).T,
                     marker,
                     color=GREY,
                     markersize=7,
@@ -397,3 +387,33 @@ def _agreement_error(table: dict[str, Any], name: str) -> Any:
         return recorded_errors(table, name)
     error = table.get(f"{name}_se")
     return None if error is None else np.nan_to_num(np.asarray(error, dtype=np.float64))
+
+
+def _far_below(points: Floats, errors: Floats) -> Mask:
+    """Return which points, given with standard errors, lie far below most others on any axis."""
+    middle = np.median(points, axis=0)
+    deviation = np.median(np.abs(points - middle), axis=0)
+    scale = np.maximum(np.maximum(deviation, np.median(errors, axis=0)), _SMALLEST_SPAN)
+    far: Mask = (points < middle - _FAR_BELOW * scale).any(axis=1)
+    return far
+
+
+def _window(points: Floats, errors: Floats, kept: Mask) -> Any:
+    """Return the ends of axes that show the points kept and those near, or None if none is far.
+
+    A point is far if, on some axis, its distance from the points kept is larger than their
+    extent, including standard errors. The ends are an array of shape (2, n_axes).
+    """
+    low, high = (points - errors)[kept].min(axis=0), (points + errors)[kept].max(axis=0)
+    distance = np.clip(np.maximum(low - points, points - high), 0, None)
+    # If the points kept coincide, the median distance of the others gives the scale.
+    others = distance[~kept] if not kept.all() else distance
+    extent = high - low
+    extent = np.where(extent < _SMALLEST_SPAN, np.median(others, axis=0), extent)
+    near = (distance <= extent).all(axis=1)
+    if near.all():
+        return None
+    low = np.minimum(low, points[near].min(axis=0))
+    high = np.maximum(high, points[near].max(axis=0))
+    margin = np.maximum(_MARGIN * (high - low), _SMALLEST_SPAN)
+    return np.stack([low - margin, high + margin])

@@ -12,13 +12,17 @@ from pa_select.plotting import AgreementCurveDisplay
 RNG = np.random.default_rng(0)
 LOGITS = 3 * RNG.normal(size=(300, 4))
 NOISY = LOGITS + RNG.normal(size=(300, 4))
-DRAW = AgreementCurveDisplay.from_predictions
+
+
+def draw(a, b, prior="uniform", sample_weight=None, **options):
+    result = posterior_agreement(a, b, prior=prior, sample_weight=sample_weight)
+    return AgreementCurveDisplay.from_result(result, **options)
 
 
 @pytest.mark.parametrize("prior", ["uniform", "marginal", [0.1, 0.2, 0.3, 0.4]])
 def test_the_curve_is_the_kernel(prior, ax):
     weight = RNG.integers(0, 3, 300).astype(float)
-    display = DRAW(LOGITS, NOISY, prior=prior, sample_weight=weight, ax=ax, name="this")
+    display = draw(LOGITS, NOISY, prior=prior, sample_weight=weight, ax=ax, name="this")
     result = posterior_agreement(LOGITS, NOISY, prior=prior, sample_weight=weight)
     betas, values = display.line_.get_data()
     assert_allclose(values, pa_kernel(LOGITS, NOISY, betas, prior=prior, sample_weight=weight))
@@ -42,7 +46,7 @@ def test_the_curve_is_the_kernel(prior, ax):
 @pytest.mark.parametrize("case", ["interior", "infinite", "zero"])
 def test_any_scale_of_the_scores(scale, case, ax):
     other = {"interior": NOISY, "infinite": LOGITS, "zero": -LOGITS}[case]
-    display = DRAW(scale * LOGITS, scale * other, ax=ax)
+    display = draw(scale * LOGITS, scale * other, ax=ax)
     betas, values = display.line_.get_data()
     rise = {"interior": display.score, "infinite": np.log(4), "zero": np.log(4) / 2}[case]
     assert abs(values[0]) < 0.03 * rise
@@ -56,9 +60,9 @@ def test_any_scale_of_the_scores(scale, case, ax):
 
 
 def test_an_optimum_at_an_edge_is_marked_there(ax):
-    infinite = DRAW(LOGITS, LOGITS, ax=ax)
+    infinite = draw(LOGITS, LOGITS, ax=ax)
     assert infinite.beta == np.inf
-    zero = DRAW(LOGITS, -LOGITS, ax=ax)
+    zero = draw(LOGITS, -LOGITS, ax=ax)
     assert zero.beta == 0
     ax.figure.canvas.draw()
     box = ax.get_window_extent()
@@ -79,7 +83,7 @@ def test_both_modes_are_shown(ax):
     number, margin_a, margin_b = (292, 863, 15), (44.0475, 0.10787, 1.10364), (1, 1, -1)
     a = np.column_stack([np.repeat(margin_a, number), np.zeros(sum(number))])
     b = a * np.repeat(margin_b, number)[:, None]
-    betas, values = DRAW(a, b, ax=ax).line_.get_data()
+    betas, values = draw(a, b, ax=ax).line_.get_data()
     peaks = betas[1:-1][(values[1:-1] > values[:-2]) & (values[1:-1] > values[2:])]
     assert_allclose(peaks, [0.2336, 20.214], rtol=0.05)
 
@@ -88,7 +92,7 @@ def test_a_fall_to_a_limit_that_was_passed_on_the_way_up(ax):
     """Pairs of the rare class agree at once, those of the frequent one late."""
     scores = np.repeat([[10, 0], [0, 1e-3]], [60, 40], axis=0)
     prior = [0.05, 0.95]
-    display = DRAW(scores, scores, prior=prior, ax=ax)
+    display = draw(scores, scores, prior=prior, ax=ax)
     start, limit = pa_kernel(scores, scores, [0, np.inf], prior=prior)
     assert start < limit < display.score
     assert_allclose(display.line_.get_ydata()[-1], limit, atol=0.03 * (display.score - start))
@@ -107,14 +111,14 @@ def test_a_fall_to_a_limit_that_was_passed_on_the_way_up(ax):
     ids=["constant", "disjoint", "impossible class", "tiny", "two scales"],
 )
 def test_degenerate_scores(a, b, ax):
-    display = DRAW(a, b, ax=ax)
+    display = draw(a, b, ax=ax)
     ax.figure.canvas.draw()
     assert len(display.betas) >= 2
     assert_array_equal(display.line_.get_ydata(), pa_kernel(a, b, display.betas))
 
 
 def test_betas_of_ones_own(ax):
-    display = DRAW(LOGITS, NOISY, betas=[10, 1, 0.1], ax=ax)
+    display = draw(LOGITS, NOISY, betas=[10, 1, 0.1], ax=ax)
     betas, values = display.line_.get_data()
     assert_array_equal(betas, [0.1, 1, 10])
     assert_allclose(values, pa_kernel(LOGITS, NOISY, [0.1, 1, 10]))
@@ -153,11 +157,10 @@ def test_without_an_upper_bound_there_is_no_line(ax):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: DRAW(LOGITS, NOISY, betas=[0, 1]), ValueError, "betas: expected positive, fin"),
-        (lambda: DRAW(LOGITS, NOISY, betas=[1, np.inf]), ValueError, "inf at position 1"),
-        (lambda: DRAW(LOGITS, NOISY, betas=1.0), ValueError, "betas: expected at least two"),
-        (lambda: DRAW(LOGITS, NOISY[1:]), ValueError, "scores_b: expected the shape of scores_a"),
-        (lambda: DRAW([LOGITS], [NOISY]), ValueError, "scores_a: expected scores of shape"),
+        (lambda: draw(LOGITS, NOISY, betas=[0, 1]), ValueError, "betas: expected positive, fin"),
+        (lambda: draw(LOGITS, NOISY, betas=[1, np.inf]), ValueError, "inf at position 1"),
+        (lambda: draw(LOGITS, NOISY, betas=1.0), ValueError, "betas: expected at least two"),
+        (lambda: draw([LOGITS], [NOISY]), TypeError, "result: expected a .*, got list"),
         (
             lambda: AgreementCurveDisplay.from_result(0.3),
             TypeError,

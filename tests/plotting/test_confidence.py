@@ -82,7 +82,7 @@ def test_marks_are_the_average_posteriors(of, weight, ax):
 
 
 def test_several_models_side_by_side(ax):
-    display = ConfidenceDisplay.from_results(RESULTS, Y[TEST], ax=ax, markersize=3)
+    display = ConfidenceDisplay.from_result(RESULTS, Y[TEST], ax=ax, markersize=3)
     for i, result in enumerate(RESULTS.values()):
         assert_array_equal(drawn(display.trained_[i])[1], expected(result, Y[TEST], 1.0, None)[0])
         assert_array_equal(drawn(display.best_[i])[1], expected(result, Y[TEST], None, None)[0])
@@ -123,16 +123,16 @@ def test_no_pairs_certain_and_uniform_posteriors(ax):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda d: d.from_result(0.3), TypeError, "result: expected a PosteriorAgreement, got fl"),
+        (lambda d: d.from_result(0.3), TypeError, "result: expected a PosteriorAgreement .*, got fl"),
         (lambda d: d.from_result(RESULTS["naive"], Y), ValueError, "y: expected one label for"),
         (
             lambda d: d.from_result(RESULTS["naive"], of="third"),
             ValueError,
             "of: expected 'first', 'second', 'kept' or None, got 'third'",
         ),
-        (lambda d: d.from_results([1]), TypeError, "results: expected .* of a model, got list"),
-        (lambda d: d.from_results({}), TypeError, "results: expected .* of a model, got none"),
-        (lambda d: d.from_results({"a": 1}), TypeError, r"results\['a'\]: expected a Posterior"),
+        (lambda d: d.from_result([1]), TypeError, "result: expected .* dict of these, got list"),
+        (lambda d: d.from_result({}), TypeError, "result: expected .* got an empty dict"),
+        (lambda d: d.from_result({"a": 1}), TypeError, r"result\['a'\]: expected a Posterior"),
     ],
 )
 def test_errors(call, error, message):

@@ -47,8 +47,6 @@ def test_without_labels_nothing_is_approximate(ax):
     assert len(display.bars_[0]) == 3
     assert display.approximations_ is None
     assert ax.get_legend() is None
-    again = DecompositionDisplay.from_decomposition(result.decompose())
-    assert_allclose(heights(again.bars_[0]), heights(display.bars_[0]))
     assert (
         DecompositionDisplay.from_result(result_of(1, prior="marginal"), Y).approximations_ is None
     )
@@ -63,8 +61,7 @@ def test_a_sum_that_lacks_a_part_is_not_drawn(ax):
 
 def test_several_models_side_by_side(ax):
     results = {f"noise {noise}": result_of(noise, sample_weight=WEIGHT) for noise in (0.5, 1, 2)}
-    parts = {name: result.decompose(Y) for name, result in results.items()}
-    display = DecompositionDisplay.from_decompositions(parts, total_weight=WEIGHT.sum(), ax=ax)
+    display = DecompositionDisplay.from_result(results, Y, ax=ax)
     assert_allclose(
         [heights(bars)[3] for bars in display.bars_], [r.score for r in results.values()]
     )
@@ -82,26 +79,9 @@ def test_several_models_side_by_side(ax):
     [
         (lambda d: d.from_result(0.3), TypeError, "result: expected a PosteriorAgreement"),
         (lambda d: d.from_result(result_of(1), Y[1:]), ValueError, "y: expected one label for"),
-        (lambda d: d.from_decomposition([1]), TypeError, "parts: expected what Posterior"),
-        (lambda d: d.from_decompositions([1]), TypeError, "parts: expected a decomposition for"),
-        (lambda d: d.from_decompositions({}), TypeError, "name of a model, got none"),
-        (
-            lambda d: d.from_decompositions({"a": {"x": 1}}),
-            TypeError,
-            r"parts\['a'\]: expected what PosteriorAgreement.decompose returns",
-        ),
-        (
-            lambda d: d.from_decompositions(
-                {"a": result_of(1).decompose(), "b": result_of(1).decompose(Y)}
-            ),
-            ValueError,
-            r"parts\['b'\]: expected the groups \['agree', 'disagree'\], got",
-        ),
-        (
-            lambda d: d.from_decomposition(result_of(1).decompose(), total_weight=0),
-            ValueError,
-            "total_weight: expected a positive number, got 0",
-        ),
+        (lambda d: d.from_result([1]), TypeError, "result: expected .* of these, got list"),
+        (lambda d: d.from_result({}), TypeError, "result: expected .* got an empty dict"),
+        (lambda d: d.from_result({"a": 1}), TypeError, r"result\['a'\]: expected a Posterior"),
     ],
 )
 def test_errors(call, error, message):

@@ -23,7 +23,7 @@ HISTORY = [
         strict=True,
     )
 ]
-DRAW = EpochsDisplay.from_history
+DRAW = EpochsDisplay.from_result
 
 
 def train(callback, **options):
@@ -59,8 +59,8 @@ def test_a_net(callback, ax):
 def test_a_net_without_the_uniform_priors_column(ax):
     net = train(PAEarlyStopping((X, OTHER)))
     assert list(DRAW(net, ax=ax).lines_) == ["valid_acc"]
-    with pytest.raises(ValueError, match="names: expected columns .* got 'pa_uniform'"):
-        DRAW(net, names=("pa", "pa_uniform"))
+    with pytest.raises(ValueError, match="columns: expected some of .* got 'pa_uniform'"):
+        DRAW(net, columns=("pa", "pa_uniform"))
 
 
 def test_no_line_covers_the_kept_epoch(ax):
@@ -89,18 +89,18 @@ def test_a_list_of_dicts(ax):
     assert display.line_.get_color() == "black"
     assert display.kept == 3
     assert all(tick == int(tick) for tick in ax.get_xticks())
-    plain = DRAW([{"agreement": 0.1}, {"agreement": 0.2}], names=["agreement"])
+    plain = DRAW([{"agreement": 0.1}, {"agreement": 0.2}], columns=["agreement"])
     assert_array_equal(plain.line_.get_xdata(), [1, 2])
     assert plain.kept is plain.kept_ is plain.ax_right_ is None
 
 
 def test_other_columns(ax):
-    display = DRAW(HISTORY, names=("pa", "valid_acc", "shifted"), ax=ax)
+    display = DRAW(HISTORY, columns=("pa", "valid_acc", "shifted"), ax=ax)
     assert list(display.lines_) == ["valid_acc", "shifted"]
     assert display.ax_right_.get_ylabel() == "score"
     looks = [(x.get_marker(), x.get_color()) for x in (display.line_, *display.lines_.values())]
     assert all(len(set(kind)) == 3 for kind in zip(*looks, strict=True))
-    uniform = DRAW([row | {"pa_uniform": 0.5} for row in HISTORY], names=("pa", "pa_uniform"))
+    uniform = DRAW([row | {"pa_uniform": 0.5} for row in HISTORY], columns=("pa", "pa_uniform"))
     assert uniform.lines_["pa_uniform"].get_label() == "agreement, uniform prior"
     without = [{"epoch": 1, "pa": 0.2}]
     assert DRAW(without).ax_right_ is None
@@ -109,7 +109,7 @@ def test_other_columns(ax):
 def test_several_trainings_share_their_axes(ax):
     first = DRAW(HISTORY, ax=ax, name="ERM")
     second = DRAW(HISTORY[:4], ax=ax, name="IRM")
-    alone = DRAW(HISTORY[:4], ax=ax, names=["pa"], name="LISA")
+    alone = DRAW(HISTORY[:4], ax=ax, columns=["pa"], name="LISA")
     assert second.ax_right_ is first.ax_right_ is alone.ax_right_
     assert len(ax.figure.axes) == 2
     labels = [text.get_text() for text in first.ax_right_.get_legend().get_texts()]
@@ -124,17 +124,17 @@ def test_a_kept_epoch_that_is_not_drawn_is_not_marked(ax):
 
 
 @pytest.mark.parametrize(
-    ("history", "names", "error", "message"),
+    ("history", "columns", "error", "message"),
     [
-        (3, ("pa",), TypeError, "net_or_history: expected a skorch net, .* got int"),
-        ([1, 2], ("pa",), TypeError, "net_or_history: expected a skorch net"),
-        ([], ("pa",), ValueError, "net_or_history: expected at least one epoch"),
-        (HISTORY, ("PA",), ValueError, r"names: expected columns among \['epoch', .* got 'PA'"),
-        (HISTORY, ("pa", "acc"), ValueError, "names: expected columns .* got 'acc'"),
-        (HISTORY, "pa", ValueError, "names: expected columns of the history, got 'pa'"),
+        (3, ("pa",), TypeError, "result: expected a skorch net, .* got int"),
+        ([1, 2], ("pa",), TypeError, "result: expected a skorch net"),
+        ([], ("pa",), ValueError, "result: expected at least one epoch"),
+        (HISTORY, ("PA",), ValueError, r"columns: expected some of \['epoch', .* got 'PA'"),
+        (HISTORY, ("pa", "acc"), ValueError, "columns: expected some of .* got 'acc'"),
+        (HISTORY, "pa", ValueError, "columns: expected those of the history, got 'pa'"),
         ([{"pa": 1}], ("valid_acc",), ValueError, "got 'valid_acc'"),
     ],
 )
-def test_errors(history, names, error, message):
+def test_errors(history, columns, error, message):
     with pytest.raises(error, match=message):
-        DRAW(history, names=names)
+        DRAW(history, columns=columns)

@@ -56,7 +56,7 @@ def names_of(ax):
 
 
 def test_candidates_of_a_search(search, ax):
-    display = ExpectedScoreDisplay.from_search(search, ax=ax)
+    display = ExpectedScoreDisplay.from_result(search, ax=ax)
     table = search.cv_results_
     order = np.argsort(table["expected_score"], kind="stable")
     assert_array_equal(display.candidates_, order)
@@ -94,23 +94,23 @@ def test_error_bars_end_where_the_interval_ends(ax):
 
 
 def test_the_worst_site_or_a_named_one(adapted, ax):
-    worst = ExpectedScoreDisplay.from_search(adapted, ax=ax)
+    worst = ExpectedScoreDisplay.from_result(adapted, ax=ax)
     assert ax.get_xlabel() == "expected accuracy at the worst site"
     assert_array_equal(worst.score, adapted.cv_results_["expected_score"])
-    one = ExpectedScoreDisplay.from_search(adapted, site="turned", ax=ax)
+    one = ExpectedScoreDisplay.from_result(adapted, site="turned", ax=ax)
     assert ax.get_xlabel() == "expected accuracy at turned"
     table = adapted.cv_results_
     assert_array_equal(one.score, table["expected_score_turned"])
     assert_array_equal(one.low, table["expected_score_low_turned"])
     assert_array_equal(one.adapted, table["adapted_turned"])
-    named = ExpectedScoreDisplay.from_search(searched({"b": (A, NOISY)}))
+    named = ExpectedScoreDisplay.from_result(searched({"b": (A, NOISY)}))
     assert named.ax_.get_xlabel() == "expected accuracy at b"
 
 
 def test_adapted_candidates_have_another_marker(adapted, ax):
     mask = adapted.cv_results_["adapted_turned"]
     assert mask.any()
-    display = ExpectedScoreDisplay.from_search(adapted, site="turned", ax=ax)
+    display = ExpectedScoreDisplay.from_result(adapted, site="turned", ax=ax)
     assert len(display.errorbars_["adapted"].lines[0].get_xdata()) == mask.sum()
     both = display_of(3, adapted=[True, False, True]).plot(ax)
     bars = both.errorbars_
@@ -121,10 +121,10 @@ def test_adapted_candidates_have_another_marker(adapted, ax):
 @pytest.mark.slow
 def test_another_metric_has_no_interval(ax):
     search = searched((A, NOISY), scoring=["accuracy", "neg_log_loss"], refit="neg_log_loss")
-    display = ExpectedScoreDisplay.from_search(search, ax=ax)
+    display = ExpectedScoreDisplay.from_result(search, ax=ax)
     assert display.intervals_ is None
     assert ax.get_xlabel() == "expected neg log loss at the other site"
-    by_accuracy = ExpectedScoreDisplay.from_search(search, score="accuracy", ax=ax)
+    by_accuracy = ExpectedScoreDisplay.from_result(search, score="accuracy", ax=ax)
     assert by_accuracy.intervals_ is not None
     assert ax.get_xlabel() == "expected accuracy at the other site"
 
@@ -132,9 +132,9 @@ def test_another_metric_has_no_interval(ax):
 def test_true_scores(search, ax):
     truth = np.array([0.5, 0.6, 0.7, 0.8])
     for given in (truth, truth.tolist(), dict(zip(NAMES, truth, strict=True))):
-        display = ExpectedScoreDisplay.from_search(search, true_scores=given, ax=ax)
+        display = ExpectedScoreDisplay.from_result(search, true_scores=given, ax=ax)
         assert_array_equal(display.true_.get_xdata(), truth[display.candidates_])
-    some = ExpectedScoreDisplay.from_search(search, true_scores={NAMES[0]: 0.5}, ax=ax)
+    some = ExpectedScoreDisplay.from_result(search, true_scores={NAMES[0]: 0.5}, ax=ax)
     assert np.isfinite(some.true_.get_xdata()).sum() == 1
     assert "true accuracy" in labels_of(ax)
 
@@ -143,18 +143,18 @@ def test_scores_of_trained_classifiers(ax):
     models = {
         name: LogisticRegression(C=c).fit(X[:150], Y[:150]) for name, c in [("a", 1), ("b", 1e-3)]
     }
-    found = expected_score(models, A, NOISY, X[150:], Y[150:])
-    display = ExpectedScoreDisplay.from_scores(found, true_scores={"b": 0.7}, ax=ax)
+    scores = expected_score(models, A, NOISY, X[150:], Y[150:])
+    display = ExpectedScoreDisplay.from_result(scores, true_scores={"b": 0.7}, ax=ax)
     assert sorted(names_of(ax)) == ["a", "b"]
     assert display.chosen_ is None
     first = list(display.candidates_).index(0)
-    assert display.claimed_.get_xdata()[first] == found["a"].validation_score
+    assert display.claimed_.get_xdata()[first] == scores["a"].validation_score
     assert ax.get_xlabel() == "expected accuracy at the other site"
     assert "accuracy on the labelled rows" in labels_of(ax)
-    alone = ExpectedScoreDisplay.from_scores(found["a"], true_scores=0.8, ax=ax)
+    alone = ExpectedScoreDisplay.from_result(scores["a"], true_scores=0.8, ax=ax)
     assert alone.true_.get_xdata() == 0.8
     other = expected_score(models, A, NOISY, X[150:], Y[150:], scoring="f1")
-    ExpectedScoreDisplay.from_scores(other, score_name="F1", ax=ax)
+    ExpectedScoreDisplay.from_result(other, score="F1", ax=ax)
     assert ax.get_xlabel() == "expected F1 at the other site"
 
 
@@ -199,13 +199,13 @@ def test_no_label_is_cut_off(n, style):
 
 
 def test_arguments_of_errorbar_are_passed_on(ax):
-    display = display_of(3).plot(ax, errorbar_kw={"color": "red", "elinewidth": 1})
+    display = display_of(3).plot(ax, color="red", elinewidth=1)
     assert display.errorbars_["expected"].lines[0].get_color() == "red"
 
 
 def test_wrong_arguments_are_named(search, adapted):
-    draw = ExpectedScoreDisplay.from_search
-    with pytest.raises(TypeError, match="search: expected a fitted search, got int"):
+    draw = ExpectedScoreDisplay.from_result
+    with pytest.raises(TypeError, match="result: expected a fitted search, an ExpectedScore .*, got int"):
         draw(3)
     with pytest.raises(NotFittedError):
         draw(PASearchCV(LogisticRegression(), GRID))
@@ -224,9 +224,9 @@ def test_wrong_arguments_are_named(search, adapted):
         draw(search, true_scores=[0.3])
     with pytest.raises(ValueError, match="max_candidates: expected a positive integer, got 0"):
         draw(search, max_candidates=0)
-    with pytest.raises(TypeError, match="scores: expected an ExpectedScore .*got list"):
-        ExpectedScoreDisplay.from_scores([1])
+    with pytest.raises(TypeError, match="result: expected a fitted search, .*got list"):
+        ExpectedScoreDisplay.from_result([1])
     with pytest.raises(TypeError, match="got an empty dict"):
-        ExpectedScoreDisplay.from_scores({})
+        ExpectedScoreDisplay.from_result({})
     with pytest.raises(ValueError, match="names: expected one for each of 3 candidates, got 2"):
         display_of(3, names=["a", "b"]).plot()

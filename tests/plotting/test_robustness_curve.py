@@ -21,7 +21,7 @@ MODELS = {
     "naive": GaussianNB().fit(X[:600], Y[:600]),
 }
 RATIOS, POWERS = [0.0, 1.0, 0.1 + 0.2, 0.6], [0.4, 0.1, 0.2]
-DRAW = RobustnessCurveDisplay.from_curve
+DRAW = RobustnessCurveDisplay.from_result
 SHARES = ["afr_pred", "afr_true", "clean_accuracy", "shifted_accuracy"]
 LABEL = "agreement (nats per pair),\nmarginal prior"
 
@@ -310,7 +310,7 @@ def test_several_curves_share_their_axes(curve, ax):
     assert len(looks) == len(lines) == 8
 
 
-def test_from_estimators(ax, monkeypatch):
+def test_from_estimator(ax, monkeypatch):
     import pa_select.assessment
 
     seen = []
@@ -320,9 +320,9 @@ def test_from_estimators(ax, monkeypatch):
         return robustness_curve(*args, **options)
 
     monkeypatch.setattr(pa_select.assessment, "robustness_curve", counted)
-    draw = RobustnessCurveDisplay.from_estimators
+    draw = RobustnessCurveDisplay.from_estimator
     shift = GaussianNoise(0.3)
-    display = draw(MODELS, X[TEST], shift=shift, order="norm", prior="marginal", ax=ax)
+    display = draw(MODELS, X[TEST], shift=shift, options={"order": "norm"}, ax=ax)
     ratios = np.arange(11) / 10
     expected = robustness_curve(
         MODELS, X[TEST], shift=shift, ratios=ratios, order="norm", prior="marginal"
@@ -375,13 +375,13 @@ def test_errors(curve, options, error, message):
 
 
 def test_other_errors(curve, ax):
-    with pytest.raises(TypeError, match="curve: expected a RobustnessCurve, got ndarray"):
+    with pytest.raises(TypeError, match="result: expected a RobustnessCurve, got ndarray"):
         DRAW(np.eye(2))
     with pytest.raises(
         ValueError, match=r"ax: expected Axes for each of 3 panels .*, got 1; `at`"
     ):
         DRAW(curve, ax=ax)
-    draw = RobustnessCurveDisplay.from_estimators
+    draw = RobustnessCurveDisplay.from_estimator
     # Before any work: there is none to do with these.
     for options, message in (
         ({"column": "f1"}, "column: expected one of .*, got 'f1'"),

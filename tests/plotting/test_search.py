@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pa_select import GuardedSelection, PASearchCV, pa_scorer, within_one_standard_error
 from pa_select.plotting import PASearchDisplay
+from pa_select.plotting.search import _far_below, _window
 
 X, Y = load_wine(return_X_y=True)
 MODEL = make_pipeline(StandardScaler(), LogisticRegression())
@@ -45,7 +46,7 @@ def outside(display, both):
 
 
 def test_candidates(search, ax):
-    display = PASearchDisplay.from_search(search, ax=ax)
+    display = PASearchDisplay.from_result(search, ax=ax)
     table = search.cv_results_
     eligible = table["eligible"]
     assert 0 < eligible.sum() < 6
@@ -76,7 +77,7 @@ def test_candidates(search, ax):
 
 
 def test_the_threshold_is_that_of_the_guard(search, ax):
-    display = PASearchDisplay.from_search(search, ax=ax)
+    display = PASearchDisplay.from_result(search, ax=ax)
     assert_array_equal(display.threshold_.get_xdata(), 2 * [display.threshold])
     score = search.cv_results_["mean_test_score"]
     near = np.array(
@@ -99,7 +100,7 @@ def test_the_threshold_is_that_of_the_guard(search, ax):
 )
 def test_every_rule(selection, has_threshold, ax):
     search = PASearchCV(MODEL, GRID, selection=selection, cv=3, refit=False).fit(X, Y)
-    display = PASearchDisplay.from_search(search, ax=ax)
+    display = PASearchDisplay.from_result(search, ax=ax)
     assert (display.threshold_ is not None) == has_threshold
     assert display.best_index == search.best_index_
     assert ax.get_xlabel().startswith("cross-validated score, ")
@@ -110,7 +111,7 @@ def test_the_worst_environment_in_words(ax):
         MODEL, GRID, scoring="accuracy", selection="worst_environment", refit=False
     )
     environments = np.arange(len(Y)) % 2
-    display = PASearchDisplay.from_search(search.fit(X, Y, environments=environments), ax=ax)
+    display = PASearchDisplay.from_result(search.fit(X, Y, environments=environments), ax=ax)
     assert display.score_name == "accuracy in the worst environment"
     assert_array_equal(display.score, search.cv_results_["mean_test_score_worst_environment"])
 
@@ -132,7 +133,7 @@ def test_with_pairs_the_expected_score_is_drawn(ax):
     search = PASearchCV(MODEL, GRID, scoring=["balanced_accuracy", "accuracy"], refit="accuracy")
     search.fit(X[rest], Y[rest], paired=twice)
     table = search.cv_results_
-    display = PASearchDisplay.from_search(search, ax=ax)
+    display = PASearchDisplay.from_result(search, ax=ax)
     assert ax.get_ylabel() == "expected accuracy at the other site,\nwith standard error"
     assert ax.get_xlabel() == "cross-validated accuracy, with standard error"
     both = np.column_stack([table["mean_test_accuracy"], table["expected_accuracy"]])
@@ -143,12 +144,12 @@ def test_with_pairs_the_expected_score_is_drawn(ax):
     assert_array_equal(np.ravel(display.chosen_.get_data()), both[search.best_index_])
     assert both[search.best_index_, 1] == both[eligible, 1].max()
     # The axes may show another score than the one that decided.
-    PASearchDisplay.from_search(search, score="balanced_accuracy", ax=ax)
+    PASearchDisplay.from_result(search, score="balanced_accuracy", ax=ax)
     assert ax.get_xlabel().startswith("cross-validated balanced accuracy")
     assert ax.get_ylabel().startswith("expected accuracy at the other site")
     # Where the agreement decided it is drawn.
     search.set_params(selection="agreement").fit(X[rest], Y[rest], paired=twice)
-    PASearchDisplay.from_search(search, ax=ax)
+    PASearchDisplay.from_result(search, ax=ax)
     assert ax.get_ylabel().startswith("agreement (nats per pair)")
 
 
@@ -156,19 +157,19 @@ def test_several_metrics_views_and_no_choice(ax):
     search = PASearchCV(MODEL, GRID, scoring=["accuracy", "f1_macro"], refit="f1_macro", cv=3)
     search.fit(X, Y, views=1.1 * X)
     table = search.cv_results_
-    display = PASearchDisplay.from_search(search, ax=ax)
+    display = PASearchDisplay.from_result(search, ax=ax)
     # With views the score on their rows is the guard.
     assert ax.get_xlabel().startswith("cross-validated f1 macro on the views, ")
     assert_array_equal(display.score, table["mean_test_f1_macro_views"])
     assert display.threshold_ is not None
-    other = PASearchDisplay.from_search(search, score="accuracy", ax=ax)
+    other = PASearchDisplay.from_result(search, score="accuracy", ax=ax)
     assert ax.get_xlabel().startswith("cross-validated accuracy, ")
     assert_array_equal(other.score, table["mean_test_accuracy"])
     assert_array_equal(other.score_error, table["se_test_accuracy"])
     assert other.threshold_ is None
     search.set_params(refit=False).fit(X, Y)
     del search.best_index_
-    nothing = PASearchDisplay.from_search(search, ax=ax)
+    nothing = PASearchDisplay.from_result(search, ax=ax)
     assert nothing.chosen_ is None
     assert nothing.score_name == "accuracy"
 
@@ -177,7 +178,7 @@ def test_several_metrics_views_and_no_choice(ax):
 def test_what_failed_is_counted(ax):
     pipeline = make_pipeline(StandardScaler(), KNeighborsClassifier())
     search = PASearchCV(pipeline, {"kneighborsclassifier__n_neighbors": [1, 5, 9, 10_000]}, cv=3)
-    display = PASearchDisplay.from_search(search.fit(X, Y), ax=ax)
+    display = PASearchDisplay.from_result(search.fit(X, Y), ax=ax)
     assert sum(len(points(bars)) for bars in display.errorbars_.values()) == 3
     assert "1 not drawn" in display.errorbars_["not eligible"].get_label()
 
@@ -185,7 +186,7 @@ def test_what_failed_is_counted(ax):
 def test_only_one_kind(ax):
     display = PASearchDisplay(
         score=[0.8, 0.9], score_error=[0, 0], agreement=[0.1, 0.2], eligible=[True, True]
-    ).plot(ax, errorbar_kw={"alpha": 0.3})
+    ).plot(ax, alpha=0.3)
     assert list(display.errorbars_) == ["eligible"]
     assert display.errorbars_["eligible"].lines[0].get_alpha() == 0.3
     assert display.chosen_ is display.threshold_ is None
@@ -201,7 +202,7 @@ def test_a_search_of_scikit_learn(ax):
         scoring={"pa": pa_scorer, "accuracy": "accuracy"},
         refit=GuardedSelection("pa", "accuracy"),
     ).fit(X, Y)
-    display = PASearchDisplay.from_search(search, ax=ax)
+    display = PASearchDisplay.from_result(search, ax=ax)
     assert_array_equal(display.agreement, search.cv_results_["mean_test_pa"])
     assert_array_equal(display.score, search.cv_results_["mean_test_accuracy"])
     assert_array_equal(display.eligible, search.refit.explain(search.cv_results_).eligible)
@@ -316,7 +317,7 @@ def test_the_guard_is_inside(ax):
 
 def test_one_candidate():
     search = PASearchCV(MODEL, {"logisticregression__C": [1.0]}, cv=3, refit=False).fit(X, Y)
-    display = PASearchDisplay.from_search(search)
+    display = PASearchDisplay.from_result(search)
     assert display.chosen_.get_label() == "chosen: LogisticRegression"
     assert display.score_choice_ is None
     assert display.outside_ == []
@@ -343,15 +344,66 @@ def test_two_hundred_candidates_have_two_names():
 
 def test_errors(search, ax):
     with pytest.raises(TypeError, match="search: expected a fitted search, got Dummy"):
-        PASearchDisplay.from_search(DummyClassifier(), ax=ax)
+        PASearchDisplay.from_result(DummyClassifier(), ax=ax)
     with pytest.raises(NotFittedError):
-        PASearchDisplay.from_search(PASearchCV(MODEL, GRID), ax=ax)
+        PASearchDisplay.from_result(PASearchCV(MODEL, GRID), ax=ax)
     with pytest.raises(ValueError, match="score: expected one of the metrics .*, got 'f1'"):
-        PASearchDisplay.from_search(search, score="f1", ax=ax)
+        PASearchDisplay.from_result(search, score="f1", ax=ax)
     plain = GridSearchCV(DummyClassifier(), {"strategy": ["prior"]}).fit(X, Y)
     with pytest.raises(ValueError, match="search: expected one of the metrics .*'agreement'"):
-        PASearchDisplay.from_search(plain, ax=ax)
+        PASearchDisplay.from_result(plain, ax=ax)
     with pytest.raises(ValueError, match="names: expected one for each of 2 candidates, got 1"):
         PASearchDisplay(
             score=[0, 1], score_error=[0, 0], agreement=[0, 1], eligible=[True, True], names=["a"]
         ).plot(ax)
+
+
+GOOD = np.array([[0.90, 1.0], [0.91, 1.1], [0.92, 1.05], [0.93, 1.02]])
+NONE = np.zeros((4, 2))
+
+
+def with_points(*points):
+    more = np.array(points)
+    kept = np.arange(len(GOOD) + len(more)) < len(GOOD)
+    return np.concatenate([GOOD, more]), np.zeros((len(kept), 2)), kept
+
+
+def test_no_window_where_all_is_near():
+    assert _window(GOOD, NONE, np.ones(4, dtype=bool)) is None
+    # As far from the others as these are from each other.
+    assert _window(*with_points([0.871, 1.0], [0.91, 1.19])) is None
+
+
+def test_what_is_further_away_is_outside():
+    low, high = _window(*with_points([0.871, 1.0], [0.86, 1.0], [0.9, 9.0]))
+    assert 0.86 < low[0] < 0.871
+    assert 0.93 < high[0] < 0.96
+    assert 0.9 < low[1] < 1.0
+    assert 1.1 < high[1] < 1.2
+
+
+def test_error_bars_of_what_is_kept_are_inside():
+    points, errors, kept = with_points([0.5, 1.0])
+    errors[:] = 0.02, 0.3
+    low, high = _window(points, errors, kept)
+    assert_array_equal(low < [0.88, 0.7], True)
+    assert_array_equal(high > [0.95, 1.4], True)
+
+
+def test_around_one_point_half_of_the_others_are_shown():
+    points = np.array([[0.9, 1.0], [0.89, 0.9], [0.88, 1.1], [0.87, 0.8], [0.1, -300.0]])
+    low, high = _window(points, 0 * points, np.arange(5) == 0)
+    inside = ((points > low) & (points < high)).all(axis=1)
+    assert inside[:3].all()
+    assert not inside[-1]
+
+
+def test_only_what_is_far_below_the_most_is_terrible():
+    points = np.concatenate([GOOD, [[0.1, 1.0], [0.92, -3.0], [1.0, 9.0]]])
+    assert_array_equal(_far_below(points, 0 * points), [0, 0, 0, 0, 1, 1, 0])
+    assert not _far_below(GOOD, NONE).any()
+    # Errors as large as the distances.
+    assert not _far_below(points, np.full(points.shape, 1.0)).any()
+    # Scores that tie leave no deviation.
+    tied = np.array([[0.9, 1.0]] * 5 + [[0.899, 1.0]])
+    assert not _far_below(tied, 0 * tied).any()

@@ -1,0 +1,401 @@
+"""Heat maps: of the agreement of every two samples, and of rank correlations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from pa_select.plotting.axes import AGREEMENT, Display, check_kind, ink, legend_above, pyplot
+from pa_select.utils.typing import Floats
+
+if TYPE_CHECKING:
+    from pa_select.agreement import AgreementMatrix
+    from pa_select.assessment import RankCorrelation
+
+
+class HeatMapDisplay(Display):
+    """Base class of displays of a matrix of numbers."""
+
+    image_: Any
+    texts_: Any
+    colorbar_: Any
+
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        include_values: bool = True,
+        values_format: str = ".2f",
+        colorbar: bool = True,
+        text_kw: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the heat map.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw in. None: those of a new figure, larger for a larger matrix.
+        include_values : bool, default=True
+            Whether to write the values into the cells.
+        values_format : str, default=".2f"
+            Format of the values.
+        colorbar : bool, default=True
+            Whether to draw a colour bar.
+        text_kw : dict, default=None
+            Passed on to the values' ``ax.text``.
+        **kwargs : dict
+            Passed on to ``ax.imshow``, for example ``cmap``. To draw several matrices on one
+            scale, give ``vmin`` and ``vmax``.
+
+        Returns
+        -------
+        Display
+            This display.
+
+        Raises
+        ------
+        ValueError
+            If there is not one name for each row and column.
+        """
+        options = {"include_values": include_values, "values_format": values_format}
+        return super().plot(ax, **options, colorbar=colorbar, text_kw=text_kw, **kwargs)
+
+    def _draw(
+        self,
+        ax: Any,
+        *,
+        include_values: bool = True,
+        values_format: str = ".2f",
+        colorbar: bool = True,
+        text_kw: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        matrix, style, style_of_bar = self._image()
+        self.image_ = ax.imshow(matrix, **style | kwargs)
+        self.colorbar_ = None
+        if colorbar:
+            self.colorbar_ = ax.figure.colorbar(self.image_, ax=ax, **style_of_bar)
+        self.texts_ = None
+        if include_values:
+            self.texts_ = self._write(ax, values_format, text_kw or {})
+        self._label(ax, values_format)
+        ax.tick_params(length=0)
+
+    def _image(self) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+        """Return the matrix, and keywords of the image and of the colour bar."""
+        raise NotImplementedError
+
+    def _write(self, ax: Any, form: str, style: dict[str, Any]) -> Any:
+        """Write the values into the cells."""
+        raise NotImplementedError
+
+    def _label(self, ax: Any, form: str) -> None:
+        """Label the axes, and add what else there is."""
+        raise NotImplementedError
+
+    def _write_texts(self, ax: Any, values: Floats, texts: Any, style: dict[str, Any]) -> Any:
+        """Write a text into each cell, in black or white for contrast."""
+        written = np.empty(values.shape, dtype=object)
+        for (i, j), value in np.ndenumerate(values):
+            red, green, blue, _ = self.image_.cmap(self.image_.norm(value))
+            bright = np.isnan(value) or 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
+            color = {"color": "black" if bright else "white"}
+            centred = {"ha": "center", "va": "center"}
+            written[i, j] = ax.text(j, i, texts[i][j], **color | centred | style)
+        return written
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AgreementMatrixDisplay(HeatMapDisplay):
+    """Agreement of every two samples as a heat map, with a frame around the worst pair.
+
+    Create it with `from_result`. A sample's agreement with itself, on the diagonal, is written
+    but not coloured. Keywords of `plot` go to ``ax.imshow``.
+
+    Parameters
+    ----------
+    scores : array-like of shape (M, M)
+        Agreement of samples i and j, in nats per pair.
+    worst_pair : tuple of int, default=None
+        The samples with the lowest agreement.
+    names : sequence of M str, default=None
+        Names of the samples. None: their numbers.
+    kind : str, default="sample"
+        What each row and each column stands for, for example "environment" or "model"; the
+        label of both axes.
+
+    Attributes
+    ----------
+    image_ : matplotlib AxesImage
+        The heat map; its diagonal is masked.
+    texts_ : ndarray of shape (M, M) of matplotlib Text, or None
+        The values in the cells.
+    worst_ : list of matplotlib Rectangle
+        The frames of the worst pair, in both orders.
+    colorbar_ : matplotlib Colorbar or None
+    ax_, figure_ : matplotlib Axes, Figure
+
+    See Also
+    --------
+    pa_select.agreement_matrix : Computes the numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select import agreement_matrix
+    >>> from pa_select.plotting import AgreementMatrixDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> signal = 3 * rng.normal(size=(300, 3))
+    >>> samples = [signal + noise * rng.normal(size=(300, 3)) for noise in (0.1, 0.2, 2.0)]
+    >>> display = AgreementMatrixDisplay.from_result(
+    ...     agreement_matrix(samples), names=["day", "dusk", "night"], kind="environment"
+    ... )
+    >>> display.texts_[0, 1].get_text()
+    '1.04'
+    """
+
+    scores: Any
+    worst_pair: tuple[int, int] | None = None
+    names: Sequence[Any] | None = None
+    kind: str = "sample"
+
+    @classmethod
+    def from_result(
+        cls,
+        result: AgreementMatrix,
+        *,
+        names: Sequence[Any] | None = None,
+        kind: str = "sample",
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw what `pa_select.agreement_matrix` returns.
+
+        Parameters
+        ----------
+        result : AgreementMatrix
+            The agreements.
+        names, kind
+            As in the class.
+        ax, **kwargs
+            As in `plot`.
+
+        Returns
+        -------
+        AgreementMatrixDisplay
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `result` is not an AgreementMatrix, or there is not one name for each sample.
+        """
+        pyplot()
+        from pa_select.agreement import AgreementMatrix
+
+        check_kind(result, AgreementMatrix)
+        display = cls(scores=result.scores, worst_pair=result.worst_pair, names=names, kind=kind)
+        return display.plot(ax, **kwargs)
+
+    def _check(self) -> None:
+        n = len(self.scores)
+        if self.names is not None and len(self.names) != n:
+            raise ValueError(
+                f"names: expected one for each of {n} samples, got {len(self.names)}."
+            )
+
+    def _figsize(self) -> tuple[float, float]:
+        side = max(4.0, 0.52 * len(self.scores))
+        return side + 1.6, side + 0.6
+
+    def _image(self) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+        scores = np.asarray(self.scores, dtype=np.float64)
+        between = np.ma.masked_array(scores, mask=np.eye(len(scores), dtype=bool))
+        low, high = float(between.min()), float(between.max())
+        if low == high:  # two samples
+            low, high = min(0.0, low), max(0.0, high)
+        bar = {"label": AGREEMENT, "fraction": 0.046, "pad": 0.04}
+        return between, {"cmap": "cividis", "vmin": low, "vmax": high}, bar
+
+    def _cell(self, ax: Any) -> float:
+        """Return the size of a cell in points; the layout at drawing time changes it little."""
+        inches = float(np.min(ax.figure.get_size_inches() * ax.get_position().size))
+        return inches * 72 / len(self.scores)
+
+    def _write(self, ax: Any, form: str, style: dict[str, Any]) -> Any:
+        scores = np.asarray(self.scores, dtype=np.float64)
+        texts = [[format(value, form) for value in row] for row in scores]
+        longest = max(len(text) for row in texts for text in row)
+        size = np.clip(self._cell(ax) / (0.7 * longest), 4, pyplot().rcParams["font.size"])
+        written = self._write_texts(ax, scores, texts, {"fontsize": float(size)} | style)
+        for text in [] if "color" in style else np.diag(written):
+            text.set_color(ink(ax))
+        return written
+
+    def _label(self, ax: Any, form: str) -> None:
+        n = len(self.scores)
+        names = [str(name) for name in (range(n) if self.names is None else self.names)]
+        upright = max(map(len, names)) * 0.7 * pyplot().rcParams["font.size"] > self._cell(ax)
+        slanted = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+        ax.set_xticks(range(n), names, **slanted if upright else {})
+        ax.set_yticks(range(n), names)
+        ax.set(xlabel=self.kind, ylabel=self.kind)
+        self.worst_ = []
+        if self.worst_pair is not None:
+            self.worst_ = self._frame(ax, self.worst_pair, form)
+
+    def _frame(self, ax: Any, pair: tuple[int, int], form: str) -> list[Any]:
+        """Frame the worst pair in white with black edges, visible on any colour."""
+        from matplotlib.patches import Rectangle
+        from matplotlib.patheffects import Normal, Stroke
+
+        i, j = pair
+        worst = f"worst pair: {format(self.scores[i][j], form)}"
+        frames = []
+        for row, column, label in ((i, j, worst), (j, i, None)):
+            corner = column - 0.46, row - 0.46
+            frame = Rectangle(corner, 0.92, 0.92, fill=False, ec="white", lw=1.5, label=label)
+            frame.set_path_effects([Stroke(linewidth=4, foreground="black"), Normal()])
+            frames.append(ax.add_patch(frame))
+        legend_above(ax, frames[:1], handlelength=1, handleheight=1)
+        return frames
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class RankCorrelationDisplay(HeatMapDisplay):
+    """Kendall's tau of every measure with every gap as a heat map.
+
+    Create it with `from_result`. Correlations whose adjusted p-value is below the level are
+    written in bold with a star. Keywords of `plot` go to ``ax.imshow``.
+
+    Parameters
+    ----------
+    tau : array-like of shape (n_measures, n_gaps)
+        The correlations; nan leaves a cell empty.
+    measures, gaps : sequence of str
+        Names of the rows and of the columns.
+    p_value : array-like of shape (n_measures, n_gaps), default=None
+        P-values that decide which correlations are marked. None: no marks.
+    level : float, default=0.05
+        Correlations with a p-value below it are marked.
+
+    Attributes
+    ----------
+    image_ : matplotlib AxesImage
+        The heat map, with colours from -1 to 1.
+    texts_ : ndarray of shape (n_measures, n_gaps) of matplotlib Text, or None
+        The values in the cells.
+    colorbar_ : matplotlib Colorbar or None
+    ax_, figure_ : matplotlib Axes, Figure
+
+    See Also
+    --------
+    pa_select.assessment.rank_correlation : Computes the numbers.
+
+    References
+    ----------
+    .. [1] "Benchmarking Robustness Measures", figures 7 to 12.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.assessment import rank_correlation
+    >>> from pa_select.plotting import RankCorrelationDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> loss = rng.normal(size=40)
+    >>> measures = {"good": rng.normal(size=40) - 2 * loss, "useless": rng.normal(size=40)}
+    >>> correlation = rank_correlation(measures, {"accuracy drop": loss})
+    >>> display = RankCorrelationDisplay.from_result(correlation)
+    >>> [text.get_text() for text in display.texts_[:, 0]]
+    ['-0.66*', '0.09']
+    """
+
+    tau: Any
+    measures: Sequence[Any]
+    gaps: Sequence[Any]
+    p_value: Any = None
+    level: float = 0.05
+
+    @classmethod
+    def from_result(
+        cls, result: RankCorrelation, *, level: float = 0.05, ax: Any = None, **kwargs: Any
+    ) -> Self:
+        """Draw what `pa_select.assessment.rank_correlation` returns.
+
+        Parameters
+        ----------
+        result : RankCorrelation
+            The correlations.
+        level : float, default=0.05
+            Correlations with an adjusted p-value below it are marked.
+        ax, **kwargs
+            As in `plot`.
+
+        Returns
+        -------
+        RankCorrelationDisplay
+
+        Raises
+        ------
+        TypeError
+            If `result` is not a RankCorrelation.
+        """
+        pyplot()
+        from pa_select.assessment import RankCorrelation
+
+        check_kind(result, RankCorrelation)
+        display = cls(
+            tau=result.tau,
+            measures=result.measures,
+            gaps=result.gaps,
+            p_value=result.p_adjusted,
+            level=level,
+        )
+        return display.plot(ax, **kwargs)
+
+    def _check(self) -> None:
+        shape, given = (len(self.measures), len(self.gaps)), np.shape(self.tau)
+        if given != shape:
+            raise ValueError(f"tau: expected shape {shape} by the names, got {given}.")
+        if self.p_value is not None and np.shape(self.p_value) != shape:
+            raise ValueError(f"p_value: expected shape {shape}, got {np.shape(self.p_value)}.")
+
+    def _figsize(self) -> tuple[float, float]:
+        em = pyplot().rcParams["font.size"] / 72
+        longest = max(len(str(name)) for name in self.measures)
+        return 0.62 * len(self.gaps) + 0.6 * em * longest + 1.4, 0.3 * len(self.measures) + 1.4
+
+    def _image(self) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+        style = {"cmap": "RdBu_r", "vmin": -1, "vmax": 1, "aspect": "auto"}
+        tau = np.ma.masked_invalid(np.asarray(self.tau, dtype=np.float64))
+        return tau, style, {"label": "Kendall's $\\tau$"}
+
+    def _write(self, ax: Any, form: str, style: dict[str, Any]) -> Any:
+        tau = np.asarray(self.tau, dtype=np.float64)
+        p_value = np.ones(tau.shape) if self.p_value is None else np.asarray(self.p_value)
+        marked = p_value < self.level
+        texts = np.full(tau.shape, "", dtype=object)
+        for cell in zip(*np.nonzero(~np.isnan(tau)), strict=True):
+            text = format(tau[cell], form)
+            # No zero is negative.
+            texts[cell] = (text if text.strip("-0.%") else text.lstrip("-")) + "*" * int(
+                marked[cell]
+            )
+        written = self._write_texts(ax, tau, texts, style)
+        for text in [] if "fontweight" in style else written[marked]:
+            text.set_fontweight("bold")
+        return written
+
+    def _label(self, ax: Any, form: str) -> None:
+        gaps, measures = ([str(name) for name in names] for names in (self.gaps, self.measures))
+        slanted = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+        ax.set_xticks(range(len(gaps)), gaps, **slanted)
+        ax.set_yticks(range(len(measures)), measures)
+        ax.set(xlabel="gap", ylabel="measure")
+        if self.texts_ is not None and self.p_value is not None:
+            label = f"adjusted p < {self.level:g}"
+            style = {"marker": "*", "color": ink(ax), "linestyle": "none", "label": label}
+            legend_above(ax, [pyplot().Line2D([], [], **style)], handlelength=1)

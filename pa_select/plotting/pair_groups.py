@@ -1,0 +1,390 @@
+"""Groups of pairs: how confident a classifier is in each, and what each contributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from pa_select.plotting.axes import (
+    GREY,
+    Display,
+    ink,
+    legend_above,
+    look,
+    named_results,
+    number,
+    pyplot,
+)
+from pa_select.utils.typing import Floats
+
+if TYPE_CHECKING:
+    from pa_select.agreement import PosteriorAgreement
+
+_WORDS = {"agree_right": "agree, right", "agree_wrong": "agree, wrong"}
+_OF = {
+    None: "average posterior of the predicted class",
+    "first": "average posterior of the predicted class,\nfirst sample",
+    "second": "average posterior of the predicted class,\nsecond sample",
+    "kept": "average posterior of the first prediction,\nsecond sample",
+}
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ConfidenceDisplay(Display):
+    """Average confidence where predictions agree and where not, as trained and at the optimum.
+
+    Create it with `from_result`. A hollow mark shows the confidence at inverse temperature 1,
+    as trained. A line leads from it to the filled mark at the optimum. Error bars are one
+    standard error. The legend has the optimal inverse temperature. If it is below 1, the lines
+    fall: the classifier was more confident than its agreement supports. Keywords of `plot` go
+    to ``ax.errorbar``.
+
+    Parameters
+    ----------
+    groups : sequence of n_groups str
+        The groups of pairs.
+    trained, best : array-like of shape (n_models, n_groups)
+        Average posterior at inverse temperature 1 and at the optimum; nan for no pairs.
+    trained_errors, best_errors : array-like of shape (n_models, n_groups)
+        Standard errors of `trained` and `best`; nan for fewer than two pairs.
+    betas : sequence of n_models float
+        The optimal inverse temperatures, in [0, inf].
+    n_pairs : sequence of n_groups int, default=None
+        The number of pairs in each group, which is written below the group.
+    n_classes : int, default=None
+        The number of classes, for the line of uniform posteriors.
+    names : sequence of n_models str, default=None
+        Names of the models.
+    of : {"first", "second", "kept"}, default=None
+        Which average is drawn, see `from_result`.
+
+    Attributes
+    ----------
+    trained_, best_ : list of matplotlib ErrorbarContainer
+        The hollow and the filled marks of each model.
+    lines_ : list of matplotlib Line2D
+        The lines from the hollow to the filled marks.
+    uniform_ : matplotlib Line2D or None
+        The line at the confidence of uniform posteriors.
+    ax_, figure_ : matplotlib Axes, Figure
+
+    See Also
+    --------
+    pa_select.PosteriorAgreement.confidence : Computes the numbers.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
+       Figures 4 and 6.
+    .. [2] Master's thesis on posterior agreement, Figures 4.8 and 4.11.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from pa_select import class_scores, posterior_agreement
+    >>> from pa_select.environments import GaussianNoise
+    >>> from pa_select.plotting import ConfidenceDisplay
+    >>> X, y = load_wine(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(
+    ...     X, y, test_size=0.5, stratify=y, random_state=0
+    ... )
+    >>> model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X_train, y_train)
+    >>> noisy = GaussianNoise(2, relative=True)(X_test).X
+    >>> before, after = (class_scores(model, rows)[0] for rows in (X_test, noisy))
+    >>> result = posterior_agreement(before, after, prior="marginal")
+    >>> display = ConfidenceDisplay.from_result(result)
+    >>> print(f"beta* = {display.betas[0]:.2f}")
+    beta* = 0.57
+    >>> for group, was, now in zip(display.groups, display.trained[0], display.best[0]):
+    ...     print(f"{group}: {was:.2f} -> {now:.2f}")
+    agree: 0.96 -> 0.89
+    disagree: 0.87 -> 0.78
+
+    The inverse temperature is below 1: the model was too confident for noise this strong.
+    """
+
+    groups: Sequence[str]
+    trained: Any
+    best: Any
+    trained_errors: Any
+    best_errors: Any
+    betas: Sequence[float]
+    n_pairs: Sequence[int] | None = None
+    n_classes: int | None = None
+    names: Sequence[str] | None = None
+    of: str | None = None
+
+    @classmethod
+    def from_result(
+        cls,
+        result: PosteriorAgreement | Mapping[str, PosteriorAgreement],
+        y: Any = None,
+        *,
+        of: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the confidence of a result of `pa_select.posterior_agreement`, or of several.
+
+        Parameters
+        ----------
+        result : PosteriorAgreement or dict of str to PosteriorAgreement
+            A result that holds its scores, so not one of a search or a callback; or results for
+            the same rows by the name of the model, which are drawn side by side.
+        y : array-like of shape (n_pairs,), default=None
+            The columns of the true classes; without them agreeing pairs are not split into
+            right and wrong.
+        of : {"first", "second", "kept"}, default=None
+            Which average of `Confidence` to draw. None, as in the thesis's figures: "first"
+            if predictions agree, and "second", that of the misled prediction, if they do not.
+        ax, **kwargs
+            As in `plot`.
+
+        Returns
+        -------
+        ConfidenceDisplay
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is invalid, or a result does not hold its scores.
+        """
+        pyplot()
+        from pa_select.agreement import PosteriorAgreement
+
+        if of not in _OF:
+            raise ValueError(f"of: expected 'first', 'second', 'kept' or None, got {of!r}.")
+        results, names = named_results(result, PosteriorAgreement)
+        at_optimum = [one.confidence(y) for one in results]
+        trained, trained_errors = _averages([one.confidence(y, beta=1.0) for one in results], of)
+        best, best_errors = _averages(at_optimum, of)
+        n_classes = {one.n_classes for one in results}
+        display = cls(
+            groups=list(at_optimum[0]),
+            trained=trained,
+            best=best,
+            trained_errors=trained_errors,
+            best_errors=best_errors,
+            betas=[one.beta for one in results],
+            n_pairs=_sizes(at_optimum) if names is None else None,
+            n_classes=n_classes.pop() if len(n_classes) == 1 else None,
+            names=names,
+            of=of,
+        )
+        return display.plot(ax, **kwargs)
+
+    def _draw(self, ax: Any, **kwargs: Any) -> None:
+        n_models, n_groups = np.shape(self.best)
+        slot = 0.8 / max(n_models, 2)
+        self.trained_: list[Any] = []
+        self.best_: list[Any] = []
+        self.lines_: list[Any] = []
+        for i in range(n_models):
+            middle = np.arange(n_groups) + slot * (i - (n_models - 1) / 2)
+            self._draw_model(ax, i, middle - slot / 4, middle + slot / 4, kwargs)
+        self.uniform_ = None
+        if self.n_classes is not None:
+            style = {"color": GREY, "lw": 1, "ls": (0, (1, 3)), "zorder": 0}
+            self.uniform_ = ax.axhline(1 / self.n_classes, label="uniform posterior", **style)
+        for between in range(n_groups - 1):
+            ax.axvline(between + 0.5, color=GREY, lw=0.5, zorder=0)
+        ax.set_xticks(range(n_groups), _ticks(self.groups, self.n_pairs))
+        ax.tick_params(axis="x", length=0)
+        ax.set(xlim=(-0.5, n_groups - 0.5), ylim=(0, 1.04), ylabel=_OF[self.of])
+        style = {"color": ink(ax), "marker": "o", "mfc": "none", "ls": "none"}
+        hollow = pyplot().Line2D([], [], label=r"at $\beta = 1$, as trained", **style)
+        lines = [] if self.uniform_ is None else [self.uniform_]
+        legend_above(ax, [*self.best_, hollow, *lines], handlelength=1.5)
+
+    def _draw_model(self, ax: Any, i: int, left: Any, right: Any, kwargs: dict[str, Any]) -> None:
+        """Draw the two marks of one model in each group, and the lines between them."""
+        style = {"color": look(i).color, "marker": look(i).marker, "ls": "none", "elinewidth": 1}
+        style |= {"markersize": 6} | kwargs
+        name = "at " if self.names is None else f"{self.names[i]}: "
+        trained, best = np.asarray(self.trained)[i], np.asarray(self.best)[i]
+        gap = np.full(len(best), np.nan)
+        x, y = (
+            np.column_stack(ends).ravel() for ends in ((left, right, gap), (trained, best, gap))
+        )
+        self.lines_ += ax.plot(x, y, color=style["color"], lw=1, alpha=0.6, zorder=1)
+        hollow = style | {"mfc": ax.get_facecolor(), "label": "_nolegend_"}
+        filled = style | {"label": rf"{name}$\beta^*$ = {number(self.betas[i])}"}
+        errors = np.asarray(self.trained_errors)[i], np.asarray(self.best_errors)[i]
+        self.trained_.append(ax.errorbar(left, trained, errors[0], **hollow))
+        self.best_.append(ax.errorbar(right, best, errors[1], **filled))
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class DecompositionDisplay(Display):
+    """Contributions of agreeing and disagreeing pairs to an agreement, as bars.
+
+    Create it with `from_result`. The bars are exact and add up to the agreement, the last bar.
+    Marks show the thesis's approximations, where there are any. Keywords of `plot` go to
+    ``ax.bar``.
+
+    Parameters
+    ----------
+    groups : sequence of n_groups str
+        The groups of pairs.
+    contributions : array-like of shape (n_models, n_groups)
+        Contribution of each group to each model's agreement, in nats per pair of all groups.
+    approximations : array-like of shape (n_models, n_groups), default=None
+        The thesis's approximations of the contributions; nan where there is none.
+    n_pairs : sequence of n_groups int, default=None
+        The number of pairs in each group, which is written below the group.
+    names : sequence of n_models str, default=None
+        Names of the models.
+
+    Attributes
+    ----------
+    bars_ : list of matplotlib BarContainer
+        For each model the bars of the groups and of their sum.
+    approximations_ : matplotlib Line2D or None
+        The marks of the approximations.
+    ax_, figure_ : matplotlib Axes, Figure
+
+    See Also
+    --------
+    pa_select.PosteriorAgreement.decompose : Computes the numbers.
+
+    References
+    ----------
+    .. [1] Master's thesis on posterior agreement, section 4.2 and appendix B (the
+       approximated contributions).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select import posterior_agreement
+    >>> from pa_select.plotting import DecompositionDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 3, 200)
+    >>> logits = 2 * np.eye(3)[y] + rng.normal(size=(200, 3))
+    >>> result = posterior_agreement(logits, logits + rng.normal(size=(200, 3)))
+    >>> display = DecompositionDisplay.from_result(result, y)
+    >>> [round(float(bar.get_height()), 3) for bar in display.bars_[0]]
+    [0.668, 0.024, -0.054, 0.638]
+    >>> round(result.score, 3)
+    0.638
+    """
+
+    groups: Sequence[str]
+    contributions: Any
+    approximations: Any = None
+    n_pairs: Sequence[int] | None = None
+    names: Sequence[str] | None = None
+
+    @classmethod
+    def from_result(
+        cls,
+        result: PosteriorAgreement | Mapping[str, PosteriorAgreement],
+        y: Any = None,
+        *,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Decompose a result of `pa_select.posterior_agreement`, or several, and draw it.
+
+        Parameters
+        ----------
+        result : PosteriorAgreement or dict of str to PosteriorAgreement
+            A result that holds its scores, so not one of a search or a callback; or results for
+            the same rows by the name of the model, which are drawn side by side.
+        y : array-like of shape (n_pairs,), default=None
+            The columns of the true classes; without them agreeing pairs are not split into
+            right and wrong, and there is no approximation.
+        ax, **kwargs
+            As in `plot`.
+
+        Returns
+        -------
+        DecompositionDisplay
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is invalid, or a result does not hold its scores.
+        """
+        pyplot()
+        from pa_select.agreement import PosteriorAgreement
+
+        results, names = named_results(result, PosteriorAgreement)
+        parts = [one.decompose(y) for one in results]
+        weights = np.array([[one.known_source().weight.sum()] for one in results])
+        total, approximate = (
+            np.array([[getattr(part, name) for part in groups.values()] for groups in parts])
+            for name in ("total", "approximate")
+        )
+        display = cls(
+            groups=list(parts[0]),
+            contributions=total / weights,
+            approximations=approximate / weights,
+            n_pairs=_sizes(parts) if names is None else None,
+            names=names,
+        )
+        return display.plot(ax, **kwargs)
+
+    def _draw(self, ax: Any, **kwargs: Any) -> None:
+        exact = _with_sum(self.contributions)
+        n_models, n_bars = exact.shape
+        width = 0.8 / n_models if n_models > 1 else 0.6
+        places = np.arange(n_bars) + width * (np.arange(n_models)[:, None] - (n_models - 1) / 2)
+        self.bars_ = []
+        for i, (x, heights) in enumerate(zip(places, exact, strict=True)):
+            style = {"color": look(i).color, "hatch": look(i).hatch, "edgecolor": ink(ax)}
+            label = "exact" if self.names is None else self.names[i]
+            self.bars_.append(
+                ax.bar(x, heights, width, label=label, **style | {"lw": 0.8} | kwargs)
+            )
+        self.approximations_ = None
+        if self.approximations is not None and np.isfinite(self.approximations).any():
+            # The sum is nan if an approximation is missing.
+            heights = _with_sum(self.approximations).ravel()
+            style = {"color": "white", "markeredgecolor": "black", "markersize": 7}
+            (self.approximations_,) = ax.plot(
+                places.ravel(), heights, "D", label="approximation of the thesis", **style
+            )
+        ax.axhline(0, color=ink(ax), lw=0.8)
+        ax.axvline(n_bars - 1.5, color=GREY, lw=1, ls=(0, (1, 3)))
+        n_pairs = None if self.n_pairs is None else [*self.n_pairs, sum(self.n_pairs)]
+        ax.set_xticks(range(n_bars), _ticks([*self.groups, "sum"], n_pairs))
+        ax.tick_params(axis="x", length=0)
+        ax.set_ylabel("contribution to the agreement\n(nats per pair)")
+        if n_models > 1 or self.approximations_ is not None:
+            marks = [] if self.approximations_ is None else [self.approximations_]
+            ax.legend(handles=[*self.bars_, *marks])
+
+
+def _averages(models: Sequence[Mapping[str, Any]], of: str | None) -> tuple[Floats, Floats]:
+    """Return the average to draw for each model and group, and its standard error."""
+
+    def average(group: str, confidence: Any) -> tuple[float, float]:
+        which = of or ("second" if group == "disagree" else "first")
+        error = confidence.standard_errors[("first", "second", "kept").index(which)]
+        return getattr(confidence, which), error
+
+    table = np.array([[average(*item) for item in groups.items()] for groups in models])
+    return table[..., 0], table[..., 1]
+
+
+def _sizes(models: Sequence[Mapping[str, Any]]) -> list[int]:
+    return [group.n_pairs for group in models[0].values()]
+
+
+def _ticks(groups: Sequence[str], n_pairs: Sequence[int] | None) -> list[str]:
+    ticks = [_WORDS.get(group, group) for group in groups]
+    if n_pairs is None:
+        return ticks
+    return [f"{tick}\n{n} pairs" for tick, n in zip(ticks, n_pairs, strict=True)]
+
+
+def _with_sum(values: Any) -> Any:
+    table = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    return np.column_stack([table, table.sum(1)])
