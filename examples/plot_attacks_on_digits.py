@@ -55,10 +55,10 @@ pgd = robustness_curve(
     prior="uniform",
 )
 noise = robustness_curve(nets, X_test, y_test, shift=GaussianNoise(0.1 / 3), prior="uniform")
-RobustnessCurveDisplay.from_curve(pgd)  # a panel for each power
+RobustnessCurveDisplay.from_result(pgd)  # a panel for each power
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for ax, column in zip(axes, ("afr_pred", "afr_true"), strict=True):
-    RobustnessCurveDisplay.from_curve(pgd, y=column, at={"power": 0.1}, ax=ax)
+    RobustnessCurveDisplay.from_result(pgd, y=column, at={"power": 0.1}, ax=ax)
 figure.suptitle("Accuracy of predictions under PGD with a budget of 0.1")
 columns = ["estimator", "power", "clean_accuracy", "afr_true", "afr_pred", "pa", "beta"]
 print(noise.to_frame()[columns].round(3).to_string(index=False))
@@ -85,7 +85,7 @@ fmn = robustness_curve(
 )
 figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained", sharex=True)
 for ax, column in zip(axes, ("pa", "afr_pred", "mean_norm"), strict=True):
-    RobustnessCurveDisplay.from_curve(fmn, y=column, ax=ax)
+    RobustnessCurveDisplay.from_result(fmn, y=column, ax=ax)
 figure.suptitle("Under FMN: agreement, kept predictions, and size of the change")
 print(fmn.to_frame()[["estimator", "ratio", "pa", "beta", "afr_pred", "mean_norm"]].round(3))
 
@@ -109,7 +109,7 @@ results = {
     for attack, (curve, power) in attacks.items()
 }
 for attack, found in results.items():
-    display = ConfidenceDisplay.from_results(found, y_test)
+    display = ConfidenceDisplay.from_result(found, y_test)
     display.figure_.suptitle(f"Confidence under {attack}")
     for name, result in found.items():
         change = result.entropy_change(y_test).of_rows
@@ -126,7 +126,7 @@ figure, axes = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained", share
 lines = []
 for ax, (attack, found) in zip(axes, results.items(), strict=True):
     parts = {name: result.decompose(y_test) for name, result in found.items()}
-    DecompositionDisplay.from_decompositions(parts, ax=ax)
+    DecompositionDisplay.from_result(found, y_test, ax=ax)
     ax.set_title(attack)
     for name, groups in parts.items():
         right, kept = nets[name].score(X_test, y_test), found[name].agreement_rate

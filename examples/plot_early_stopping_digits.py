@@ -262,7 +262,7 @@ print(settings_table.to_string(index=False))
 # right, the accuracy on the test digits if the training runs for all epochs.
 _, kept, course = scanners[0]
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-display = EpochsDisplay.from_history(kept, ax=left)
+display = EpochsDisplay.from_result(kept, ax=left)
 fig.suptitle("The training until it was stopped, and if it runs on")
 right.plot(1 + np.arange(EPOCHS), course[:, 0], "--", color="#D55E00", label="old scanner")
 right.plot(1 + np.arange(EPOCHS), course[:, 1], color="#0072B2", label="new scanner")

@@ -185,7 +185,7 @@ print(measures[["accuracy", "entropy"]].describe().loc[["min", "50%", "max"]].T.
 # method is the whole table. Sharpness is minus the largest harmless disturbance.
 correlation = rank_correlation(measures, gaps)
 figure, ax = plt.subplots(figsize=(8.5, 9), layout="constrained")
-RankCorrelationDisplay.from_correlation(correlation, ax=ax, text_kw={"fontsize": 8})
+RankCorrelationDisplay.from_result(correlation, ax=ax, text_kw={"fontsize": 8})
 figure.suptitle("Rank correlation of measures with what the nets lose")
 table = correlation.to_frame().set_index(["measure", "gap"])
 

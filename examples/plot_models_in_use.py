@@ -71,6 +71,6 @@ for name, e in found.items():
 # %%
 # The picture
 # -----------
-display = ExpectedScoreDisplay.from_scores(found, true_scores=truth)
+display = ExpectedScoreDisplay.from_result(found, true_scores=truth)
 display.figure_.suptitle("Accuracy on scanned texts: expected, and true")
 plt.show()

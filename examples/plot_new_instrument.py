@@ -99,6 +99,6 @@ for what, value in found.items():
 # The picture
 # -----------
 # The grey marks say what cross-validation promises.
-display = ExpectedScoreDisplay.from_search(search, true_scores=truth)
+display = ExpectedScoreDisplay.from_result(search, true_scores=truth)
 display.figure_.suptitle("Accuracy with the new version: expected, and true")
 plt.show()

@@ -121,6 +121,7 @@ for name, (first, second) in classifiers.items():
 # concave, and its slope at 0 is 0. The more rows agree, the higher is the maximum.
 first = classifiers["perfect"][0]
 second = np.where(np.arange(N) < 0.7 * N, first, 1 - first)
-display = AgreementCurveDisplay.from_predictions(np.eye(2)[first], np.eye(2)[second])
+result = posterior_agreement(np.eye(2)[first], np.eye(2)[second])
+display = AgreementCurveDisplay.from_result(result)
 display.figure_.suptitle("The kernel if 70 % of the predictions agree")
 plt.show()

@@ -135,7 +135,7 @@ for params, reason in list(zip(table["params"], table["reason"], strict=True))[:
 # both priors: a constant classifier has an agreement of 0 with the marginal prior, and one of the
 # highest with the uniform prior.
 fig, axes = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained", width_ratios=[3, 2])
-PASearchDisplay.from_search(guarded, ax=axes[0])
+PASearchDisplay.from_result(guarded, ax=axes[0])
 score = table["mean_test_score"]
 axes[1].plot(score, table["agreement_uniform"], "s", mfc="none", color="0.5")
 axes[1].plot(score, table["agreement"], "o", color="#0072B2")

@@ -116,7 +116,7 @@ for i in np.argsort(-table["mean_test_score"])[:8]:
 # choice by accuracy on the source. The right panel shows the accuracy of the choices on the
 # target.
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
-PASearchDisplay.from_search(search, ax=axes[0])
+PASearchDisplay.from_result(search, ax=axes[0])
 axes[0].set(xlabel="cross-validated accuracy on the source, with standard error")
 axes[0].set(ylabel="agreement on the target\n(nats per pair), with standard error")
 ink = axes[1].xaxis.label.get_color()

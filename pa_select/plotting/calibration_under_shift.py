@@ -45,7 +45,8 @@ class CalibrationUnderShiftDisplay(Display):
     too sure. Below the curves, histograms show how many rows are in each bin; they need no
     labels. Each place has a colour. Hollow marks and dashed lines are not corrected, filled marks
     and full lines are corrected. Error bars are one standard error. Bins of fewer than five
-    rows have no point. Keywords of `plot` go to ``ax.errorbar``.
+    rows have no point. Keywords of `plot` go to ``ax.errorbar`` of the
+    curves.
 
     Parameters
     ----------
@@ -255,7 +256,11 @@ class CalibrationUnderShiftDisplay(Display):
         _check_places(self.before, self.after)
 
     def _figsize(self) -> tuple[float, float]:
-        return 6.4, 6.0
+        # Wide enough for the legend of places with long names.
+        em = pyplot().rcParams["font.size"] * 0.833 / 72
+        tables = {"before": self.before, "after": self.after}.items()
+        words = [_in_words(place, when, table[place]) for when, table in tables for place in table]
+        return max(6.4, em * (5 + 0.55 * max(map(len, words))) + 0.9), 6.0
 
     def _draw(self, ax: Any, **kwargs: Any) -> None:
         tables = {"before": self.before, "after": self.after}

@@ -209,7 +209,10 @@ class AgreementMatrixDisplay(HeatMapDisplay):
 
     def _figsize(self) -> tuple[float, float]:
         side = max(4.0, 0.52 * len(self.scores))
-        return side + 1.6, side + 0.6
+        longest = max((len(str(name)) for name in self.names or ()), default=0)
+        # Up to 30 letters fit beside the cells.
+        beside = 0.6 * pyplot().rcParams["font.size"] / 72 * max(longest - 30, 0)
+        return side + 1.6 + beside, side + 0.6 + beside
 
     def _image(self) -> tuple[Any, dict[str, Any], dict[str, Any]]:
         scores = np.asarray(self.scores, dtype=np.float64)

@@ -123,7 +123,11 @@ def test_no_pairs_certain_and_uniform_posteriors(ax):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda d: d.from_result(0.3), TypeError, "result: expected a PosteriorAgreement .*, got fl"),
+        (
+            lambda d: d.from_result(0.3),
+            TypeError,
+            "result: expected a PosteriorAgreement .*, got fl",
+        ),
         (lambda d: d.from_result(RESULTS["naive"], Y), ValueError, "y: expected one label for"),
         (
             lambda d: d.from_result(RESULTS["naive"], of="third"),

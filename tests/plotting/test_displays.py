@@ -1,5 +1,7 @@
-"""What all displays have in common."""
+"""The contract of all displays: how they are made, drawn and read."""
 
+import dataclasses
+import inspect
 import subprocess
 import sys
 
@@ -9,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.special import softmax
 
-from pa_select import agreement_matrix, posterior_agreement
+from pa_select import agreement_matrix, plotting, posterior_agreement
 from pa_select.plotting import (
     AgreementCurveDisplay,
     AgreementMatrixDisplay,
@@ -22,52 +24,148 @@ from pa_select.plotting import (
     RankCorrelationDisplay,
     RobustnessCurveDisplay,
 )
-from pa_select.plotting.axes import legend_above, number
+from pa_select.plotting.axes import Display, legend_above, number
 
 RNG = np.random.default_rng(0)
-LOGITS = 3 * RNG.normal(size=(100, 4))
-NOISY = LOGITS + RNG.normal(size=(100, 4))
+LONG = "a classifier with a rather long name, of sixty characters 1"
+LOGITS = 3 * RNG.normal(size=(100, 10))  # ten classes
+NOISY = LOGITS + RNG.normal(size=(100, 10))
 RESULT = posterior_agreement(LOGITS, NOISY)
+MATRIX = agreement_matrix([LOGITS, NOISY], certify=False)
 SURE, LESS_SURE = softmax(2 * NOISY, axis=1), softmax(NOISY, axis=1)
+HISTORY = [{"pa": 0.1, "valid_acc": 0.7}, {"pa": 0.4, "valid_acc": 0.6, "pa_best": True}]
+
+
+def drawn(cls, **given):
+    """Return a function that draws a display of these parameters."""
+    return lambda ax=None, **kwargs: cls(**given).plot(ax, **kwargs)
+
+
+def made(draw, *args, **given):
+    """Return a function that calls a constructor."""
+    return lambda ax=None, **kwargs: draw(*args, **given, ax=ax, **kwargs)
+
+
 MAKERS = {
-    "ranks": lambda ax=None: RankCorrelationDisplay(
-        tau=[[0.5, -0.2]], measures=["m"], gaps=["a", "b"], p_value=[[0.01, 0.5]]
-    ).plot(ax),
-    "curve": lambda ax=None: AgreementCurveDisplay.from_result(RESULT, ax=ax, name="a"),
-    "matrix": lambda ax=None: AgreementMatrixDisplay.from_matrix(
-        agreement_matrix([LOGITS, NOISY], certify=False), ax=ax
+    "ranks": drawn(
+        RankCorrelationDisplay,
+        tau=[[0.5, -0.2]],
+        measures=[LONG],
+        gaps=["a", "b"],
+        p_value=[[0.01, 0.5]],
     ),
-    "parts": lambda ax=None: DecompositionDisplay.from_result(RESULT, LOGITS.argmax(1), ax=ax),
-    "confidence": lambda ax=None: ConfidenceDisplay.from_results(
-        {"a": RESULT, "b": RESULT}, ax=ax
+    "curve": made(AgreementCurveDisplay.from_result, RESULT, name="a"),
+    "matrix": made(AgreementMatrixDisplay.from_result, MATRIX, names=["a", LONG]),
+    "parts": made(DecompositionDisplay.from_result, RESULT, LOGITS.argmax(1)),
+    "parts of two": made(DecompositionDisplay.from_result, {"a": RESULT, LONG: RESULT}),
+    "confidence": made(ConfidenceDisplay.from_result, {"a": RESULT, LONG: RESULT}),
+    "robustness": drawn(
+        RobustnessCurveDisplay, x=[0.1, 1], values=[[[0.3, np.inf]]], names=[LONG], panels=[0.2]
     ),
-    "robustness": lambda ax=None: RobustnessCurveDisplay(
-        x=[0.1, 1], values=[[[0.3, np.inf]]], names=["a"], panels=[0.2]
-    ).plot(ax),
-    "search": lambda ax=None: PASearchDisplay(
-        score=[0.8, 0.9], score_error=[0.1, 0.1], agreement=[0.3, 0.4], eligible=[False, True]
-    ).plot(ax),
-    "expected": lambda ax=None: ExpectedScoreDisplay(
+    "search": drawn(
+        PASearchDisplay,
+        score=[0.8, 0.9],
+        score_error=[0.1, 0.1],
+        agreement=[0.3, 0.4],
+        eligible=[False, True],
+        best_index=1,
+        names=["a", LONG],
+    ),
+    "expected": drawn(
+        ExpectedScoreDisplay,
         score=[0.7, 0.8],
         standard_error=[0.1, 0.05],
         low=[0.5, 0.6],
         high=[0.9, 0.9],
         claimed=[0.9, 0.95],
-        names=["a classifier with a rather long name, of sixty characters 1", "b"],
+        names=[LONG, "b"],
         best_index=1,
         adapted=[True, False],
         true_score=[0.6, 0.75],
-    ).plot(ax),
-    "calibration": lambda ax=None: CalibrationUnderShiftDisplay.from_predictions(
-        SURE, LESS_SURE, LOGITS.argmax(1), ax=ax
     ),
-    "confidences": lambda ax=None: CalibrationUnderShiftDisplay.from_predictions(
-        SURE, LESS_SURE, ax=ax
+    "calibration": made(
+        CalibrationUnderShiftDisplay.from_predictions, SURE, LESS_SURE, LOGITS.argmax(1)
     ),
-    "epochs": lambda ax=None: EpochsDisplay.from_history(
-        [{"pa": 0.1, "valid_acc": 0.7}, {"pa": 0.4, "valid_acc": 0.6, "pa_best": True}], ax=ax
+    "confidences": made(
+        CalibrationUnderShiftDisplay.from_predictions, {LONG: SURE}, {LONG: LESS_SURE}
     ),
+    "epochs": made(EpochsDisplay.from_result, HISTORY),
 }
+CLASSES = [getattr(plotting, name) for name in plotting.__all__]
+
+
+def artists(display):
+    """The artists in a display's attributes, in whatever they are nested."""
+    stack = [value for name, value in vars(display).items() if name.endswith("_")]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, dict):
+            stack += value.values()
+        elif isinstance(value, np.ndarray):
+            stack += value.ravel().tolist()
+        elif hasattr(value, "get_children") and not hasattr(value, "get_alpha"):
+            stack += value.get_children()
+        elif isinstance(value, (list, tuple)):
+            stack += value
+        elif hasattr(value, "get_alpha"):
+            yield value
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_every_display_has_the_same_methods_and_says_what_it_has(cls):
+    assert issubclass(cls, Display)
+    assert dataclasses.is_dataclass(cls)
+    # `plot` is the base class's, but for options of its own.
+    ax, *options, keywords = list(inspect.signature(cls.plot).parameters.values())[1:]
+    assert (ax.name, ax.default, keywords.kind) == ("ax", None, inspect.Parameter.VAR_KEYWORD)
+    assert all(option.kind is inspect.Parameter.KEYWORD_ONLY for option in options)
+    makers = [name for name in dir(cls) if name.startswith("from_")]
+    assert set(makers) <= {"from_result", "from_estimator", "from_predictions"}
+    for name in makers:
+        parameters = list(inspect.signature(getattr(cls, name)).parameters.values())
+        assert parameters[-2].name == "ax"
+        assert parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
+        assert parameters[0].name == name.removeprefix("from_") or name == "from_predictions"
+        assert f"`{name}`" in cls.__doc__
+    for field in dataclasses.fields(cls):
+        assert field.name in cls.__doc__
+    assert "Keywords of `plot` go to" in " ".join(cls.__doc__.split())
+
+
+@pytest.mark.parametrize("cls", [cls for cls in CLASSES if hasattr(cls, "from_result")])
+@pytest.mark.parametrize("result", [3, [1], np.eye(2), {}, {"a": 1}, None])
+def test_a_wrong_type_is_refused_before_there_is_a_figure(cls, result):
+    if cls is RobustnessCurveDisplay or not isinstance(result, dict):
+        error, message = TypeError, "^(result|search).*: expected .*, got "
+    else:
+        error, message = TypeError, r"^(result|search)[^:]*: expected .*, got (int|dict|an empty)"
+    with pytest.raises(error, match=message):
+        cls.from_result(result)
+    assert not plt.get_fignums()
+
+
+# Without labels there is no curve that keywords could go to.
+@pytest.mark.parametrize("name", [name for name in MAKERS if name != "confidences"])
+def test_keywords_are_passed_on(name, ax):
+    make = MAKERS[name]
+    display = make(ax, alpha=0.25)
+    assert 0.25 in [artist.get_alpha() for artist in artists(display) if artist is not ax]
+    with pytest.raises((AttributeError, TypeError), match="no_such_keyword"):
+        make(Figure().subplots(), no_such_keyword=1)
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_attributes_are_those_of_the_docstring(make, ax):
+    display = make(ax)
+    text = type(display).__doc__
+    written = text[text.index("Attributes\n") :].split("\n\n")[0]
+    named = {
+        name.strip(" ")
+        for line in written.splitlines()[2:]
+        if line.startswith("    ") and line[4] != " "
+        for name in line.split(" : ")[0].split(",")
+    }
+    assert {name for name in vars(display) if name.endswith("_")} == named
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
@@ -117,22 +215,17 @@ def test_matplotlib_is_imported_when_something_is_drawn():
         "assert not {'matplotlib', 'torch', 'skorch'} & set(sys.modules)\n"
         "sys.modules['matplotlib'] = None\n"
         "sys.modules['matplotlib.pyplot'] = None\n"
+        "makers = [\n"
+        "    (getattr(cls, name), n)\n"
+        "    for cls in map(p.__dict__.get, p.__all__)\n"
+        "    for name, n in (('from_result', 1), ('from_predictions', 2))\n"
+        "    if hasattr(cls, name)\n"
+        "]\n"
         "for make in (\n"
-        "    lambda: p.AgreementCurveDisplay.from_predictions('nothing', 'at all'),\n"
+        "    *(lambda make=make, n=n: make(*[None] * n) for make, n in makers),\n"
         "    lambda: p.AgreementCurveDisplay.from_estimator(None, None, None),\n"
-        "    lambda: p.AgreementMatrixDisplay.from_matrix(None),\n"
-        "    lambda: p.DecompositionDisplay.from_result(None),\n"
-        "    lambda: p.DecompositionDisplay.from_decompositions(None),\n"
         "    lambda: p.CalibrationUnderShiftDisplay.from_estimator(None, None),\n"
-        "    lambda: p.CalibrationUnderShiftDisplay.from_predictions(None, None),\n"
-        "    lambda: p.ConfidenceDisplay.from_result(None),\n"
-        "    lambda: p.ConfidenceDisplay.from_results(None),\n"
-        "    lambda: p.RobustnessCurveDisplay.from_curve(None),\n"
-        "    lambda: p.RobustnessCurveDisplay.from_estimators(None, None, shift=None),\n"
-        "    lambda: p.PASearchDisplay.from_search(None),\n"
-        "    lambda: p.ExpectedScoreDisplay.from_search(None),\n"
-        "    lambda: p.ExpectedScoreDisplay.from_scores(None),\n"
-        "    lambda: p.EpochsDisplay.from_history(None),\n"
+        "    lambda: p.RobustnessCurveDisplay.from_estimator(None, None, shift=None),\n"
         "    lambda: p.EpochsDisplay(epochs=[1], agreement=[0.1]).plot(),\n"
         "):\n"
         "    try:\n"

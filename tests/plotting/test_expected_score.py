@@ -205,7 +205,9 @@ def test_arguments_of_errorbar_are_passed_on(ax):
 
 def test_wrong_arguments_are_named(search, adapted):
     draw = ExpectedScoreDisplay.from_result
-    with pytest.raises(TypeError, match="result: expected a fitted search, an ExpectedScore .*, got int"):
+    with pytest.raises(
+        TypeError, match="result: expected a fitted search, an ExpectedScore .*, got int"
+    ):
         draw(3)
     with pytest.raises(NotFittedError):
         draw(PASearchCV(LogisticRegression(), GRID))
