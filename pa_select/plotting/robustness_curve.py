@@ -102,28 +102,19 @@ class RobustnessCurveDisplay(Display):
     Examples
     --------
     >>> from sklearn.datasets import load_wine
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.model_selection import train_test_split
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sklearn.naive_bayes import GaussianNB
     >>> from pa_select import robustness_curve
     >>> from pa_select.environments import GaussianNoise
     >>> from pa_select.plotting import RobustnessCurveDisplay
-    >>> X_train, X_test, y_train, y_test = train_test_split(
-    ...     *load_wine(return_X_y=True), random_state=0
-    ... )
-    >>> model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X_train, y_train)
-    >>> models = {"logistic regression": model}
-    >>> noise = GaussianNoise(relative=True)
-    >>> curve = robustness_curve(models, X_test, y_test, shift=noise, powers=[0.3, 1])
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model, noise = GaussianNB().fit(X[::2], y[::2]), GaussianNoise(relative=True)
+    >>> curve = robustness_curve(model, X[1::2], shift=noise, powers=[0.3, 1])
     >>> display = RobustnessCurveDisplay.from_result(curve)
-    >>> line = display.errorbars_[0]["logistic regression"].lines[0]
+    >>> line = display.errorbars_[0]["GaussianNB"].lines[0]
     >>> bool((line.get_ydata() == curve.table["pa"]).all())
     True
-    >>> for line in display.references_[0]:
-    ...     print(f"{line.get_ydata()[0]:.2f}")
-    1.10
-    0.00
+    >>> [f"{line.get_ydata()[0]:.2f}" for line in display.references_[0]]
+    ['1.10', '0.00']
     """
 
     x: Any
