@@ -165,7 +165,7 @@ class PASearchDisplay(Display):
         table = cv_results_of(result)
         rule = _rule_of(result, table)
         of_agreement = getattr(rule, "agreement", "agreement")
-        metric = first_metric(search, table)
+        metric = first_metric(result, table)
         agreement: Any = None  # regressors have none
         if "agreement" in table or f"expected_{metric}" not in table:
             agreement = column(table, of_agreement, "search")
