@@ -20,7 +20,7 @@ from skorch.helper import SliceDict, predefined_split
 from pa_select import PAEarlyStopping, PAScoring, PASearchCV, class_scores
 from pa_select.training import ERMNet, IRMNet, LISANet
 from pa_select.training.learners.environments import EnvironmentSampler, InEnvironment
-from pa_select.training.learners.mixing import cutmix, mixup, partners
+from pa_select.training.learners.lisa import cutmix, mixup, partners
 
 X, Y = load_digits(return_X_y=True)
 X, Y = (X[:300] / 16).astype("float32"), Y[:300]

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from skorch.dataset import unpack_data
 
 from pa_select.training.learners.environments import InEnvironment
 from pa_select.training.learners.erm import ERMNet
-from pa_select.training.learners.mixing import cutmix, mixup, partners
 
 
 class _Mixed(NamedTuple):
@@ -108,8 +108,8 @@ class LISANet(ERMNet):
         """Return the weighted loss of both labels; in validation the loss of the label."""
         if not isinstance(X, _Mixed):
             return super().get_loss(y_pred, y_true, X=X, training=training)
-        own, partner = (super(LISANet, self).get_loss(y_pred, y) for y in (y_true, X.y_partner))
-        return X.weight * own + (1 - X.weight) * partner
+        row, partner = (super(LISANet, self).get_loss(y_pred, y) for y in (y_true, X.y_partner))
+        return X.weight * row + (1 - X.weight) * partner
 
     def _mixed(self, X: InEnvironment, y: torch.Tensor) -> _Mixed:
         labels, environments = y.cpu().numpy(), X.environment.cpu().numpy()
@@ -134,3 +134,51 @@ class LISANet(ERMNet):
             raise ValueError(f"alpha: expected a finite positive number, got {self.alpha!r}.")
         if self.mix not in ("mixup", "cutmix"):
             raise ValueError(f"mix: expected 'mixup' or 'cutmix', got {self.mix!r}.")
+
+
+def partners(
+    same: NDArray[np.generic], other: NDArray[np.generic], rng: np.random.RandomState
+) -> NDArray[np.intp]:
+    """Draw a partner for each row that is equal in `same` and different in `other`.
+
+    A row for which there is none is its own partner.
+    """
+    partner = np.arange(len(same))
+    for value in np.unique(same):
+        group = np.flatnonzero(same == value)
+        for excluded in np.unique(other[group]):
+            members = other[group] == excluded
+            candidates = group[~members]
+            if len(candidates):
+                partner[group[members]] = rng.choice(candidates, members.sum())
+    return partner
+
+
+def mixup(X: torch.Tensor, partner: torch.Tensor, weight: float) -> torch.Tensor:
+    """Interpolate between each row, with weight `weight`, and its partner."""
+    if not X.is_floating_point():
+        raise TypeError(f"X: expected floats to mix, got {X.dtype}.")
+    return weight * X + (1 - weight) * X[partner]
+
+
+def cutmix(
+    X: torch.Tensor, partner: torch.Tensor, weight: float, rng: np.random.RandomState
+) -> tuple[torch.Tensor, float]:
+    """Replace a box of each image, about 1 - `weight` of the area, by its partner's.
+
+    The box is the same for all images, and is cut at the border. Return the images, and the share
+    of each image that is not replaced.
+    """
+    if X.ndim < 3:
+        raise ValueError(
+            "mix: expected images of shape (n, ..., height, width) for 'cutmix', got shape "
+            f"{tuple(X.shape)}."
+        )
+    box = []
+    for length in X.shape[-2:]:
+        half, middle = int(length * np.sqrt(1 - weight)) // 2, rng.randint(length)
+        box.append(slice(max(middle - half, 0), min(middle + half, length)))
+    mixed = X.clone()
+    mixed[..., box[0], box[1]] = X[partner][..., box[0], box[1]]
+    area = np.prod([side.stop - side.start for side in box]) / np.prod(X.shape[-2:])
+    return mixed, float(1 - area)
