@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from published_identifiers import load_identifiers, load_messages
 
-from pa_select import bootstrap, compare_agreement, robustness_curve
+from pa_select import bootstrap_agreement, compare_agreement, robustness_curve
 from pa_select.environments import CharacterEdits
 
 EDITS = (1, 2, 4, 8, 16)
@@ -73,7 +73,7 @@ def measure(models, texts, labels, groups, edits=EDITS, n_draws=5):
             for what, values in percent(name, n).items()
         }
         result = agreement[name, n]
-        error = bootstrap(result, 200, groups=groups, random_state=0).standard_error
+        error = bootstrap_agreement(result, 200, groups=groups, random_state=0).standard_error
         lines.append(line | {"agreement, nats": written(result.score, error, 3)})
     for (a, b), n in product(combinations(models, 2), edits):
         line = {"models": f"{a} - {b}", "typing errors": n}

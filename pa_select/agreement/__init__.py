@@ -5,14 +5,12 @@ from pa_select.agreement.agreement_of_chunks import agreement_of_chunks
 from pa_select.agreement.bootstrap import (
     AgreementBootstrap,
     AgreementComparison,
-    bootstrap,
+    bootstrap_agreement,
     compare_agreement,
 )
-from pa_select.agreement.confidence import Confidence, EntropyChange
 from pa_select.agreement.confidence_interval import confidence_interval
-from pa_select.agreement.decomposition import Part
-from pa_select.agreement.generalization import Generalization
 from pa_select.agreement.posterior_agreement import pa_kernel, posterior_agreement
+from pa_select.agreement.posteriors import Confidence, EntropyChange, Generalization, Part
 from pa_select.agreement.result import NotAllSolvedError, PosteriorAgreement
 
 __all__ = [
@@ -27,7 +25,7 @@ __all__ = [
     "PosteriorAgreement",
     "agreement_matrix",
     "agreement_of_chunks",
-    "bootstrap",
+    "bootstrap_agreement",
     "compare_agreement",
     "confidence_interval",
     "pa_kernel",

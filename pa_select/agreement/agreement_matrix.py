@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from pa_select.agreement.inputs.arrays import check_frames, indexed
 from pa_select.agreement.inputs.suspicious_scores import warn_of_samples
 from pa_select.agreement.inputs.validation import (
+    check_frames,
     check_prior,
     check_scores,
     check_tol,
     check_weight,
+    indexed,
     is_raise,
 )
+from pa_select.agreement.pairs.block import converted
 from pa_select.agreement.pairs.paired_scores import PairedScores
-from pa_select.agreement.pairs.ties import converted
 from pa_select.agreement.solved_problems import solve_pairs
 from pa_select.utils.estimators import resolve_device
 from pa_select.utils.html import bar_cell, table
@@ -216,8 +217,8 @@ def agreement_matrix(
         )
     different = np.triu_indices(len(given), 1)
     between = scores[different]
-    there = between[~np.isnan(between)]
-    if not len(there):
+    certified = between[~np.isnan(between)]
+    if not len(certified):
         reason = next(iter(failures.values()))
         raise RuntimeError(f"list_of_scores: expected two samples with an agreement. {reason}")
     worst_pair = tuple(int(index[np.nanargmin(between)]) for index in different)
@@ -228,8 +229,8 @@ def agreement_matrix(
         agreement_rates=rates,
         standard_errors=errors,
         gap=float(known_gaps.max()),
-        mean=float(there.mean()),
-        worst=float(there.min()),
+        mean=float(certified.mean()),
+        worst=float(certified.min()),
         worst_pair=(worst_pair[0], worst_pair[1]),
         failures=failures,
     )
@@ -239,15 +240,15 @@ def _checked(given: list[Any], failures: dict[Any, str] | None) -> dict[int, tor
     """Return the samples by number; without those that are wrong, if there are `failures`."""
 
     def passed(check: Callable[[int, str], Any], numbers: Iterable[int]) -> dict[int, Any]:
-        found = {}
+        right = {}
         for i in numbers:
             try:
-                found[i] = check(i, f"list_of_scores[{i}]")
+                right[i] = check(i, f"list_of_scores[{i}]")
             except (TypeError, ValueError) as error:
                 if failures is None:
                     raise
                 failures[i] = str(error)
-        return found
+        return right
 
     samples = passed(lambda i, name: check_scores(given[i], name), range(len(given)))
     if not samples:

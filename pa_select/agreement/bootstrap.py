@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from pa_select.agreement.inputs.arrays import as_labels
 from pa_select.agreement.inputs.problem import Problem
+from pa_select.agreement.inputs.validation import as_labels
 from pa_select.agreement.result import PosteriorAgreement
 from pa_select.agreement.solver.replicate_maxima import replicate_maxima
 from pa_select.agreement.standard_errors import (
@@ -26,7 +26,7 @@ _WEIGHTS_AT_ONCE = 1 << 22
 
 
 class AgreementBootstrap(NamedTuple):
-    """Replicates of an agreement, as `bootstrap` returns them.
+    """Replicates of an agreement, as `bootstrap_agreement` returns them.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class AgreementComparison(NamedTuple):
     interval: tuple[float, float]
 
 
-def bootstrap(
+def bootstrap_agreement(
     result: PosteriorAgreement,
     n: int = 1000,
     *,
@@ -112,11 +112,11 @@ def bootstrap(
     Examples
     --------
     >>> import numpy as np
-    >>> from pa_select import bootstrap, posterior_agreement
+    >>> from pa_select import bootstrap_agreement, posterior_agreement
     >>> rng = np.random.default_rng(0)
     >>> logits = 3 * rng.normal(size=(200, 4))
     >>> result = posterior_agreement(logits, logits + rng.normal(size=(200, 4)))
-    >>> replicates = bootstrap(result, 200, random_state=0)
+    >>> replicates = bootstrap_agreement(result, 200, random_state=0)
     >>> print(f"{result.standard_error:.3f} {replicates.standard_error:.3f}")
     0.041 0.039
     """
@@ -238,15 +238,15 @@ def compare_agreement(
         first, *rest = _replicates([result_a, *others], n_bootstrap, groups, random_state)
         intervals = [_interval(first - scores, confidence_level) for scores in rest]
     differences = [result_a.score - other.score for other in others]
-    found = [mean_difference(result_a.terms, other.terms, normalised, objects) for other in others]
-    errors = [each.standard_error for each in found]
-    p_values = [each.p_value for each in found]
+    means = [mean_difference(result_a.terms, other.terms, normalised, objects) for other in others]
+    errors = [each.standard_error for each in means]
+    p_values = [each.p_value for each in means]
     if others:
         n_disagreeing = [
-            found[0].n_units * (2 - result_a.agreement_rate - other.agreement_rate)
+            means[0].n_units * (2 - result_a.agreement_rate - other.agreement_rate)
             for other in others
         ]
-        warn_of_few_pairs("result_a, result_b", found[0].n_units, min(n_disagreeing))
+        warn_of_few_pairs("result_a, result_b", means[0].n_units, min(n_disagreeing))
     adjusted = adjust_by_holm(np.array(p_values)).tolist()
     compared = [
         AgreementComparison(*row)
@@ -282,8 +282,10 @@ def _replicates(
         counts[:, drawn] = rng.multinomial(len(drawn), np.full(len(drawn), 1 / len(drawn)), m)
         weights = counts[:, codes] * weight
         weights /= weights.sum(1, keepdims=True)
-        for source, found in zip(sources, scores, strict=True):
-            found[begin : begin + m] = replicate_maxima(source.a, source.b, weights, source.prior)
+        for source, replicates in zip(sources, scores, strict=True):
+            replicates[begin : begin + m] = replicate_maxima(
+                source.a, source.b, weights, source.prior
+            )
     return scores
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from pa_select.agreement.confidence import posteriors
-from pa_select.agreement.inputs.arrays import as_labels
 from pa_select.agreement.inputs.problem import Problem
+from pa_select.agreement.inputs.validation import as_labels
+from pa_select.agreement.posteriors import posteriors
 from pa_select.agreement.result import PosteriorAgreement
 from pa_select.agreement.solved_problems import solve_problems
 from pa_select.agreement.standard_errors import (
@@ -109,36 +109,28 @@ def confidence_interval(
 def intervals_of_agreements(
     sources: Sequence[Problem], units: Sequence[Ints], scores: Sequence[float], level: float
 ) -> list[tuple[float, float]]:
-    """Return the confidence interval of each agreement of at least two units.
+    """Return the confidence interval of each agreement of at least two units, solved together.
 
-    Parameters
-    ----------
-    sources : sequence of Problem
-        They are solved together.
-    units : sequence of ndarray of shape (n_pairs,)
-        Non-negative integers that name the independent unit (pair or group) of each pair.
-    scores : sequence of float
-        The agreements, which the intervals hold in any case.
-    level : float
-        In (0, 1).
+    `units` has integers from 0 that name the independent unit (pair or group) of each pair. The
+    intervals hold the `scores`, which are the agreements.
     """
     # Imported here: scipy would slow the command line.
     from scipy.special import stdtrit
 
     used = [source.weight > 0 for source in sources]
     units = [
-        np.unique(u[here], return_inverse=True)[1] for u, here in zip(units, used, strict=True)
+        np.unique(u[rows], return_inverse=True)[1] for u, rows in zip(units, used, strict=True)
     ]
     sizes = [int(u.max()) + 1 for u in units]
     problems = [
         problem
-        for source, here, n in zip(sources, used, sizes, strict=True)
-        for problem in _with_one_more(source, here, n)
+        for source, rows, n in zip(sources, used, sizes, strict=True)
+        for problem in _with_one_more(source, rows, n)
     ]
     solved = solve_problems(
         problems, 1e-5, certify=False, device=None, groups=[None] * len(problems)
     )
-    found = []
+    intervals = []
     for i, (source, score, n) in enumerate(zip(sources, scores, sizes, strict=True)):
         q = float(stdtrit(n - 1, (1 + level) / 2))
         low, low_error = _mean_and_error(solved[2 * i], problems[2 * i], units[i], n)
@@ -148,8 +140,8 @@ def intervals_of_agreements(
             # The variance of a small agreement grows with it, that of its square root does not.
             high = (math.sqrt(high) + q * high_error / (2 * math.sqrt(high))) ** 2
         largest = source.prior.largest_score(source.n_classes)
-        found.append((max(0.0, min(low, score)), min(largest, max(high, score))))
-    return found
+        intervals.append((max(0.0, min(low, score)), min(largest, max(high, score))))
+    return intervals
 
 
 def _with_one_more(source: Problem, used: Any, n: int) -> tuple[Problem, Problem]:

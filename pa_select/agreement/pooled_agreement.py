@@ -13,7 +13,7 @@ from pa_select.agreement.inputs.validation import check_prior
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.result import PosteriorAgreement
 from pa_select.agreement.solved_problems import solve_pairs
-from pa_select.agreement.solver.mean_posteriors import ModelRuns
+from pa_select.agreement.solver.marginal_sums import ModelRuns
 from pa_select.agreement.standard_errors import standard_error
 from pa_select.utils.estimators import resolve_device
 from pa_select.utils.typing import Floats, Ints

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pa_select.agreement.inputs import suspicious_scores as _notices
-from pa_select.agreement.inputs.arrays import as_labels
 from pa_select.agreement.inputs.problem import (
     Problem,
     check_one_problem,
@@ -15,9 +15,8 @@ from pa_select.agreement.inputs.problem import (
     check_problems,
     is_batch,
 )
-from pa_select.agreement.inputs.validation import check_beta, check_tol, is_raise
+from pa_select.agreement.inputs.validation import as_labels, check_beta, check_tol, is_raise
 from pa_select.agreement.pairs.paired_scores import concatenate
-from pa_select.agreement.pairs.sharded_scores import joined, share
 from pa_select.agreement.result import (
     PosteriorAgreement,
     raise_failures,
@@ -25,7 +24,7 @@ from pa_select.agreement.result import (
 )
 from pa_select.agreement.solved_problems import solve_problems
 from pa_select.agreement.solver import kernel_sums as _kernel
-from pa_select.agreement.solver.mean_posteriors import ModelRuns, marginal_kernel
+from pa_select.agreement.solver.marginal_sums import ModelRuns, marginal_kernel
 from pa_select.agreement.standard_errors import check_groups
 from pa_select.utils.score_checks import look_like_probabilities
 from pa_select.utils.typing import (
@@ -39,6 +38,9 @@ from pa_select.utils.typing import (
     Vector,
     Weights,
 )
+
+if TYPE_CHECKING:
+    from pa_select.agreement.pairs.processes import Processes
 
 
 def posterior_agreement(
@@ -99,8 +101,8 @@ def posterior_agreement(
         problem; "world" stands for all processes. A shard may be empty, of shape
         (0, n_classes). The processes exchange a few numbers for each evaluation and never
         the scores. All get the same result for all rows, except that `terms` and `source`
-        have the rank's own rows only, which `decompose`, `bootstrap`, `confidence_interval`
-        and `compare_agreement` then use. None: no communication.
+        have the rank's own rows only, which `decompose`, `bootstrap_agreement`,
+        `confidence_interval` and `compare_agreement` then use. None: no communication.
     error_score : "raise" or nan, default="raise"
         What becomes of a problem whose scores are wrong, or whose agreement cannot be
         certified. "raise": an error. nan: a warning, and for this problem a result whose
@@ -174,7 +176,7 @@ def posterior_agreement(
     >>> result.gap <= 1e-6
     True
     """
-    found = agreements(
+    output = agreements(
         scores_a,
         scores_b,
         prior=prior,
@@ -186,7 +188,7 @@ def posterior_agreement(
         process_group=process_group,
         error_score=error_score,
     )
-    everything = found if isinstance(found, list) else [found]
+    everything = output if isinstance(output, list) else [output]
     warn_of_failures(everything)
     results = [result for result in everything if result.failure is None]
     _notices.warn_of_probabilities(
@@ -194,7 +196,7 @@ def posterior_agreement(
     )
     if isinstance(prior, str) and prior == "uniform" and process_group is None:
         _notices.warn_of_one_class([result.source for result in results])
-    return found
+    return output
 
 
 def agreements(
@@ -214,7 +216,7 @@ def agreements(
     isolate = not is_raise(error_score)
     if isolate and process_group is not None:
         raise ValueError("error_score: expected 'raise' with a process_group, got nan.")
-    with joined(process_group) as processes:
+    with nullcontext() if process_group is None else _joined(process_group) as processes:
         shared = processes is not None
         if shared and groups is not None:
             raise ValueError(
@@ -223,18 +225,14 @@ def agreements(
         tol = check_tol(tol, prior)
         many = is_batch(scores_a) or is_batch(scores_b)
         failures: dict[int, str] | None = {} if isolate else None
-        if many:
-            known = check_problems(
-                scores_a, scores_b, sample_weight, prior, shard=shared, failures=failures
-            )
-        else:
-            known = check_one_problem(
-                scores_a, scores_b, sample_weight, prior, shard=shared, failures=failures
-            )
+        check = check_problems if many else check_one_problem
+        known = check(scores_a, scores_b, sample_weight, prior, shard=shared, failures=failures)
         problems = list(known.values())
         codes = [None if groups is None else _check_groups(groups, p) for p in problems]
         shard = None
         if processes is not None:
+            from pa_select.agreement.pairs.sharded_scores import share
+
             shard = share(processes, problems, prior=prior, tol=tol, certify=certify)
         solved = solve_problems(
             problems,
@@ -252,6 +250,12 @@ def agreements(
         if not isolate:
             raise_failures(ordered)
         return ordered if many else ordered[0]
+
+
+def _joined(process_group: Any) -> AbstractContextManager[Processes]:
+    from pa_select.agreement.pairs.processes import joined
+
+    return joined(process_group)
 
 
 def _check_groups(groups: Any, problem: Problem) -> Ints:

@@ -8,11 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from pa_select.agreement.confidence import Confidence, EntropyChange, confidence, entropy_change
-from pa_select.agreement.decomposition import Part, decompose
-from pa_select.agreement.generalization import Generalization, generalization
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import Prior, check_beta
+from pa_select.agreement.posteriors import (
+    Confidence,
+    EntropyChange,
+    Generalization,
+    Part,
+    confidence,
+    decompose,
+    entropy_change,
+    generalization,
+)
 from pa_select.utils.html import bar_cell, table
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats

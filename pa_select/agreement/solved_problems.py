@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import Prior
 from pa_select.agreement.pairs.paired_scores import PairedScores, concatenate
-from pa_select.agreement.pairs.sharded_scores import Shard, ShardedScores
 from pa_select.agreement.result import PosteriorAgreement
 from pa_select.agreement.solver import kernel_sums as _kernel
 from pa_select.agreement.solver.branch_and_bound import Report
 from pa_select.agreement.solver.find_maxima import find_maxima
-from pa_select.agreement.solver.mean_posteriors import ModelRuns, marginal_terms
+from pa_select.agreement.solver.marginal_sums import ModelRuns, marginal_terms
 from pa_select.agreement.standard_errors import (
     error_of_mean,
     standard_error,
     sum_of_squared_deviations,
 )
 from pa_select.utils.typing import Floats, Ints
+
+if TYPE_CHECKING:
+    from pa_select.agreement.pairs.sharded_scores import Shard
 
 # This many scores of either sample are solved at once: it bounds the memory, not the result.
 _SCORES_AT_ONCE = 1 << 21
@@ -39,19 +41,11 @@ def solve_problems(
     names: Sequence[Any] | None = None,
     isolate: bool = False,
 ) -> list[PosteriorAgreement]:
-    """Solve many problems; problems with the same number of classes are solved together.
+    """Solve many problems; those with the same number of classes are solved together.
 
-    Parameters
-    ----------
-    problems : sequence of Problem
-    tol, certify, device
-        As in `posterior_agreement`.
-    groups : sequence of ndarray of int or None
-        The groups of the pairs of each problem, or None if all pairs are independent.
-    shard : Shard, default=None
-        The pairs of this process, if several processes share the problems.
-    names, isolate
-        As in `solve_pairs`.
+    `groups` has the groups of the pairs of each problem, or None if all pairs are independent;
+    `shard` the pairs of this process, if several processes share the problems. The other arguments
+    are those of `posterior_agreement` and `solve_pairs`.
     """
     held = problems if shard is None else shard.problems
     totals = np.array([p.weight.sum() for p in problems]) if shard is None else shard.totals
@@ -59,7 +53,7 @@ def solve_problems(
     for batch in _batches(held, _SCORES_AT_ONCE if shard is None else None):
         pairs = concatenate([held[i] for i in batch], device, totals[batch])
         if shard is not None:
-            pairs = ShardedScores.of(pairs, shard, batch)
+            pairs = shard.pairs(pairs, batch)
         prior = held[batch[0]].prior
         called = batch if names is None else [names[i] for i in batch]
         solved = solve_pairs(
@@ -93,58 +87,45 @@ def solve_pairs(
 ) -> list[PosteriorAgreement]:
     """Solve a batch of problems with the same prior and number of classes.
 
-    Parameters
-    ----------
-    pairs : PairedScores
-    prior : Prior
-    totals : ndarray of shape (n_problems,)
-        Total weight of each problem, before it was normalised.
-    tol, certify
-        As in `posterior_agreement`.
-    names : sequence, default=None
-        What messages call the problems. None: their indices.
-    runs : ModelRuns, default=None
-        The fitted models that scored the pairs, for the marginal prior. None: one model
-        scored all pairs of a problem.
-    report : callable, default=None
-        Called after each round with the best values and the upper bounds.
-    isolate : bool, default=False
-        Whether a problem that cannot be solved gets a result of nan with the reason in
-        ``failure``, rather than raising an error.
+    `totals` has the weight of each problem before it was normalised, and `names` what messages
+    call the problems, by default their indices. `runs` are those of the fitted models that scored
+    the pairs, for the marginal prior; None: one model scored all pairs of a problem. `report` gets
+    the best values and the upper bounds after each round. With `isolate` a problem that cannot be
+    solved gets a result of nan with the reason in ``failure``, rather than raising an error.
     """
     every = np.arange(pairs.n_problems)
     shape = (len(every), pairs.n_classes)
     failures: dict[int, str] | None = {} if isolate else None
-    found = find_maxima(
+    maxima = find_maxima(
         pairs, prior, tol, names, runs, certify=certify, report=report, failures=failures
     )
-    score = found.score
+    score = maxima.score
     if prior.is_marginal:
-        terms = marginal_terms(runs or ModelRuns.one_model_each(pairs), found.beta)
+        terms = marginal_terms(runs or ModelRuns.one_model_each(pairs), maxima.beta)
     else:
-        log_prior = np.broadcast_to(-found.log_weights - found.constant, shape)
-        terms = _kernel.pair_terms(pairs, found.beta, every, log_prior)
+        log_prior = np.broadcast_to(-maxima.log_weights - maxima.constant, shape)
+        terms = _kernel.pair_terms(pairs, maxima.beta, every, log_prior)
     if prior.is_uniform:
-        overlap = score - found.constant
+        overlap = score - maxima.constant
     else:
-        overlap = _kernel.mean_terms(pairs, found.beta, every, np.zeros(shape))
-    upper = np.maximum(found.upper_bound, score)
+        overlap = _kernel.mean_terms(pairs, maxima.beta, every, np.zeros(shape))
+    upper = np.maximum(maxima.upper_bound, score)
     gap = upper - score
     weight = pairs.host_weight
     ends = pairs.start_weight + pairs.counts
     results = [
         PosteriorAgreement(
             score=float(score[p]),
-            beta=float(found.beta[p]),
+            beta=float(maxima.beta[p]),
             log_kernel=float(totals[p] * overlap[p]),
             upper_bound=float(upper[p]),
             gap=float(gap[p]),
             n_pairs=int(pairs.n_used[p]),
             n_classes=pairs.n_classes,
-            agreement_rate=float(found.limits.agreement_rate[p]),
+            agreement_rate=float(maxima.limits.agreement_rate[p]),
             standard_error=standard_error(terms[p], weight[pairs.start_weight[p] : ends[p]]),
             terms=terms[p],
-            n_evaluations=int(found.n_evaluations[p]) + 1,  # the terms
+            n_evaluations=int(maxima.n_evaluations[p]) + 1,  # the terms
         )
         for p in every
     ]

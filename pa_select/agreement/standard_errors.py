@@ -34,14 +34,8 @@ def mean_difference(
 ) -> MeanDifference:
     """Compare the weighted means of the terms of two classifiers on the same pairs.
 
-    Parameters
-    ----------
-    terms, others : ndarray of shape (n,)
-        In nats; infinite only where the weight is 0.
-    weight : ndarray of shape (n,)
-        Non-negative weights that sum to one.
-    objects : tuple of two ndarrays of shape (n,), default=None
-        As in `standard_error`.
+    The weights sum to one, and terms are infinite only where they are 0. `objects` are as in
+    `standard_error`.
     """
     used = weight > 0
     terms, others, weight = terms[used], others[used], weight[used]
@@ -78,21 +72,10 @@ def standard_error(
 ) -> float:
     """Return the standard error of the weighted mean of the terms of pairs.
 
-    Parameters
-    ----------
-    terms : ndarray of shape (n,)
-        One value for each pair.
-    weight : ndarray of shape (n,)
-        Non-negative weights that sum to one.
-    objects : tuple of two ndarrays of shape (n,), default=None
-        Non-negative integers that name the two objects of each pair, which may be the same
-        object. Pairs that share an object are not taken as independent (dyadic
-        cluster-robust variance). None: no two pairs share an object.
-
-    Returns
-    -------
-    float
-        nan if fewer than two pairs, or objects, have positive weight.
+    The weights sum to one. `objects` are integers from 0 that name the two objects of each pair,
+    which may be the same one. Pairs that share an object are not taken as independent (dyadic
+    cluster-robust variance). None: no two pairs share an object. The error is nan if fewer than
+    two pairs, or objects, have positive weight.
     """
     if objects is None:
         return _of_independent_pairs(terms, weight)
@@ -144,9 +127,9 @@ def _of_independent_pairs(terms: Floats, weight: Floats) -> float:
 def _used_parts(terms: Floats, weight: Floats) -> Iterator[tuple[Floats, Floats]]:
     """Yield the terms of positive weight and their weights, in parts."""
     for begin in range(0, len(terms), _PAIRS_AT_ONCE):
-        here = slice(begin, begin + _PAIRS_AT_ONCE)
-        used = weight[here] > 0
-        yield terms[here][used], weight[here][used]
+        rows = slice(begin, begin + _PAIRS_AT_ONCE)
+        used = weight[rows] > 0
+        yield terms[rows][used], weight[rows][used]
 
 
 def check_groups(groups: Any, n: int) -> Ints:

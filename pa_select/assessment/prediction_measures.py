@@ -14,6 +14,7 @@ from sklearn.metrics import precision_recall_fscore_support
 from pa_select.assessment.shifted_outputs import Outputs
 from pa_select.scores.alignment import columns_of
 from pa_select.utils.columns import check_column
+from pa_select.utils.score_checks import check_shape
 from pa_select.utils.typing import Floats
 
 
@@ -135,12 +136,9 @@ def prediction_measures(
         raise ValueError(f"tail: expected a share in (0, 1], got {tail!r}.")
     if not 0 <= margin_quantile <= 1:
         raise ValueError(f"margin_quantile: expected a share in [0, 1], got {margin_quantile!r}.")
-    shape = tuple(np.shape(scores))
-    if len(shape) != 2 or shape[0] < 1 or shape[1] < 2:
-        raise ValueError(
-            f"scores: expected shape (n, n_classes) with at least two classes, got {shape}."
-        )
+    check_shape(scores if hasattr(scores, "dtype") else np.asarray(scores), "scores")
     outputs = Outputs.of(scores)
+    shape = outputs.scores.shape
     wrong = ~np.isfinite(outputs.scores).all(1)
     if wrong.any():
         raise ValueError(

@@ -17,7 +17,7 @@ from pa_select.command_line.reading import InputError, Table
 from pa_select.scores.probabilities import scores_of_probabilities
 from pa_select.utils.score_checks import (
     DEFAULT_CLIP,
-    check_size,
+    check_shape,
     check_values,
     look_like_probabilities,
 )
@@ -79,13 +79,7 @@ def input_errors() -> Iterator[None]:
 def checked_scores(table: Table, name: str, probabilities: bool) -> NDArray[Any]:
     """Return the scores in a table, or convert its probabilities to scores."""
     values = table.values
-    if values.dtype.kind not in "biuf":
-        raise InputError(f"{name}: expected real numbers, got dtype {values.dtype}.")
-    if values.ndim != 2:
-        raise InputError(
-            f"{name}: expected a matrix of shape (n_pairs, n_classes), got shape {values.shape}."
-        )
-    check_size(values.shape, name)
+    check_shape(values, name)
     if probabilities:
         # As a scalar, the clip would be rounded to 0 in half precision.
         raised = np.count_nonzero(values < np.array([DEFAULT_CLIP]))
@@ -93,8 +87,7 @@ def checked_scores(table: Table, name: str, probabilities: bool) -> NDArray[Any]
         if raised:
             warn(f"{name}: {raised} probabilities below {DEFAULT_CLIP:g} are raised to it.")
         return values
-    if values.dtype.kind == "f":
-        check_values(values, name, np)
+    check_values(values, name)
     if look_like_probabilities(values)[0]:
         warn(
             f"{name}: all rows are non-negative and sum to 1, but are read as logits; if they "

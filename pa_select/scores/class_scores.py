@@ -11,7 +11,7 @@ from pa_select.scores.probabilities import check_clip, clipped_logs, wrong_row
 from pa_select.utils.arrays import as_numbers
 from pa_select.utils.estimators import is_instance, is_pipeline, unwrapped
 from pa_select.utils.score_checks import DEFAULT_CLIP as DEFAULT_CLIP
-from pa_select.utils.score_checks import BadScoresError, check_n_rows, check_size, check_values
+from pa_select.utils.score_checks import BadScoresError, check_n_rows, check_shape, check_values
 
 # Advice for estimators with these parameters, if they lack a score for each class.
 _HINTS = {
@@ -158,8 +158,8 @@ def comparable_scores(
     if hasattr(scores, "detach"):
         scores = scores.detach().cpu().numpy()
     matrix = as_numbers(scores, "class scores")
-    if matrix.dtype.kind == "c":
-        raise TypeError(f"class scores: expected real numbers, got {matrix.dtype}.")
+    # A model that was fitted to one class has nothing to compare.
+    check_shape(matrix, "class scores", fewest_classes=1)
     if labels is not None and not np.isin(classes, labels).all():
         raise ValueError(
             f"class scores: expected classes of y, {np.unique(labels).tolist()}, got "
@@ -169,10 +169,7 @@ def comparable_scores(
         dtype = matrix.dtype if matrix.dtype.char in "efd" else np.float64
     with np.errstate(over="ignore"):  # the check reports what becomes infinite
         matrix = matrix.astype(dtype, copy=False)
-    if matrix.shape[1] > 1:  # a model that was fitted to one class has nothing to compare
-        check_size(matrix.shape, "class scores")
-    if matrix.dtype.kind == "f" and len(matrix):
-        check_values(matrix, "class scores", np, numbers=numbers)
+    check_values(matrix, "class scores", numbers=numbers)
     return matrix, classes
 
 

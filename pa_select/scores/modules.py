@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 
-from pa_select.agreement.inputs.arrays import as_tensor
+from pa_select.agreement.inputs.validation import as_tensor
 from pa_select.utils.estimators import first_output
 from pa_select.utils.score_checks import check_n_rows
 

@@ -114,7 +114,7 @@ def _as_floats(values: Any, name: str) -> Any:
     """Return real numbers in float32 or float64: a tensor for a tensor, else an array."""
     torch = sys.modules.get("torch")  # without torch there are no tensors
     if torch is not None and isinstance(values, torch.Tensor):
-        from pa_select.agreement.inputs.arrays import as_scores
+        from pa_select.agreement.inputs.validation import as_scores
 
         tensor = as_scores(values, name)
         return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.double()

@@ -11,9 +11,8 @@ import numpy as np
 import torch
 
 from pa_select.agreement import PosteriorAgreement
-from pa_select.agreement.inputs.arrays import as_scores
 from pa_select.agreement.inputs.suspicious_scores import warn_of_probabilities
-from pa_select.agreement.inputs.validation import is_raise
+from pa_select.agreement.inputs.validation import as_scores, is_raise
 from pa_select.agreement.posterior_agreement import agreements
 from pa_select.utils.messages import named_error, warn_caller
 from pa_select.utils.score_checks import (

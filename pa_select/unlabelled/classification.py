@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, check_scoring
 
-from pa_select.agreement.confidence import posteriors as posteriors_at
 from pa_select.agreement.posterior_agreement import agreements
+from pa_select.agreement.posteriors import posteriors as posteriors_at
 from pa_select.scores.alignment import columns_of
 from pa_select.scores.recorded import Recorded, row_numbers
 from pa_select.unlabelled.class_metrics import of_probabilities, value_and_gradient

@@ -59,14 +59,39 @@ def check_count(value: Any, name: str, what: str) -> int:
     return int(value)
 
 
-def check_size(shape: tuple[int, int], name: str) -> None:
-    """Check that there are at least one row and two columns."""
-    n, n_classes = shape
-    if n == 0:
-        raise ValueError(f"{name}: expected at least one row, got shape {shape}.")
-    if n_classes < 2:
+def check_matrix(matrix: Any, name: str) -> None:
+    """Check one matrix of scores (n_pairs, n_classes), an array or a tensor.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `check_shape` and `check_values`.
+    """
+    check_shape(matrix, name)
+    check_values(matrix, name)
+
+
+def check_shape(matrix: Any, name: str, fewest_classes: int = 2) -> None:
+    """Check that a matrix has real numbers, at least one row, and a column for each class."""
+    if getattr(matrix.dtype, "kind", "f") not in "biuf":
+        raise TypeError(f"{name}: expected real numbers, got dtype {matrix.dtype}.")
+    shape = tuple(matrix.shape)
+    if len(shape) != 2:
+        hint = (
+            " One margin per row is not enough: give both classes a column, for example "
+            "numpy.column_stack([-margin / 2, margin / 2])."
+            if len(shape) == 1
+            else ""
+        )
         raise ValueError(
-            f"{name}: expected a column for each of at least 2 classes, got shape {shape}."
+            f"{name}: expected scores of shape (n_pairs, n_classes), got shape {shape}.{hint}"
+        )
+    if shape[0] == 0:
+        raise ValueError(f"{name}: expected at least one row, got shape {shape}.")
+    if shape[1] < fewest_classes:
+        raise ValueError(
+            f"{name}: expected a column for each of at least {fewest_classes} classes, got shape "
+            f"{shape}."
         )
 
 
@@ -87,19 +112,15 @@ def check_same_shape(
         raise ValueError(f"{name_b}: expected the shape of {name_a}, {shape_a}, got {shape_b}.")
 
 
-def check_values(
-    matrix: Any, name: str, library: Any, n_rows: int | None = None, numbers: Any = None
-) -> None:
-    """Check that floating-point scores are finite or -inf and neither too large nor too small.
+def check_values(matrix: Any, name: str, n_rows: int | None = None, numbers: Any = None) -> None:
+    """Check that scores are finite or -inf and neither too large nor too small.
 
     Parameters
     ----------
     matrix : array or tensor of shape (n, n_classes)
-        Matrix of floating-point type, or a stack of matrices with ``n_rows`` rows each.
+        A matrix, or a stack of matrices with ``n_rows`` rows each.
     name : str
         Name of the matrix in error messages.
-    library : module
-        numpy or torch, whichever the matrix belongs to.
     n_rows : int, default=None
         Number of rows of each stacked matrix. None: there is only one matrix.
     numbers : array-like of shape (n,), default=None
@@ -111,6 +132,9 @@ def check_values(
         If a score is nan, inf or beyond `LARGEST_SCORE` in size, or if the scores of a row are
         all -inf, or all below `SMALLEST_SCORE` in size but not all 0.
     """
+    library: Any = np if isinstance(matrix, np.ndarray) else sys.modules["torch"]
+    if not (matrix.dtype.kind == "f" if library is np else matrix.is_floating_point()):
+        return
     elements = _CHECKED_ELEMENTS if getattr(matrix, "is_cpu", True) else _CHECKED_ON_DEVICE
     at_once = max(elements // matrix.shape[1], 1)
     # Types of less precision have no positive numbers as small.

@@ -1,6 +1,7 @@
 """Agreement of chunks: the same as of all rows at once, however they are cut and read."""
 
 import re
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -10,7 +11,10 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from pa_select import agreement_of_chunks, posterior_agreement
-from pa_select.agreement.pairs import chunked_scores as module
+
+# The package has the function under this name.
+module = import_module("pa_select.agreement.agreement_of_chunks")
+
 
 N, K = 300, 4
 # Both are solved by the same steps, to whatever tolerance.

@@ -15,7 +15,7 @@ from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.pairs.paired_scores import concatenate
 from pa_select.agreement.solver import branch_and_bound, find_maxima
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
-from pa_select.agreement.solver.mean_posteriors import ModelRuns, marginal_kernel
+from pa_select.agreement.solver.marginal_sums import ModelRuns, marginal_kernel
 
 
 @pytest.mark.parametrize(("prior", "n_problems"), [("uniform", 150), ("marginal", 120)])

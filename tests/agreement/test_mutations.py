@@ -18,10 +18,9 @@ from pa_select.agreement.inputs.validation import check_prior
 from pa_select.agreement.pairs.paired_scores import concatenate
 from pa_select.agreement.solver import fixed_prior
 from pa_select.agreement.solver import kernel_sums as kernel_module
-from pa_select.agreement.solver import single_precision as precision
 from pa_select.agreement.solver.fixed_prior import FixedPrior
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
-from pa_select.agreement.solver.mean_posteriors import ModelRuns
+from pa_select.agreement.solver.marginal_sums import ModelRuns
 from pa_select.agreement.standard_errors import standard_error
 
 
@@ -268,20 +267,20 @@ def test_dependence_never_makes_a_standard_error_smaller_than_nothing():
 
 
 def test_an_error_bound_of_coarse_sums_grows_with_what_is_summed():
-    small = precision.coarse_error(np.array([0.0]), 2)
-    assert precision.coarse_error(np.array([0.0]), 1000) > 10 * small
-    assert precision.coarse_error(np.array([0.0]), 2, 20.0) > 50 * small
-    assert precision.coarse_error(np.array([1e6]), 2) > 1e4 * small
+    small = kernel_module.coarse_error(np.array([0.0]), 2)
+    assert kernel_module.coarse_error(np.array([0.0]), 1000) > 10 * small
+    assert kernel_module.coarse_error(np.array([0.0]), 2, 20.0) > 50 * small
+    assert kernel_module.coarse_error(np.array([1e6]), 2) > 1e4 * small
 
 
 def test_temperatures_and_scores_that_single_precision_cannot_hold_are_exact():
     typical = np.array([1.0, 1e-20, 1e20, 1.0])
     _, limits, _ = kernel_of([[1.0, 0.0]], [[1.0, 0.0]])
     limits = limits._replace(typical_range=typical, largest_range=np.array([1, 1e-20, 1e20, 1e15]))
-    assert precision.may_be_coarse(limits, 1 << 20).tolist() == [True, False, False, False]
-    assert not precision.may_be_coarse(limits, 10).any()
+    assert kernel_module.may_be_coarse(limits, 1 << 20).tolist() == [True, False, False, False]
+    assert not kernel_module.may_be_coarse(limits, 10).any()
     betas = np.array([1e-6, 1e-2, 1e2, 1e6])
-    assert precision.coarse_betas(betas, np.ones(4)).tolist() == [False, True, True, False]
+    assert kernel_module.coarse_betas(betas, np.ones(4)).tolist() == [False, True, True, False]
 
 
 def test_the_table_of_mutations_fits_the_code():

@@ -11,16 +11,15 @@ from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import check_prior
 from pa_select.agreement.pairs.paired_scores import concatenate
 from pa_select.agreement.solver import kernel_sums as kernel_module
-from pa_select.agreement.solver import single_precision as precision
 from pa_select.agreement.solver.fixed_prior import FixedPrior
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
-from pa_select.agreement.solver.mean_posteriors import ModelRuns
+from pa_select.agreement.solver.marginal_sums import ModelRuns
 
 
 @pytest.fixture
 def coarse_counts(monkeypatch):
     """Allow coarse evaluations of small problems, and count both kinds."""
-    monkeypatch.setattr(precision, "_FEWEST_SCORES", 0)
+    monkeypatch.setattr(kernel_module, "_FEWEST_SCORES", 0)
     counts = {False: 0, True: 0}
     for cls in (FixedPrior, MarginalPrior):
 
@@ -81,7 +80,7 @@ def test_coarse_sums_are_within_their_error():
     compared = 0
     for a, b, weight in problems():
         for kernel, limits in kernels(a, b, weight):
-            if not precision.may_be_coarse(limits, 1 << 20) or limits.disjoint[0]:
+            if not kernel_module.may_be_coarse(limits, 1 << 20) or limits.disjoint[0]:
                 continue
             beta = 10 ** rng.uniform(-3, 3, 8) / limits.typical_range
             same = np.zeros(8, dtype=np.int64)
@@ -164,7 +163,7 @@ def test_bounds_with_coarse_ends_hold(far_off):
     for seed in range(40):
         a, b, weight = random_problem(np.random.default_rng(seed))
         for kernel, limits in kernels(a, b, weight):
-            if not precision.may_be_coarse(limits, 1 << 20) or limits.disjoint[0]:
+            if not kernel_module.may_be_coarse(limits, 1 << 20) or limits.disjoint[0]:
                 continue
             ends = np.sort(10 ** rng.uniform(-3, 3, (40, 2)), axis=1) / limits.typical_range
             ends[:30, 1] = ends[:30, 0] * (1 + 10 ** rng.uniform(-5, 0, 30))
@@ -205,7 +204,7 @@ def test_coarse_steps_against_brute_force(coarse_counts, prior, n_problems):
 @pytest.mark.slow
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])
 def test_coarse_steps_that_are_far_off(far_off, monkeypatch, prior):
-    monkeypatch.setattr(precision, "_FEWEST_SCORES", 0)
+    monkeypatch.setattr(kernel_module, "_FEWEST_SCORES", 0)
     check_against_the_oracle(range(30_000, 30_040), n_points=300, prior=prior)
     for seed in range(30_100, 30_130):
         a, b, weight = random_problem(np.random.default_rng(seed))
@@ -222,7 +221,7 @@ def test_the_result_does_not_depend_on_them(coarse_counts, monkeypatch, prior, c
     b = a + rng.normal(size=(40, 30, 1)) * rng.normal(size=(40, 30, 3))
     found = posterior_agreement(a, b, prior=prior, certify=certify)
     assert coarse_counts[True] > coarse_counts[False]
-    monkeypatch.setattr(precision, "_FEWEST_SCORES", 1 << 30)
+    monkeypatch.setattr(kernel_module, "_FEWEST_SCORES", 1 << 30)
     exact = posterior_agreement(a, b, prior=prior, certify=certify)
     for one, other in zip(found, exact, strict=True):
         assert one.score == pytest.approx(other.score, abs=1e-10)

@@ -9,20 +9,20 @@ from numpy.testing import assert_allclose
 from pa_select import (
     agreement_matrix,
     agreement_of_chunks,
-    bootstrap,
+    bootstrap_agreement,
     compare_agreement,
     confidence_interval,
     pa_kernel,
     posterior_agreement,
 )
 from pa_select.agreement.inputs.problem import check_problem
-from pa_select.agreement.inputs.validation import check_score_values
 from pa_select.agreement.pairs import paired_scores
 from pa_select.agreement.pairs.paired_scores import concatenate
-from pa_select.agreement.solver.fixed_prior import evaluate
+from pa_select.agreement.solver.fixed_prior import FixedPrior
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
-from pa_select.agreement.solver.mean_posteriors import ModelRuns
+from pa_select.agreement.solver.marginal_sums import ModelRuns
 from pa_select.utils.estimators import resolve_device
+from pa_select.utils.score_checks import check_values
 
 PRIORS = ["uniform", "marginal", [0.4, 0.3, 0.2, 0.1]]
 FIELDS = "score", "beta", "upper_bound", "log_kernel", "agreement_rate", "standard_error", "terms"
@@ -250,7 +250,11 @@ def test_replicates(device, prior, groups):
         posterior_agreement(put(A), put(B), prior=prior, sample_weight=WEIGHT)
         for put in (lambda x: x, device.put)
     )
-    assert_allclose(bootstrap(there, 4, **how).scores, bootstrap(here, 4, **how).scores, **CLOSE)
+    assert_allclose(
+        bootstrap_agreement(there, 4, **how).scores,
+        bootstrap_agreement(here, 4, **how).scores,
+        **CLOSE,
+    )
     steady, shaky = (
         posterior_agreement(put(A), put(A + 0.1 * B), prior=prior, sample_weight=WEIGHT)
         for put in (lambda x: x, device.put)
@@ -302,15 +306,17 @@ def counted(device, evaluate):
 @pytest.mark.parametrize("log_weights", [np.zeros(4), np.arange(4.0)])
 def test_an_evaluation_copies_once_and_waits_once(device, log_weights):
     pairs, where = held(device, [(A, B)])
+    kernel = FixedPrior(pairs, log_weights, None)
     for coarse in (False, True):
-        found = counted(device, lambda c=coarse: evaluate(pairs, *where, log_weights, coarse=c))
+        found = counted(device, lambda c=coarse: kernel.evaluate(*where, coarse=c))
         assert found == (1, 1)
 
 
 def test_blocks_of_uneven_problems_wait_for_their_lowest_scores_only(device):
     pairs, where = held(device, UNEVEN)
     # The result and the lowest scores; beta and unit, and the lengths of the block.
-    assert counted(device, lambda: evaluate(pairs, *where, np.zeros(4))) == (2, 2)
+    kernel = FixedPrior(pairs, np.zeros(4), None)
+    assert counted(device, lambda: kernel.evaluate(*where)) == (2, 2)
 
 
 def test_the_two_passes_of_the_marginal_prior(device):
@@ -341,5 +347,5 @@ def test_what_is_kept_is_a_share_of_the_free_memory(device, monkeypatch):
 def test_many_scores_are_checked_at_once(device):
     scores = device.put(np.zeros((300_000, 10)))
     before = device.counts.copy()
-    check_score_values(scores, "scores")
+    check_values(scores, "scores")
     assert (device.counts - before).waits == 2

@@ -9,16 +9,16 @@ from helpers.problems import random_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pa_select import bootstrap, compare_agreement, posterior_agreement
+from pa_select import bootstrap_agreement, compare_agreement, posterior_agreement
 from pa_select.agreement.inputs.problem import check_problem
 from pa_select.agreement.pairs import paired_scores
-from pa_select.agreement.solver import marginal_passes, shared_pairs
+from pa_select.agreement.solver import marginal_sums
 from pa_select.agreement.solver import replicate_maxima as module
 from pa_select.agreement.solver.find_maxima import find_maxima
 from pa_select.agreement.solver.fixed_prior import FixedPrior
 from pa_select.agreement.solver.kernel_sums import limits
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
-from pa_select.agreement.solver.mean_posteriors import ModelRuns
+from pa_select.agreement.solver.marginal_sums import ModelRuns
 
 
 def draw(n, k, noise=0.7, seed=0):
@@ -110,7 +110,7 @@ def maxima(a, b, weights, prior):
 
 def certified(a, b, weights, prior):
     problem = checked(a, b, prior)
-    separate = module._separate(shared_pairs.each_pair(problem.a, problem.b), weights)
+    separate = module._separate(module.each_pair(problem.a, problem.b), weights)
     return find_maxima(separate, problem.prior, 1e-5)
 
 
@@ -186,9 +186,9 @@ def test_the_value_is_nan_where_a_class_underflows():
     weights = np.ones((2, 40))
     weights[0, 0] = 0
     weights /= weights.sum(1, keepdims=True)
-    pairs = shared_pairs.each_pair(problem.a, problem.b)
+    pairs = module.each_pair(problem.a, problem.b)
     runs = ModelRuns.one_model_each(module._separate(pairs, weights))
-    kernel = shared_pairs.SharedMarginalPrior(runs, pairs, torch.from_numpy(weights))
+    kernel = module.SharedMarginalPrior(runs, pairs, torch.from_numpy(weights))
     value = kernel.evaluate(np.ones(2), np.ones(2), np.arange(2)).value
     np.testing.assert_array_equal(np.isnan(value), [True, False])
 
@@ -198,29 +198,29 @@ def test_the_value_is_nan_where_a_class_underflows():
 @pytest.mark.parametrize("name", ["usual", "zeros", "disjoint"])
 def test_sums_of_shared_pairs_are_those_of_separate_problems(name, beta, kept, monkeypatch):
     monkeypatch.setattr(paired_scores, "_BLOCK_BYTES", {"cpu": 50 * 8})
-    monkeypatch.setattr(shared_pairs, "_OVERLAPS_AT_ONCE", 20)
+    monkeypatch.setattr(module, "_OVERLAPS_AT_ONCE", 20)
     if not kept:
-        monkeypatch.setattr(marginal_passes, "_KEPT_ELEMENTS", 0)
+        monkeypatch.setattr(marginal_sums, "_KEPT_ELEMENTS", 0)
         monkeypatch.setattr(paired_scores, "_KEPT_BYTES", 0)
     a, b = PROBLEMS[name]
     weights = weights_of(len(a), 7)
     weights[1:, 0] = 0
     weights /= weights.sum(1, keepdims=True)
     problem = checked(a, b, "uniform")
-    pairs = shared_pairs.each_pair(problem.a, problem.b)
+    pairs = module.each_pair(problem.a, problem.b)
     separate = module._separate(pairs, weights)
     log_weights = np.linspace(1, 0, a.shape[1])
-    shared = shared_pairs.replicate_limits(pairs, weights, log_weights)
+    shared = module.replicate_limits(pairs, weights, log_weights)
     same(shared, limits(separate, log_weights), without=["largest_range"])
     assert (shared.largest_range >= limits(separate, log_weights).largest_range).all()
     some = np.array([5, 2, 3, 6])
     at = np.full(4, beta), np.full(4, beta or 1.0), some
     one = FixedPrior(separate, log_weights, shared).evaluate(*at)
-    kernel = shared_pairs.SharedFixedPrior(pairs, log_weights, shared, weights)
+    kernel = module.SharedFixedPrior(pairs, log_weights, shared, weights)
     same(kernel.evaluate(*at), one)
     if name == "usual":
         runs = ModelRuns.one_model_each(separate)
-        kernel = shared_pairs.SharedMarginalPrior(runs, pairs, torch.from_numpy(weights))
+        kernel = module.SharedMarginalPrior(runs, pairs, torch.from_numpy(weights))
         found = kernel.evaluate(*at)
         same(found, MarginalPrior(runs).evaluate(*at), without=["curvature"])
         assert np.isnan(found.curvature).all()
@@ -239,7 +239,7 @@ def test_two_results_are_compared_on_the_same_replicates(prior):
     results = [posterior_agreement(a, x, prior=prior) for x in (b, draw(60, 3, seed=1)[1])]
     how = {"groups": groups, "random_state": 0}
     found = compare_agreement(*results, n_bootstrap=30, **how).interval
-    one, other = (bootstrap(result, 30, **how).scores for result in results)
+    one, other = (bootstrap_agreement(result, 30, **how).scores for result in results)
     np.testing.assert_allclose(found, np.quantile(one - other, [0.025, 0.975]), atol=1e-12)
     same = compare_agreement(results[0], results[0], n_bootstrap=5, **how).interval
     np.testing.assert_allclose(same, 0, atol=1e-12)
@@ -248,8 +248,8 @@ def test_two_results_are_compared_on_the_same_replicates(prior):
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])
 def test_batches_of_replicates_change_nothing(prior, monkeypatch):
     result = posterior_agreement(*PROBLEMS["usual"], prior=prior)
-    together = bootstrap(result, 20, random_state=0).scores
+    together = bootstrap_agreement(result, 20, random_state=0).scores
     # The name in the package is that of the function.
     monkeypatch.setattr(import_module("pa_select.agreement.bootstrap"), "_WEIGHTS_AT_ONCE", 1400)
-    apart = bootstrap(result, 20, random_state=0).scores
+    apart = bootstrap_agreement(result, 20, random_state=0).scores
     np.testing.assert_allclose(apart, together, rtol=0, atol=2 * TOLERANCES[prior])

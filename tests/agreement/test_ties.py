@@ -19,11 +19,11 @@ from pa_select import (
     posterior_agreement,
 )
 from pa_select.agreement.inputs.problem import check_problem
+from pa_select.agreement.pairs.block import centred_with_ties, tolerance
 from pa_select.agreement.pairs.paired_scores import concatenate
-from pa_select.agreement.pairs.ties import centred_with_ties, tolerance
 from pa_select.agreement.solver.kernel_sums import limits
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
-from pa_select.agreement.solver.mean_posteriors import ModelRuns
+from pa_select.agreement.solver.marginal_sums import ModelRuns
 
 X, Y = load_digits(return_X_y=True)
 # Few votes tie often, and 0.1 + 0.2 + 0.3 depends on the order.

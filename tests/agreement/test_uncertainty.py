@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from pa_select import (
     agreement_matrix,
-    bootstrap,
+    bootstrap_agreement,
     compare_agreement,
     pa_kernel,
     posterior_agreement,
@@ -29,7 +29,7 @@ def test_every_replicate_is_maximised_anew(prior):
     _, a, b = draw()
     weight = np.random.default_rng(1).integers(0, 3, len(a))
     result = posterior_agreement(a, b, prior=prior, sample_weight=weight)
-    found = bootstrap(result, 20, random_state=np.random.RandomState(5))  # noqa: NPY002
+    found = bootstrap_agreement(result, 20, random_state=np.random.RandomState(5))  # noqa: NPY002
     rng = np.random.RandomState(5)  # noqa: NPY002
     drawn = np.flatnonzero(weight)
     counts = np.zeros((20, len(a)))
@@ -47,10 +47,13 @@ def test_groups_are_resampled_whole():
     pairs = [np.repeat(x, 5, axis=0) for x in (a, b)]
     groups = np.repeat(np.arange(60), 5)
     repeated = posterior_agreement(*pairs)
-    whole = bootstrap(repeated, 200, groups=groups, random_state=0)
-    once = bootstrap(posterior_agreement(a, b), 200, random_state=0)
+    whole = bootstrap_agreement(repeated, 200, groups=groups, random_state=0)
+    once = bootstrap_agreement(posterior_agreement(a, b), 200, random_state=0)
     np.testing.assert_allclose(whole.scores, once.scores, atol=1e-9)
-    assert bootstrap(repeated, 200, random_state=0).standard_error < 0.7 * whole.standard_error
+    assert (
+        bootstrap_agreement(repeated, 200, random_state=0).standard_error
+        < 0.7 * whole.standard_error
+    )
 
 
 def test_comparison_of_classifiers_on_the_same_pairs():
@@ -143,17 +146,26 @@ def test_results_keep_their_scores():
     again = pickle.loads(pickle.dumps(posterior_agreement(a, b)))
     assert again.decompose()["agree"].n_pairs > 0
     assert pa_kernel(again.source.a, again.source.b, again.beta) == pytest.approx(again.score)
-    assert bootstrap(posterior_agreement([a], [b])[0], 3).scores.shape == (3,)
+    assert bootstrap_agreement(posterior_agreement([a], [b])[0], 3).scores.shape == (3,)
     assert not hasattr(agreement_matrix([a, b]), "source")
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda r: bootstrap(r, 1), "n: expected at least 2 replicates, got 1"),
-        (lambda r: bootstrap(r, 9, groups=[1]), r"groups: expected one for each of 150 pairs"),
-        (lambda r: bootstrap(r, 9, groups=np.ones(150)), "groups: expected at least two"),
-        (lambda r: bootstrap(r, 9, confidence_level=95), "confidence_level: expected a number"),
+        (lambda r: bootstrap_agreement(r, 1), "n: expected at least 2 replicates, got 1"),
+        (
+            lambda r: bootstrap_agreement(r, 9, groups=[1]),
+            r"groups: expected one for each of 150 pairs",
+        ),
+        (
+            lambda r: bootstrap_agreement(r, 9, groups=np.ones(150)),
+            "groups: expected at least two",
+        ),
+        (
+            lambda r: bootstrap_agreement(r, 9, confidence_level=95),
+            "confidence_level: expected a number",
+        ),
         (
             lambda r: compare_agreement(r, posterior_agreement(*draw(n=20)[1:])),
             "result_b: expected the pairs and weights of result_a, 150 pairs, got 20",

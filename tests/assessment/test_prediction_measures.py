@@ -110,8 +110,8 @@ SCORES = [[1.0, 0.0], [0.0, 1.0]]
 @pytest.mark.parametrize(
     ("scores", "y", "options", "message"),
     [
-        ([1.0, 2.0], [0, 1], {}, r"scores: expected shape \(n, n_classes\).*got \(2,\)"),
-        ([[1.0], [2.0]], [0, 0], {}, "scores: expected shape .* at least two classes"),
+        ([1.0, 2.0], [0, 1], {}, r"scores: expected scores of shape .*got shape \(2,\)"),
+        ([[1.0], [2.0]], [0, 0], {}, "scores: expected a column for each of at least 2 classes"),
         (
             [[1.0, 0.0], [np.nan, 0.0]],
             [0, 0],

@@ -18,7 +18,7 @@ sys.path.insert(1, str(Path(__file__).parents[1]))  # for the package `helpers`
 from helpers.scorer_share import MODELS, SCORERS, scorer_share
 
 import pa_select
-from pa_select import bootstrap, posterior_agreement
+from pa_select import bootstrap_agreement, posterior_agreement
 
 FOLDS = {"prior": "marginal", "certify": False}
 
@@ -56,7 +56,7 @@ def of_a_solve(n, k, prior, times):
 
 def of_a_bootstrap(prior):
     result = posterior_agreement(*problem(1000, 10), prior=prior)
-    return cpu_time(lambda: bootstrap(result, 1000, random_state=0))
+    return cpu_time(lambda: bootstrap_agreement(result, 1000, random_state=0))
 
 
 def in_passes(n_problems, n, k):

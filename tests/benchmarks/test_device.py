@@ -17,10 +17,10 @@ from pa_select import posterior_agreement
 from pa_select.agreement.inputs.problem import check_problem
 from pa_select.agreement.pairs import paired_scores
 from pa_select.agreement.pairs.paired_scores import concatenate
-from pa_select.agreement.solver import marginal_passes, single_precision
-from pa_select.agreement.solver.fixed_prior import evaluate
+from pa_select.agreement.solver import kernel_sums, marginal_sums
+from pa_select.agreement.solver.fixed_prior import FixedPrior
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
-from pa_select.agreement.solver.mean_posteriors import ModelRuns
+from pa_select.agreement.solver.marginal_sums import ModelRuns
 from pa_select.utils import score_checks
 
 # An H200: microseconds of a launch and of a synchronisation, and bytes in a microsecond.
@@ -31,8 +31,8 @@ SIZES = [(100, 10), (10_000, 10), (1_000_000, 10), (10_000_000, 10), (1_000_000,
 COUNTED = 100_000
 LIMITS = [
     (paired_scores, "_ACCELERATOR_BLOCK_BYTES"),
-    (marginal_passes, "_KEPT_ELEMENTS"),
-    (single_precision, "_FEWEST_SCORES"),
+    (marginal_sums, "_KEPT_ELEMENTS"),
+    (kernel_sums, "_FEWEST_SCORES"),
     (score_checks, "_CHECKED_ON_DEVICE"),
 ]
 
@@ -100,13 +100,12 @@ def counts(prior, n, k):
 def of_one_evaluation(device, pairs, prior):
     """The counts of a later evaluation, which finds the centred scores of the first one."""
     ones, zero = np.ones(1), np.zeros(1, dtype=int)
-    kernel = MarginalPrior(ModelRuns.one_model_each(pairs)) if prior == "marginal" else None
+    kernel = FixedPrior(pairs, np.zeros(pairs.n_classes), None)
+    if prior == "marginal":
+        kernel = MarginalPrior(ModelRuns.one_model_each(pairs))
     for _ in range(2):
         start = device.counts.copy()
-        if kernel is None:
-            evaluate(pairs, ones, ones, zero, np.zeros(pairs.n_classes))
-        else:
-            kernel.evaluate(ones, ones, zero)
+        kernel.evaluate(ones, ones, zero)
     return device.counts - start
 
 

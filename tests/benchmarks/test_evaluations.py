@@ -12,7 +12,7 @@ import pytest
 from helpers.problems import varied_suite
 
 from pa_select import posterior_agreement
-from pa_select.agreement.solver import find_maxima, fixed_prior, single_precision, splitting
+from pa_select.agreement.solver import branch_and_bound, find_maxima, fixed_prior, kernel_sums
 
 
 def no_bound(left, right):
@@ -29,9 +29,9 @@ PARTS = {
     "all parts": [],
     "without the two cubics": [(fixed_prior, "_two_cubics", no_bound)],
     "without chord and tangents": [(fixed_prior, "_chord_minus_tangents", no_bound)],
-    "without the expected maximum": [(splitting, "_expected_maximum", no_maximum)],
+    "without the expected maximum": [(branch_and_bound, "_expected_maximum", no_maximum)],
     "without many points at once": [(find_maxima, "_NUMBERS_AT_ONCE", 0)],
-    "without single precision": [(single_precision, "_FEWEST_SCORES", np.inf)],
+    "without single precision": [(kernel_sums, "_FEWEST_SCORES", np.inf)],
     "without a certificate": [],
 }
 # These have to save evaluations; the other parts save time.

@@ -18,7 +18,7 @@ from pa_select import (
     PASearchCV,
     agreement_matrix,
     agreement_of_chunks,
-    bootstrap,
+    bootstrap_agreement,
     class_scores,
     pa_kernel,
     pa_scorer,
@@ -98,7 +98,10 @@ REFUSED = {
     "masked weights": ("sample_weight.*row 3", lambda: pa(sample_weight=MASKED_ROW)),
     "masked prior": ("prior", lambda: pa(prior=np.ma.masked_greater([0.1, 0.1, 0.8], 0.5))),
     "masked groups": ("groups", lambda: pa(groups=MASKED_ROW)),
-    "masked groups of a bootstrap": ("groups", lambda: bootstrap(pa(), 9, groups=MASKED_ROW)),
+    "masked groups of a bootstrap": (
+        "groups",
+        lambda: bootstrap_agreement(pa(), 9, groups=MASKED_ROW),
+    ),
     "masked labels": ("y", lambda: pa().decompose(np.ma.masked_equal([0, 1, 2, 0], 2))),
     "masked X of a module": ("X", lambda: class_scores(MODULE, MASKED)),
     "masked labels of a scorer": ("y", lambda: scorer(y=MASKED_ROW)),
@@ -120,7 +123,7 @@ REFUSED = {
         "sample_weight", lambda: pa_kernel(*FRAMES, 1, sample_weight=WEIGHT[::-1])),
     "groups in another order": ("groups", lambda: pa(*FRAMES, groups=GROUPS[::-1])),
     "groups of a bootstrap in another order": (
-        "groups", lambda: bootstrap(pa(*FRAMES), 9, groups=GROUPS[::-1])),
+        "groups", lambda: bootstrap_agreement(pa(*FRAMES), 9, groups=GROUPS[::-1])),
     "labels in another order": ("y", lambda: pa(*FRAMES).decompose(LABELS[::-1])),
     "confidence of labels in another order": ("y", lambda: pa(*FRAMES).confidence(LABELS[::-1])),
     "rows of a matrix in another order": (

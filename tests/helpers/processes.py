@@ -14,7 +14,8 @@ import torch.multiprocessing as mp
 from pa_select import posterior_agreement
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.pairs.paired_scores import PairedScores, concatenate
-from pa_select.agreement.pairs.sharded_scores import Processes, ShardedScores, share
+from pa_select.agreement.pairs.processes import Processes
+from pa_select.agreement.pairs.sharded_scores import share
 from pa_select.agreement.solver import branch_and_bound as maximize
 
 NUMBERS = (
@@ -272,7 +273,7 @@ def two(rank, n_ranks):
     gathered = group.gather(torch.tensor([rank + 0.1, -torch.inf] * 100))
     mine = torch.tensor([[0.0, -torch.inf if rank else 1.0]] * (rank + 1))
     held = share(group, [Problem(mine, mine, np.ones(rank + 1))])
-    pairs = ShardedScores.of(concatenate(held.problems, totals=held.totals), held, [0])
+    pairs = held.pairs(concatenate(held.problems, totals=held.totals), [0])
     facts = pairs.has_zero_posteriors, pairs.total_weights, pairs.n_used, pairs.weight
     return found, gathered, facts
 

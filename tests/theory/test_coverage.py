@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers.small_samples import KINDS, coverage, size_of_test, truth
 
-from pa_select import bootstrap, compare_agreement, posterior_agreement
+from pa_select import bootstrap_agreement, compare_agreement, posterior_agreement
 
 # The error of such a truth is at most a seventh of that of a sample, and widens none by over 1 %.
 N_TRUTH = 50_000
@@ -47,7 +47,7 @@ def test_coverage_of_the_bootstrap_and_of_differences():
         both = map(list, zip(*samples, strict=True))
         results.append(posterior_agreement(*both, certify=False))
     for first, second in zip(*results, strict=True):
-        low, high = bootstrap(first, 100, random_state=0).interval
+        low, high = bootstrap_agreement(first, 100, random_state=0).interval
         score_inside.append(low < easy < high)
         found = compare_agreement(first, second)
         error = abs(found.difference - (easy - hard))
@@ -62,7 +62,9 @@ def test_at_infinity_the_standard_error_is_one_sided():
     result = posterior_agreement(labels, labels)
     assert result.beta == np.inf
     assert result.standard_error == pytest.approx(0, abs=1e-12)
-    assert bootstrap(result, 20, random_state=0).standard_error == pytest.approx(0, abs=1e-12)
+    assert bootstrap_agreement(result, 20, random_state=0).standard_error == pytest.approx(
+        0, abs=1e-12
+    )
 
 
 def test_at_zero_the_bootstrap_sees_what_the_standard_error_does_not():
@@ -71,7 +73,7 @@ def test_at_zero_the_bootstrap_sees_what_the_standard_error_does_not():
     result = posterior_agreement(a, -a)
     assert (result.beta, result.standard_error) == (0, 0)
     unrelated = posterior_agreement(*rng.normal(size=(2, 300, 3)))
-    scores = bootstrap(unrelated, 200, random_state=0).scores
+    scores = bootstrap_agreement(unrelated, 200, random_state=0).scores
     assert (scores >= 0).all()
     assert scores.std() > 0
 

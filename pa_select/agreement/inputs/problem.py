@@ -6,45 +6,34 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pa_select.agreement.inputs.arrays import (
+from pa_select.agreement.inputs.validation import (
+    Prior,
     as_floats,
     as_scores,
     as_tensor,
+    check_class_scores,
     check_frames,
     check_order,
-    indexed,
-)
-from pa_select.agreement.inputs.validation import (
-    Prior,
-    check_class_scores,
     check_prior,
-    check_score_values,
     check_scores,
     check_weight,
+    indexed,
 )
 from pa_select.utils.arrays import n_axes
-from pa_select.utils.score_checks import check_same_shape
+from pa_select.utils.score_checks import check_same_shape, check_values
 from pa_select.utils.typing import Floats
 
 
 class Problem(NamedTuple):
-    """The checked scores, weights and prior of one set of pairs.
+    """The checked scores, weights and prior of one set of pairs."""
 
-    Attributes
-    ----------
-    a, b : torch.Tensor of shape (n_pairs, n_classes)
-        Scores of the first and of the second sample.
-    weight : ndarray of shape (n_pairs,)
-        Weights of the pairs.
-    prior : Prior
-    index : pandas.Index or None
-        The index of the rows, if the scores came with one.
-    """
-
+    #: (n_pairs, n_classes) scores of the first and of the second sample.
     a: torch.Tensor
     b: torch.Tensor
+    #: (n_pairs,) weights of the pairs.
     weight: Floats
     prior: Prior = Prior()
+    #: The pandas index of the rows, if the scores came with one.
     index: Any = None
 
     @property
@@ -59,11 +48,8 @@ def is_batch(scores: Any) -> bool:
     return n_axes(scores) == 3
 
 
-def check_problem(
-    scores_a: Any, scores_b: Any, sample_weight: Any, prior: Any, *, shard: bool = False
-) -> Problem:
-    """Check one problem; with `shard` it may have no rows."""
-    return check_one_problem(scores_a, scores_b, sample_weight, prior, shard=shard)[0]
+def check_problem(scores_a: Any, scores_b: Any, sample_weight: Any, prior: Any) -> Problem:
+    return check_one_problem(scores_a, scores_b, sample_weight, prior)[0]
 
 
 def check_one_problem(
@@ -178,7 +164,7 @@ def _check_stack(tensor: torch.Tensor, name: str) -> torch.Tensor:
             f"{name}: expected scores of shape (n_problems, n_pairs, n_classes) with at least "
             f"one problem, one pair and 2 classes, got shape {tuple(tensor.shape)}."
         )
-    check_score_values(tensor.reshape(-1, tensor.shape[2]), name, tensor.shape[1])
+    check_values(tensor.reshape(-1, tensor.shape[2]), name, tensor.shape[1])
     return tensor
 
 

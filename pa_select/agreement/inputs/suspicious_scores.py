@@ -35,16 +35,16 @@ _NEAR = 0.85
 _SCORES_AT_ONCE = 1 << 20
 
 
-def warn_of_probabilities(found: Sequence[Sequence[bool]]) -> None:
+def warn_of_probabilities(marks: Sequence[Sequence[bool]]) -> None:
     """Warn once if, in some problems, scores_a or scores_b look like probabilities."""
     names = [
         name
-        for name, some in zip(("scores_a", "scores_b"), zip(*found, strict=True), strict=False)
+        for name, some in zip(("scores_a", "scores_b"), zip(*marks, strict=True), strict=False)
         if any(some)
     ]
     where = ""
-    if len(found) > 1:
-        where = f" in {sum(map(any, found))} of {len(found)} problems"
+    if len(marks) > 1:
+        where = f" in {sum(map(any, marks))} of {len(marks)} problems"
     _warn_of_probabilities_in(names, where)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -14,9 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from pa_select.agreement.inputs.problem import Problem
-from pa_select.agreement.pairs.block import Block
-from pa_select.agreement.pairs.threads import single_threaded_operations, start_single_threaded
-from pa_select.agreement.pairs.ties import centred_with_ties, converted
+from pa_select.agreement.pairs.block import Block, centred_with_ties, converted
 from pa_select.utils.estimators import resolve_device
 from pa_select.utils.typing import Floats, Ints
 
@@ -53,20 +52,14 @@ class PairedScores:
 
     Problem ``p`` pairs ``counts[p]`` rows of ``a``, from row ``start_a[p]`` on, with as many
     rows of ``b``, from row ``start_b[p]`` on. Problems may share rows.
-
-    Parameters
-    ----------
-    a, b : torch.Tensor of shape (n_rows, n_classes)
-        Scores, in any real storage type, on one device.
-    weight : torch.Tensor of shape (n_rows,), float64
-        Non-negative weights of the pairs; those of each problem sum to one.
-    counts, start_a, start_b, start_weight : ndarray of shape (n_problems,)
-        Number of pairs of each problem, and the first of its rows in each array.
     """
 
+    #: (n_rows, n_classes) scores, in any real storage type, on one device.
     a: torch.Tensor
     b: torch.Tensor
+    #: (n_rows,) weights in float64; those of each problem sum to one.
     weight: torch.Tensor
+    #: (n_problems,) number of pairs, and the first row in each array.
     counts: Ints
     start_a: Ints
     start_b: Ints
@@ -117,19 +110,15 @@ class PairedScores:
         for start, count in zip(self.start_weight, self.counts, strict=True):
             yield weight[start : start + count]
 
-    def tensor(self, values: Any) -> torch.Tensor:
-        """Put small float64 values (inverse temperatures, priors) on the device."""
-        return torch.as_tensor(np.ascontiguousarray(values), dtype=torch.float64).to(self.device)
-
-    def tensors(self, *values: Floats, dtype: torch.dtype) -> list[torch.Tensor]:
+    def tensors(self, *values: Floats, dtype: torch.dtype = torch.float64) -> list[torch.Tensor]:
         """Put small arrays on the device in one copy, since the CPU waits for each."""
-        there = [torch.as_tensor(np.ascontiguousarray(x), dtype=torch.float64) for x in values]
+        small = [torch.as_tensor(np.ascontiguousarray(x), dtype=torch.float64) for x in values]
         if self.device.type == "cpu":
-            return [x.to(dtype) for x in there]
-        flat = torch.cat([x.flatten() for x in there]).to(dtype).to(self.device)
-        ends = np.cumsum([x.numel() for x in there]).tolist()
+            return [x.to(dtype) for x in small]
+        flat = torch.cat([x.flatten() for x in small]).to(dtype).to(self.device)
+        ends = np.cumsum([x.numel() for x in small]).tolist()
         return [
-            flat[end - x.numel() : end].view(x.shape) for x, end in zip(there, ends, strict=True)
+            flat[end - x.numel() : end].view(x.shape) for x, end in zip(small, ends, strict=True)
         ]
 
     def map_blocks(
@@ -153,10 +142,10 @@ class PairedScores:
                 block = self._block(piece, problems, dtype)._replace(number=number)
                 return slice(piece.first, piece.last), part(block)
 
-        with single_threaded_operations(self.device) as n_threads:
+        with _single_threaded_operations(self.device) as n_threads:
             n_rows = max(_THREAD_BLOCK_ELEMENTS // self.n_classes, 1)
             if n_threads > 1 and total >= _FEWEST_THREAD_BLOCKS * n_rows:
-                with ThreadPoolExecutor(n_threads, initializer=start_single_threaded) as pool:
+                with ThreadPoolExecutor(n_threads, initializer=_start_single_threaded) as pool:
                     yield from pool.map(run, enumerate(_cut(counts, n_rows)))
             else:
                 elements = _BLOCK_BYTES.get(self.device.type, _ACCELERATOR_BLOCK_BYTES)
@@ -173,42 +162,34 @@ class PairedScores:
     ) -> list[torch.Tensor]:
         """Reduce the tensors that a function returns for each block over all blocks.
 
-        Parameters
-        ----------
-        part : callable
-            Takes a block and returns tensors whose last axis is the block's problems.
-        problems : ndarray of int
-        *how : {"sum", "min", "max", "logsumexp"}
-            The reduction of each of the tensors.
-        dtype : torch.dtype, default=torch.float64
-            The precision of the blocks' scores.
-
-        Returns
-        -------
-        list of torch.Tensor
-            With ``len(problems)`` as the last axis.
+        The last axis of the tensors is the block's problems, and of those returned ``problems``.
+        `how` has the reduction of each: "sum", "min", "max" or "logsumexp".
         """
         totals: list[torch.Tensor] = []
-        for here, added in self.map_blocks(part, problems, dtype):
+        for place, added in self.map_blocks(part, problems, dtype):
+            if place.stop - place.start == len(problems):  # all problems, or the one that there is
+                parts = zip(totals or added, added, how, strict=True)
+                totals = [COMBINE[kind](x, y) if totals else y for x, y, kind in parts]
+                continue
             if not totals:
                 totals = [
                     x.new_full((*x.shape[:-1], len(problems)), _NEUTRAL[kind])
                     for x, kind in zip(added, how, strict=True)
                 ]
             for total, x, kind in zip(totals, added, how, strict=True):
-                total[..., here] = COMBINE[kind](total[..., here], x)
+                total[..., place] = COMBINE[kind](total[..., place], x)
         return totals
 
     def _block(self, piece: _Piece, problems: Ints, dtype: torch.dtype) -> Block:
         first, last, skip, n_rows = piece
-        here = problems[first:last]
-        key = int(here[0]), skip, n_rows, dtype
+        chosen = problems[first:last]
+        key = int(chosen[0]), skip, n_rows, dtype
         kept = self.keeps(dtype)
-        alone = len(here) == 1
+        alone = len(chosen) == 1
         if alone and key in self._kept_blocks:
             return self._kept_blocks[key]._replace(first=first, last=last)
-        lengths = self.counts[here] if n_rows is None else np.array([n_rows])
-        starts = self.start_a[here] + skip, self.start_b[here] + skip
+        lengths = self.counts[chosen] if n_rows is None else np.array([n_rows])
+        starts = self.start_a[chosen] + skip, self.start_b[chosen] + skip
         if alone or not kept:
             sides = zip((self.a, self.b), starts, strict=True)
             of_ties = *key[:3], torch.promote_types(self.a.dtype, dtype)
@@ -229,7 +210,7 @@ class PairedScores:
         block = Block(
             a,
             b,
-            _rows(self.weight, self.start_weight[here] + skip, lengths),
+            _rows(self.weight, self.start_weight[chosen] + skip, lengths),
             first,
             last,
             on_cpu if even else on_cpu.to(self.device),
@@ -277,6 +258,31 @@ class PairedScores:
     @cached_property
     def _kept_scores(self) -> dict[torch.dtype, tuple[torch.Tensor, torch.Tensor]]:
         return {}
+
+
+@contextmanager
+def _single_threaded_operations(device: torch.device) -> Iterator[int]:
+    """Let every operation of torch on the CPU use one thread, and yield how many blocks may run.
+
+    Blocks are too small for several threads within an operation. On a busy machine, waiting for
+    each other then takes threads a hundred times longer than the work.
+    """
+    if device.type != "cpu":
+        yield 1
+        return
+    # Each thread has its own number.
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield n_threads
+    finally:
+        torch.set_num_threads(n_threads)
+
+
+def _start_single_threaded() -> None:
+    """Initialise a thread of a pool, which would otherwise start with torch's default."""
+    torch.get_num_threads()  # the first call would reset a number that was set before it
+    torch.set_num_threads(1)
 
 
 class _Piece(NamedTuple):
@@ -357,16 +363,9 @@ def _classes_first(
 def concatenate(
     problems: Sequence[Problem], device: Any = None, totals: Floats | None = None
 ) -> PairedScores:
-    """Concatenate problems on the device to use.
+    """Concatenate problems with the same number of classes on the device to use.
 
-    Parameters
-    ----------
-    problems : sequence of Problem
-        All with the same number of classes.
-    device : default=None
-        As in `posterior_agreement`.
-    totals : ndarray of shape (n_problems,), default=None
-        Divisors of the weights of each problem. None: the sums of the weights.
+    The weights of each problem are divided by `totals`, by default by their sums.
     """
     target = resolve_device(device, *(x for problem in problems for x in (problem.a, problem.b)))
 

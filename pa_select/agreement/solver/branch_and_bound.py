@@ -15,23 +15,17 @@ A constant that is marked "Speed only" changes no certified result; a test turns
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from pa_select.agreement.solver.kernel_sums import Limits
-from pa_select.agreement.solver.single_precision import coarse_betas
-from pa_select.agreement.solver.splitting import points_around, split_between, split_beyond
-from pa_select.utils.messages import warn_caller
+from pa_select.agreement.solver.kernel_sums import Limits, coarse_betas
 from pa_select.utils.typing import Floats, Ints, Mask
 
 #: Part of the result: the search ends after this many evaluations of one problem.
 MAX_EVALUATIONS = 1500
-#: Part of the result: with ``certify=False`` the search ends at bounds that exceed the value by at
-#: most this, in nats. The maximum that it finds is polished as usual.
-SEARCHED = 1e-3
 
 # Part of the result: what is reported for the limit from above at 0.
 _SMALLEST_BETA = float(np.finfo(float).tiny)
@@ -54,6 +48,18 @@ _ROOM = 4.0
 _FURTHER = 4.0
 # Speed only: from this many evaluations on an interval is split at one point only.
 _MANY = 200
+# Part of the result: no larger inverse temperature is tried.
+LARGEST_BETA = 1e307
+# Speed only: intervals over more than this factor are split on the logarithmic scale.
+_WIDE = 16.0
+# Speed only: an expected maximum counts if it exceeds the values at the ends by more than this,
+# in nats.
+_WORTH_A_STEP = 1e-7
+# Speed only: of several points in an interval each is closer than the last to where it is split by
+# this factor, which is below 1.
+_CLOSER = 0.35
+# Speed only: steps to the expected maximum end below this share of the interval.
+_EXACT_ZERO = 1e-9
 
 P = TypeVar("P", bound=tuple[Any, ...])
 Report = Callable[[Floats, Floats], None]
@@ -94,6 +100,8 @@ class Maxima:
     beta: Floats
     upper_bound: Floats
     n_evaluations: Ints
+    #: The problems that took too many evaluations.
+    exhausted: list[int]
 
 
 class _Table(NamedTuple):
@@ -132,75 +140,35 @@ class _Table(NamedTuple):
         """Return which points are the last ones of their problems."""
         return np.append(self.problem[1:] != self.problem[:-1], True)
 
-    def lowest(self) -> Floats:
-        """Return the smallest value of each point that its error allows."""
-        value = np.where(np.isfinite(self.at.value), self.at.value, -np.inf)
-        lowest: Floats = value - np.nan_to_num(self.at.error)
-        return lowest
+    def extremes(self) -> tuple[Floats, Floats]:
+        """Return the smallest and the largest value of each point that its error allows."""
+        value = self.at.value
+        value = np.where(np.isfinite(value), value, -np.inf)
+        error = np.nan_to_num(self.at.error)
+        return value - error, value + error
 
 
 def maximize(
     kernel: Kernel[P],
     limits: Limits,
     tol: float,
-    names: Sequence[Any] | None = None,
     *,
-    certify: bool = True,
     first: Floats,
     at_once: int = 1,
     in_common: bool = False,
     most: int | None = None,
     coarse: Mask | None = None,
     report: Report | None = None,
-    failures: dict[int, str] | None = None,
 ) -> Maxima:
-    """Find the maximum over [0, inf] of every problem, within ``tol`` of an upper bound.
+    """Find the maximum over [0, inf] of every problem, within ``tol`` nats of an upper bound.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    limits : Limits
-        The kernel's limits.
-    tol : float
-        Largest difference of upper bound and value, in nats.
-    names : sequence, default=None
-        What messages call the problems. None: their indices.
-    certify : bool, default=True
-        False: `tol` is at least `SEARCHED`, and a larger gap is a warning.
-    first : ndarray
-        The first points, in units of the inverse of the scores' typical range.
-    at_once : int, default=1
-        If a round has fewer points of each problem, its intervals are split at several points.
-    in_common : bool, default=False
-        Whether points are chosen so that problems have many of them in common: intervals are
-        halved, and no Newton step is taken.
-    most : int, default=None
-        The search of a problem ends after this many evaluations. None: `MAX_EVALUATIONS`.
-    coarse : ndarray of shape (n_problems,), default=None
-        Which problems may be evaluated coarsely, in single precision, far from their
-        maximum. None: no problem.
-    report : callable, default=None
-        Called after each round with the best values and the upper bounds of all problems.
-    failures : dict, default=None
-        Gets a message for each problem that is not certified, by its index. None: the worst
-        of them raises an error.
-
-    Returns
-    -------
-    Maxima
-
-    Raises
-    ------
-    RuntimeError
-        If the bound and the value of a problem differ by more than `tol` after
-        `MAX_EVALUATIONS` evaluations, unless there are `failures`.
-
-    Warns
-    -----
-    ConvergenceWarning
-        In the same case, with ``certify=False``.
+    `first` has the first points, in units of the inverse of the scores' typical range. A round
+    with fewer points of each problem than `at_once` splits intervals at several points. With
+    `in_common` points are chosen so that problems have many of them in common: intervals are
+    halved, and no Newton step is taken. The search of a problem ends after `most` evaluations.
+    Problems in `coarse` may be evaluated in single precision far from their maximum. `report` gets
+    the best values and the upper bounds after each round.
     """
-    tol = tol if certify else max(tol, SEARCHED)
     most = MAX_EVALUATIONS if most is None else most
     n = len(limits.at_zero)
     # With disjoint posteriors the kernel is -inf at every beta > 0.
@@ -233,7 +201,7 @@ def maximize(
         active = table.problem[start]
 
         # The best point of each problem.
-        lowest = table.lowest()
+        lowest, largest = table.extremes()
         highest = np.flatnonzero(lowest == np.maximum.reduceat(lowest, start)[owner])
         best = highest[np.searchsorted(owner[highest], np.arange(len(active)))]
         better = lowest[best] > outer[active] + _ROUNDING
@@ -244,7 +212,7 @@ def maximize(
         beta[active] = np.where(better, best_beta, outer_beta[active])
 
         # The largest bound of each problem.
-        _bound_intervals(kernel, table, last)
+        _bound_intervals(kernel, table, last, largest)
         top = np.maximum.reduceat(table.bound, start)
         upper[active] = np.minimum(upper[active], np.maximum(top, value[active]))
         if report is not None:
@@ -268,16 +236,14 @@ def maximize(
                 beyond = _FURTHER * table.beta
             else:
                 split = table.split
-                beyond = split_beyond(table.beta, limits.slope[table.problem], excess)
+                beyond = _split_beyond(table.beta, limits.slope[table.problem], excess)
         table = table._replace(split=np.where(last, beyond, split))
         steps = np.full(len(table.beta), np.nan)
         steps[best[unpolished]] = newton[unpolished]
         several = at_once if count.max() < _MANY else 1
         dropped, problem, new, is_coarse = _next_points(table, last, steps, excess, tol, several)
         table = table.rows(goes_on & ~dropped)
-    if exhausted:
-        _report_failures(exhausted, upper - value, tol, most, names, failures, certify)
-    return Maxima(value, beta, upper, count)
+    return Maxima(value, beta, upper, count, exhausted)
 
 
 def _evaluate(
@@ -302,30 +268,32 @@ def _evaluate(
         np.full(len(beta), -2),
         *np.full((3, len(beta)), np.inf),
     )
-    return table.rows(np.lexsort((table.beta, table.problem)) if parts[1:] else slice(None))
+    return table.rows(np.lexsort((table.beta, table.problem))) if parts[1:] else table
 
 
-def _bound_intervals(kernel: Kernel[Any], table: _Table, last: Mask) -> None:
+def _bound_intervals(kernel: Kernel[Any], table: _Table, last: Mask, largest: Floats) -> None:
     """Bound the kernel on the intervals of which an end has changed, in place."""
     end = np.where(last, -1, np.append(table.number[1:], -1))
     changed = end != table.end
     table.end[:] = end
+    sums = table.at
     tail = np.flatnonzero(changed & last)
     if len(tail):
-        points = table.rows(tail)
-        bound = kernel.beyond(points.at, points.beta, points.problem)
+        points = sums._make(x[tail] for x in sums)
+        bound = kernel.beyond(points, table.beta[tail], table.problem[tail])
         table.bound[tail] = np.where(np.isnan(bound), np.inf, bound)
     row = np.flatnonzero(changed & ~last)
     if not len(row):
         return
-    left, right = table.rows(row), table.rows(row + 1)
-    a, c = left.beta, right.beta
+    left, right = (sums._make(x[some] for x in sums) for some in (row, row + 1))
+    a, c = table.beta[row], table.beta[row + 1]
     with np.errstate(all="ignore"):
-        bound, attained = kernel.bound(left.at, right.at, (a, c), (left.unit, right.unit))
-        table.split[row], table.gain[row] = split_between(left.at, right.at, a, c, attained)
-    ends = np.maximum(*(x.lowest() + 2 * np.nan_to_num(x.at.error) for x in (left, right)))
+        units = table.unit[row], table.unit[row + 1]
+        bound, attained = kernel.bound(left, right, (a, c), units)
+        split, table.gain[row] = _split_between(left, right, a, c, attained)
+    table.split[row] = split
+    ends = np.maximum(largest[row], largest[row + 1])
     # Two neighbouring floating-point numbers have none between them.
-    split = table.split[row]
     bound = np.where((split <= a) | (split >= c), ends, np.maximum(bound, ends))
     # If the arithmetic overflows, there is no bound.
     table.bound[row] = np.where(np.isnan(bound), np.inf, bound)
@@ -366,46 +334,29 @@ def _next_points(
 ) -> tuple[Mask, Ints, Floats, Mask]:
     """Choose the points of the next round.
 
-    Parameters
-    ----------
-    table : _Table
-    last : ndarray of shape (n_rows,)
-    steps : ndarray of shape (n_rows,)
-        The Newton step from the best point of each problem, if it is worth an evaluation; else
-        nan.
-    excess : ndarray of shape (n_rows,)
-        By how much the bounds of the intervals exceed the best value of their problems.
-    tol : float
-    at_once : int
-        As in `maximize`.
-
-    Returns
-    -------
-    dropped : ndarray of shape (n_rows,)
-        Which points are replaced by new ones.
-    problem, beta : ndarray
-        The new points.
-    coarse : ndarray
-        Which of them need not be exact.
+    `steps` has the Newton step from the best point of each problem, or nan where it is not worth
+    an evaluation; `excess` by how much the bounds of the intervals exceed the best values. Returns
+    which points are replaced by new ones, and the problems and inverse temperatures of these and
+    whether they may be coarse.
     """
     row = np.arange(len(last))
     error, best = table.at.error, ~np.isnan(steps)
-    errors = error + np.where(last, 0.0, np.append(error[1:], 0.0))
-    # A coarse end whose error alone keeps an interval open gives way to an exact point: if it is
-    # the best one, the point to which Newton's step leads, where that is near.
-    again = (excess > tol) & (errors > 0) & (excess < tol + _ROOM * errors)
-    worth = np.where(best & (error > 0), np.inf, error)
-    left = row[again]
-    right = np.minimum(left + 1, len(last) - 1)
-    given_up = np.unique(np.where(last[left] | (worth[left] >= worth[right]), left, right))
-    near = np.abs(steps[given_up] - table.beta[given_up]) < _NEARBY * table.beta[given_up]
-    exact = np.where(near, steps[given_up], table.beta[given_up])
-    divided = row[(excess > tol) & ~again]
+    is_divided, moved, dropped = excess > tol, np.zeros_like(last), np.zeros_like(last)
+    if error.any():
+        # A coarse end whose error alone keeps an interval open gives way to an exact point: if it
+        # is the best one, the point to which Newton's step leads, where that is near.
+        errors = error + np.where(last, 0.0, np.append(error[1:], 0.0))
+        again = is_divided & (errors > 0) & (excess < tol + _ROOM * errors)
+        worth = np.where(best & (error > 0), np.inf, error)
+        left = row[again]
+        right = np.minimum(left + 1, len(last) - 1)
+        dropped[np.where(last[left] | (worth[left] >= worth[right]), left, right)] = True
+        moved = dropped & (np.abs(steps - table.beta) < _NEARBY * table.beta)
+        is_divided &= ~again
+    given_up, divided = row[dropped], row[is_divided]
+    exact = np.where(moved, steps, table.beta)[given_up]
     # A Newton step lies in the interval to the left or to the right of the best point.
-    home = row - (steps < table.beta)
-    taken = np.isin(row, given_up[near]) | np.isin(home, divided)
-    stepping = row[best & ~taken]
-    dropped = np.isin(row, given_up)
+    stepping = row[best & ~moved & ~is_divided[row - (steps < table.beta)]]
     dropped[stepping] |= steps[stepping] == table.beta[stepping]
     far = np.minimum(excess, table.gain)[divided] > _EXACT_BELOW
     owner, new = divided, table.split[divided]
@@ -414,7 +365,7 @@ def _next_points(
         # An interval's bound falls with the square of its length.
         parts = min(at_once // n_divided, int(np.sqrt(min(excess.max() / tol, at_once**2))))
         begin, end = table.beta[divided], np.append(table.beta[1:], np.inf)[divided]
-        around = points_around(new, begin, np.where(last[divided], 2 * new, end), parts)
+        around = _points_around(new, begin, np.where(last[divided], 2 * new, end), parts)
         owner, far = np.repeat(divided, len(around)), np.repeat(far, len(around))
         new = around.T.ravel()
     return (
@@ -425,34 +376,84 @@ def _next_points(
     )
 
 
-def _report_failures(
-    exhausted: Sequence[int],
-    gap: Floats,
-    tol: float,
-    most: int,
-    names: Sequence[Any] | None,
-    failures: dict[int, str] | None,
-    certify: bool,
-) -> None:
-    """Say of problems that took too many evaluations how far their maximum is known."""
-    known = {p: f"its maximum is known to {gap[p]:.2g} nats" for p in exhausted}
-    called = {p: p if names is None else names[p] for p in exhausted}
-    messages = {
-        p: f"The agreement of problem {called[p]} could not be certified to tol={tol:g} with "
-        f"{most} evaluations: {known[p]}. Ask for a larger tol, or for certify=False."
-        for p in exhausted
-    }
-    worst = max(exhausted, key=lambda p: gap[p])
-    if not certify:
-        # Imported here: scikit-learn would slow the command line by a second.
-        from sklearn.exceptions import ConvergenceWarning
+def _split_between(
+    left: Any, right: Any, a: Floats, c: Floats, attained: Floats
+) -> tuple[Floats, Floats]:
+    """Return where to split intervals, and the expected gain of a maximum there.
 
-        warn_caller(
-            f"The search for the agreement of problem {called[worst]} was ended after "
-            f"{most} evaluations: {known[worst]}.",
-            ConvergenceWarning,
-        )
-    elif failures is None:
-        raise RuntimeError(messages[worst])
-    else:
-        failures |= messages
+    If the kernel rises at the left end a and falls at the right end c, that is where a maximum is
+    expected; else where the bound is attained, but away from the ends. `attained` is from 0 at the
+    left end to 1, or nan. The gain is that over the values at the ends, in nats; inf where no
+    maximum is expected.
+    """
+    split = _away_from_the_ends(a + (c - a) * np.where(np.isnan(attained), 0.5, attained), a, c)
+    maximum, gain = _expected_maximum(left, right, a, c)
+    return np.where((maximum > a) & (maximum < c), maximum, split), gain
+
+
+def _split_beyond(last: Floats, slope: Floats, excess: Floats) -> Floats:
+    """Return the next point beyond the last one.
+
+    `slope` is the asymptotic slope of the kernel's convex part, and `excess` says by how much the
+    bound beyond the last point exceeds the best value. So with a negative slope the bound is below
+    the best value from the point returned on.
+    """
+    enough = last + excess / -slope
+    step = np.clip(np.where(slope < 0, enough, np.inf), 1.5 * last, 30 * last)
+    return np.minimum(np.where(slope < 0, step, 4 * last), LARGEST_BETA)
+
+
+def _points_around(split: Floats, begin: Floats, end: Floats, most: int) -> Floats:
+    """Return `split` and, on either side, points that get closer and closer, (n_points, n)."""
+    share = _CLOSER ** np.arange(1, (most + 1) // 2)[:, None]
+    return np.concatenate(
+        [split - (split - begin) * share, split[None], split + (end - split) * share]
+    )
+
+
+def _expected_maximum(left: Any, right: Any, a: Floats, c: Floats) -> tuple[Floats, Floats]:
+    """Return where a maximum between two points is expected, and its expected gain.
+
+    The cubic that has the slopes and the curvatures of both ends interpolates the slope as a
+    function of log(beta). The maximum is expected where the cubic is zero; nan if the kernel
+    does not rise at the left end and fall at the right end.
+    """
+    h = np.log(c / a)
+    # In units of beta, derivatives with respect to beta are those with respect to log(beta).
+    g, k = left.slope, right.slope
+    dg, dk = h * (left.curvature + g), h * (right.curvature + k)
+    gain = np.full_like(h, np.inf)
+    for slope, change in ((g, dg), (k, dk)):
+        gain = np.fmin(gain, np.where(change < 0, -(slope**2) * h / (2 * change), np.inf))
+    inside = (a > 0) & (g > 0) & (k < 0) & (gain > _WORTH_A_STEP)
+    at = np.full_like(h, np.nan)
+    if inside.any():
+        zero = _zero_of_cubic(*(x[inside] for x in (g, k, dg, dk)))
+        at[inside] = a[inside] * np.exp(h[inside] * zero)
+    return at, np.where(inside, gain, np.inf)
+
+
+def _zero_of_cubic(g: Floats, k: Floats, dg: Floats, dk: Floats) -> Floats:
+    """Find the zero in [0, 1] of cubics with values g > 0 and k < 0 and slopes dg and dk."""
+    low, high = np.zeros_like(g), np.ones_like(g)
+    t = g / (g - k)
+    for _ in range(8):
+        u = 1 - t
+        value = u * u * ((1 + 2 * t) * g + t * dg) + t * t * ((3 - 2 * t) * k - u * dk)
+        slope = u * ((1 - 3 * t) * dg - 6 * t * (g - k)) - t * (2 - 3 * t) * dk
+        low, high = np.where(value > 0, t, low), np.where(value > 0, high, t)
+        step = value / slope
+        t = np.where((t - step >= low) & (t - step <= high), t - step, (low + high) / 2)
+        if (np.abs(step) < _EXACT_ZERO).all():
+            break
+    return t
+
+
+def _away_from_the_ends(split: Floats, a: Floats, c: Floats) -> Floats:
+    """Move a splitting point away from the ends of its interval."""
+    ratio = c / a
+    wide = (a > 0) & (ratio > _WIDE)
+    low = np.where(wide, a * ratio**0.25, a + 0.1 * (c - a))
+    high = np.where(wide, a * ratio**0.75, c - 0.1 * (c - a))
+    low = np.where(a == 0, 0.02 * c, low)
+    return np.clip(split, low, high)

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pa_select.agreement.inputs.validation import Prior
 from pa_select.agreement.pairs.paired_scores import PairedScores
+from pa_select.agreement.solver import branch_and_bound as _search
 from pa_select.agreement.solver import kernel_sums as _kernel
-from pa_select.agreement.solver.branch_and_bound import Report, maximize
+from pa_select.agreement.solver.branch_and_bound import Kernel, Report
 from pa_select.agreement.solver.fixed_prior import FixedPrior
-from pa_select.agreement.solver.kernel_sums import Limits
+from pa_select.agreement.solver.kernel_sums import Limits, may_be_coarse
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
-from pa_select.agreement.solver.mean_posteriors import ModelRuns
-from pa_select.agreement.solver.single_precision import may_be_coarse
+from pa_select.agreement.solver.marginal_sums import ModelRuns
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Ints
 
+#: Part of the result: with ``certify=False`` the search ends at bounds that exceed the value by at
+#: most this, in nats. The maximum that it finds is polished as usual.
+SEARCHED = 1e-3
 # Speed only: the first points, in units of the inverse of the scores' typical range, and the range
 # of the first points of few pairs, of which many points at once cost hardly more than one.
 _FIRST_BETAS, _FIRST_RANGE = np.array([10.0, 30.0]), (1.0, 60.0)
@@ -42,8 +44,7 @@ def points_at_once(n_pairs: int, n_classes: int, most: int) -> int:
     return max(min(_NUMBERS_AT_ONCE // n_numbers, most), 1)
 
 
-@dataclass(frozen=True)
-class FoundMaxima:
+class FoundMaxima(NamedTuple):
     """Maxima of a batch of problems; arrays have the shape (n_problems,).
 
     The scores and upper bounds include the constant of the kernel, the limits do not.
@@ -70,39 +71,78 @@ def find_maxima(
     report: Report | None = None,
     failures: dict[int, str] | None = None,
 ) -> FoundMaxima:
-    """Maximise a batch of checked problems; see `solve_pairs` and `maximize`."""
+    """Maximise a batch of checked problems; see `solve_pairs` and `maximize`.
+
+    A problem that is not certified raises a RuntimeError, unless `failures` gets the message by
+    its index. With ``certify=False`` it is a ConvergenceWarning.
+    """
     log_weights = prior.log_weights(pairs.n_classes)
     constant = prior.constant(pairs.n_classes)
     limits = _kernel.limits(pairs, log_weights)
     coarse = may_be_coarse(limits, pairs.n_scores, float(log_weights.max()))
     kind = "marginal" if prior.is_marginal else "fixed"
     n_pairs = pairs.n_scores // pairs.n_classes  # of all processes, which need the same rounds
-    search = partial(
-        maximize,
-        tol=tol,
-        names=names,
-        certify=certify,
-        failures=failures,
-        coarse=coarse,
-        first=first_betas(points_at_once(n_pairs, pairs.n_classes, _FIRST[kind])),
-        at_once=1 if coarse.any() else points_at_once(n_pairs, pairs.n_classes, _LATER[kind]),
-    )
+    kernel: Kernel[Any] = FixedPrior(pairs, log_weights, limits)
+    of_kernel = limits
     if prior.is_marginal:
         kernel = MarginalPrior(runs or ModelRuns.one_model_each(pairs))
-        found = search(kernel, kernel.limits(limits), report=report)
-    else:
+        of_kernel = kernel.limits(limits)
 
-        def with_constant(value: Floats, upper: Floats) -> None:
-            if report is not None:
-                report(value + constant, upper + constant)
+    def with_constant(value: Floats, upper: Floats) -> None:
+        if report is not None:
+            report(value + constant, upper + constant)
 
-        found = search(FixedPrior(pairs, log_weights, limits), limits, report=with_constant)
+    maxima = _search.maximize(
+        kernel,
+        of_kernel,
+        tol if certify else max(tol, SEARCHED),
+        first=first_betas(points_at_once(n_pairs, pairs.n_classes, _FIRST[kind])),
+        at_once=1 if coarse.any() else points_at_once(n_pairs, pairs.n_classes, _LATER[kind]),
+        coarse=coarse,
+        report=with_constant,
+    )
+    if maxima.exhausted:
+        gap = maxima.upper_bound - maxima.value
+        _report_failures(maxima.exhausted, gap, tol, names, failures, certify)
     return FoundMaxima(
-        found.value + constant,
-        found.beta,
-        found.upper_bound + constant,
-        found.n_evaluations,
+        maxima.value + constant,
+        maxima.beta,
+        maxima.upper_bound + constant,
+        maxima.n_evaluations,
         limits,
         log_weights,
         constant,
     )
+
+
+def _report_failures(
+    exhausted: Sequence[int],
+    gap: Floats,
+    tol: float,
+    names: Sequence[Any] | None,
+    failures: dict[int, str] | None,
+    certify: bool,
+) -> None:
+    """Say of problems that took too many evaluations how far their maximum is known."""
+    most = _search.MAX_EVALUATIONS
+    known = {p: f"its maximum is known to {gap[p]:.2g} nats" for p in exhausted}
+    called = {p: p if names is None else names[p] for p in exhausted}
+    messages = {
+        p: f"The agreement of problem {called[p]} could not be certified to tol={tol:g} with "
+        f"{most} evaluations: {known[p]}. Ask for a larger tol, or for certify=False."
+        for p in exhausted
+    }
+    worst = max(exhausted, key=lambda p: gap[p])
+    if not certify:
+        # Imported here: scikit-learn would slow the command line by a second.
+        from sklearn.exceptions import ConvergenceWarning
+
+        warn_caller(
+            f"The search for the agreement of problem {called[worst]} was ended after "
+            f"{most} evaluations: {known[worst]}.",
+            ConvergenceWarning,
+        )
+    elif failures is None:
+        raise RuntimeError(messages[worst])
+    else:
+        failures |= messages

@@ -13,7 +13,12 @@ The weighted mean over pairs of the first LSE is :math:`L_1`, that of the other 
 This module has the limits at inverse temperatures 0 and infinity (`limits`), the terms of
 the pairs and their means (`pair_terms`, `mean_terms`), and the summed posteriors of each
 class, from which marginal priors are made (`log_masses`, `log_masses_of_top`).  The sums
-that bound the kernel on intervals are in fixed_prior.py and marginal_passes.py.
+that bound the kernel on intervals are in fixed_prior.py and marginal_prior.py.
+
+It also says when an evaluation may be coarse, that is in single precision, and its largest
+error.  Far from the maximum the exponentials may be in single precision, which costs less than
+half, because the bounds allow for the errors.  Sums over pairs are always in double precision,
+and so is every evaluation that is reported.  docs/certificate.rst derives the error.
 """
 
 from __future__ import annotations
@@ -24,11 +29,31 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.pairs.paired_scores import PairedScores
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Floats, Ints, Mask
+
+#: Part of the certificate: the cubes of numbers up to these do not overflow; exp(-x) is 0 long
+#: before x reaches them.
+LARGEST_CUBED = {torch.float64: 1e100, torch.float32: 1e6}
+#: Part of the certificate: in single precision exponentials of less are slow (subnormal numbers),
+#: and negligible even if they are multiplied by the cube of `LARGEST_CUBED`.
+LOWEST_EXPONENT = -80.0
+#: Part of the certificate: factor of the bounds of derivatives in coarse evaluations.
+MARGIN = 1.0001
+
+# Part of the certificate: error of the mean of a log posterior, in units of its squared largest
+# size.
+_ERROR = 4e-7
+# Speed only: for fewer scores another copy of them, in single precision, does not pay.
+_FEWEST_SCORES = 1 << 15
+# Part of the certificate: ranges of log priors, typical and largest ranges of scores, and inverse
+# temperatures whose cubes float32 can multiply.
+_LARGEST_PRIOR_RANGE = 30.0
+_RANGES = 1e-3, 1e3
+_LARGEST_IN_TYPICAL = 1e6
+_BETAS_IN_TYPICAL = 1e-3, 1e3
 
 
 class Limits(NamedTuple):
@@ -54,14 +79,14 @@ class Limits(NamedTuple):
     #: combinations of classes that agree.
     agreement_rate: Floats
     #: Whether some pair's posteriors are disjoint at every beta > 0.
-    disjoint: NDArray[np.bool_]
+    disjoint: Mask
 
 
 def limits(pairs: PairedScores, log_weights: Floats) -> Limits:
     """Compute the limits of all problems in one pass."""
     n = pairs.n_problems
     every = np.arange(n)
-    weights = pairs.tensor(np.exp(log_weights)) if log_weights.any() else None
+    weights = pairs.tensors(np.exp(log_weights))[0] if log_weights.any() else None
 
     def part(block: Block) -> tuple[torch.Tensor, ...]:
         counts = block.weight > 0
@@ -123,16 +148,10 @@ def _range(block: Block, may_be_infinite: bool) -> torch.Tensor:
 def pair_terms(
     pairs: PairedScores, beta: Floats, problems: Ints, log_prior: Floats
 ) -> list[Floats]:
-    r"""Return the kernel of every pair, :math:`\log\sum_j p'_i(j) p''_i(j) / \pi_j`, by problem.
+    """Return the kernel of every pair, the log of the sum of p' p'' / pi, by problem.
 
-    Parameters
-    ----------
-    pairs : PairedScores
-    beta : ndarray of shape (len(problems),)
-        Inverse temperatures in [0, inf]; at 0 every posterior is uniform.
-    problems : ndarray of int
-    log_prior : ndarray of shape (len(problems), n_classes)
-        Log prior; -inf for a class that has probability 0 in all posteriors.
+    At an inverse temperature of 0 every posterior is uniform. The log prior, (len(problems),
+    n_classes), is -inf for a class that has probability 0 in all posteriors.
     """
     overlap = _overlap_terms(pairs, beta, log_prior)
     ends = np.cumsum(pairs.counts[problems])
@@ -159,7 +178,7 @@ def log_masses(pairs: PairedScores, beta: Floats, problems: Ints) -> tuple[Float
 
     Each of the two arrays has the shape (len(problems), n_classes).
     """
-    betas = pairs.tensor(beta)
+    (betas,) = pairs.tensors(beta)
 
     def part(block: Block) -> list[torch.Tensor]:
         sides = _tempered(block, block.spread(betas))
@@ -177,7 +196,7 @@ def log_masses(pairs: PairedScores, beta: Floats, problems: Ints) -> tuple[Float
 
 def log_masses_of_top(pairs: PairedScores, beta: Floats, problems: Ints) -> tuple[Floats, Floats]:
     """Return `log_masses`, counting only the classes that each row ranks first."""
-    betas = pairs.tensor(beta)
+    (betas,) = pairs.tensors(beta)
 
     def part(block: Block) -> list[torch.Tensor]:
         # The top score is 0, so that the top posterior is 1 / Z.
@@ -196,7 +215,7 @@ def _overlap_terms(
 ) -> Callable[[Block], torch.Tensor]:
     """Return a function that computes the kernel of every pair of a block."""
     finite = np.where(np.isneginf(log_prior), 0.0, log_prior)
-    betas, log_priors = pairs.tensors(beta, finite.T, dtype=torch.float64)
+    betas, log_priors = pairs.tensors(beta, finite.T)
     usual = bool(((beta > 0) & (beta < np.inf)).all())
 
     def overlap(block: Block) -> torch.Tensor:
@@ -215,3 +234,29 @@ def _tempered(block: Block, beta: torch.Tensor) -> tuple[torch.Tensor, torch.Ten
     return tuple(  # type: ignore[return-value]
         torch.nan_to_num(beta * x, nan=0.0, neginf=-torch.inf) for x in (block.a, block.b)
     )
+
+
+def coarse_error(log_size: Floats, n_classes: int, prior_range: float = 0.0) -> Floats:
+    """Bound the rounding errors of a kernel whose sums over pairs are about `log_size`.
+
+    The bound also holds for the first two derivatives in units of beta: under a tempered
+    posterior the mean of beta X is at most log(n_classes), and X, beta and the exponentials
+    have relative rounding errors.
+    """
+    error: Floats = _ERROR * ((1 + np.log(n_classes) + prior_range) ** 2 + np.abs(log_size))
+    return error
+
+
+def may_be_coarse(limits: Limits, n_scores: int, prior_range: float = 0.0) -> Mask:
+    """Return which problems single precision can hold, if it pays, (n_problems,)."""
+    typical, largest = limits.typical_range, limits.largest_range
+    fits: Mask = (typical > _RANGES[0]) & (typical < _RANGES[1])
+    fits &= largest < _LARGEST_IN_TYPICAL * typical
+    return fits & (n_scores >= _FEWEST_SCORES) & (prior_range < _LARGEST_PRIOR_RANGE)
+
+
+def coarse_betas(beta: Floats, typical_range: Floats) -> Mask:
+    """Return which inverse temperatures are in the range of single precision."""
+    with np.errstate(over="ignore"):  # infinity is out of range, too
+        scaled = beta * typical_range
+    return np.asarray((scaled > _BETAS_IN_TYPICAL[0]) & (scaled < _BETAS_IN_TYPICAL[1]))

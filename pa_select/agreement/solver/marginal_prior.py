@@ -31,15 +31,14 @@ import numpy as np
 import torch
 
 from pa_select.agreement.pairs.block import Block
-from pa_select.agreement.solver.kernel_sums import Limits, log_masses_of_top
-from pa_select.agreement.solver.marginal_passes import MarginalPasses
-from pa_select.agreement.solver.mean_posteriors import (
+from pa_select.agreement.solver.kernel_sums import MARGIN, Limits, coarse_error, log_masses_of_top
+from pa_select.agreement.solver.marginal_sums import (
+    MarginalPasses,
     ModelMeans,
     ModelRuns,
     log_marginal_priors,
     marginal_kernel,
 )
-from pa_select.agreement.solver.single_precision import MARGIN, coarse_error
 from pa_select.utils.typing import Floats, Ints
 
 # Speed only: this many means (runs times classes) are held at once.
@@ -94,6 +93,8 @@ class MarginalPrior:
         # The means of a class of tiny mass may overflow; it then gives no bound.
         with np.errstate(invalid="ignore", over="ignore"):
             parts = [self._evaluate(beta[s], unit[s], problems[s], coarse) for s in slices]
+        if len(parts) == 1:
+            return parts[0]
         return MarginalSums(*(np.concatenate(x) for x in zip(*parts, strict=True)))
 
     def _evaluate(self, beta: Floats, unit: Floats, problems: Ints, coarse: bool) -> MarginalSums:
@@ -209,9 +210,7 @@ class MarginalPrior:
         models = np.maximum(
             weights[owner, runs.model_a[index]], weights[owner, runs.model_b[index]]
         )
-        floors, betas, log_share = pairs.tensors(
-            log_floor.T, beta[owner], np.log(2) + models, dtype=torch.float64
-        )
+        floors, betas, log_share = pairs.tensors(log_floor.T, beta[owner], np.log(2) + models)
 
         def part(block: Block) -> list[torch.Tensor]:
             beta_i, floor = block.spread(betas), block.spread(floors)
@@ -342,8 +341,8 @@ def _lines_minus_tangents(
     for t in (np.zeros_like(at), np.ones_like(at), meeting, crossing):
         t = np.where((t >= 0) & (t <= 1), t, 0.0)
         line = np.minimum(*(begin + (end - begin) * t for begin, end in lines))
-        here = line - np.maximum(l2_a + step_a * t, l2_c - step_c * (1 - t))
-        higher = here > best
-        best, at = np.where(higher, here, best), np.where(higher, t, at)
+        height = line - np.maximum(l2_a + step_a * t, l2_c - step_c * (1 - t))
+        higher = height > best
+        best, at = np.where(higher, height, best), np.where(higher, t, at)
     # If the arithmetic overflows, there is no bound.
     return np.where(np.isneginf(best), np.nan, best), at

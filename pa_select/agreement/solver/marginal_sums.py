@@ -1,12 +1,19 @@
-"""The two passes over the pairs that compute `MarginalSums`.
+r"""The marginal prior: the mean posterior of each class, which changes with beta.
 
-The first pass sums over the rows of each side, which gives the priors.  The second one sums
-over the overlaps of the pairs, for which the priors must be known.
+If several fitted models scored the pairs of one problem, each model has its own mean
+posterior :math:`\pi_m` over all rows that it scored. The prior of a pair is the mean of the
+:math:`\pi_m` of its two models. Constant models that differ then still score at most 0.
+
+Two passes over the pairs compute what bounds these kernels on intervals.  The first pass sums
+over the rows of each side, which gives the priors.  The second one sums over the overlaps of the
+pairs, for which the priors must be known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +21,19 @@ import torch
 
 from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.pairs.paired_scores import PairedScores
-from pa_select.agreement.solver.single_precision import LARGEST_CUBED, LOWEST_EXPONENT
+from pa_select.agreement.solver.kernel_sums import (
+    LARGEST_CUBED,
+    LOWEST_EXPONENT,
+    log_masses,
+    mean_terms,
+    pair_terms,
+)
 from pa_select.utils.typing import Floats, Ints
 
+Masses = Callable[[PairedScores, Floats, Ints], tuple[Floats, Floats]]
+
+# Speed only: this many mean posteriors are held at once.
+_PRIORS_AT_ONCE = 1 << 22
 # Part of the certificate: a smaller overlap of a pair is computed again from logarithms. The
 # threshold is far above what clamping the log prior at its limit may lose, at most
 # 4 exp(limit) / weight^2.
@@ -24,6 +41,138 @@ _UNDERFLOW = {torch.float64: 1e-80, torch.float32: 1e-15}
 _LOWEST_LOG_PRIOR = {torch.float64: -300.0, torch.float32: -80.0}
 # Speed only: up to this many scores of a side, posteriors are kept between the passes.
 _KEPT_ELEMENTS = 1 << 20
+
+
+@dataclass(frozen=True)
+class ModelRuns:
+    """The pairs of each problem, cut into runs.
+
+    The first sides of a run were scored by one fitted model, and so were its second sides.
+    """
+
+    #: Each run is a problem of it, and pairs keep the weights that they have in their problem.
+    pairs: PairedScores
+    #: (n_problems,) number of runs of each problem, which follow one another.
+    n_runs: Ints
+    #: (n_runs.sum(),) the models of the two sides of each run, from 0 within its problem.
+    model_a: Ints
+    model_b: Ints
+
+    @classmethod
+    def one_model_each(cls, pairs: PairedScores) -> ModelRuns:
+        """Make each problem one run, scored by one model."""
+        zeros = np.zeros(pairs.n_problems, dtype=np.int64)
+        return cls(pairs, zeros + 1, zeros, zeros)
+
+    @property
+    def n_models(self) -> int:
+        """The largest number of models of a problem."""
+        return int(max(self.model_a.max(), self.model_b.max())) + 1
+
+    def of(self, problems: Ints) -> tuple[Ints, Ints]:
+        """Return the runs of the given problems, and the index in `problems` of each run."""
+        counts = self.n_runs[problems]
+        ends = np.cumsum(counts)
+        owner = np.repeat(np.arange(len(problems)), counts)
+        first = (np.cumsum(self.n_runs) - self.n_runs)[problems]
+        return np.arange(ends[-1]) + np.repeat(first - ends + counts, counts), owner
+
+    @cached_property
+    def log_weights(self) -> Floats:
+        """Logs of the total weight of each model's rows, (n_problems, n_models).
+
+        Both sides of a pair have its weight.
+        """
+        problem = np.repeat(np.arange(len(self.n_runs)), self.n_runs)
+        totals = self.pairs.total_weights
+        sums = np.zeros((len(self.n_runs), self.n_models))
+        np.add.at(sums, (problem, self.model_a), totals)
+        np.add.at(sums, (problem, self.model_b), totals)
+        with np.errstate(divide="ignore"):
+            return np.log(sums)
+
+
+class ModelMeans:
+    """Means over the rows that each fitted model scored, and over the two models of a run.
+
+    `index` and `owner` are those of ``runs.of(problems)``. `log_mass` has the logs of the summed
+    weighted posteriors of the two sides of each run, (2, n, n_classes), and `log_prior` the logs
+    of the mean of the two models' mean posteriors, (n, n_classes).
+    """
+
+    def __init__(
+        self, runs: ModelRuns, problems: Ints, index: Ints, owner: Ints, log_mass: Floats
+    ) -> None:
+        n = len(index)
+        model = np.concatenate([runs.model_a[index], runs.model_b[index]])
+        group = np.tile(owner, 2) * runs.n_models + model
+        self._order = np.argsort(group, kind="stable")
+        present, self._starts = np.unique(group[self._order], return_index=True)
+        self._model = np.searchsorted(present, group)
+        self._log_weight = runs.log_weights[problems].ravel()[present]
+        flat = log_mass.reshape(2 * n, -1)
+        total = np.logaddexp.reduceat(flat[self._order], self._starts, axis=0)
+        with np.errstate(invalid="ignore"):
+            mean = total - self._log_weight[:, None]
+            share = flat - total[self._model]
+        mean = np.where(np.isneginf(total), -np.inf, mean)[self._model].reshape(2, n, -1)
+        self.log_prior = np.logaddexp(*mean) - np.log(2)
+        # A class without mass has shares of 0, not nan.
+        self._share = np.exp(np.where(np.isneginf(flat), -np.inf, share))
+        with np.errstate(invalid="ignore"):
+            log_share = mean - np.log(2) - self.log_prior
+        self._model_share = np.exp(np.where(np.isneginf(mean), -np.inf, log_share))
+
+    def by_posterior(self, values: Floats) -> Floats:
+        """Average means of sides, (2, n, n_classes, q), weighted by the posteriors."""
+        flat = values.reshape(-1, *values.shape[2:]) * self._share[..., None]
+        of_models = np.add.reduceat(flat[self._order], self._starts, axis=0)
+        both = of_models[self._model].reshape(values.shape) * self._model_share[..., None]
+        return both.sum(0)
+
+    def by_weight(self, sums: Floats) -> Floats:
+        """Average weighted sums of sides, (2, n, q), over the rows that each model scored."""
+        of_models = np.add.reduceat(
+            sums.reshape(-1, sums.shape[2])[self._order], self._starts, axis=0
+        )
+        weight = np.exp(self._log_weight)[:, None]
+        of_models = np.divide(of_models, weight, out=np.zeros_like(of_models), where=weight > 0)
+        return of_models[self._model].reshape(sums.shape).mean(0)
+
+
+def log_marginal_priors(
+    runs: ModelRuns, beta: Floats, problems: Ints, masses: Masses = log_masses
+) -> tuple[Floats, Ints, Ints]:
+    """Return the log prior of each run of the problems, and `index` and `owner` of the runs."""
+    index, owner = runs.of(problems)
+    log_mass = np.stack(masses(runs.pairs, beta[owner], index))
+    return ModelMeans(runs, problems, index, owner, log_mass).log_prior, index, owner
+
+
+def marginal_kernel(runs: ModelRuns, beta: Floats, problems: Ints) -> Floats:
+    """Return the mean kernel with the marginal prior, one beta for each problem.
+
+    ``problems`` may repeat a problem, for several betas.
+    """
+    values = np.empty(len(problems))
+    at_once = max(_PRIORS_AT_ONCE // (runs.pairs.n_classes * int(runs.n_runs.max())), 1)
+    for begin in range(0, len(problems), at_once):
+        some = slice(begin, begin + at_once)
+        log_prior, index, owner = log_marginal_priors(runs, beta[some], problems[some])
+        sums = mean_terms(runs.pairs, beta[some][owner], index, log_prior)
+        values[some] = np.bincount(owner, sums)
+    return values
+
+
+def marginal_terms(runs: ModelRuns, beta: Floats) -> list[Floats]:
+    """Return the kernel of every pair with the marginal prior, by problem."""
+    log_prior, index, owner = log_marginal_priors(runs, beta, np.arange(len(beta)))
+    terms = pair_terms(runs.pairs, beta[owner], index, log_prior)
+    ends = np.cumsum(runs.n_runs)
+    return [
+        terms[end - 1] if n == 1 else np.concatenate(terms[end - n : end])
+        for end, n in zip(ends, runs.n_runs, strict=True)
+    ]
 
 
 class _Side(NamedTuple):
@@ -40,18 +189,8 @@ class _Side(NamedTuple):
 class MarginalPasses:
     """The two passes over the pairs of some runs, each run at one inverse temperature.
 
-    Parameters
-    ----------
-    pairs : PairedScores
-        Each problem of it is a run.
-    nearest : ndarray of shape (2, n_classes, n_runs) or None
-        The smallest distance X of each class; None if all are 0.
-    beta, unit : ndarray of shape (n,)
-        Inverse temperatures and units of derivatives, as in `Kernel.evaluate`.
-    index : ndarray of shape (n,)
-        The runs.
-    dtype : torch.dtype
-        The precision of exponentials.
+    `nearest` has the smallest distance X of each class, (2, n_classes, n_runs); None if all are 0.
+    The runs are `index`, and `dtype` is the precision of exponentials.
     """
 
     def __init__(
@@ -82,17 +221,11 @@ class MarginalPasses:
     def sides(self) -> tuple[Floats, Floats, Floats]:
         """Run the first pass: sums over the rows of each side.
 
-        Returns
-        -------
-        log_mass : ndarray of shape (2, n, n_classes)
-            Logs of the summed weighted posteriors.
-        classes : ndarray of shape (2, n, n_classes, 7)
-            Means over rows, weighted by the posteriors of each class: the derivative of the
-            log posterior, its square, the variance V, bounds of how fast V grows and
-            declines, the entropy, and X.
-        totals : ndarray of shape (2, n, 5)
-            Weighted sums over rows of the log normaliser, of its first and second
-            derivative, and of the bounds of how fast the second one grows and declines.
+        Returns the logs of the summed weighted posteriors, (2, n, n_classes); means over rows,
+        weighted by the posteriors of each class, (2, n, n_classes, 7): the derivative of the log
+        posterior, its square, the variance V, bounds of how fast V grows and declines, the
+        entropy, and X; and weighted sums over rows, (2, n, 5): of the log normaliser, of its first
+        and second derivative, and of the bounds of how fast the second one grows and declines.
         """
         n_classes = self._pairs.n_classes
 
@@ -185,21 +318,11 @@ class MarginalPasses:
         return unit, block.spread(self._beta) / unit
 
     def overlaps(self, log_prior: Floats, d_log_prior: Floats) -> tuple[Floats, Floats]:
-        """Run the second pass: sums over the overlaps of the pairs.
+        """Run the second pass: sums over the overlaps of the pairs, with the runs' log priors.
 
-        Parameters
-        ----------
-        log_prior, d_log_prior : ndarray of shape (n, n_classes)
-            The log prior of each run, and its derivative.
-
-        Returns
-        -------
-        sums : ndarray of shape (n, 3)
-            Weighted sums over pairs of the kernel, and of the mean and the variance, under
-            the classes' shares of the overlap, of the derivative of log(p' p'' / pi) without
-            the normalisers.
-        overlap : ndarray of shape (n, n_classes)
-            Weighted sums of the classes' shares of the overlaps.
+        Returns weighted sums over pairs, (n, 3): of the kernel, and of the mean and the variance,
+        under the classes' shares of the overlap, of the derivative of log(p' p'' / pi) without the
+        normalisers; and weighted sums of these shares, (n, n_classes).
         """
         pairs = self._pairs
         # By numpy: outside of `map_blocks` an exponential of torch would start its threads.
