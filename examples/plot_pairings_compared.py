@@ -100,7 +100,9 @@ def search_with(pairing, X, y, scanner, target, seed):
         "views": {"views": worn},
         "target": {"target": target},
     }
-    search = PASearchCV(model, grid, pairing=pairing, refit=False, random_state=seed)
+    # Without other data the pairing has a name.
+    name = "repeated" if pairing in given else pairing
+    search = PASearchCV(model, grid, pairing=name, refit=False, random_state=seed)
     start = time.process_time()
     with warnings.catch_warnings():
         # The searches warn of other predicted classes on the target and of missing views.

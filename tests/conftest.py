@@ -12,5 +12,5 @@ settings.load_profile("repeatable")
 def _no_suggestion():
     """Keep searches from saying, once in a process, what they cannot do without views."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pa_select.model_selection.fit_arguments._suggested", True)
+        patch.setattr("pa_select.model_selection.data_kind._suggested", True)
         yield

@@ -44,7 +44,7 @@ class AgreementBootstrap(NamedTuple):
 
 
 class AgreementComparison(NamedTuple):
-    """Difference of two agreements, as `compare_agreement` returns it.
+    """Difference of two agreements; `compare_agreement` and `PASearchCV.compare` return it.
 
     Attributes
     ----------

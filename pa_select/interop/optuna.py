@@ -11,10 +11,8 @@ from sklearn.exceptions import FitFailedWarning
 
 from pa_select.interop.study_problem import StudyProblem, same_problem
 from pa_select.model_selection import PASearchCV
-from pa_select.model_selection.class_balance import warn_of_label_shift
-from pa_select.model_selection.expected_columns import warn_of_expectation
-from pa_select.model_selection.score_columns import ranks
-from pa_select.model_selection.selection_rules import choose, explain
+from pa_select.model_selection.choice import choose, explain
+from pa_select.model_selection.table_columns import ranks
 from pa_select.utils.messages import optional_import
 
 _optuna: Any = optional_import("optuna", "optuna")
@@ -45,7 +43,6 @@ def agreement_objective(
     random_state: Any = None,
     device: Any = None,
     tol: float = 1e-6,
-    dtype: Any = None,
 ) -> AgreementObjective:
     """Make an objective for Optuna: the agreement of a trial's cross-validated models.
 
@@ -62,7 +59,7 @@ def agreement_objective(
         trial for parameters and returns them.
     X, y, environments, views, target, paired, groups
         As in ``fit`` of `pa_select.PASearchCV`.
-    pairing, scoring, cv, selection, adapter, prior, random_state, device, tol, dtype
+    pairing, scoring, cv, selection, adapter, prior, random_state, device, tol
         As in `pa_select.PASearchCV`. With several metrics, the first one is the score. The
         posteriors of a trial's own models stand in for the labels of paired objects.
     fit_params : dict, default=None
@@ -118,7 +115,6 @@ def agreement_objective(
         random_state=random_state,
         device=device,
         tol=tol,
-        dtype=dtype,
     )
     _check_space(space)
     problem = StudyProblem(
@@ -175,7 +171,7 @@ class AgreementObjective:
         self.problem = problem
         self.space = space
         self._description = problem.describe()
-        self._value = "expected score" if problem.plan.sites else "agreement"
+        self._value = "expected score" if problem.plan.kind.sites else "agreement"
 
     def __call__(self, trial: Any) -> Any:
         """Evaluate a trial.
@@ -209,7 +205,7 @@ class AgreementObjective:
             if failure is not None:
                 return self._failed(trial, failure, n_values)
             # Optuna prunes only trials of one value. The last step gives the value itself.
-            if n_values == 1 and step < len(order) - 1 and not self.problem.plan.sites:
+            if n_values == 1 and step < len(order) - 1 and not self.problem.plan.kind.sites:
                 agreement = self.problem.agreement_so_far(outcomes, split)
                 if agreement is not None:
                     trial.report(agreement, step)
@@ -224,7 +220,7 @@ class AgreementObjective:
         value, attributes = row.get("agreement"), {"score": row[f"mean_test_{metric}"]}
         if "agreement" in row:  # regressors have none
             attributes["agreement"] = value
-        if self.problem.plan.sites:
+        if self.problem.plan.kind.sites:
             value = attributes["expected_score"] = row[f"expected_{metric}"]
         for name, attribute in (attributes | {"cv_results": row}).items():
             trial.set_user_attr(name, attribute)
@@ -316,9 +312,7 @@ class AgreementObjective:
         """
         table = self.cv_results(study)
         best = choose(self.problem.rule, table)
-        warn_of_label_shift(table, best)
-        if self.problem.plan.sites:
-            warn_of_expectation(table, self.problem.metric, best)
+        self.problem.plan.kind.warn_of_choice(table, self.problem.metric, best)
         number = table["trial"][best]
         return next(trial for trial in study.trials if trial.number == number)
 

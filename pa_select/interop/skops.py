@@ -36,7 +36,7 @@ _OWN = [
     "pa_select.pairing.two_samples.IdentityPairing",
     "pa_select.pairing.two_samples.LabelPairing",
     "pa_select.pairing.two_samples.NearestPairing",
-    "pa_select.model_selection.majority_rate.majority_rate",
+    "pa_select.model_selection.guarded_selection.majority_rate",
     "pa_select.model_selection.pa_scorer.PAScorer",
     "pa_select.model_selection.pa_search.PARandomizedSearchCV",
     "pa_select.model_selection.pa_search.PASearchCV",

@@ -10,11 +10,11 @@ from sklearn.base import clone
 
 from pa_select.agreement.pooled_agreement import PooledPairs, pooled_agreement
 from pa_select.model_selection import PASearchCV
-from pa_select.model_selection.parallel import with_parameters
-from pa_select.model_selection.score_columns import metric_columns
-from pa_select.model_selection.search_problem import SearchProblem
-from pa_select.model_selection.selection_rules import make_rule
+from pa_select.model_selection.choice import make_rule
+from pa_select.model_selection.evaluation import with_parameters
+from pa_select.model_selection.plan import Plan
 from pa_select.model_selection.stacks import Stacks
+from pa_select.model_selection.table_columns import metric_columns
 from pa_select.model_selection.worker import Outcome, fit_and_score_split
 
 
@@ -38,20 +38,18 @@ class StudyProblem:
     ) -> None:
         search._validate_params()
         self.search = search
-        self._problem = SearchProblem(search, X, y, groups, dict(params or {}), **given)
-        self.plan, self.data = self._problem.plan, self._problem.data
-        if not self._problem.of_regressors and len(self._problem.labels) < 2:
-            raise ValueError(
-                f"y: expected at least two classes, got only {self._problem.labels[0]}."
-            )
+        self.plan = Plan(search, X, y, groups, dict(params or {}), **given)
+        self.data = self.plan.data
+        if not self.plan.of_regressors and len(self.plan.labels) < 2:
+            raise ValueError(f"y: expected at least two classes, got only {self.plan.labels[0]}.")
         #: The metric of the selection rule; the first one if there are several.
         self.metric = "score"
-        chance = self._problem.chance[0][0]
+        chance = self.plan.chance[0][0]
         if isinstance(chance, dict):
             self.metric = next(iter(chance))
         #: The splits in the order in which they are evaluated.
         self.order = _pairs_early(self.plan.pairs, len(self.plan.splits))
-        self.rule = make_rule(search.selection, self.metric, self.plan.pairing)
+        self.rule = make_rule(search.selection, self.metric, self.plan.kind.pairing)
 
     def evaluate(self, parameters: dict[str, Any], split: int) -> Outcome:
         """Fit the estimator with these parameters to a split, and score it."""
@@ -82,12 +80,12 @@ class StudyProblem:
             return None
         rows = self.plan.layout.wanted
         filled = [
-            _without_scores(rows[s], self._problem.labels) if outcome is None else outcome
+            _without_scores(rows[s], self.plan.labels) if outcome is None else outcome
             for s, outcome in enumerate(outcomes)
         ]
-        stacks = Stacks([filled], self.plan.layout, self._problem.labels)
+        stacks = Stacks([filled], self.plan.layout, self.plan.labels)
         some = PooledPairs(*(column[used] for column in pairs))
-        found = next(pooled_agreement(stacks, some, **self._problem.solver))
+        found = next(pooled_agreement(stacks, some, **self.plan.solver))
         return float(found.score) if found.failure is None else None
 
     def row(self, outcomes: list[Outcome]) -> tuple[dict[str, Any], str | None]:
@@ -95,16 +93,16 @@ class StudyProblem:
 
         Also return why the value of the trial is not in it, or None.
         """
-        columns, metrics = self._problem.score_columns([outcomes])
+        columns, metrics = self.plan.score_columns([outcomes])
         scores = [outcome.test_scores for outcome in outcomes]
         for name in metrics:
             values = [[s[name] if isinstance(s, dict) else s for s in scores]]
             columns |= metric_columns(name, np.array(values, dtype=np.float64))
-        found, agreements, stacks = self._problem.agreement_columns([outcomes])
-        columns |= found
-        columns |= self._problem.expected_columns([outcomes], stacks, columns, self.metric)
-        if self.plan.pairing == "target":
-            columns["class_balance_shift"] = self._problem.class_balance(stacks).shift
+        stacks = self.plan.stacks([outcomes])
+        of_agreements, agreements = self.plan.agreement_columns([outcomes], stacks)
+        columns |= of_agreements
+        columns |= self.plan.expected_columns([outcomes], stacks, columns, self.metric)
+        columns |= self.plan.class_balance([outcomes], stacks)[0]
         columns["mean_fit_time"] = [np.mean([outcome.fit_time for outcome in outcomes])]
         row = {
             name: getattr(values[0], "tolist", lambda value=values[0]: value)()
@@ -112,7 +110,7 @@ class StudyProblem:
             if not name.startswith(("split", "rank"))
         }
         known = {name: value for name, value in row.items() if value == value}
-        if self.plan.sites:
+        if self.plan.kind.sites:
             expected = f"expected_{self.metric}"
             return known, None if expected in known else f"{expected} is nan."
         if "agreement" not in known:
@@ -126,10 +124,10 @@ class StudyProblem:
             for value in (self.search.scoring, self.search.prior)
         ]
         splits = [(split.train, split.test) for split in self.plan.splits]
-        sites = [site.name for site in self.plan.sites]  # the columns have these names
+        sites = [site.name for site in self.plan.kind.sites]  # the columns have these names
         exact = (np.asarray(self.data.y), splits, tuple(self.plan.pairs), plain, sites)
         # Machines may compute views with different rounding errors.
-        rows = [np.asarray(source) for source in self.plan.sources]
+        rows = [np.asarray(source) for source in self.data.sources]
         numeric = [np.abs(x.astype(np.float64)) for x in rows if x.dtype.kind in "fiub"]
         means = [float(np.nanmean(values)) for values in numeric]
         return {"exact": joblib.hash(exact), "means": means}

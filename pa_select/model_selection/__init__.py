@@ -1,14 +1,11 @@
 """Scorers, searches and the rules by which searches choose a candidate."""
 
-from pa_select.model_selection.agreement_difference import AgreementDifference
-from pa_select.model_selection.guarded_selection import GuardedSelection
-from pa_select.model_selection.majority_rate import majority_rate
+from pa_select.model_selection.guarded_selection import GuardedSelection, majority_rate
 from pa_select.model_selection.pa_scorer import PAScorer, pa_scorer
 from pa_select.model_selection.pa_search import PARandomizedSearchCV, PASearchCV
 from pa_select.model_selection.selection_rules import within_one_standard_error
 
 __all__ = [
-    "AgreementDifference",
     "GuardedSelection",
     "PARandomizedSearchCV",
     "PAScorer",

@@ -7,40 +7,33 @@ import os
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from sklearn.base import clone, is_regressor
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
-from pa_select.model_selection import pairings
-from pa_select.model_selection.agreement_difference import (
-    AgreementDifference,
+from pa_select.model_selection.choice import (
     agree_as_well,
-    agreement_difference,
-    not_told_apart,
-)
-from pa_select.model_selection.certified_choice import certify_choice
-from pa_select.model_selection.class_balance import warn_of_label_shift
-from pa_select.model_selection.failures import (
-    check_some_succeeded,
-    failure,
-    report_unsolved,
-    warn_of_missing_scores,
-)
-from pa_select.model_selection.fit_arguments import by_name, suggest_more_data
-from pa_select.model_selection.parallel import evaluate, with_parameters
-from pa_select.model_selection.search_html import table_of_candidates
-from pa_select.model_selection.search_problem import SearchProblem
-from pa_select.model_selection.selection_rules import (
+    agreement_comparison,
+    certify_choice,
     explain,
     looks_at_agreement,
     make_rule,
+    not_told_apart,
 )
-from pa_select.model_selection.sites import adapted_to_sites
-from pa_select.model_selection.splits import is_sequence_of_splitters
-from pa_select.model_selection.stacks import complete
+from pa_select.model_selection.data_kind import DataKind
+from pa_select.model_selection.evaluation import (
+    check_some_succeeded,
+    evaluate,
+    failure,
+    report_unsolved,
+    warn_of_missing_scores,
+    with_parameters,
+)
+from pa_select.model_selection.plan import Plan, by_name, is_sequence_of_splitters
+from pa_select.model_selection.results_table import table_of_candidates
 from pa_select.model_selection.worker import Outcome
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.pickling import SavedWithVersions
@@ -55,7 +48,10 @@ from pa_select.utils.sklearn_private import (
     _MultimetricScorer,
     _warn_or_raise_about_fit_failures,
 )
-from pa_select.utils.typing import Ints, SelectionName
+from pa_select.utils.typing import Ints, PairingName, SelectionName
+
+if TYPE_CHECKING:
+    from pa_select.agreement.bootstrap import AgreementComparison
 
 SELECTIONS = get_args(SelectionName)
 
@@ -68,7 +64,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         for key, value in BaseSearchCV._parameter_constraints.items()
         if key != "return_train_score"
     } | {
-        "pairing": [StrOptions(set(pairings.NAMES)), HasMethods(["pairs"]), callable],
+        "pairing": [StrOptions(set(get_args(PairingName))), HasMethods(["pairs"]), callable],
         "selection": [StrOptions(set(SELECTIONS)), callable],
         "prior": [StrOptions({"marginal", "uniform"}), "array-like"],
         "random_state": ["random_state"],
@@ -76,7 +72,6 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         "tol": [Interval(numbers.Real, 0, None, closed="neither")],
         "memory": [str, os.PathLike, HasMethods(["cache"]), None],
         "return_fold_scores": ["boolean"],
-        "dtype": "no_validation",
         "adapter": "no_validation",
         "reference": "no_validation",
     }
@@ -104,7 +99,6 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         tol: float,
         memory: Any,
         return_fold_scores: bool,
-        dtype: Any,
         adapter: Any,
         reference: Any,
     ) -> None:
@@ -124,7 +118,6 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self.tol = tol
         self.memory = memory
         self.return_fold_scores = return_fold_scores
-        self.dtype = dtype
         self.adapter = adapter
         self.reference = reference
 
@@ -170,19 +163,19 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         y : array-like of shape (n,)
             Labels, or with `paired` numbers for a regressor.
         environments : array-like of shape (n,), default=None
-            The environment of each row, at least two; sets pairing="environments". They are the
-            groups of a splitter that needs groups, if no `groups` are given.
+            The environment of each row, at least two. They are the groups of a splitter that
+            needs groups, if no `groups` are given.
         views : array-like of n rows, callable, transformer or list of these, default=None
-            The rows of X as other environments would show them; sets pairing="views". A
-            DataFrame is aligned with a DataFrame X by its index, an array row by row. A
-            callable or a transformer is applied to X once, before any fit.
+            The rows of X as other environments would show them. A DataFrame is aligned with a
+            DataFrame X by its index, an array row by row. A callable or a transformer is applied
+            to X once, before any fit.
         target : array-like of m rows, default=None
-            Unlabelled rows from where the model will be used; sets pairing="target".
+            Unlabelled rows from where the model will be used.
         paired : tuple (X_a, X_b) or dict of str to tuple, default=None
             Unlabelled objects that were measured twice: as X was (`X_a`), and where the model
-            will be used (`X_b`); sets pairing="paired". Row i of both is the same object;
-            DataFrames are aligned by their index. The objects must not be rows of X. A dict
-            has such pairs for several sites, by name.
+            will be used (`X_b`). Row i of both is the same object; DataFrames are aligned by
+            their index. The objects must not be rows of X. A dict has such pairs for several
+            sites, by name.
         groups : array-like of shape (n,), default=None
             Groups that no split may divide. The default folds are then
             `StratifiedGroupKFold`, or `GroupKFold` for regressors. With `paired` the interval
@@ -222,31 +215,39 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             "agreement_terms_",
         ):
             self.__dict__.pop(left_by_an_earlier_fit, None)
-        given = {
-            "environments": environments,
-            "views": views,
-            "target": target,
-            "paired": paired,
-        }
-        problem = SearchProblem(self, X, y, groups, params, **given)
-        plan, data, sample_weight = problem.plan, problem.data, problem.sample_weight
-        if plan.pairing == "repeated" and self.selection != "score":
-            suggest_more_data(len(plan.splits))
-        X, y = data.sources[0], data.y
+        given = {"environments": environments, "views": views, "target": target, "paired": paired}
+        plan = Plan(self, X, y, groups, params, **given)
+        if self.selection != "score":
+            plan.kind.suggest_more_data(len(plan.splits))
         candidates = list(self._candidates())
         if not candidates:
             name = "param_grid" if hasattr(self, "param_grid") else "n_iter"
             raise ValueError(f"{name}: expected at least one candidate, got none.")
-        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        weight = plan.sample_weight
+        metadata = None if weight is None else {"sample_weight": weight}
         task = Callbacks.of_fit(self, 1 + (self.refit is not False), metadata)
+        X, y = plan.data.sources[0], plan.data.y
         task.begin(X, y)
         base_estimator = clone(self.estimator)
+        outcomes = self._evaluate(candidates, base_estimator, plan, task)
+        self._conclude(candidates, outcomes, plan)
+        if self.refit:
+            self._refit(base_estimator, X, y, plan.data.fit_params, task)
+            row = {name: column[self.best_index_] for name, column in self.cv_results_.items()}
+            self.__dict__.update(plan.kind.attributes_of_refit(self.best_estimator_, row))
+        task.end(X, y)
+        return self
+
+    def _evaluate(
+        self, candidates: list[dict[str, Any]], base_estimator: Any, plan: Plan, task: Callbacks
+    ) -> list[list[Outcome]]:
+        """Fit and score all candidates; conclude from those that finished if interrupted."""
         outcomes: list[list[Outcome]] = []
         evaluated = evaluate(
             candidates,
             base_estimator,
             plan.splits,
-            data,
+            plan.data,
             task,
             memory=self.memory,
             scoring=self.scoring,
@@ -261,32 +262,19 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             if hasattr(self, "best_estimator_"):  # left by an earlier fit
                 del self.best_estimator_
             if outcomes:
-                self._conclude(candidates[: len(outcomes)], outcomes, problem)
+                self._conclude(candidates[: len(outcomes)], outcomes, plan)
                 self._warn_of_interruption(len(outcomes), len(candidates))
             raise
-        self._conclude(candidates, outcomes, problem)
-        if self.refit:
-            self._refit(base_estimator, X, y, data.fit_params, task)
-            if paired is not None:
-                row = {name: column[self.best_index_] for name, column in self.cv_results_.items()}
-                self.best_adapted_ = adapted_to_sites(
-                    self.best_estimator_, self.adapter, plan.sites, data.sources, row
-                )
-        task.end(X, y)
-        return self
+        return outcomes
 
     def _conclude(
-        self,
-        candidates: list[dict[str, Any]],
-        outcomes: list[list[Outcome]],
-        problem: SearchProblem,
+        self, candidates: list[dict[str, Any]], outcomes: list[list[Outcome]], plan: Plan
     ) -> None:
         """Make ``cv_results_``, and choose a candidate."""
-        plan, data = problem.plan, problem.data
         self.n_splits_ = len(plan.splits)
         self.n_fits_ = len(outcomes) * len(plan.splits)
-        self.pairing_ = plan.pairing
-        self._report_failures(outcomes, problem)
+        self.pairing_ = plan.kind.pairing
+        self._report_failures(outcomes, plan.of_regressors)
         self.multimetric_ = isinstance(outcomes[0][0].test_scores, dict)
         if self.multimetric_ and callable(self.scoring):
             self._check_refit_for_multimetric(outcomes[0][0].test_scores)
@@ -299,21 +287,24 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
                 for o in candidate
             ],
         )
-        columns, metrics = problem.score_columns(outcomes)
+        columns, metrics = plan.score_columns(outcomes)
         table |= columns
-        columns, found, stacks = problem.agreement_columns(outcomes)
+        stacks = plan.stacks(outcomes)
+        columns, agreements = plan.agreement_columns(outcomes, stacks)
         table |= columns
-        report_unsolved(found.failures, candidates, self.error_score)
-        if not problem.of_regressors:
-            self.agreement_terms_ = found.terms
+        report_unsolved(agreements.failures, candidates, self.error_score)
+        if not plan.of_regressors:
+            self.agreement_terms_ = agreements.terms
         self._pairs = plan.pairs
         if self.return_fold_scores:
             self.fold_scores_ = [[o.matrices for o in candidate] for candidate in outcomes]
             self.fold_rows_ = plan.layout.wanted
-        if self.pairing_ == "target":
-            self._record_balances(table, stacks, problem, complete(outcomes))
+        columns, attributes = plan.class_balance(outcomes, stacks)
+        table |= columns
+        self.__dict__.update(attributes)
         failures = [
-            failure(x, found.failures.get(c), problem.scored) for c, x in enumerate(outcomes)
+            failure(of_candidate, agreements.failures.get(candidate), plan.of_regressors)
+            for candidate, of_candidate in enumerate(outcomes)
         ]
         table["n_failed_splits"] = np.array([n for n, _ in failures])
         # Kept before the choice, since a rule may raise.
@@ -321,26 +312,21 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         metric = "score"
         if self.multimetric_:
             metric = self.refit if isinstance(self.refit, str) else metrics[0]
-        check_some_succeeded(self.estimator, table, metric, failures[0][1], data)
-        table |= problem.expected_columns(outcomes, stacks, table, metric)
-        refine = problem.refine(table, found, stacks, complete(outcomes))
-        self._select(table, metric, [message for _, message in failures], refine)
-        if problem.expected is not None and hasattr(self, "best_index_"):
-            self.expected_score_, self.expected_interval_ = problem.expected.of_chosen(
-                table, metric, self.best_index_
-            )
-        scorer = data.scorer
+        check_some_succeeded(self.estimator, table, metric, failures[0][1], plan.data)
+        table |= plan.expected_columns(outcomes, stacks, table, metric)
+        refine = plan.refinement(outcomes, stacks, table, agreements)
+        self._select(table, metric, [message for _, message in failures], refine, plan.kind)
+        scorer = plan.data.scorer
         self.scorer_ = scorer._scorers if isinstance(scorer, _MultimetricScorer) else scorer
 
-    def _report_failures(self, outcomes: list[list[Outcome]], problem: SearchProblem) -> None:
+    def _report_failures(self, outcomes: list[list[Outcome]], of_regressors: bool) -> None:
         flat = [
             {"fit_error": o.fit_error, "test_scores": o.test_scores}
             for candidate in outcomes
             for o in candidate
         ]
         _warn_or_raise_about_fit_failures(flat, self.error_score)
-        consequence = "expected score" if problem.of_regressors else "agreement"
-        warn_of_missing_scores(outcomes, problem.scored, consequence)
+        warn_of_missing_scores(outcomes, of_regressors)
         if callable(self.scoring):
             # Only its results show whether a callable scorer returns several scores.
             _insert_error_scores(flat, self.error_score)
@@ -349,23 +335,13 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
                 for outcome in candidate:
                     outcome.test_scores = next(scores)["test_scores"]
 
-    def _record_balances(
-        self, table: dict[str, Any], stacks: Any, problem: SearchProblem, complete: Any
-    ) -> None:
-        found = problem.class_balance(stacks)
-        shape = len(table["params"]), len(stacks.classes)
-        self.source_class_balance_, self.target_class_balance_ = np.full((2, *shape), np.nan)
-        self.source_class_balance_[complete] = found.source
-        self.target_class_balance_[complete] = found.target
-        table["class_balance_shift"] = np.full(shape[0], np.nan)
-        table["class_balance_shift"][complete] = found.shift
-
     def _select(
         self,
         table: dict[str, Any],
         metric: str,
         failures: list[str | None],
         refine: Callable[[Ints, float], None],
+        kind: DataKind,
     ) -> None:
         selection = self.refit if callable(self.refit) else self.selection
         rule = make_rule(selection, metric, self.pairing_)
@@ -375,9 +351,10 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self.best_index_, self.certified_choice_ = certify_choice(rule, table, self.tol, refine)
         self.best_params_ = table["params"][self.best_index_]
         self.best_score_ = table[f"mean_test_{metric}"][self.best_index_]
-        if self.pairing_ != "paired" or looks_at_agreement(rule):
+        if not kind.sites or looks_at_agreement(rule):
             self._mark_those_not_told_apart(table, rule)
-        warn_of_label_shift(table, self.best_index_)
+        kind.warn_of_choice(table, metric, self.best_index_)
+        self.__dict__.update(kind.attributes_of_choice(table, metric, self.best_index_))
 
     def _mark_those_not_told_apart(self, table: dict[str, Any], rule: Any) -> None:
         alike = not_told_apart(
@@ -409,7 +386,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             self.feature_names_in_ = self.best_estimator_.feature_names_in_
         part.end(X, y)
 
-    def compare(self, i: int, j: int) -> AgreementDifference:
+    def compare(self, i: int, j: int) -> AgreementComparison:
         """Compare the agreement of two candidates on the same pairs.
 
         Parameters
@@ -419,10 +396,12 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
 
         Returns
         -------
-        AgreementDifference
+        AgreementComparison
             ``difference``, the agreement of i minus that of j in nats per pair; its
             ``standard_error``, which allows for pairs that share a row; and the two-sided
-            ``p_value`` of no difference. All are nan if a candidate has no agreement.
+            ``p_value`` of no difference. It is valid for two candidates that were named
+            beforehand: the best of many looks better than it is. All are nan if a candidate has
+            no agreement.
 
         Raises
         ------
@@ -448,7 +427,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             if not isinstance(value, numbers.Integral) or not 0 <= value < n:
                 raise IndexError(f"{name}: expected a candidate from 0 to {n - 1}, got {value!r}.")
         first, second = self.agreement_terms_[i], self.agreement_terms_[j]
-        return agreement_difference(first, second, self._pairs, warn=True)
+        return agreement_comparison(first, second, self._pairs)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Get metadata routing of this search.

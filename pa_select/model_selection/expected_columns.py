@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 
-from pa_select.model_selection.pairings import OF_X
-from pa_select.model_selection.plan import Plan
-from pa_select.model_selection.results_columns import scores_and_errors
-from pa_select.model_selection.score_columns import ranks
-from pa_select.model_selection.stacks import Stacks
-from pa_select.model_selection.worker import Data
+from pa_select.model_selection.results_table import scores_and_errors
+from pa_select.model_selection.sites import Site
+from pa_select.model_selection.stacks import Layout, Stacks
+from pa_select.model_selection.table_columns import ranks
+from pa_select.model_selection.worker import OF_X, Data
 from pa_select.scores import align_classes, class_scores
 from pa_select.scores.recorded import Recorded, RecordedRegressor
 from pa_select.utils.messages import warn_caller
@@ -29,21 +30,29 @@ class ExpectedColumns:
     reference or groups that cannot be used are refused.
     """
 
-    def __init__(self, plan: Plan, data: Data, reference: Any, weight: Any) -> None:
+    def __init__(
+        self,
+        sites: Sequence[Site],
+        layout: Layout,
+        groups: NDArray[Any] | None,
+        data: Data,
+        reference: Any,
+        weight: Floats | None,
+    ) -> None:
         # Imported here: workers that fit and score do not need torch.
         from pa_select.unlabelled.classification import Classification, is_accuracy
         from pa_select.unlabelled.regression import Regression
         from pa_select.unlabelled.scored import LabelledRows, check_several
 
-        self._plan, self._error_score = plan, data.error_score
+        self._sites, self._error_score = sites, data.error_score
         self._task = Regression() if data.of_regressors else Classification()
-        rows = [wanted[OF_X] for wanted in plan.layout.wanted]
-        weight = None if weight is None else np.asarray(weight)
+        rows = [wanted[OF_X] for wanted in layout.wanted]
+        self._n_splits = len(rows)
         #: The labelled rows, on which each split's model is scored.
         y = np.asarray(data.y, dtype=np.float64 if data.of_regressors else None)
-        self.labelled = LabelledRows(y, rows, plan.groups, weight)
-        if plan.groups is not None:
-            check_several(len(np.unique(plan.groups[self.labelled.tested])))
+        self.labelled = LabelledRows(y, rows, groups, weight)
+        if groups is not None:
+            check_several(len(np.unique(groups[self.labelled.tested])))
         several = isinstance(data.scorer, _MultimetricScorer)
         #: By the metric's name, as in ``mean_test_<metric>``.
         self.scorers = dict(data.scorer._scorers) if several else {"score": data.scorer}
@@ -90,7 +99,7 @@ class ExpectedColumns:
         known = output(OF_X), self.labelled.y
         return {
             site.a: reference_labels(self._task, *known, output(site.a), self.labelled.weight)
-            for site in self._plan.sites
+            for site in self._sites
         }
 
     def table(
@@ -107,7 +116,7 @@ class ExpectedColumns:
         validation: dict[str, tuple[Floats, Floats | None]] = {}
         for name in self.scorers:
             scores, of_scores = scores_and_errors(cv_results, name)
-            single = len(self._plan.splits) == 1
+            single = self._n_splits == 1
             validation[name] = scores[which], None if single else of_scores[which]
         engine = Engine(
             self._task,
@@ -120,7 +129,7 @@ class ExpectedColumns:
             errors,
         )
         by_site = []
-        for site in self._plan.sites:
+        for site in self._sites:
             expected = engine.at(site)
             self.class_shares |= {
                 (c, site.name): shares
@@ -145,7 +154,6 @@ class ExpectedColumns:
 
         Warn if the pairs say little of it.
         """
-        warn_of_expectation(table, metric, chosen)
         self._warn_of_other_classes(chosen)
         limits = None
         if f"expected_{metric}_low" in table:
@@ -161,7 +169,7 @@ class ExpectedColumns:
             return
         classes, counts = np.unique(self.labelled.y, return_counts=True)
         shares = counts / counts.sum()
-        for site in self._plan.sites:
+        for site in self._sites:
             found = self.class_shares.get((chosen, site.name), shares)
             if len(found) != len(shares):
                 continue
@@ -181,7 +189,7 @@ class ExpectedColumns:
             name: np.stack([columns[name] for columns in by_site])[worst, candidates]
             for name in by_site[0]
         }
-        sites = self._plan.sites
+        sites = self._sites
         if sites[0].name:
             for site, columns in zip(sites, by_site, strict=True):
                 joined |= {f"{name}_{site.name}": value for name, value in columns.items()}

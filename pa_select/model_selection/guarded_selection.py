@@ -1,4 +1,4 @@
-"""Selection by agreement among the candidates that are also accurate."""
+"""Selection by agreement among the candidates that are also accurate; a scorer for its floor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from pa_select.model_selection.results_columns import (
+from pa_select.model_selection.results_table import (
     AgainstChance,
     column,
     errors_in_words,
@@ -58,7 +58,7 @@ class GuardedSelection(BaseEstimator):
     floor : "auto", str, float or None, default="auto"
         The score of predictions that look at no feature: the name of a recorded metric, a
         number, or None for no floor. "auto": what `PASearchCV` measured; else a recorded
-        metric "majority_rate" (`pa_select.model_selection.majority_rate`); else no floor.
+        metric "majority_rate" (`pa_select.model_selection.guarded_selection`); else no floor.
 
     Notes
     -----
@@ -229,3 +229,30 @@ class GuardedSelection(BaseEstimator):
 def _or_zeros(values: Any, like: Floats) -> Floats:
     """Return a recorded column, or zeros if it is None."""
     return np.zeros_like(like) if values is None else np.asarray(values, dtype=np.float64)
+
+
+def majority_rate(estimator: Any, X: Any, y: Any) -> float:
+    """Return the accuracy of always predicting the most frequent class of ``y``.
+
+    This scorer is recorded with the accuracy, as the floor of `GuardedSelection`.
+
+    Parameters
+    ----------
+    estimator, X : object
+        Not used.
+    y : array-like of shape (n,)
+        Labels.
+
+    Returns
+    -------
+    float
+        Share of the most frequent label, in (0, 1].
+
+    Examples
+    --------
+    >>> from pa_select.model_selection import majority_rate
+    >>> majority_rate(None, None, ["a", "b", "b", "b"])
+    0.75
+    """
+    _, counts = np.unique(np.asarray(y), return_counts=True)
+    return float(counts.max() / counts.sum())

@@ -31,8 +31,20 @@ class PASearchCV(BasePASearch):
     param_grid : dict or list of dict
         As in GridSearchCV.
     pairing : str, callable or object, default="repeated"
-        Which scores are compared. If ``fit`` is given `environments`, `views`, a `target` or
-        `paired` rows, the pairing of that name is used.
+        Which scores are compared. The data that ``fit`` is given says it:
+
+        - `environments`: one model scores test rows of different environments with equal
+          label; any number of environments. If splits hold out whole environments, the
+          model that has not seen its environment scores each row.
+        - `views`: one model scores each test row and its views, which show the row as
+          another environment would. The model has seen neither.
+        - `target`: all models of the cross-validation score the unlabelled rows of the
+          target; every two models are compared.
+        - `paired`: one model scores both measurements of unlabelled objects. Beside the
+          agreement the search estimates what each candidate will score at the other site,
+          and chooses by that. Regressors have no agreement, and need these pairs.
+
+        If ``fit`` is given none of them:
 
         - "repeated": two models, from two (or more) repetitions of cross-validation, score
           each row. By default each candidate is fitted 10 times, twice as often as in
@@ -40,29 +52,22 @@ class PASearchCV(BasePASearch):
           shift.
         - "split-half": two models, fitted to the two halves of a split's training rows,
           score its test rows. Each model sees half of the rows, so scores are lower.
-        - "environments": one model scores test rows of different environments with equal
-          label; any number of environments. If splits hold out whole environments, the
-          model that has not seen its environment scores each row.
-        - "views": one model scores each test row and its views, which show the row as
-          another environment would. The model has seen neither.
-        - "target": all models of the cross-validation score the unlabelled rows of the
-          target; every two models are compared.
-        - "paired": one model scores both measurements of unlabelled objects. Beside the
-          agreement the search estimates what each candidate will score at the other site,
-          and chooses by that. Regressors have no agreement, and need these pairs.
-        - a pairing of two samples, such as `pa_select.pairing.NearestPairing`: as for
-          "environments", but this object pairs the rows of every two environments.
+
+        Or pass an object that makes the pairs:
+
+        - a pairing of two samples, such as `pa_select.pairing.NearestPairing`: it pairs the
+          rows of every two `environments`.
         - an object with a method ``pairs(splits, X, y, *, environments, groups)`` that
           yields ``(split_a, rows_a, split_b, rows_b)``: row ``rows_a[i]``, scored by the
           model of split number ``split_a``, is compared with row ``rows_b[i]``, scored by
           the model of split number ``split_b``. A model must not be fitted to its rows.
     scoring : str, callable, list, tuple or dict, default=None
         As in GridSearchCV; this score decides which candidates are eligible, except with
-        "paired" (by default its expected value decides) and with "target" (its rank counts).
+        `paired` (by default its expected value decides) and with a `target` (its rank counts).
     cv : int, splitter, iterable or list of splitters, default=None
         As in GridSearchCV, or several splitters one after the other. None: 5 folds. For a
-        number, folds are shuffled and repeated twice for "repeated" and "target", and
-        stratified by class and environment for "environments"; folds keep `groups`
+        number, folds are shuffled and repeated twice for "repeated" and with a `target`, and
+        stratified by class and environment with `environments`; folds keep `groups`
         together. For "repeated", a splitter with a parameter ``shuffle`` is used a second
         time in another order. If no row is tested twice, "repeated" becomes "split-half",
         with a warning.
@@ -72,9 +77,9 @@ class PASearchCV(BasePASearch):
         none is better; then it warns.
 
         - "guarded": the best agreement among the candidates within 1 standard error of the
-          best score. With "views" these are the candidates within 2 standard errors of the
-          best score on the views' rows; with "target" the rule is "rank_sum", and with
-          "paired" it is "expected".
+          best score. With `views` these are the candidates within 2 standard errors of the
+          best score on the views' rows; with a `target` the rule is "rank_sum", and with
+          `paired` it is "expected".
         - "agreement": the best agreement, whatever the score. This is for research: it may
           choose a trivial candidate, and then warns.
         - "score": the best score, as in GridSearchCV.
@@ -89,7 +94,8 @@ class PASearchCV(BasePASearch):
           `within_one_standard_error`.
     refit : bool, str or callable, default=True
         Whether to fit the best candidate to all rows. With several metrics, the name of the
-        metric that is the score. A callable replaces `selection`, as in GridSearchCV.
+        metric that is the score. A callable is the rule, as in GridSearchCV; then leave
+        `selection` as it is.
     prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
         Class prior of the agreement. Each fitted model has its own marginal prior. With the
         uniform prior constant classifiers agree best.
@@ -116,9 +122,6 @@ class PASearchCV(BasePASearch):
         objects that cannot be looked through is not cached, with a warning.
     return_fold_scores : bool, default=False
         Keep the class scores of all models in ``fold_scores_``.
-    dtype : dtype, default=None
-        Type in which class scores are kept until they are compared. None: the type that
-        the estimator returns. ``np.float32`` halves the memory.
     adapter : None, "ridge" or estimator, default=None
         With `paired`: a regression that maps rows of the other site to rows like X, as
         `pa_select.SiteAdapter` does. Each candidate is judged with and without
@@ -195,7 +198,8 @@ class PASearchCV(BasePASearch):
     agreement_terms_ : ndarray of shape (n_candidates, n_pairs)
         Agreement of every pair at the candidate's inverse temperature; not of regressors.
     pairing_ : str or object
-        The pairing used.
+        What was compared: "environments", "views", "target" or "paired", if ``fit`` was given
+        them; or else "repeated", "split-half" or the object that made the pairs.
     fold_scores_ : list of list of dict
         For each candidate and split, the class scores of the rows in ``fold_rows_`` by
         source (0 is X; then come the views, the target, or for each site the rows of a, of b
@@ -296,7 +300,6 @@ class PASearchCV(BasePASearch):
         tol: float = 1e-6,
         memory: Any = None,
         return_fold_scores: bool = False,
-        dtype: Any = None,
         adapter: Any = None,
         reference: Any = "ensemble",
     ) -> None:
@@ -317,7 +320,6 @@ class PASearchCV(BasePASearch):
             tol=tol,
             memory=memory,
             return_fold_scores=return_fold_scores,
-            dtype=dtype,
             adapter=adapter,
             reference=reference,
         )
@@ -346,7 +348,7 @@ class PARandomizedSearchCV(BasePASearch):
         other candidates each time.
     pairing, scoring, cv, selection, refit, prior, n_jobs, pre_dispatch, verbose
         As in `PASearchCV`.
-    error_score, device, tol, memory, return_fold_scores, dtype, adapter, reference
+    error_score, device, tol, memory, return_fold_scores, adapter, reference
         As in `PASearchCV`.
 
     See Also
@@ -396,7 +398,6 @@ class PARandomizedSearchCV(BasePASearch):
         tol: float = 1e-6,
         memory: Any = None,
         return_fold_scores: bool = False,
-        dtype: Any = None,
         adapter: Any = None,
         reference: Any = "ensemble",
     ) -> None:
@@ -417,7 +418,6 @@ class PARandomizedSearchCV(BasePASearch):
             tol=tol,
             memory=memory,
             return_fold_scores=return_fold_scores,
-            dtype=dtype,
             adapter=adapter,
             reference=reference,
         )

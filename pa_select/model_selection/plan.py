@@ -1,50 +1,189 @@
-"""The plan of a search, made from the arguments of ``fit``: splits, pairs and rows to score."""
+"""The plan of a search, made from the arguments of ``fit``: data, splits, pairs, rows to score."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+import numbers
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import replace
+from functools import cached_property, wraps
+from inspect import signature
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_regressor
+from sklearn.model_selection import (
+    GroupKFold,
+    RepeatedStratifiedKFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    check_cv,
+)
+from sklearn.utils import check_random_state, indexable
+from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.utils.multiclass import check_classification_targets
 
-from pa_select.model_selection import pairings
-from pa_select.model_selection.fit_arguments import check_text
-from pa_select.model_selection.layout import Layout
-from pa_select.model_selection.pairings import OF_X, Block
-from pa_select.model_selection.sites import Site, make_sites
-from pa_select.model_selection.splits import make_splits
-from pa_select.model_selection.worker import Extra, SplitTask
+from pa_select.model_selection.choice import looks_at_agreement
+from pa_select.model_selection.data_kind import (
+    DataKind,
+    RepeatedFolds,
+    Rows,
+    SplitHalves,
+    check_text,
+)
+from pa_select.model_selection.environments_of_rows import (
+    Environments,
+    ObjectOfUser,
+    check_environments,
+)
+from pa_select.model_selection.evaluation import chance_scores
+from pa_select.model_selection.other_rows import PairedObjects, Target, Views
+from pa_select.model_selection.stacks import Layout, Stacks, complete
+from pa_select.model_selection.table_columns import (
+    Agreements,
+    add_ranks_and_drops,
+    agreements_of,
+    refine,
+    score_columns,
+)
+from pa_select.model_selection.worker import Data, Outcome, SplitTask
 from pa_select.utils.columns import check_column, check_weight
-from pa_select.utils.frames import check_columns, look_up, named_like, reordered, view_of
-from pa_select.utils.halves import halves
-from pa_select.utils.messages import warn_caller
-from pa_select.utils.sklearn_private import _num_samples
+from pa_select.utils.fit_params import check_fit_params
+from pa_select.utils.halves import Split
+from pa_select.utils.sklearn_private import _check_method_params, _num_samples
 from pa_select.utils.typing import Ints
 
-if TYPE_CHECKING:
-    from pa_select.agreement.pooled_agreement import PooledPairs
+#: The arguments of ``fit`` beside X and y.
+GIVEN = ("environments", "views", "target", "paired", "groups")
 
 
-@dataclass(frozen=True)
+def by_name(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate ``fit``: what is given beside X and y is given by name."""
+    fit.__qualname__ = "fit"  # Python's own messages would name a base class
+
+    @wraps(fit)
+    def checked(self: Any, *given: Any, **params: Any) -> Any:
+        if len(given) > 2:
+            raise TypeError(
+                f"fit: expected X, y, and {', '.join(GIVEN)} by name, such as fit(X, y, "
+                f"environments=...), got {len(given)} arguments without a name."
+            )
+        return fit(self, *given, **params)
+
+    return checked
+
+
 class Plan:
-    """All that a search does, except for its candidates."""
+    """All that a search does, except for its candidates.
 
-    #: Name of the pairing, or the object that made the pairs.
-    pairing: Any
-    splits: list[SplitTask]
-    #: X, then its views, the target rows, or the rows of paired objects.
-    sources: list[Any]
-    layout: Layout
-    pairs: PooledPairs
-    #: With a target, the pairs of rows of X that are tested twice.
-    source_pairs: PooledPairs | None
-    environments: list[Any]
-    #: With pairs, the sites where nobody labels.
-    sites: list[Site]
-    #: With pairs, the group of each row of X, if rows have groups.
-    groups: NDArray[Any] | None
+    Parameters
+    ----------
+    search : PASearchCV or PARandomizedSearchCV
+        The search with its parameters; it need not be fitted.
+    X, y, groups
+        As in ``fit`` of the search.
+    params : dict
+        The other keyword arguments of ``fit``, which are routed.
+    **given
+        `environments`, `views`, `target` and `paired`, as in ``fit`` of the search.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is wrong; the message names it, what was expected and what was found.
+    """
+
+    def __init__(
+        self,
+        search: Any,
+        X: Any,
+        y: Any,
+        groups: Any,
+        params: dict[str, Any],
+        **given: Any,
+    ) -> None:
+        check_fit_params(search.estimator, params, GIVEN)
+        check_text(groups, "groups", X)
+        _check_selection(search.selection, search.refit, given)
+        _check_site_parameters(search.adapter, search.reference, given.get("paired"))
+        scorers, _ = search._get_scorers()
+        #: Whether the candidates are regressors, which have no agreement.
+        self.of_regressors = is_regressor(search.estimator)
+        X, y = _check_data(search, X, y, given.get("paired"))
+        # The default splitter takes groups itself; they are routed to a splitter of the user.
+        default_folds = search.cv is None or isinstance(search.cv, numbers.Integral)
+        if groups is None and given.get("environments") is not None and needs_groups(search.cv):
+            groups = check_environments(given["environments"], X)
+        if groups is not None and not default_folds:
+            params = params | {"groups": groups}
+        elif groups is not None:
+            groups = check_column(groups, _num_samples(X), "groups")
+        params = _check_method_params(X, params=params)
+        routed = search._get_routed_params_for_fit(params)
+        #: Weights of the rows, or None.
+        self.sample_weight = params.get("sample_weight")
+        rng = check_random_state(0 if search.random_state is None else search.random_state)
+        n = _num_samples(X)
+        rows = Rows(X, check_column(y, n, "y"), groups, int(rng.randint(2**31 - 2)))
+        weight = None if self.sample_weight is None else check_weight(self.sample_weight, n)
+        kind = _kind_of(rows, search, given)
+        splits = make_splits(
+            search.cv,
+            X,
+            rows.y,
+            tested_twice=kind.tested_twice,
+            splitter_twice=kind.splitter_twice,
+            groups=groups,
+            environments=kind.strata,
+            seed=rows.seed,
+            split_params=routed.splitter.split,
+            classifier=is_classifier(search.estimator),
+        )
+        splits = [(_positions(train), _positions(test)) for train, test in splits]
+        #: What ``fit`` was given beside X and y.
+        self.kind: DataKind
+        self.kind, splits = kind, splits = kind.settled(splits)
+        blocks = kind.blocks(splits)
+        if not blocks:
+            raise ValueError(kind.no_pairs())
+        #: The rows that each model scores, and their places in the stacked scores.
+        self.layout = Layout(splits, [*blocks, *kind.blocks_beside(splits)])
+        predicted = kind.predicted(splits)
+        #: What is fitted and scored.
+        self.splits = [
+            SplitTask(train, test, wanted, extras, predicted)
+            for (train, test), wanted, extras in zip(
+                splits, self.layout.wanted, kind.extras(splits), strict=True
+            )
+        ]
+        #: What is compared.
+        self.pairs = self.layout.pooled(blocks, weight if kind.pairs_have_weights else None)
+        # Imported here: workers that fit and score do not need torch.
+        from pa_select.agreement.inputs import validation
+        from pa_select.utils.estimators import resolve_device
+
+        #: The distinct labels; none for regressors.
+        self.labels = np.unique(np.asarray(y)[: 0 if self.of_regressors else None])
+        validation.check_tol(search.tol)
+        if not self.of_regressors:
+            validation.check_prior(search.prior, len(self.labels))
+        resolve_device(search.device)
+        #: Parameters of `pooled_agreement`.
+        self.solver = {"prior": search.prior, "tol": search.tol, "device": search.device}
+        data = Data(
+            [X, *kind.sources],
+            y,
+            scorers,
+            routed.estimator.fit,
+            routed.scorer.score,
+            search.error_score,
+            labels=self.labels,
+            of_regressors=self.of_regressors,
+        )
+        kind.prepare(self.layout, self.splits, data, weight)
+        #: The data that each fit needs.
+        self.data = replace(data, with_probabilities=kind.needs_probabilities)
 
     @property
     def n_disjoint(self) -> float:
@@ -53,215 +192,137 @@ class Plan:
         distinct = len(np.unique(np.concatenate([split.test for split in self.splits])))
         return len(self.splits) * distinct / sum(sizes)
 
+    @cached_property
+    def chance(self) -> list[list[Any]]:
+        """Scores of predictions that look at no feature; see `chance_scores`."""
+        return chance_scores(self.splits, self.data)
 
-class Rows(NamedTuple):
-    """The rows that ``fit`` was given, with their labels, groups and weights."""
+    def stacks(self, outcomes: list[list[Outcome]]) -> Stacks:
+        """Stack the scores of the candidates that are complete."""
+        candidates = [outcomes[candidate] for candidate in complete(outcomes).tolist()]
+        return Stacks(candidates, self.layout, self.labels)
 
-    X: Any
-    y: Any
-    groups: Any = None
-    sample_weight: Any = None
-    environments: Any = None
-    #: X as other environments would show it.
-    views: Any = None
-    #: Unlabelled rows from where the model will be used.
-    target: Any = None
-    #: Unlabelled rows of the same objects, as X was measured and from where the model will be
-    #: used, or a dict of such pairs.
-    paired: Any = None
+    def score_columns(self, outcomes: list[list[Outcome]]) -> tuple[dict[str, Any], list[str]]:
+        """Make the columns of the scores, and list the names of the metrics."""
+        extras = self.splits[0].extras
+        columns_of = self.kind.score_columns
+        return score_columns(outcomes, self.chance, extras, self.n_disjoint, columns_of)
 
-
-def make_plan(
-    rows: Rows,
-    *,
-    pairing: Any,
-    cv: Any,
-    seed: int,
-    split_params: dict[str, Any],
-    estimator: Any,
-    adapter: Any = None,
-) -> Plan:
-    """Check the arguments of ``fit`` and plan the search.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is wrong; the message names it, what was expected and what was found.
-    """
-    X, n = rows.X, _num_samples(rows.X)
-    labels = check_column(rows.y, n, "y")
-    weight = None if rows.sample_weight is None else check_weight(rows.sample_weight, n)
-    kind = choose_pairing(
-        pairing,
-        environments=rows.environments,
-        views=rows.views,
-        target=rows.target,
-        paired=rows.paired,
-    )
-    between = None  # a pairing of two environments
-    if callable(kind):
-        kind, between = "environments", kind
-    names = None
-    if rows.environments is not None:
-        names = check_environments(rows.environments, X)
-    others: list[Any] = []
-    sites: list[Site] = []
-    if rows.views is not None:
-        others = [_check_view(view, X, n, name) for name, view in _named_views(rows.views, n)]
-    elif rows.target is not None:
-        others = [_check_target(rows.target, X)]
-    elif rows.paired is not None:
-        sites, others = make_sites(rows.paired, X, estimator, adapter, seed)
-    rows = rows._replace(y=labels, environments=names)
-
-    stratify = names if kind == "environments" else None
-    splits = make_splits(
-        cv,
-        kind,
-        X,
-        labels,
-        groups=rows.groups,
-        environments=stratify,
-        seed=seed,
-        split_params=split_params,
-        classifier=is_classifier(estimator),
-    )
-    splits = [(_positions(train), _positions(test)) for train, test in splits]
-    if kind == "repeated" and not pairings.tested_twice(splits):
-        kind = "split-half"
-        warn_caller(
-            "cv tests no row by two models, but pairing='repeated' compares two models on each "
-            "row. The search compares models of the two halves of each split's training rows "
-            "instead (pairing='split-half'). To train on all of these rows, give as cv a number "
-            "of folds, a repeated splitter, or a list of two splitters with different seeds."
+    def agreement_columns(
+        self, outcomes: list[list[Outcome]], stacks: Stacks
+    ) -> tuple[dict[str, Any], Agreements]:
+        """Make the columns of the agreements; return the agreements, too. Regressors have none."""
+        n, candidates = len(outcomes), complete(outcomes)
+        if self.of_regressors:
+            return {}, Agreements({}, np.empty((n, 0)), {})
+        agreements = agreements_of(stacks, self.pairs, candidates, n, **self.solver)
+        columns: dict[str, Any] = dict(agreements.columns)
+        columns |= self.kind.agreement_columns(
+            lambda pairs: agreements_of(stacks, pairs, candidates, n, **self.solver), n
         )
-    if kind == "split-half":
-        splits = halves(splits, labels, rows.groups, seed)
-    blocks = _blocks(kind, splits, rows, others, seed, between, sites)
-    if not blocks:
-        reason = None if between else _NO_PAIRS.get(kind)
-        raise ValueError(reason or "pairing: expected pairs of the test rows, got none.")
-    source_blocks = pairings.tested_twice(splits) if kind == "target" else []
-    scored = pairings.for_calibration(splits, sites)
-    layout = Layout(splits, [*blocks, *source_blocks, *scored])
-    predicted = [source for site in sites for source in (site.a, *site.shown)]
-    groups = None
-    if sites and rows.groups is not None:
-        groups = check_column(rows.groups, n, "groups")
-    if sites and (len(splits) == 1 or groups is not None):
-        # A single score does not show how it varies, nor several how alike rows of a group are.
-        predicted.append(OF_X)
-    distinct = [] if names is None else np.unique(names).tolist()
-    whole = names is not None and not any(np.isin(names[a], names[b]).any() for a, b in splits)
-    return Plan(
-        pairing=kind if between is None else between,
-        splits=[
-            SplitTask(
-                train,
-                test,
-                wanted,
-                [
-                    *_extras(test, len(others) * (kind == "views"), names, distinct),
-                    *(_parts(test, seed) if whole else []),
-                ],
-                predicted,
-            )
-            for (train, test), wanted in zip(splits, layout.wanted, strict=True)
-        ],
-        sources=[X, *others],
-        layout=layout,
-        pairs=layout.pooled(blocks, None if kind in ("target", "paired") else weight),
-        source_pairs=layout.pooled(source_blocks, weight) if source_blocks else None,
-        environments=distinct,
-        sites=sites,
-        groups=groups,
-    )
+        add_ranks_and_drops(columns)
+        return columns, agreements
+
+    def refinement(
+        self,
+        outcomes: list[list[Outcome]],
+        stacks: Stacks,
+        table: dict[str, Any],
+        agreements: Agreements,
+    ) -> Callable[[Ints, float], None]:
+        """Return a function that enters candidates' agreements within a gap into the table."""
+        complete_ones = complete(outcomes)
+
+        def refined(candidates: Ints, gap: float) -> None:
+            chosen = stacks.of(np.searchsorted(complete_ones, candidates))
+            options = self.solver | {"tol": gap}
+            refine(table, agreements.terms, candidates, chosen, self.pairs, **options)
+
+        return refined
+
+    def class_balance(
+        self, outcomes: list[list[Outcome]], stacks: Stacks
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return columns and attributes of the predicted classes; nan without all scores."""
+        columns: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
+        for name, values in self.kind.class_balance(stacks).items():
+            of_all = np.full((len(outcomes), *values.shape[1:]), np.nan)
+            of_all[complete(outcomes)] = values
+            (attributes if name.endswith("_") else columns)[name] = of_all
+        return columns, attributes
+
+    def expected_columns(
+        self, outcomes: list[list[Outcome]], stacks: Stacks, table: dict[str, Any], metric: str
+    ) -> dict[str, Any]:
+        """Make the columns of the scores expected at the sites; none without sites."""
+        return self.kind.expected_columns(stacks, complete(outcomes), table, metric)
 
 
-# Parts of the test rows of a split that holds out whole environments.
-_PARTS = 5
-
-_NO_PAIRS = {
-    "target": "cv: expected at least two splits with pairing='target', got one.",
-    "environments": (
-        "environments: expected a class with rows in at least two environments among the "
-        "test rows, got none."
-    ),
-}
-
-
-def choose_pairing(pairing: Any, **data: Any) -> Any:
-    """Return the pairing; environments, views, a target or pairs select that of their name."""
-    given = {name: value for name, value in data.items() if value is not None}
-    if callable(pairing) and "environments" not in given:
-        raise ValueError(
-            "environments: expected some in fit(X, y, environments=...) with a pairing of two "
-            "samples, got None."
-        )
+def _kind_of(rows: Rows, search: Any, given: Mapping[str, Any]) -> DataKind:
+    """Check what ``fit`` was given, by name, and return it as an object of its kind."""
+    given = {name: value for name, value in given.items() if value is not None}
+    pairing = search.pairing
     if not isinstance(pairing, str):
-        surplus = [name for name in given if name != "environments"]
-        if surplus:
+        if callable(pairing) and "environments" not in given:
             raise ValueError(
-                f"{surplus[0]}: expected None with a pairing object, which gets X, y, groups "
-                f"and environments, got {type(given[surplus[0]]).__name__}."
+                "environments: expected some in fit(X, y, environments=...) with a pairing of "
+                "two samples, got None."
             )
-        return pairing
+        for name in [name for name in given if name != "environments"]:
+            raise ValueError(
+                f"{name}: expected None with a pairing object, which gets X, y, groups "
+                f"and environments, got {type(given[name]).__name__}."
+            )
+        if callable(pairing):
+            return Environments(rows, given["environments"], pairing)
+        return ObjectOfUser(rows, pairing, given.get("environments"))
     if len(given) > 1:
         first, second, *_ = given
         raise ValueError(f"{second}: expected None if {first} is given, got both.")
-    if pairing == "split-half" and given:
-        raise ValueError(f"{next(iter(given))}: expected None with pairing='split-half'.")
-    if pairing in data and pairing not in given:
+    for name, value in given.items():
+        if pairing == "split-half":
+            raise ValueError(f"{name}: expected None with pairing='split-half'.")
+        if name == "paired":
+            options = search.estimator, search.adapter, search.reference
+            return PairedObjects(rows, value, *options)
+        kinds = {"environments": Environments, "views": Views, "target": Target}
+        return kinds[name](rows, value)
+    return SplitHalves(rows) if pairing == "split-half" else RepeatedFolds(rows)
+
+
+def _check_selection(selection: Any, refit: Any, given: Mapping[str, Any]) -> None:
+    """Check that there is one rule, and that ``fit`` was given the data that it needs."""
+    if callable(refit) and (callable(selection) or selection != "guarded"):
         raise ValueError(
-            f"{pairing}: expected some in fit(X, y, {pairing}=...) with pairing={pairing!r}, got "
-            f"{next(iter(given), None)}."
+            "selection: expected 'guarded', the default, with a callable refit, which is the "
+            f"rule then, got {selection!r}."
         )
-    return next(iter(given), pairing)
+    needed = {"score_views": "views", "worst_environment": "environments", "expected": "paired"}
+    for rule, name in needed.items():
+        if isinstance(selection, str) and selection == rule and given.get(name) is None:
+            raise ValueError(
+                f"{name}: expected some in fit(X, y, {name}=...) with selection={rule!r}, got "
+                "None."
+            )
 
 
-def _blocks(
-    kind: Any,
-    splits: list[Any],
-    rows: Rows,
-    others: list[Any],
-    seed: int,
-    between: Any,
-    sites: list[Site],
-) -> list[Block]:
-    """Return the blocks of pairs that are compared."""
-    X, y, environments = rows.X, rows.y, rows.environments
-    if kind == "repeated":
-        return pairings.tested_twice(splits)
-    if kind == "split-half":
-        return pairings.halves_compared(splits)
-    if kind == "environments":
-        return pairings.across_environments(splits, environments, y, seed, X, between)
-    if kind == "views":
-        return pairings.with_views(splits, len(others))
-    if kind == "target":
-        return pairings.models_on_target(len(splits), _num_samples(others[0]))
-    if kind == "paired":
-        return pairings.measured_twice(len(splits), sites)
-    context = {"environments": environments, "groups": rows.groups}
-    return pairings.from_object(kind, splits, X, y, len(y), **context)
-
-
-def _extras(test: Any, n_views: int, names: Any, distinct: list[Any]) -> list[Extra]:
-    """Return the rows on which a split's model is scored, apart from its test rows."""
-    extras = [Extra("views", 1 + view, test) for view in range(n_views)]
-    if names is not None:
-        extras += [Extra(f"environment_{e}", OF_X, test[names[test] == e]) for e in distinct]
-    return extras
-
-
-def _parts(test: Ints, seed: int) -> list[Extra]:
-    """Return random parts of a split's test rows, whose scores show the error of few rows.
-
-    They are for splits that hold out whole environments, whose scores also differ for other
-    reasons.
-    """
-    shuffled = np.random.default_rng(seed).permutation(test)
-    return [Extra("part", OF_X, part, may_fail=True) for part in np.array_split(shuffled, _PARTS)]
+def _check_site_parameters(adapter: Any, reference: Any, paired: Any) -> None:
+    """Check the parameters that only pairs of two sites use."""
+    named = isinstance(reference, str)
+    if named and reference not in ("self", "ensemble"):
+        raise ValueError(
+            f"reference: expected 'self', 'ensemble' or a fitted estimator, got {reference!r}."
+        )
+    if paired is not None:
+        return
+    if adapter is not None:
+        raise ValueError("adapter: expected None without fit(X, y, paired=...), got one.")
+    if not named:
+        raise ValueError(
+            "reference: expected 'self' or 'ensemble' without fit(X, y, paired=...), got a "
+            f"{type(reference).__name__}."
+        )
 
 
 def _positions(rows: Any) -> NDArray[np.int64]:
@@ -270,61 +331,107 @@ def _positions(rows: Any) -> NDArray[np.int64]:
     return np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
 
 
-def check_environments(environments: Any, X: Any) -> NDArray[Any]:
-    """Return the environment of each row of X, at least two.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are not.
-    """
-    check_text(environments, "environments", X)
-    if reordered(X, environments):
-        environments = look_up(environments, X, "environments")
-    names = check_column(environments, _num_samples(X), "environments")
-    distinct = np.unique(names).tolist()
-    if len(distinct) < 2:
-        raise ValueError(f"environments: expected at least two, got only {distinct[0]!r}.")
-    return names
-
-
-def _named_views(views: Any, n: int) -> list[tuple[str, Any]]:
-    """Return the views with their names for messages."""
-    if isinstance(views, dict):
-        raise TypeError("views: expected one view or a list of them, got a dict.")
-    several = isinstance(views, (list, tuple)) and all(
-        callable(v) or hasattr(v, "transform") or (hasattr(v, "shape") and _num_samples(v) == n)
-        for v in views
-    )
-    if several and not len(views):
-        raise ValueError("views: expected at least one, got an empty list.")
-    return [(f"views[{i}]", v) for i, v in enumerate(views)] if several else [("views", views)]
-
-
-def _check_view(view: Any, X: Any, n: int, name: str) -> Any:
-    check_text(view, name, X)
-    made = callable(view) or hasattr(view, "transform")
-    indexed = hasattr(view, "loc") and hasattr(X, "loc") and not view.index.equals(X.index)
-    if made and not hasattr(view, "loc") or indexed:
-        view = view_of(view, X, name)
-    if _num_samples(view) != n:
+def _check_data(search: Any, X: Any, y: Any, paired: Any) -> tuple[Any, Any]:
+    """Check that the estimator is a classifier, or a regressor with pairs, and the labels."""
+    of_regressors = is_regressor(search.estimator)
+    if not is_classifier(search.estimator) and not (of_regressors and paired is not None):
+        name = type(search.estimator).__name__
         raise ValueError(
-            f"{name}: expected a view of each of {n} rows of X, got {_num_samples(view)} rows."
+            f"estimator: expected a classifier, got {name}, which is not a classifier; give a "
+            "regressor fit(X, y, paired=(X_a, X_b)), or use GridSearchCV with "
+            "scoring=expected_scorer(X_a, X_b), or wrap it as a classifier that has a "
+            "decision_function."
         )
-    check_columns(view, X, name)
-    return named_like(X, view, same_rows=True)
+    if y is None:
+        raise ValueError(
+            f"y: {type(search).__name__} requires y to be passed, but the target y is None"
+        )
+    X, y = indexable(X, y)
+    if not of_regressors:
+        check_classification_targets(y)
+        return X, y
+    rule = search.refit if callable(search.refit) else search.selection
+    if looks_at_agreement(rule) or rule in ("agreement", "rank_sum"):
+        name = "refit" if rule is search.refit else "selection"
+        raise ValueError(
+            f"{name}: expected a rule that does not look at the agreement, which regressors do "
+            f"not have, got {rule!r}."
+        )
+    values = np.asarray(y)
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"y: expected numbers for regressors, got dtype {values.dtype}.")
+    if not np.isfinite(values).all():
+        raise ValueError("y: expected finite numbers for regressors, got nan or inf.")
+    return X, y
 
 
-def _check_target(target: Any, X: Any) -> Any:
-    check_text(target, "target", X)
-    if isinstance(target, tuple):
-        raise TypeError(
-            f"target: expected unlabelled rows like X, got a tuple of {len(target)}. The target's "
-            "labels are not used: give its rows alone."
+def make_splits(
+    cv: Any,
+    X: Any,
+    y: Any,
+    *,
+    tested_twice: bool,
+    splitter_twice: bool,
+    groups: Any,
+    environments: Any,
+    seed: int,
+    split_params: dict[str, Any],
+    classifier: bool = True,
+) -> list[Split]:
+    """Return all splits of a search.
+
+    A splitter of the user is used as it is, with the parameters routed to it. With
+    `splitter_twice` one with a parameter ``shuffle`` is used a second time, shuffled. For
+    None or a number, folds are two shuffled repetitions if rows must be tested twice, folds
+    stratified by class and environment if there are environments, or else those of
+    GridSearchCV. With groups it makes group folds. Those of regressors are not stratified.
+    """
+    if is_sequence_of_splitters(cv):
+        return [split for part in cv for split in part.split(X, y, **split_params)]
+    if cv is not None and not isinstance(cv, (int, np.integer)):
+        given = [check_cv(cv, y, classifier=classifier)]
+        if splitter_twice and "shuffle" in signature(type(cv)).parameters:
+            given.append(copy(cv))
+            given[1].shuffle, given[1].random_state = True, seed
+        return [split for part in given for split in part.split(X, y, **split_params)]
+    k = 5 if cv is None else int(cv)
+    if not classifier:
+        splitter = check_cv(cv, y, classifier=False) if groups is None else GroupKFold(k)
+        return list(splitter.split(X, y, groups))
+    labels = y if environments is None else _cells(environments, y)
+    largest = int(np.unique(labels, return_counts=True)[1].max())
+    if largest < k:
+        raise ValueError(
+            f"cv: expected no more folds than there are rows of the largest class"
+            f"{'' if environments is None else ' in one environment'}, {largest}, got {k} with "
+            f"n_samples={len(labels)}."
         )
-    if not hasattr(target, "__len__") and not hasattr(target, "shape"):
-        raise TypeError(f"target: expected unlabelled rows like X, got {type(target).__name__}.")
-    if not _num_samples(target):
-        raise ValueError("target: expected at least one row, got none.")
-    check_columns(target, X, "target")
-    return named_like(X, target)
+    splitters: list[Any]
+    if groups is not None:
+        seeds = (seed, seed + 1) if tested_twice else (seed,)
+        splitters = [StratifiedGroupKFold(k, shuffle=True, random_state=s) for s in seeds]
+    elif tested_twice:
+        splitters = [RepeatedStratifiedKFold(n_splits=k, n_repeats=2, random_state=seed)]
+    elif environments is not None:
+        # Unshuffled folds of sorted data would have one environment each.
+        splitters = [StratifiedKFold(k, shuffle=True, random_state=seed)]
+    else:
+        splitters = [check_cv(cv, y, classifier=True)]
+    return [split for part in splitters for split in part.split(X, labels, groups)]
+
+
+def needs_groups(cv: Any) -> bool:
+    """Whether a splitter, or one of several, requests groups, as those of scikit-learn do."""
+    splitters = cv if is_sequence_of_splitters(cv) else [cv]
+    return any(get_routing_for_object(x).consumes("split", ["groups"]) for x in splitters)
+
+
+def is_sequence_of_splitters(cv: Any) -> bool:
+    """Whether ``cv`` is a list of splitters, not a splitter or a list of splits."""
+    return isinstance(cv, (list, tuple)) and len(cv) > 0 and all(hasattr(x, "split") for x in cv)
+
+
+def _cells(environments: Any, y: Any) -> Ints:
+    """Return a number for each row that stands for its environment and class."""
+    codes = [np.unique(np.asarray(values), return_inverse=True)[1] for values in (environments, y)]
+    return np.unique(np.column_stack(codes), axis=0, return_inverse=True)[1].ravel()

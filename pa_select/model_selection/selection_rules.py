@@ -9,8 +9,8 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator
 
-from pa_select.model_selection.guarded_selection import Eligibility, GuardedSelection
-from pa_select.model_selection.results_columns import (
+from pa_select.model_selection.guarded_selection import Eligibility
+from pa_select.model_selection.results_table import (
     AgainstChance,
     column,
     errors_in_words,
@@ -19,7 +19,7 @@ from pa_select.model_selection.results_columns import (
     scores_and_errors,
 )
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Floats, Ints, Mask, SelectionName
+from pa_select.utils.typing import Floats, Ints, Mask
 
 #: The `n_se` of guarded selection by the score on the views.
 N_SE_OF_VIEWS = 2
@@ -286,70 +286,3 @@ def within_one_standard_error(complexity: Any, *, score: str = "score", n_se: fl
     {'max_depth': 3}
     """
     return _SimplestWithin(complexity, score, n_se)
-
-
-def make_rule(selection: Any, score: str, pairing: Any) -> Any:
-    """Return the rule that ``selection`` names; a callable is returned as it is."""
-    if callable(selection):
-        return selection
-    if selection == "guarded" and pairing == "target":
-        # In our studies agreement on unlabelled rows helps only if the score counts as much.
-        selection = "rank_sum"
-    if selection == "guarded" and pairing == "paired":
-        # The expected score says what agreement only hints at.
-        selection = "expected"
-    guard = GuardedSelection(score=score)
-    if pairing == "views":
-        # In our studies the score on the rows of X excludes candidates that resist the shift.
-        guard = GuardedSelection(score=f"{score}_views", n_se=N_SE_OF_VIEWS)
-    return named_rules(score, guard)[selection]
-
-
-def named_rules(score: str, guard: GuardedSelection) -> dict[SelectionName, Any]:
-    """Return the rules that have a name."""
-    return {
-        "guarded": guard,
-        "agreement": BestAgreement(score),
-        "score": BestScore(score),
-        "score_views": BestScore(f"{score}_views"),
-        "worst_environment": BestScore(f"{score}_worst_environment"),
-        "rank_sum": RankSum(score),
-        "expected": BestExpected(score),
-    }
-
-
-def looks_at_agreement(rule: Any) -> bool:
-    """Whether a rule of this package chooses by the agreement."""
-    return getattr(rule, "_needs_agreement", isinstance(rule, GuardedSelection))
-
-
-def explain(rule: Any, table: dict[str, Any], failures: list[str | None]) -> dict[str, Any]:
-    """Make the columns "eligible" and "reason"."""
-    if hasattr(rule, "explain"):
-        try:
-            eligible, reasons = rule.explain(table)
-        except ValueError as error:
-            if None in failures:
-                raise
-            # The rule only knows that the column is empty.
-            text = f"No candidate can be selected. The first: {failures[0]}"
-            raise ValueError(text) from error
-    else:
-        eligible = [failure is None for failure in failures]
-        reasons = ["eligible"] * len(failures)
-    # A rule that does not look at the agreement may choose a candidate without one.
-    told = [
-        reason if failure is None else f"{'eligible' if fits else 'not eligible'}: {failure}"
-        for reason, failure, fits in zip(reasons, failures, eligible, strict=True)
-    ]
-    return {"eligible": np.asarray(eligible), "reason": np.array(told, dtype=object)}
-
-
-def choose(rule: Any, table: dict[str, Any]) -> int:
-    """Return the candidate that a rule chooses; check it, since a user may write the rule."""
-    best, n = rule(table), len(table["params"])
-    if not isinstance(best, (int, np.integer)):
-        raise TypeError(f"selection: expected the index of a candidate, got {best!r}.")
-    if not 0 <= best < n:
-        raise IndexError(f"selection: expected a candidate from 0 to {n - 1}, got {best}.")
-    return int(best)

@@ -75,7 +75,11 @@ def make_sites(
 
 
 def adapted_to_sites(
-    estimator: Any, adapter: Any, sites: list[Site], sources: Sequence[Any], row: Mapping[str, Any]
+    estimator: Any,
+    adapter: Any,
+    sites: Sequence[Site],
+    sources: Sequence[Any],
+    row: Mapping[str, Any],
 ) -> Any:
     """Return what to use at the site: a fitted estimator, after an adapter if that helps it.
 
@@ -83,7 +87,7 @@ def adapted_to_sites(
     ----------
     estimator : estimator object
     adapter : None, "ridge" or estimator
-    sites : list of Site
+    sites : sequence of Site
     sources : sequence
         X, and the sources that `make_sites` returns.
     row : mapping

@@ -23,6 +23,9 @@ from pa_select.utils.sklearn_private import (
     _score,
 )
 
+#: Number of X among the sources.
+OF_X = 0
+
 
 class Extra(NamedTuple):
     """Rows of a source on which a split's model is also scored with the search's scorer."""
@@ -58,7 +61,6 @@ class Data:
     fit_params: dict[str, Any]
     score_params: dict[str, Any]
     error_score: Any
-    dtype: Any
     #: The distinct labels, the classes that estimators may have. None: any.
     labels: Any = None
     #: Whether predictions come with probabilities, which some metrics need.
@@ -170,9 +172,7 @@ def _matrices(
         if data.of_regressors:
             matrices[source] = RecordedRegressor.of(fitted, X).predicted[:, None]
             continue
-        matrices[source], classes = comparable_scores(
-            fitted, X, dtype=data.dtype, numbers=rows, labels=data.labels
-        )
+        matrices[source], classes = comparable_scores(fitted, X, numbers=rows, labels=data.labels)
     return matrices, classes
 
 

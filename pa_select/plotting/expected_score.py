@@ -8,9 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from pa_select.model_selection.candidate_names import candidate_names
-from pa_select.model_selection.results_columns import scores_and_errors
-from pa_select.model_selection.search_results import cv_results_of, first_metric, metric_in_words
+from pa_select.model_selection.results_table import (
+    candidate_names,
+    cv_results_of,
+    first_metric,
+    metric_in_words,
+    scores_and_errors,
+)
 from pa_select.plotting.axes import (
     GREY,
     STAR,

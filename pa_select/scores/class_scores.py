@@ -126,7 +126,7 @@ def class_scores(
 
 
 def comparable_scores(
-    estimator: Any, X: Any, *, dtype: Any = None, numbers: Any = None, labels: Any = None
+    estimator: Any, X: Any, *, numbers: Any = None, labels: Any = None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Compute an estimator's class scores and check that agreement accepts them.
 
@@ -137,8 +137,6 @@ def comparable_scores(
     ----------
     estimator, X
         As in `class_scores`.
-    dtype : dtype, default=None
-        The type of the scores. None: as the estimator has it, if that is a floating type.
     numbers : array-like of shape (n,), default=None
         What errors call the rows. None: 0, 1, ...
     labels : array-like, default=None
@@ -165,8 +163,7 @@ def comparable_scores(
             f"class scores: expected classes of y, {np.unique(labels).tolist()}, got "
             f"{np.asarray(classes).tolist()}."
         )
-    if dtype is None:
-        dtype = matrix.dtype if matrix.dtype.char in "efd" else np.float64
+    dtype = matrix.dtype if matrix.dtype.char in "efd" else np.float64
     with np.errstate(over="ignore"):  # the check reports what becomes infinite
         matrix = matrix.astype(dtype, copy=False)
     check_values(matrix, "class scores", numbers=numbers)

@@ -40,9 +40,7 @@ Prior: TypeAlias = Literal["uniform", "marginal"] | Vector
 Device: TypeAlias = "str | torch.device | None"
 RandomState: TypeAlias = int | np.random.RandomState | None
 ErrorScore: TypeAlias = Literal["raise"] | float
-PairingName: TypeAlias = Literal[
-    "repeated", "split-half", "environments", "views", "target", "paired"
-]
+PairingName: TypeAlias = Literal["repeated", "split-half"]
 Pairing: TypeAlias = PairingName | HasPairs | Callable[..., Any]
 SelectionName: TypeAlias = Literal[
     "guarded",

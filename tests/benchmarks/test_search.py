@@ -19,7 +19,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
 from pa_select import PASearchCV, class_scores
-from pa_select.model_selection import search_problem
+from pa_select.model_selection import plan
 
 CV = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
 
@@ -53,7 +53,7 @@ def test_overhead(benchmark, monkeypatch, model, grid):
         X, y = X[:400], y[:400]
         cv = RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
     solving = []
-    table = search_problem.agreement_table
+    table = plan.agreements_of
 
     def timed(*args, **kwargs):
         start = perf_counter()
@@ -61,7 +61,7 @@ def test_overhead(benchmark, monkeypatch, model, grid):
         solving.append(perf_counter() - start)
         return found
 
-    monkeypatch.setattr(search_problem, "agreement_table", timed)
+    monkeypatch.setattr(plan, "agreements_of", timed)
     search = PASearchCV(model, grid, cv=cv)
     assert benchmark.pedantic(search.fit, (X, y), rounds=1).best_score_ > 0.9
     if not benchmark.enabled:
@@ -98,14 +98,14 @@ from time import perf_counter
 import sklearn.utils.parallel
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
-import pa_select.model_selection.parallel
+import pa_select.model_selection.evaluation
 from pa_select import PASearchCV
 
 warnings.simplefilter("ignore")
 if sys.argv[1] == "with torch":
     import torch.jit
     warnings.simplefilter("ignore", torch.jit.TracerWarning)  # torch's filter is the last one
-    pa_select.model_selection.parallel.Parallel = sklearn.utils.parallel.Parallel
+    pa_select.model_selection.evaluation.Parallel = sklearn.utils.parallel.Parallel
 X, y = load_digits(return_X_y=True)
 for _ in range(2):
     start = perf_counter()

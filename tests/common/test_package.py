@@ -73,7 +73,6 @@ ROOMS = [
 RESULTS = {
     "AgreementBootstrap",
     "AgreementComparison",
-    "AgreementDifference",
     "AgreementMatrix",
     "Confidence",
     "EntropyChange",

@@ -95,7 +95,7 @@ def _no_fits_yet(monkeypatch):
         ({"groups": np.arange(len(Y)) // 2}, {"cv": 2, "random_state": 1}),
         ({}, {"pairing": "split-half", "cv": 2, "selection": "agreement"}),
         ({"views": [drift, np.sqrt]}, {"cv": 2, "scoring": ["accuracy", "f1_macro"]}),
-        ({"environments": ENVIRONMENTS}, {"cv": 2, "prior": "uniform", "dtype": np.float32}),
+        ({"environments": ENVIRONMENTS}, {"cv": 2, "prior": "uniform"}),
         ({"target": 1.1 * X[::3]}, {"cv": 2, "selection": GuardedSelection(n_se=1)}),
     ],
 )

@@ -135,7 +135,7 @@ def test_tags_representation_clone_and_pickle():
 
 def test_parameters_are_only_stored():
     memory, grid = object(), {"C": [1]}
-    unfitted = PASearchCV(SVC(), grid, memory=memory, pairing="views", tol=-1)
+    unfitted = PASearchCV(SVC(), grid, memory=memory, pairing="split-half", tol=-1)
     assert unfitted.memory is memory
     assert unfitted.param_grid is grid
     assert unfitted.tol == -1

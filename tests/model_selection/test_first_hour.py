@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pa_select import PASearchCV
-from pa_select.model_selection import fit_arguments as arguments
-from pa_select.model_selection.agreement_difference import not_told_apart
+from pa_select.model_selection import data_kind
+from pa_select.model_selection.choice import not_told_apart
 
 X, Y = load_breast_cancer(return_X_y=True)
 X, Y = X[:300], Y[:300]
@@ -168,7 +168,7 @@ def test_nothing_eligible_on_imbalanced_data_says_which_scoring_sees_more():
 
 
 def test_what_can_be_expected_is_said_once(monkeypatch):
-    monkeypatch.setattr(arguments, "_suggested", False)
+    monkeypatch.setattr(data_kind, "_suggested", False)
     with pytest.warns(UserWarning, match="10 fits of each candidate.*This warning is") as caught:
         PASearchCV(MODEL, GRID).fit(X, Y)
     assert caught[0].filename == __file__
@@ -176,7 +176,7 @@ def test_what_can_be_expected_is_said_once(monkeypatch):
         warnings.simplefilter("error")
         PASearchCV(MODEL, GRID).fit(X, Y)
     for params, fit in (({}, {"views": X}), ({"selection": "score"}, {})):
-        monkeypatch.setattr(arguments, "_suggested", False)
+        monkeypatch.setattr(data_kind, "_suggested", False)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             PASearchCV(MODEL, GRID, **params).fit(X, Y, **fit)

@@ -139,15 +139,19 @@ def search(**params):
             {"views": X},
             "environments: expected some in fit.* with selection='worst_environment', got None",
         ),
-        ({"pairing": "views"}, {}, r"views: expected some in fit.X, y, views=....*, got None"),
+        (
+            {"refit": lambda cv_results: 0, "selection": "score"},
+            {},
+            "selection: expected 'guarded', the default, with a callable refit.*got 'score'",
+        ),
         ({}, {"views": {"dim": X}}, "views: expected one view or a list of them, got a dict"),
-        ({"pairing": "target"}, {"views": X}, "target: expected some in fit"),
         (
             {"pairing": "split-half"},
             {"views": X},
             "views: expected None with pairing='split-half'",
         ),
         ({"pairing": "nearest"}, {}, "'pairing' parameter of PASearchCV must be"),
+        ({"pairing": "views"}, {"views": X}, "'pairing' parameter of PASearchCV must be"),
         ({"selection": "best"}, {}, "'selection' parameter of PASearchCV must be"),
         ({"prior": [0.5, 0.5]}, {}, "prior"),
         ({"prior": "flat"}, {}, "'prior' parameter of PASearchCV must be"),
@@ -159,7 +163,7 @@ def search(**params):
         (
             {"cv": PredefinedSplit(np.where(HALVES, 0, -1))},
             {"target": X},
-            "cv: expected at least two splits with pairing='target', got one",
+            "cv: expected at least two splits with a target, got one",
         ),
     ],
 )

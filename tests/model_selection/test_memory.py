@@ -92,7 +92,6 @@ def test_whatever_changes_is_computed_anew(tmp_path, marks):
     assert added(scoring="neg_log_loss") == 4
     assert added(model=Counting(str(marks), stop_at=10**6)) == 4
     assert added(cv=RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=1)) == 4
-    assert added(dtype=np.float32) == 4
     assert added(views=changed) == 4
     # How the agreement is computed changes no fit.
     assert added(prior="uniform", tol=1e-3, selection="score", return_fold_scores=True) == 0

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pa_select import GuardedSelection, PASearchCV
-from pa_select.model_selection.certified_choice import certify_choice
+from pa_select.model_selection.choice import certify_choice
 from pa_select.model_selection.selection_rules import BestAgreement, BestScore
 
 X, Y = load_wine(return_X_y=True)

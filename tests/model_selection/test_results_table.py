@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from pa_select.model_selection.candidate_names import candidate_names
+from pa_select.model_selection.results_table import candidate_names
 
 MODEL = make_pipeline(StandardScaler(), SVC())
 

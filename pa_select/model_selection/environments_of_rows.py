@@ -1,0 +1,324 @@
+"""Rows of several environments: which are compared, and which environments can be scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
+
+from pa_select.model_selection.stacks import Block, Layout
+from pa_select.model_selection.table_columns import (
+    environment_columns,
+)
+from pa_select.model_selection.worker import OF_X, Data, Extra, SplitTask
+from pa_select.pairing import pair_environments
+from pa_select.utils.columns import check_column
+from pa_select.utils.frames import look_up, reordered
+from pa_select.utils.halves import Split
+from pa_select.utils.messages import warn_caller
+from pa_select.utils.sklearn_private import _num_samples
+from pa_select.utils.typing import Floats, HasPairs, Ints
+
+if TYPE_CHECKING:
+    pass
+
+import warnings
+
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from pa_select.model_selection.data_kind import DataKind, Rows, check_text
+from pa_select.utils.sklearn_private import _check_method_params, _score
+
+# Parts of the test rows of a split that holds out whole environments.
+_PARTS = 5
+
+
+class Environments(DataKind):
+    """The environment of each row; one model scores rows of different environments.
+
+    `between` pairs the rows of two environments; None pairs rows of the same label at random.
+    """
+
+    def __init__(self, rows: Rows, environments: Any, between: Any = None) -> None:
+        super().__init__(rows)
+        self.strata = self.names = check_environments(environments, rows.X)
+        self.distinct = np.unique(self.names).tolist()
+        self.pairing = "environments" if between is None else between
+        self._between = between
+
+    def blocks(self, splits: Sequence[Split]) -> list[Block]:
+        blocks = []
+        for s, (_, test) in enumerate(splits):
+            a, b = self._pair(test)
+            if len(a):
+                blocks.append(Block(s, test[a], s, test[b]))
+        if blocks:
+            return blocks
+        # Every fold holds out whole environments. Rows of different folds are paired, and the
+        # model that has not seen its environment scores each row.
+        split_of = np.concatenate([np.full(len(test), s) for s, (_, test) in enumerate(splits)])
+        rows = np.concatenate([test for _, test in splits])
+        a, b = self._pair(rows)
+        for s, t in np.unique(np.column_stack([split_of[a], split_of[b]]), axis=0):
+            pairs = (split_of[a] == s) & (split_of[b] == t)
+            blocks.append(Block(int(s), rows[a[pairs]], int(t), rows[b[pairs]]))
+        return blocks
+
+    def _pair(self, rows: Ints) -> tuple[Ints, Ints]:
+        pairs = pair_environments(
+            self.names[rows],
+            self.rows.y[rows],
+            self.rows.seed,
+            X=None if self._between is None else _safe_indexing(self.rows.X, rows),
+            pairing=self._between,
+        )
+        return pairs.a, pairs.b
+
+    def no_pairs(self) -> str:
+        if self._between is not None:
+            return super().no_pairs()
+        return (
+            "environments: expected a class with rows in at least two environments among the "
+            "test rows, got none."
+        )
+
+    def extras(self, splits: Sequence[Split]) -> list[list[Extra]]:
+        names = self.names
+        extras = [
+            [Extra(f"environment_{e}", OF_X, test[names[test] == e]) for e in self.distinct]
+            for _, test in splits
+        ]
+        if not any(np.isin(names[train], names[test]).any() for train, test in splits):
+            # Splits that hold out whole environments differ for other reasons than few rows.
+            # The scores of random parts of the test rows show the error of few rows.
+            for parts, (_, test) in zip(extras, splits, strict=True):
+                shuffled = np.random.default_rng(self.rows.seed).permutation(test)
+                parts += [
+                    Extra("part", OF_X, part, may_fail=True)
+                    for part in np.array_split(shuffled, _PARTS)
+                ]
+        return extras
+
+    def prepare(
+        self, layout: Layout, splits: Sequence[SplitTask], data: Data, weight: Floats | None
+    ) -> None:
+        self._scorable = scorable_environments(splits, data, self.distinct)
+
+    def score_columns(
+        self,
+        metric: str,
+        scores: Mapping[str, Sequence[Floats]],
+        chance: Floats,
+        n_disjoint: float,
+    ) -> dict[str, Any]:
+        by_environment = {e: scores[f"environment_{e}"][0] for e in self.distinct}
+        defined = self._scorable.defined.get(metric)
+        if defined is not None:
+            by_environment = {
+                e: np.where(known, values, np.nan)
+                for (e, values), known in zip(by_environment.items(), defined, strict=True)
+            }
+        left_out = self._scorable.left_out.get(metric, {})
+        return environment_columns(metric, by_environment, n_disjoint, left_out)
+
+
+class ObjectOfUser(DataKind):
+    """A pairing object; `environments` are scored, and passed on to it."""
+
+    def __init__(self, rows: Rows, pairing: HasPairs, environments: Any) -> None:
+        super().__init__(rows)
+        self.pairing = pairing
+        self._environments = None
+        if environments is not None:
+            self._environments = Environments(rows, environments)
+
+    def blocks(self, splits: Sequence[Split]) -> list[Block]:
+        names = None if self._environments is None else self._environments.names
+        X, y, groups, _ = self.rows
+        items = self.pairing.pairs(splits, X, y, environments=names, groups=groups)
+        return list(_checked(items, splits, len(y)))
+
+    def extras(self, splits: Sequence[Split]) -> list[list[Extra]]:
+        if self._environments is None:
+            return super().extras(splits)
+        return self._environments.extras(splits)
+
+    def prepare(
+        self, layout: Layout, splits: Sequence[SplitTask], data: Data, weight: Floats | None
+    ) -> None:
+        if self._environments is not None:
+            self._environments.prepare(layout, splits, data, weight)
+
+    def score_columns(
+        self,
+        metric: str,
+        scores: Mapping[str, Sequence[Floats]],
+        chance: Floats,
+        n_disjoint: float,
+    ) -> dict[str, Any]:
+        if self._environments is None:
+            return {}
+        return self._environments.score_columns(metric, scores, chance, n_disjoint)
+
+
+def check_environments(environments: Any, X: Any) -> NDArray[Any]:
+    """Return the environment of each row of X, at least two.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not.
+    """
+    check_text(environments, "environments", X)
+    if reordered(X, environments):
+        environments = look_up(environments, X, "environments")
+    names = check_column(environments, _num_samples(X), "environments")
+    distinct = np.unique(names).tolist()
+    if len(distinct) < 2:
+        raise ValueError(f"environments: expected at least two, got only {distinct[0]!r}.")
+    return names
+
+
+def _checked(items: Any, splits: Sequence[Split], n: int) -> Iterator[Block]:
+    """Yield the pairs of a pairing object, after checking them."""
+    for i, item in enumerate(items):
+        name = f"pairing: item {i} of pairs(...)"
+        try:
+            split_a, rows_a, split_b, rows_b = item
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"{name}: expected (split_a, rows_a, split_b, rows_b), got {item!r}."
+            ) from None
+        sides: list[Any] = []
+        for split, rows in ((split_a, rows_a), (split_b, rows_b)):
+            if not isinstance(split, (int, np.integer)) or not 0 <= split < len(splits):
+                raise ValueError(
+                    f"{name}: expected the number of a split, 0 to {len(splits) - 1}, got "
+                    f"{split!r}."
+                )
+            rows = np.asarray(rows)
+            if rows.ndim != 1 or rows.dtype.kind not in "iu" or not np.isin(rows, range(n)).all():
+                raise ValueError(f"{name}: expected row numbers from 0 to {n - 1}, got {rows!r}.")
+            seen = np.intersect1d(rows, splits[int(split)][0])
+            if len(seen):
+                raise ValueError(
+                    f"{name}: expected rows that the model of split {split} was not fitted to, "
+                    f"got row {seen[0]} ({len(seen)} such rows)."
+                )
+            sides += [int(split), rows.astype(np.int64)]
+        if len(sides[1]) != len(sides[3]):
+            raise ValueError(
+                f"{name}: expected as many rows on both sides, got {len(sides[1])} and "
+                f"{len(sides[3])}."
+            )
+        if len(sides[1]):
+            yield Block(*sides)
+
+
+#: With fewer test rows the score of an environment is unreliable: for one row it is 0 or 1.
+FEWEST_ROWS = 5
+
+
+class ScorableEnvironments(NamedTuple):
+    """The environments whose scores can be compared.
+
+    Parameters
+    ----------
+    defined : dict of str to ndarray of shape (n_environments, n_splits) of bool
+        For each metric, whether it is defined on the test rows of an environment in a split.
+    left_out : dict of str to dict
+        For each metric, the environments that the worst one is not chosen from, with the
+        reasons.
+    """
+
+    defined: dict[str, NDArray[np.bool_]]
+    left_out: dict[str, dict[Any, str]]
+
+
+def scorable_environments(
+    splits: Sequence[SplitTask], data: Data, environments: Sequence[Any]
+) -> ScorableEnvironments:
+    """Find the environments that can be scored, and warn of those that are left out.
+
+    A metric is not defined on rows on which even perfect predictions score 0 or nan, if they
+    score more on all rows. An example is the recall if no row is positive.
+    """
+    y = np.asarray(data.y)
+    perfect = _Perfect(y)
+    reference = _by_metric(_scored(perfect, np.arange(len(y)), data))
+    rows = {e: np.unique(np.concatenate(_test_rows(splits, e))) for e in environments}
+    shape = len(environments), len(splits)
+    defined = {name: np.ones(shape, dtype=bool) for name in reference}
+    for i, environment in enumerate(environments):
+        for s, tested in enumerate(_test_rows(splits, environment)):
+            scores = _by_metric(_scored(perfect, tested, data)) if len(tested) else {}
+            for name, best in reference.items():
+                if np.isfinite(best) and abs(best) > 1e-6:
+                    value = scores.get(name, np.nan)
+                    defined[name][i, s] = np.isfinite(value) and abs(value) > 1e-6
+                elif np.isfinite(best):  # a loss is 0 for perfect predictions
+                    defined[name][i, s] = np.isfinite(scores.get(name, np.nan))
+    left_out: dict[str, dict[Any, str]] = {}
+    for name, known in defined.items():
+        left_out[name] = {}
+        for i, environment in enumerate(environments):
+            n = len(rows[environment])
+            if n < FEWEST_ROWS:
+                left_out[name][environment] = f"{n} test row{'' if n == 1 else 's'}"
+            elif not known[i].any():
+                lacking = np.setdiff1d(y, y[rows[environment]]).tolist()
+                lacks = f", since no row has class {', '.join(map(repr, lacking))}"
+                left_out[name][environment] = f"{name} is not defined{lacks if lacking else ''}"
+    _warn(left_out)
+    return ScorableEnvironments(defined, left_out)
+
+
+def _warn(left_out: dict[str, dict[Any, str]]) -> None:
+    reasons = {e: why for of_metric in left_out.values() for e, why in of_metric.items()}
+    if reasons:
+        named = "; ".join(f"{e!r} ({why})" for e, why in reasons.items())
+        warn_caller(
+            f"environments: the choice of the worst environment leaves out {len(reasons)} of "
+            f"them, whose scores are unreliable: {named}."
+        )
+
+
+def _test_rows(splits: Sequence[SplitTask], environment: Any) -> list[NDArray[np.int64]]:
+    """Return the test rows of an environment in each split."""
+    suffix = f"environment_{environment}"
+    return [next(x.rows for x in split.extras if x.suffix == suffix) for split in splits]
+
+
+def _scored(perfect: _Perfect, rows: NDArray[np.int64], data: Data) -> Any:
+    """Return the search's score of perfect predictions on some rows."""
+    n = _num_samples(data.sources[0])
+    params = _check_method_params(np.zeros((n, 1)), params=data.score_params, indices=rows)
+    labels = np.asarray(data.y)[rows]
+    with warnings.catch_warnings():
+        # A metric that is not defined on these rows warns each time.
+        warnings.simplefilter("ignore")
+        return _score(perfect, rows[:, None], labels, data.scorer, params, np.nan)
+
+
+def _by_metric(scores: Any) -> dict[str, float]:
+    return dict(scores) if isinstance(scores, dict) else {"score": scores}
+
+
+class _Perfect(ClassifierMixin, BaseEstimator):
+    """A classifier that always predicts the label; its only feature is the row number."""
+
+    def __init__(self, y: Any) -> None:
+        self.y = y
+        self.classes_, self._codes = np.unique(y, return_inverse=True)
+
+    def fit(self, X: Any, y: Any = None) -> _Perfect:
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.y[X[:, 0]]
+
+    def predict_proba(self, X: Any) -> Any:
+        return np.eye(len(self.classes_))[self._codes[X[:, 0]]]

@@ -1,0 +1,293 @@
+"""The table of a search: its columns, the names of its metrics and candidates, and its HTML."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from pa_select.utils.html import bar_cell, table
+from pa_select.utils.typing import Floats, Ints, Mask
+
+
+def column(cv_results: dict[str, Any], name: str, argument: str) -> Floats:
+    """Return the mean of a metric over the splits, or else the column of this name."""
+    for key in (f"mean_test_{name}", name):
+        if key in cv_results:
+            return np.asarray(cv_results[key], dtype=np.float64)
+    known = [key[10:] for key in cv_results if key.startswith("mean_test_")]
+    raise ValueError(f"{argument}: expected one of the metrics {known}, got {name!r}.")
+
+
+def scores_and_errors(cv_results: dict[str, Any], metric: str) -> tuple[Floats, Floats]:
+    """Return mean scores and their standard errors; nan for candidates that failed a split."""
+    score = column(cv_results, metric, "score").copy()
+    score[np.asarray(cv_results.get("n_failed_splits", np.zeros(len(score)))) > 0] = np.nan
+    return score, recorded_errors(cv_results, metric)
+
+
+def recorded_errors(cv_results: dict[str, Any], metric: str) -> Floats:
+    """Return the standard error of each mean over the splits; 0 for a single split."""
+    if f"se_test_{metric}" in cv_results:
+        error: Floats = np.asarray(cv_results[f"se_test_{metric}"], dtype=np.float64)
+        return np.nan_to_num(error)
+    splits = [
+        np.asarray(values, dtype=np.float64)
+        for key, values in cv_results.items()
+        if key.startswith("split")
+        and key.endswith(f"_test_{metric}")
+        and key[5 : -len(f"_test_{metric}")].isdigit()
+    ]
+    if len(splits) < 2:
+        return np.zeros(len(column(cv_results, metric, "score")))
+    return np.nan_to_num(np.std(splits, axis=0, ddof=1) / np.sqrt(len(splits)))
+
+
+def recorded_chance(cv_results: dict[str, Any], metric: str) -> Floats:
+    """Return the score of predictions that look at no feature; -inf if it is not known."""
+    chance = cv_results.get(f"chance_test_{metric}", np.full(len(cv_results["params"]), np.nan))
+    return np.nan_to_num(np.asarray(chance, dtype=np.float64), nan=-np.inf)
+
+
+class AgainstChance(NamedTuple):
+    """Values of candidates, their errors, and what predictions that look at no feature have."""
+
+    name: str
+    values: Floats
+    errors: Floats
+    chance: Floats
+    #: How many standard errors above chance a candidate must be.
+    n_se: float = 2
+
+    @property
+    def above(self) -> Mask:
+        """Whether each candidate is better than such predictions."""
+        above: Mask = self.values > self.chance + self.n_se * np.nan_to_num(self.errors)
+        return above
+
+    def not_above(self, i: int) -> str:
+        """Say that a candidate is not."""
+        return (
+            f"{self.name} {self.values[i]:.4g} is not {errors_in_words(self.n_se)} above chance, "
+            f"{self.chance[i]:.4g}"
+        )
+
+
+def errors_in_words(n: float) -> str:
+    """Return a number of standard errors in words."""
+    return f"{n:g} standard error{'' if n == 1 else 's'}"
+
+
+def first_by(candidates: NDArray[np.intp], keys: list[Floats], cv_results: Any) -> int:
+    """Return the candidate with the highest keys; the first key that differs decides."""
+    # Remaining ties are decided by the candidates' parameters, not by the order of the grid.
+    names = [repr(sorted(p.items(), key=str)) for p in cv_results.get("params", [])]
+    ranked = sorted(
+        candidates.tolist(),
+        key=lambda i: (
+            *(-np.nan_to_num(k[i], nan=-np.inf) for k in keys),
+            names[i] if names else "",
+        ),
+    )
+    return int(ranked[0])
+
+
+# What a search adds to the name of a metric.
+_SUFFIXES = {"_views": " on the views", "_worst_environment": " in the worst environment"}
+
+
+def cv_results_of(search: Any) -> dict[str, Any]:
+    """Return the table of a fitted search.
+
+    Raises
+    ------
+    TypeError
+        If `search` is not a search.
+    sklearn.exceptions.NotFittedError
+        If it is not fitted.
+    """
+    if not hasattr(search, "refit"):
+        raise TypeError(f"search: expected a fitted search, got {type(search).__name__}.")
+    check_is_fitted(search, "cv_results_")
+    table: dict[str, Any] = search.cv_results_
+    return table
+
+
+def metric_in_words(metric: str, scoring: Any) -> str:
+    """Return a metric's name in words, with the name of `scoring` for "score"."""
+    if isinstance(scoring, str) and metric.split("_")[0] == "score":
+        metric = scoring + metric[len("score") :]
+    for suffix, words in _SUFFIXES.items():
+        if metric.endswith(suffix):
+            metric = metric.removesuffix(suffix) + words
+    return metric.replace("_", " ")
+
+
+def first_metric(search: Any, table: dict[str, Any]) -> str:
+    """Return the metric of ``refit``, or else the first metric."""
+    if isinstance(search.refit, str):
+        return search.refit
+    return next(name for name in table if name.startswith("mean_test_"))[len("mean_test_") :]
+
+
+# Largest numbers of characters of one value, and of a whole name.
+_LONGEST_VALUE = 40
+_LONGEST_NAME = 60
+
+
+def candidate_names(params: Sequence[dict[str, Any]], estimator: Any = None) -> list[str]:
+    """Return names such as "SVC, C=10", from the parameters that differ between candidates.
+
+    Parameters
+    ----------
+    params : sequence of dict
+        The parameters of each candidate, as in ``cv_results_["params"]``.
+    estimator : object, default=None
+        The estimator of the search; its class is the name of a candidate if no parameter
+        differs.
+
+    Returns
+    -------
+    list of str
+        A name for each candidate, of at most 60 characters.
+    """
+    keys = list(dict.fromkeys(key for candidate in params for key in candidate))
+    identities: dict[int, str] = {}  # by id, because the repr of an estimator takes long
+
+    def identity(value: Any) -> str:
+        if id(value) not in identities:
+            identities[id(value)] = f"{type(value).__name__} {value!r}"
+        return identities[id(value)]
+
+    of_key: dict[str, list[str]] = {
+        key: [identity(candidate[key]) for candidate in params if key in candidate] for key in keys
+    }
+    varying = [key for key in keys if len(set(of_key[key])) > 1]
+    # A parameter with one value distinguishes candidates that have it from those that do not.
+    sometimes = [key for key in keys if key in varying or len(of_key[key]) < len(params)]
+    short, long = (_names(params, some, identity) for some in (varying, sometimes))
+    times = Counter(short)
+    names = [a if a and times[a] == 1 else b for a, b in zip(short, long, strict=True)]
+    return [_cut(name or _class_name(estimator), _LONGEST_NAME) for name in names]
+
+
+def _names(params: Sequence[dict[str, Any]], keys: list[str], identity: Any) -> list[str]:
+    """Return a name for each candidate, from those of the keys that it has."""
+    words = {key: key.rpartition("__")[2] for key in keys}
+    times = Counter(words.values())
+    parts: list[list[str]] = [[] for _ in params]
+    for key in keys:
+        word = words[key] if times[words[key]] == 1 else key
+        having = [i for i, candidate in enumerate(params) if key in candidate]
+        same_class: dict[str, set[str]] = {}
+        for i in having:
+            same_class.setdefault(_class_name(params[i][key]), set()).add(identity(params[i][key]))
+        for i in having:
+            value = params[i][key]
+            parts[i].append(_part(word, value, len(same_class[_class_name(value)]) == 1))
+    return [", ".join(own) for own in parts]
+
+
+def _part(word: str, value: Any, only_one: bool) -> str:
+    """Return a parameter's text; for an estimator its class, if there is one of that class."""
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        return _class_name(value) if only_one else _in_line(repr(_last_step(value)))
+    if callable(value) and hasattr(value, "__name__"):
+        text = str(value.__name__)
+    elif isinstance(value, float):
+        text = f"{value:.3g}"
+    else:
+        text = _in_line(str(value))
+    return f"{word}={text}"
+
+
+def _last_step(estimator: Any) -> Any:
+    """Return the estimator, or that of the last step of a pipeline."""
+    steps = getattr(estimator, "steps", None)
+    return _last_step(steps[-1][1]) if isinstance(steps, list) and steps else estimator
+
+
+def _class_name(value: Any) -> str:
+    return "" if value is None else type(_last_step(value)).__name__
+
+
+def _in_line(text: str) -> str:
+    return _cut(" ".join(text.split()), _LONGEST_VALUE)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+#: Candidates that a notebook shows.
+_SHOWN = 20
+
+
+def table_of_candidates(search: Any) -> str:
+    """Return what decided between a search's candidates, with bars; the chosen one is first."""
+    found = search.cv_results_
+    metric = first_metric(search, found)
+    columns = _columns(found, metric, search.scoring)
+    n, best = len(found["params"]), getattr(search, "best_index_", None)
+    names = candidate_names(found["params"], search.estimator)
+
+    def row(i: int) -> tuple[str, list[str]]:
+        adapted = ", adapted" if "adapted" in found and found["adapted"][i] else ""
+        return names[i] + adapted + (" (chosen)" if i == best else ""), [
+            bar_cell(values[i], most, _text(values[i], errors, i))
+            for values, errors, most in columns.values()
+        ]
+
+    caption = f"{n} candidate{'s' if n > 1 else ''}"
+    if n > _SHOWN:
+        caption += f", of which {_SHOWN} are shown"
+    shown = _order(found, metric, best)[:_SHOWN]
+    return table(caption, ["candidate", *columns], map(row, shown.tolist()))
+
+
+def _columns(
+    found: dict[str, Any], metric: str, scoring: Any
+) -> dict[str, tuple[Floats, Floats | None, float]]:
+    """Return values, errors and the longest bar of each column, by its head."""
+    words = metric_in_words(metric, scoring)
+    expected = f"expected_{metric}"
+    shown = {
+        f"expected {words}": (expected, f"{expected}_se"),
+        words: (f"mean_test_{metric}", f"se_test_{metric}"),
+        f"{words} on the views": (f"mean_test_{metric}_views", f"se_test_{metric}_views"),
+        "agreement (nats)": ("agreement", "agreement_se"),
+    }
+    return {
+        head: (found[name], found.get(error), _longest(found[name], name != "agreement"))
+        for head, (name, error) in shown.items()
+        if name in found
+    }
+
+
+def _longest(values: Floats, may_be_shares: bool) -> float:
+    """Return 1 for what looks like shares, such as accuracies, and else the largest value."""
+    largest = float(np.nanmax(values, initial=0.0))
+    return 1.0 if may_be_shares and 0.5 < largest <= 1 else largest
+
+
+def _text(value: float, errors: Floats | None, i: int) -> str:
+    if errors is None or not np.isfinite(errors[i]):
+        return f"{value:.3f}"
+    return f"{value:.3f} ± {errors[i]:.3f}"
+
+
+def _order(found: dict[str, Any], metric: str, best: int | None) -> Ints:
+    """Return the candidates in the order of what decided: the chosen one, then eligible ones."""
+    decides = next(
+        found[name]
+        for name in (f"expected_{metric}", "agreement", f"mean_test_{metric}")
+        if name in found
+    )
+    eligible = np.asarray(found.get("eligible", np.ones(len(decides))), dtype=bool)
+    chosen = np.arange(len(decides)) == best
+    ranked: Ints = np.lexsort((-np.nan_to_num(decides, nan=-np.inf), ~eligible, ~chosen))
+    return ranked

@@ -1,0 +1,278 @@
+"""The columns of ``cv_results_`` of scores, agreements and predicted classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from pa_select.model_selection.stacks import Layout, Stacks
+from pa_select.model_selection.worker import OF_X, Extra, Outcome
+from pa_select.utils.messages import warn_caller
+from pa_select.utils.typing import Floats, Ints
+
+if TYPE_CHECKING:
+    from pa_select.agreement.pooled_agreement import PooledPairs
+
+
+def ranks(values: Floats) -> NDArray[np.int32]:
+    """Rank values from the best, 1; nan values tie for the last rank."""
+    lowest = np.nanmin(values, initial=0.0) - 1
+    return rankdata(-np.nan_to_num(values, nan=lowest), method="min").astype(np.int32)
+
+
+def error_over_splits(splits: Floats, n_disjoint: float) -> Floats:
+    """Return the standard error of the mean of ``splits``, (n_candidates, n_splits).
+
+    ``n_disjoint`` is the effective number of disjoint test sets; see `Plan.n_disjoint`.
+    """
+    known = np.isfinite(splits).sum(1)
+    share = known / splits.shape[1]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        deviations = splits - np.nanmean(np.where(known[:, None], splits, 0.0), 1)[:, None]
+        variance = np.nansum(deviations**2, 1) / (known - 1)
+        error = np.sqrt(variance / (n_disjoint * share))
+    return np.where(known > 1, error, np.nan)
+
+
+def error_of_rows(parts: Sequence[Floats], n_disjoint: float) -> Floats:
+    """Return the standard error of mean scores over splits whose environments are given.
+
+    The scores of the parts of a split's rows, each (n_candidates, n_splits), differ by chance.
+    """
+    by_split = np.moveaxis(np.stack(parts), 0, 2)
+    variance = np.stack([error_over_splits(x, x.shape[1]) for x in by_split.swapaxes(0, 1)]) ** 2
+    return np.sqrt(np.ma.masked_invalid(variance).mean(0).filled(np.nan) / n_disjoint)
+
+
+def metric_columns(name: str, splits: Floats, *, rank: bool = False) -> dict[str, Any]:
+    """Make the split, mean and std columns of a metric that may be nan in some splits."""
+    known = np.isfinite(splits)
+    counts = np.maximum(known.sum(1), 1)
+    mean = np.where(known.any(1), np.where(known, splits, 0.0).sum(1) / counts, np.nan)
+    deviations = np.where(known, splits - mean[:, None], 0.0)
+    columns: dict[str, Any] = {
+        f"split{i}_test_{name}": splits[:, i] for i in range(splits.shape[1])
+    }
+    columns[f"mean_test_{name}"] = mean
+    std = np.sqrt((deviations**2).sum(1) / counts)
+    columns[f"std_test_{name}"] = np.where(known.any(1), std, np.nan)
+    if rank:
+        columns[f"rank_test_{name}"] = ranks(mean)
+    return columns
+
+
+def environment_columns(
+    metric: str,
+    by_environment: dict[Any, Floats],
+    n_disjoint: float,
+    left_out: Collection[Any] = (),
+) -> dict[str, Any]:
+    """Make the columns of each environment's scores and of each candidate's worst one."""
+    columns: dict[str, Any] = {}
+    for environment, splits in by_environment.items():
+        columns |= metric_columns(f"{metric}_environment_{environment}", splits)
+    names = [e for e in by_environment if e not in left_out]
+    n_candidates, n_splits = next(iter(by_environment.values())).shape
+    label = f"{metric}_worst_environment"
+    if names:
+        means = np.column_stack([columns[f"mean_test_{metric}_environment_{e}"] for e in names])
+        worst = np.where(np.isnan(means), np.inf, means).argmin(1)
+        splits = np.stack([by_environment[e] for e in names])[worst, np.arange(n_candidates)]
+        named = np.array(names, dtype=object)[worst]
+    else:
+        splits = np.full((n_candidates, n_splits), np.nan)
+        named = np.full(n_candidates, None)
+    columns |= metric_columns(label, splits, rank=True)
+    columns[f"se_test_{label}"] = error_over_splits(splits, n_disjoint)
+    columns[f"worst_environment_{metric}"] = named
+    return columns
+
+
+#: Makes a metric's columns of its scores on extras, by suffix, chance and `n_disjoint`.
+ExtraColumns = Callable[[str, Mapping[str, Sequence[Floats]], Floats, float], dict[str, Any]]
+
+
+def score_columns(
+    outcomes: Sequence[Sequence[Outcome]],
+    chance: Sequence[Sequence[Any]],
+    extras: Sequence[Extra],
+    n_disjoint: float,
+    extra_columns: ExtraColumns,
+) -> tuple[dict[str, Any], list[str]]:
+    """Make the columns of errors, of chance and of the extras; list the metrics, too."""
+    scores = _by_metric([[o.test_scores for o in candidate] for candidate in outcomes])
+    by_chance = _by_metric(chance)
+    columns: dict[str, Any] = {}
+    for metric, splits in scores.items():
+        columns[f"chance_test_{metric}"] = _chance(by_chance, metric, len(splits))
+
+    on_extras: dict[str, dict[str, list[Floats]]] = {metric: {} for metric in scores}
+    for e, extra in enumerate(extras):
+        by_metric = _by_metric([[_extra(o, e) for o in candidate] for candidate in outcomes])
+        for metric, splits in scores.items():
+            values = by_metric.get(metric, np.full(splits.shape, np.nan))
+            on_extras[metric].setdefault(extra.suffix, []).append(values)
+    for metric, splits in scores.items():
+        error = error_over_splits(splits, n_disjoint)
+        if "part" in on_extras[metric]:
+            of_rows = error_of_rows(on_extras[metric]["part"], n_disjoint)
+            error = np.where(np.isfinite(of_rows), of_rows, error)
+        columns[f"se_test_{metric}"] = error
+        chances = columns[f"chance_test_{metric}"]
+        columns |= extra_columns(metric, on_extras[metric], chances, n_disjoint)
+    return columns, list(scores)
+
+
+def _extra(outcome: Outcome, index: int) -> Any:
+    return outcome.extra_scores[index] if outcome.extra_scores else np.nan
+
+
+def _by_metric(scores: Sequence[Sequence[Any]]) -> dict[str, Floats]:
+    """Return scores of candidates x splits, each a number or a dict, by metric."""
+    flat = [score for candidate in scores for score in candidate]
+    names = next((list(score) for score in flat if isinstance(score, dict)), ["score"])
+    return {
+        name: np.array(
+            [[s[name] if isinstance(s, dict) else s for s in candidate] for candidate in scores],
+            dtype=np.float64,
+        )
+        for name in names
+    }
+
+
+def _chance(by_chance: dict[str, Floats], name: str, n: int) -> Floats:
+    """Return the best score of constant predictions; nan if the scorer cannot score any."""
+    means = by_chance[name].mean(1) if name in by_chance else np.array([np.nan])
+    known = means[np.isfinite(means)]
+    return np.full(n, known.max() if len(known) else np.nan)
+
+
+# The columns of a candidate's agreement, by the attribute of the result.
+_COLUMNS = {
+    "agreement": "score",
+    "agreement_se": "standard_error",
+    "beta": "beta",
+    "agreement_rate": "agreement_rate",
+    "gap": "gap",
+    "n_pairs": "n_pairs",
+}
+
+
+class Agreements(NamedTuple):
+    """Agreements of all candidates; nan for a candidate without one."""
+
+    columns: dict[str, Floats]
+    #: (n_candidates, n_pairs) agreement of every pair.
+    terms: Floats
+    #: Why there is no agreement, by candidate, where the scores are there.
+    failures: dict[int, str]
+
+
+def agreements_of(
+    stacks: Stacks, pairs: PooledPairs, candidates: Ints, n_candidates: int, **options: Any
+) -> Agreements:
+    """Compute the agreement of these candidates, whose scores are stacked."""
+    from pa_select.agreement.pooled_agreement import pooled_agreement
+
+    columns = {name: np.full(n_candidates, np.nan) for name in (*_COLUMNS, "agreement_uniform")}
+    terms = np.full((n_candidates, len(pairs.weight)), np.nan)
+    if len(stacks.classes) == 1:
+        # With one class all posteriors are 1: agreement 0.
+        for name in ("agreement", "agreement_uniform", "beta", "gap"):
+            columns[name][candidates] = 0.0
+        columns["agreement_rate"][candidates] = 1.0
+        columns["n_pairs"][candidates] = np.count_nonzero(pairs.weight)
+        terms[candidates] = 0.0
+        return Agreements(columns, terms, {})
+    failures: dict[int, str] = {}
+    options["names"] = candidates
+    results = pooled_agreement(stacks, pairs, **options)
+    for candidate, result in zip(candidates.tolist(), results, strict=True):
+        if result.failure is not None:
+            failures[candidate] = result.failure
+            continue
+        _enter(result, candidate, columns, terms)
+    uniform = pooled_agreement(stacks, pairs, **options | {"prior": "uniform"})
+    for candidate, result in zip(candidates.tolist(), uniform, strict=True):
+        columns["agreement_uniform"][candidate] = result.score
+        if result.failure is not None and candidate not in failures:
+            warn_caller(f"agreement_uniform of candidate {candidate} is nan: {result.failure}")
+    return Agreements(columns, terms, failures)
+
+
+def refine(
+    table: dict[str, Any],
+    terms: Floats,
+    candidates: Ints,
+    stacks: Stacks,
+    pairs: PooledPairs,
+    **options: Any,
+) -> None:
+    """Compute agreements of candidates again, certified, and enter them into the table.
+
+    The agreement of a candidate does not change if it cannot be certified.
+    """
+    from pa_select.agreement.pooled_agreement import pooled_agreement
+
+    solved = pooled_agreement(stacks, pairs, certify=True, **options)
+    for candidate, result in zip(candidates.tolist(), solved, strict=True):
+        if result.failure is None:
+            _enter(result, candidate, table, terms)
+    add_ranks_and_drops(table)
+
+
+def _enter(result: Any, candidate: int, columns: dict[str, Any], terms: Floats) -> None:
+    for column, attribute in _COLUMNS.items():
+        columns[column][candidate] = getattr(result, attribute)
+    terms[candidate] = result.terms
+
+
+def add_ranks_and_drops(columns: dict[str, Any]) -> None:
+    """Add the columns that follow from agreements."""
+    columns["rank_agreement"] = ranks(columns["agreement"])
+    if "source_agreement" in columns:
+        columns["agreement_drop"] = columns["source_agreement"] - columns["agreement"]
+
+
+# A larger ``class_balance_shift`` causes a warning.
+LARGE_SHIFT = 0.1
+
+
+def class_balances(
+    stacks: Stacks, layout: Layout, labels: NDArray[Any], source: int
+) -> tuple[Floats, Floats]:
+    """Return the shares of the classes predicted for the test rows and for a source.
+
+    Both arrays have the shape (n_candidates, n_classes). If no test row was scored, the
+    shares are those of the labels.
+    """
+    shape = (len(stacks), len(stacks.classes))
+    on_test, on_source = np.zeros(shape), np.zeros(shape)
+    for position in range(len(stacks)):
+        for split, wanted in enumerate(layout.wanted):
+            for rows, counts in ((OF_X, on_test), (source, on_source)):
+                if rows in wanted:
+                    predicted = stacks.matrix(position, split, rows).argmax(1)
+                    counts[position] += np.bincount(predicted, minlength=shape[1])
+    if not on_test.any():
+        on_test += (labels[:, None] == stacks.classes).sum(0)
+    return (
+        on_test / on_test.sum(1, keepdims=True),
+        on_source / on_source.sum(1, keepdims=True),
+    )
+
+
+def warn_of_label_shift(table: dict[str, Any], chosen: int) -> None:
+    """Warn if the chosen candidate predicts other class shares on the target than on X."""
+    shift = table.get("class_balance_shift")
+    if shift is not None and shift[chosen] > LARGE_SHIFT:
+        warn_caller(
+            f"The chosen candidate predicts other classes on the target than on X: "
+            f"{shift[chosen]:.0%} of its predictions would have to change. Either the "
+            "class shares differ on the target, or the candidate fails there; neither its "
+            "score nor its agreement shows which."
+        )
