@@ -475,7 +475,7 @@ def test_threads_and_copies_give_the_same():
         ({"estimator": LinearRegression()}, ValueError, "estimator: expected a classifier"),
         ({"y": None}, ValueError, "y: PASearchCV requires y"),
         ({"y": np.zeros(len(Y))}, ValueError, "y: expected at least two classes, got only 0.0"),
-        ({"pairing": "views"}, ValueError, "views: expected some"),
+        ({"pairing": "views"}, ValueError, "The 'pairing' parameter of PASearchCV must be"),
         ({"prior": [0.5, 0.5]}, ValueError, "prior: expected one probability"),
         ({"tol": 1e-20}, ValueError, "tol: expected at least"),
         ({"groups": [1]}, ValueError, "groups"),

@@ -373,7 +373,6 @@ class Refuses(LogisticRegression):
         ({"adapter": "ridge"}, None, ValueError, "adapter: expected None without"),
         ({"reference": GaussianNB()}, None, ValueError, "reference: expected 'self' or"),
         ({"selection": "expected"}, None, ValueError, r"paired: expected some in fit"),
-        ({"pairing": "paired"}, None, ValueError, r"paired: expected some in fit"),
     ],
 )
 def test_bad_input_is_named_before_any_fit(params, paired, error, message):
