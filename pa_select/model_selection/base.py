@@ -48,7 +48,7 @@ from pa_select.utils.sklearn_private import (
     _MultimetricScorer,
     _warn_or_raise_about_fit_failures,
 )
-from pa_select.utils.typing import Ints, PairingName, SelectionName
+from pa_select.utils.typing import Estimator, Ints, PairingName, SelectionName
 
 if TYPE_CHECKING:
     from pa_select.agreement.bootstrap import AgreementComparison
@@ -82,7 +82,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: Estimator,
         *,
         pairing: Any,
         scoring: Any,
@@ -239,7 +239,11 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         return self
 
     def _evaluate(
-        self, candidates: list[dict[str, Any]], base_estimator: Any, plan: Plan, task: Callbacks
+        self,
+        candidates: list[dict[str, Any]],
+        base_estimator: Estimator,
+        plan: Plan,
+        task: Callbacks,
     ) -> list[list[Outcome]]:
         """Fit and score all candidates; conclude from those that finished if interrupted."""
         outcomes: list[list[Outcome]] = []
@@ -372,7 +376,12 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         )
 
     def _refit(
-        self, base_estimator: Any, X: Any, y: Any, fit_params: dict[str, Any], task: Callbacks
+        self,
+        base_estimator: Estimator,
+        X: Any,
+        y: Any,
+        fit_params: dict[str, Any],
+        task: Callbacks,
     ) -> None:
         self.best_estimator_ = with_parameters(base_estimator, self.best_params_)
         part = task.subtask("refit-with-best-params")

@@ -16,7 +16,7 @@ from pa_select.model_selection.selection_rules import (
     BestScore,
     RankSum,
 )
-from pa_select.utils.typing import Floats, Ints, SelectionName
+from pa_select.utils.typing import Floats, Ints, Rule, Selection, SelectionName
 
 if TYPE_CHECKING:
     from pa_select.agreement.bootstrap import AgreementComparison
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 # What "guarded" means with some kinds of data, by ``pairing_``.
-_GUARDED: dict[str, Callable[[str], Any]] = {
+_GUARDED: dict[str, Callable[[str], Rule]] = {
     # In our studies the score on the rows of X excludes candidates that resist the shift.
     "views": lambda score: GuardedSelection(score=f"{score}_views", n_se=N_SE_OF_VIEWS),
     # In our studies agreement on unlabelled rows helps only if the score counts as much.
@@ -35,7 +35,7 @@ _GUARDED: dict[str, Callable[[str], Any]] = {
 }
 
 # The rules that have a name, as functions of the metric's name.
-_NAMED: dict[SelectionName, Callable[[str], Any]] = {
+_NAMED: dict[SelectionName, Callable[[str], Rule]] = {
     "guarded": lambda score: GuardedSelection(score=score),
     "agreement": BestAgreement,
     "score": BestScore,
@@ -46,7 +46,7 @@ _NAMED: dict[SelectionName, Callable[[str], Any]] = {
 }
 
 
-def make_rule(selection: Any, score: str, pairing: Any) -> Any:
+def make_rule(selection: Selection, score: str, pairing: Any) -> Rule:
     """Return the rule that ``selection`` names; a callable is returned as it is."""
     if callable(selection):
         return selection
@@ -55,12 +55,12 @@ def make_rule(selection: Any, score: str, pairing: Any) -> Any:
     return _NAMED[selection](score)
 
 
-def looks_at_agreement(rule: Any) -> bool:
+def looks_at_agreement(rule: Rule) -> bool:
     """Whether a rule of this package chooses by the agreement."""
     return getattr(rule, "_needs_agreement", isinstance(rule, GuardedSelection))
 
 
-def explain(rule: Any, table: dict[str, Any], failures: list[str | None]) -> dict[str, Any]:
+def explain(rule: Rule, table: dict[str, Any], failures: list[str | None]) -> dict[str, Any]:
     """Make the columns "eligible" and "reason"."""
     if hasattr(rule, "explain"):
         try:
@@ -75,14 +75,14 @@ def explain(rule: Any, table: dict[str, Any], failures: list[str | None]) -> dic
         eligible = [failure is None for failure in failures]
         reasons = ["eligible"] * len(failures)
     # A rule that does not look at the agreement may choose a candidate without one.
-    told = [
+    reasons = [
         reason if failure is None else f"{'eligible' if fits else 'not eligible'}: {failure}"
         for reason, failure, fits in zip(reasons, failures, eligible, strict=True)
     ]
-    return {"eligible": np.asarray(eligible), "reason": np.array(told, dtype=object)}
+    return {"eligible": np.asarray(eligible), "reason": np.array(reasons, dtype=object)}
 
 
-def choose(rule: Any, table: dict[str, Any]) -> int:
+def choose(rule: Rule, table: dict[str, Any]) -> int:
     """Return the candidate that a rule chooses; check it, since a user may write the rule."""
     best, n = rule(table), len(table["params"])
     if not isinstance(best, (int, np.integer)):
@@ -93,7 +93,7 @@ def choose(rule: Any, table: dict[str, Any]) -> int:
 
 
 def certify_choice(
-    rule: Any, table: dict[str, Any], tol: float, refine: Callable[[Ints, float], None]
+    rule: Rule, table: dict[str, Any], tol: float, refine: Callable[[Ints, float], None]
 ) -> tuple[int, bool | None]:
     """Choose a candidate, and certify that none that is eligible agrees better.
 

@@ -23,11 +23,12 @@ from pa_select.utils.sklearn_private import (
     _num_samples,
     _score,
 )
+from pa_select.utils.typing import Estimator
 
 
 def evaluate(
     candidates: Sequence[dict[str, Any]],
-    estimator: Any,
+    estimator: Estimator,
     splits: Sequence[SplitTask],
     data: Data,
     task: Callbacks,
@@ -46,11 +47,11 @@ def evaluate(
         Before any fit, if the estimator does not have a candidate's parameters.
     """
     _check_parameters(candidates, estimator)
-    checkpoint = Checkpoint(memory, data, splits, scoring)
-    # Made before the first fit, since fits may change what the code of the user reads.
-    keys: list[list[str | None]] = [[None] * len(splits)] * len(candidates)
+    checkpoint, keys = None, list[list[str | None]]()
     if memory is not None:
-        keys = [checkpoint.keys(with_parameters(estimator, candidate)) for candidate in candidates]
+        checkpoint = Checkpoint(memory, data, splits, scoring)
+        # Made before the first fit, since fits may change what the code of the user reads.
+        keys = [checkpoint.keys(with_parameters(estimator, x)) for x in candidates]
     n_fits = len(candidates) * len(splits)
     if verbose > 0:
         print(
@@ -63,7 +64,7 @@ def evaluate(
     parts = [part.subtask("candidate-split-evaluation", task_id=i) for i in range(n_fits)]
 
     def jobs() -> Iterator[Any]:
-        for c, parameters in enumerate(candidates):
+        for candidate, parameters in enumerate(candidates):
             for s, split in enumerate(splits):
                 arguments = {
                     "estimator": clone(estimator),
@@ -71,10 +72,13 @@ def evaluate(
                     "split": split,
                     "verbose": verbose,
                     "split_progress": (s, len(splits)),
-                    "candidate_progress": (c, len(candidates)),
-                    "callback": parts[c * len(splits) + s].of_worker(),
+                    "candidate_progress": (candidate, len(candidates)),
+                    "callback": parts[candidate * len(splits) + s].of_worker(),
                 }
-                yield delayed(run)(checkpoint.work, keys[c][s], data, arguments)
+                if checkpoint is None:
+                    yield delayed(fit_and_score_split)(data=data, **arguments)
+                else:
+                    yield delayed(run)(checkpoint.work, keys[candidate][s], data, arguments)
 
     finished: list[Outcome] = []
     for outcome in _parallel(n_jobs, pre_dispatch)(jobs()):
@@ -94,7 +98,7 @@ def _parallel(n_jobs: Any, pre_dispatch: Any) -> Any:
         return Parallel(**options)  # some backends cannot make a generator
 
 
-def with_parameters(estimator: Any, parameters: dict[str, Any]) -> Any:
+def with_parameters(estimator: Estimator, parameters: dict[str, Any]) -> Any:
     """Return a clone of the estimator with a candidate's parameters."""
     # Cloned, since parameters may be estimators that candidates share.
     return clone(estimator).set_params(**clone(parameters, safe=False))
@@ -170,7 +174,7 @@ def failure(
 
 
 def check_some_succeeded(
-    estimator: Any, table: dict[str, Any], metric: str, message: str | None, data: Data
+    estimator: Estimator, table: dict[str, Any], metric: str, message: str | None, data: Data
 ) -> None:
     """Raise the first candidate's error if no candidate has a score; `message` is its failure."""
     score, _ = scores_and_errors(table, metric)

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pa_select.model_selection.expected_columns import ExpectedColumns, warn_of_expectation
-from pa_select.model_selection.sites import adapted_to_sites, make_sites
+from pa_select.model_selection.sites import (
+    ExpectedColumns,
+    adapted_to_sites,
+    make_sites,
+    warn_of_expectation,
+)
 from pa_select.model_selection.stacks import Block, Layout, Stacks
 from pa_select.model_selection.table_columns import (
     Agreements,
@@ -23,7 +27,7 @@ from pa_select.utils.columns import check_column
 from pa_select.utils.frames import check_columns, named_like, view_of
 from pa_select.utils.halves import Split
 from pa_select.utils.sklearn_private import _num_samples
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Estimator, Floats, Ints
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
@@ -123,7 +127,7 @@ class PairedObjects(DataKind):
     pairs_have_weights = False
 
     def __init__(
-        self, rows: Rows, paired: Any, estimator: Any, adapter: Any, reference: Any
+        self, rows: Rows, paired: Any, estimator: Estimator, adapter: Any, reference: Any
     ) -> None:
         super().__init__(rows)
         self.sites, self.sources = make_sites(paired, rows.X, estimator, adapter, rows.seed)
@@ -181,7 +185,7 @@ class PairedObjects(DataKind):
         score, interval = self._expected.of_chosen(table, metric, chosen)
         return {"expected_score_": score, "expected_interval_": interval}
 
-    def attributes_of_refit(self, estimator: Any, row: Mapping[str, Any]) -> dict[str, Any]:
+    def attributes_of_refit(self, estimator: Estimator, row: Mapping[str, Any]) -> dict[str, Any]:
         sources = [self.rows.X, *self.sources]
         adapted = adapted_to_sites(estimator, self._adapter, self.sites, sources, row)
         return {"best_adapted_": adapted}

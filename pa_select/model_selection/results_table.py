@@ -189,7 +189,7 @@ def _names(params: Sequence[dict[str, Any]], keys: list[str], identity: Any) -> 
         for i in having:
             value = params[i][key]
             parts[i].append(_part(word, value, len(same_class[_class_name(value)]) == 1))
-    return [", ".join(own) for own in parts]
+    return [", ".join(words) for words in parts]
 
 
 def _part(word: str, value: Any, only_one: bool) -> str:
@@ -229,14 +229,14 @@ _SHOWN = 20
 
 def table_of_candidates(search: Any) -> str:
     """Return what decided between a search's candidates, with bars; the chosen one is first."""
-    found = search.cv_results_
-    metric = first_metric(search, found)
-    columns = _columns(found, metric, search.scoring)
-    n, best = len(found["params"]), getattr(search, "best_index_", None)
-    names = candidate_names(found["params"], search.estimator)
+    cv_results = search.cv_results_
+    metric = first_metric(search, cv_results)
+    columns = _columns(cv_results, metric, search.scoring)
+    n, best = len(cv_results["params"]), getattr(search, "best_index_", None)
+    names = candidate_names(cv_results["params"], search.estimator)
 
     def row(i: int) -> tuple[str, list[str]]:
-        adapted = ", adapted" if "adapted" in found and found["adapted"][i] else ""
+        adapted = ", adapted" if "adapted" in cv_results and cv_results["adapted"][i] else ""
         return names[i] + adapted + (" (chosen)" if i == best else ""), [
             bar_cell(values[i], most, _text(values[i], errors, i))
             for values, errors, most in columns.values()
@@ -245,12 +245,12 @@ def table_of_candidates(search: Any) -> str:
     caption = f"{n} candidate{'s' if n > 1 else ''}"
     if n > _SHOWN:
         caption += f", of which {_SHOWN} are shown"
-    shown = _order(found, metric, best)[:_SHOWN]
+    shown = _order(cv_results, metric, best)[:_SHOWN]
     return table(caption, ["candidate", *columns], map(row, shown.tolist()))
 
 
 def _columns(
-    found: dict[str, Any], metric: str, scoring: Any
+    cv_results: dict[str, Any], metric: str, scoring: Any
 ) -> dict[str, tuple[Floats, Floats | None, float]]:
     """Return values, errors and the longest bar of each column, by its head."""
     words = metric_in_words(metric, scoring)
@@ -262,9 +262,13 @@ def _columns(
         "agreement (nats)": ("agreement", "agreement_se"),
     }
     return {
-        head: (found[name], found.get(error), _longest(found[name], name != "agreement"))
+        head: (
+            cv_results[name],
+            cv_results.get(error),
+            _longest(cv_results[name], name != "agreement"),
+        )
         for head, (name, error) in shown.items()
-        if name in found
+        if name in cv_results
     }
 
 
@@ -280,14 +284,14 @@ def _text(value: float, errors: Floats | None, i: int) -> str:
     return f"{value:.3f} ± {errors[i]:.3f}"
 
 
-def _order(found: dict[str, Any], metric: str, best: int | None) -> Ints:
+def _order(cv_results: dict[str, Any], metric: str, best: int | None) -> Ints:
     """Return the candidates in the order of what decided: the chosen one, then eligible ones."""
     decides = next(
-        found[name]
+        cv_results[name]
         for name in (f"expected_{metric}", "agreement", f"mean_test_{metric}")
-        if name in found
+        if name in cv_results
     )
-    eligible = np.asarray(found.get("eligible", np.ones(len(decides))), dtype=bool)
+    eligible = np.asarray(cv_results.get("eligible", np.ones(len(decides))), dtype=bool)
     chosen = np.arange(len(decides)) == best
     ranked: Ints = np.lexsort((-np.nan_to_num(decides, nan=-np.inf), ~eligible, ~chosen))
     return ranked

@@ -43,12 +43,12 @@ class _Rule(BaseEstimator, ABC):
     def __call__(self, cv_results: dict[str, Any]) -> int:
         """Choose a candidate; warn if it is no better than predictions that look at no feature."""
         best = self._best(cv_results, np.flatnonzero(self.explain(cv_results).eligible))
-        found = self._against_chance(cv_results)
-        if not found.above[best]:
+        against = self._against_chance(cv_results)
+        if not against.above[best]:
             warn_caller(
-                f"{self._chosen} {found.name} {found.values[best]:.4g} is not above that of "
-                f"predictions that look at no feature, {found.chance[best]:.4g}, by "
-                f"{errors_in_words(found.n_se)}{self._advice}."
+                f"{self._chosen} {against.name} {against.values[best]:.4g} is not above that of "
+                f"predictions that look at no feature, {against.chance[best]:.4g}, by "
+                f"{errors_in_words(against.n_se)}{self._advice}."
             )
         return best
 
@@ -65,8 +65,8 @@ class _Rule(BaseEstimator, ABC):
             raise ValueError(
                 f"cv_results: expected a candidate with a finite {self.score!r}{needed}, got none."
             )
-        found = self._against_chance(cv_results)
-        above = found.above
+        against = self._against_chance(cv_results)
+        above = against.above
         if not self._has_floor or not (known & above).any():
             above = known
         reasons = [
@@ -74,7 +74,7 @@ class _Rule(BaseEstimator, ABC):
             if (lacking := [what for met, what in demands if not met[i]])
             else "eligible"
             if above[i]
-            else f"not eligible: {found.not_above(i)}"
+            else f"not eligible: {against.not_above(i)}"
             for i in range(len(known))
         ]
         return Eligibility(known & above, reasons)
@@ -130,15 +130,15 @@ class RankSum(_Rule):
 
     def explain(self, cv_results: dict[str, Any]) -> Eligibility:
         """Explain which candidates are eligible; the reasons have both ranks."""
-        found = super().explain(cv_results)
-        by_score, by_agreement = self._ranks(cv_results, np.flatnonzero(found.eligible))
+        eligibility = super().explain(cv_results)
+        by_score, by_agreement = self._ranks(cv_results, np.flatnonzero(eligibility.eligible))
         reasons = [
             f"eligible: rank {by_score[i]:g} by {self.score}, {by_agreement[i]:g} by agreement"
-            if found.eligible[i]
+            if eligibility.eligible[i]
             else reason
-            for i, reason in enumerate(found.reason)
+            for i, reason in enumerate(eligibility.reason)
         ]
-        return Eligibility(found.eligible, reasons)
+        return Eligibility(eligibility.eligible, reasons)
 
     def _ranks(self, cv_results: dict[str, Any], eligible: Any) -> Any:
         """Return ranks by score and by agreement, (2, n_candidates); inf if not eligible."""
@@ -173,17 +173,17 @@ class BestExpected(_Rule):
 
     def explain(self, cv_results: dict[str, Any]) -> Eligibility:
         """Explain which candidates are eligible; the reasons have the expected scores."""
-        found = super().explain(cv_results)
+        eligibility = super().explain(cv_results)
         score, _ = scores_and_errors(cv_results, self.score)
         expected, errors = self._expected(cv_results)
         reasons = [
             f"eligible: {self.score} {score[i]:.4g}, expected at the other site {expected[i]:.4g} "
             f"with a standard error of {errors[i]:.2g}{_how(cv_results, i)}"
-            if found.eligible[i]
+            if eligibility.eligible[i]
             else reason
-            for i, reason in enumerate(found.reason)
+            for i, reason in enumerate(eligibility.reason)
         ]
-        return Eligibility(found.eligible, reasons)
+        return Eligibility(eligibility.eligible, reasons)
 
 
 def _how(cv_results: dict[str, Any], i: int) -> str:
@@ -202,18 +202,18 @@ class _SimplestWithin(_Rule):
 
     def explain(self, cv_results: dict[str, Any]) -> Eligibility:
         score, error = scores_and_errors(cv_results, self.score)
-        found = super().explain(cv_results)
-        top = int(np.nanargmax(np.where(found.eligible, score, np.nan)))
+        eligibility = super().explain(cv_results)
+        top = int(np.nanargmax(np.where(eligibility.eligible, score, np.nan)))
         near = score >= score[top] - self.n_se * error[top]
         reasons = [
             f"{'eligible' if near[i] else 'not eligible'}: {self.score} {score[i]:.4g} is "
             f"{'' if near[i] else 'not '}within {errors_in_words(self.n_se)} of the best, "
             f"{score[top]:.4g}"
-            if found.eligible[i]
+            if eligibility.eligible[i]
             else reason
-            for i, reason in enumerate(found.reason)
+            for i, reason in enumerate(eligibility.reason)
         ]
-        return Eligibility(found.eligible & near, reasons)
+        return Eligibility(eligibility.eligible & near, reasons)
 
     def _best(self, cv_results: dict[str, Any], eligible: Ints) -> int:
         score, _ = scores_and_errors(cv_results, self.score)

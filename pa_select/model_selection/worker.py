@@ -22,6 +22,7 @@ from pa_select.utils.sklearn_private import (
     _safe_split,
     _score,
 )
+from pa_select.utils.typing import Estimator
 
 #: Number of X among the sources.
 OF_X = 0
@@ -95,7 +96,7 @@ class Outcome:
 
 
 def fit_and_score_split(
-    estimator: Any,
+    estimator: Estimator,
     parameters: dict[str, Any] | None,
     split: SplitTask,
     data: Data,
@@ -150,7 +151,7 @@ def fit_and_score_split(
     return outcome
 
 
-def _extra_scores(fitted: Any, extra: Extra, split: SplitTask, data: Data) -> Any:
+def _extra_scores(fitted: Estimator, extra: Extra, split: SplitTask, data: Data) -> Any:
     if not len(extra.rows):
         return np.nan
     source = data.sources[extra.source]
@@ -164,7 +165,7 @@ def _extra_scores(fitted: Any, extra: Extra, split: SplitTask, data: Data) -> An
 
 
 def _matrices(
-    fitted: Any, split: SplitTask, data: Data
+    fitted: Estimator, split: SplitTask, data: Data
 ) -> tuple[dict[int, NDArray[Any]], NDArray[Any] | None]:
     matrices, classes = {}, None
     for source, rows in split.wanted.items():
@@ -177,7 +178,7 @@ def _matrices(
 
 
 def _predictions(
-    fitted: Any,
+    fitted: Estimator,
     split: SplitTask,
     data: Data,
     matrices: dict[int, NDArray[Any]],

@@ -30,6 +30,23 @@ class HasPairs(Protocol):
         """Return the rows to compare."""
 
 
+class Estimator(Protocol):
+    """A classifier or a regressor."""
+
+    def fit(self, X: Any, y: Any, **params: Any) -> Any:
+        """Fit the estimator."""
+
+    def predict(self, X: Any) -> Any:
+        """Predict labels or numbers."""
+
+
+class Rule(Protocol):
+    """A rule that chooses a candidate of a search."""
+
+    def __call__(self, cv_results: dict[str, Any], /) -> Any:
+        """Return the index of the candidate."""
+
+
 # numpy's ArrayLike includes strings, so that a misspelt name would be a prior or a matrix.
 Vector: TypeAlias = Sequence[float] | HasArray
 Labels: TypeAlias = Sequence[Any] | HasArray
