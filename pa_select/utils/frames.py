@@ -6,7 +6,6 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _num_samples
 
 from pa_select.utils.estimators import takes_missing
 
@@ -170,6 +169,9 @@ def view_of(view: Any, X: Any, name: str = "views") -> Any:
             other = other.X  # a `Shifted`, see pa_select.environments
     if other is None:
         raise TypeError(f"{name}: expected a view of X, got None.")
+    # Imported here: scores are checked without scikit-learn.
+    from sklearn.utils.validation import _num_samples
+
     if _num_samples(other) != _num_samples(X):
         raise ValueError(
             f"{name}: expected a view of each of {_num_samples(X)} rows of X, got "

@@ -232,13 +232,13 @@ def test_displays_and_notebooks_show_a_search_of_regressors():
     pytest.importorskip("matplotlib").use("agg")
     X, y, paired, _ = problem()
     found = searched(paired, X, y)
-    display = ExpectedScoreDisplay.from_search(found)
+    display = ExpectedScoreDisplay.from_result(found)
     assert display.ax_.get_xlabel() == "expected neg root mean squared error at the other site"
     assert display.intervals_ is not None
     own = searched(paired, X, y, scoring=make_scorer(mean_squared_error, greater_is_better=False))
-    assert ExpectedScoreDisplay.from_search(own).ax_.get_xlabel().startswith("expected score at")
+    assert ExpectedScoreDisplay.from_result(own).ax_.get_xlabel().startswith("expected score at")
     for search in (found, searched(paired, X, y, selection="score")):
-        drawn = PASearchDisplay.from_search(search)
+        drawn = PASearchDisplay.from_result(search)
         assert drawn.ax_.get_ylabel().startswith("expected neg root mean squared error at the")
         assert drawn.agreement is None
     page = found._repr_html_()
