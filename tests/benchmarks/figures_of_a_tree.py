@@ -18,7 +18,10 @@ sys.path.insert(1, str(Path(__file__).parents[1]))  # for the package `helpers`
 from helpers.scorer_share import MODELS, SCORERS, scorer_share
 
 import pa_select
-from pa_select import bootstrap_agreement, posterior_agreement
+from pa_select import posterior_agreement
+
+# The earlier tree has it under its earlier name.
+bootstrap_agreement = getattr(pa_select, "bootstrap_agreement", None) or pa_select.bootstrap
 
 FOLDS = {"prior": "marginal", "certify": False}
 
