@@ -310,6 +310,7 @@ def test_tighter_certificates_cost_little():
         assert result.n_evaluations <= 150, name
 
 
+@pytest.mark.filterwarnings("ignore:scores_a and scores_b")
 @pytest.mark.slow
 def test_the_papers_optimiser_fails_where_the_certificate_holds():
     def adam(a, b, after=(1000,)):

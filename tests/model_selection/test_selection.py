@@ -99,6 +99,7 @@ GRID = [
 SCORING = {"pa": pa_scorer, "accuracy": "accuracy", "majority_rate": majority_rate}
 
 
+@pytest.mark.filterwarnings("ignore:scores_a and scores_b")
 @pytest.mark.slow
 def test_guarded_search_is_as_accurate_and_never_degenerate():
     guarded = GridSearchCV(
