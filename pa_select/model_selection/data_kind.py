@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pa_select.model_selection.sites import Site
 from pa_select.model_selection.stacks import Block, Layout, Stacks
-from pa_select.model_selection.table_columns import Agreements
+from pa_select.model_selection.table_columns import Agreements, ScoresOfMetric
 from pa_select.model_selection.worker import Data, Extra, SplitTask
 from pa_select.utils.halves import Split, halves
 from pa_select.utils.messages import warn_caller
@@ -91,14 +91,8 @@ class DataKind(ABC):
     ) -> None:
         """Check metrics and rows before the first fit."""
 
-    def score_columns(
-        self,
-        metric: str,
-        scores: Mapping[str, Sequence[Floats]],
-        chance: Floats,
-        n_disjoint: float,
-    ) -> dict[str, Any]:
-        """Make the columns of a metric's scores on the extras, each (n_candidates, n_splits)."""
+    def score_columns(self, scores: ScoresOfMetric) -> dict[str, Any]:
+        """Make the columns of a metric's scores on the extras."""
         return {}
 
     def agreement_columns(

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import _safe_indexing
 
+from pa_select.model_selection.data_kind import DataKind, Rows, check_text
 from pa_select.model_selection.stacks import Block, Layout
-from pa_select.model_selection.table_columns import (
-    environment_columns,
-)
+from pa_select.model_selection.table_columns import ScoresOfMetric, environment_columns
 from pa_select.model_selection.worker import OF_X, Data, Extra, SplitTask
 from pa_select.pairing import pair_environments
 from pa_select.utils.columns import check_column
 from pa_select.utils.frames import look_up, reordered
 from pa_select.utils.halves import Split
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.sklearn_private import _num_samples
+from pa_select.utils.sklearn_private import _check_method_params, _num_samples, _score
 from pa_select.utils.typing import Floats, HasPairs, Ints
-
-if TYPE_CHECKING:
-    pass
-
-import warnings
-
-from sklearn.base import BaseEstimator, ClassifierMixin
-
-from pa_select.model_selection.data_kind import DataKind, Rows, check_text
-from pa_select.utils.sklearn_private import _check_method_params, _score
 
 # Parts of the test rows of a split that holds out whole environments.
 _PARTS = 5
@@ -107,22 +98,16 @@ class Environments(DataKind):
     ) -> None:
         self._scorable = scorable_environments(splits, data, self.distinct)
 
-    def score_columns(
-        self,
-        metric: str,
-        scores: Mapping[str, Sequence[Floats]],
-        chance: Floats,
-        n_disjoint: float,
-    ) -> dict[str, Any]:
-        by_environment = {e: scores[f"environment_{e}"][0] for e in self.distinct}
-        defined = self._scorable.defined.get(metric)
+    def score_columns(self, scores: ScoresOfMetric) -> dict[str, Any]:
+        by_environment = {e: scores.extras[f"environment_{e}"][0] for e in self.distinct}
+        defined = self._scorable.defined.get(scores.metric)
         if defined is not None:
             by_environment = {
                 e: np.where(known, values, np.nan)
                 for (e, values), known in zip(by_environment.items(), defined, strict=True)
             }
-        left_out = self._scorable.left_out.get(metric, {})
-        return environment_columns(metric, by_environment, n_disjoint, left_out)
+        left_out = self._scorable.left_out.get(scores.metric, {})
+        return environment_columns(scores.metric, by_environment, scores.n_disjoint, left_out)
 
 
 class ObjectOfUser(DataKind):
@@ -152,16 +137,10 @@ class ObjectOfUser(DataKind):
         if self._environments is not None:
             self._environments.prepare(layout, splits, data, weight)
 
-    def score_columns(
-        self,
-        metric: str,
-        scores: Mapping[str, Sequence[Floats]],
-        chance: Floats,
-        n_disjoint: float,
-    ) -> dict[str, Any]:
+    def score_columns(self, scores: ScoresOfMetric) -> dict[str, Any]:
         if self._environments is None:
             return {}
-        return self._environments.score_columns(metric, scores, chance, n_disjoint)
+        return self._environments.score_columns(scores)
 
 
 def check_environments(environments: Any, X: Any) -> NDArray[Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pa_select.model_selection.data_kind import DataKind, Rows, check_text, of_rows_tested_twice
 from pa_select.model_selection.sites import (
     ExpectedColumns,
     adapted_to_sites,
@@ -17,6 +18,7 @@ from pa_select.model_selection.sites import (
 from pa_select.model_selection.stacks import Block, Layout, Stacks
 from pa_select.model_selection.table_columns import (
     Agreements,
+    ScoresOfMetric,
     class_balances,
     error_over_splits,
     metric_columns,
@@ -31,8 +33,6 @@ from pa_select.utils.typing import Estimator, Floats, Ints
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
-
-from pa_select.model_selection.data_kind import DataKind, Rows, check_text, of_rows_tested_twice
 
 
 class Views(DataKind):
@@ -58,17 +58,11 @@ class Views(DataKind):
     def extras(self, splits: Sequence[Split]) -> list[list[Extra]]:
         return [[Extra("views", source, test) for source in self._numbers()] for _, test in splits]
 
-    def score_columns(
-        self,
-        metric: str,
-        scores: Mapping[str, Sequence[Floats]],
-        chance: Floats,
-        n_disjoint: float,
-    ) -> dict[str, Any]:
-        means = np.mean(scores["views"], axis=0)
-        columns = metric_columns(f"{metric}_views", means, rank=True)
-        columns[f"se_test_{metric}_views"] = error_over_splits(means, n_disjoint)
-        columns[f"chance_test_{metric}_views"] = chance
+    def score_columns(self, scores: ScoresOfMetric) -> dict[str, Any]:
+        means, name = np.mean(scores.extras["views"], axis=0), f"{scores.metric}_views"
+        columns = metric_columns(name, means, rank=True)
+        columns[f"se_test_{name}"] = error_over_splits(means, scores.n_disjoint)
+        columns[f"chance_test_{name}"] = scores.chance
         return columns
 
 

@@ -92,8 +92,15 @@ def environment_columns(
     return columns
 
 
-#: Makes a metric's columns of its scores on extras, by suffix, chance and `n_disjoint`.
-ExtraColumns = Callable[[str, Mapping[str, Sequence[Floats]], Floats, float], dict[str, Any]]
+class ScoresOfMetric(NamedTuple):
+    """What all candidates score by one metric on other rows than the test rows."""
+
+    metric: str
+    #: The scores on the extras by suffix, each (n_candidates, n_splits).
+    extras: Mapping[str, Sequence[Floats]]
+    #: (n_candidates,) what predictions that look at no feature score.
+    chance: Floats
+    n_disjoint: float
 
 
 def score_columns(
@@ -101,7 +108,7 @@ def score_columns(
     chance: Sequence[Sequence[Any]],
     extras: Sequence[Extra],
     n_disjoint: float,
-    extra_columns: ExtraColumns,
+    extra_columns: Callable[[ScoresOfMetric], dict[str, Any]],
 ) -> tuple[dict[str, Any], list[str]]:
     """Make the columns of errors, of chance and of the extras; list the metrics, too."""
     scores = _by_metric([[o.test_scores for o in candidate] for candidate in outcomes])
@@ -123,7 +130,8 @@ def score_columns(
             error = np.where(np.isfinite(of_rows), of_rows, error)
         columns[f"se_test_{metric}"] = error
         chances = columns[f"chance_test_{metric}"]
-        columns |= extra_columns(metric, on_extras[metric], chances, n_disjoint)
+        scores_of_metric = ScoresOfMetric(metric, on_extras[metric], chances, n_disjoint)
+        columns |= extra_columns(scores_of_metric)
     return columns, list(scores)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
@@ -19,7 +20,7 @@ GREY = "0.5"
 STAR = {"marker": "*", "markersize": 16, "markeredgewidth": 0.8, "linestyle": "none"}
 
 
-class Display:
+class Display(ABC):
     """Base class of the displays.
 
     ``from_result`` draws a given result and ``from_estimator`` computes one first; both return
@@ -50,7 +51,7 @@ class Display:
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _check(self) -> None:
+    def _check(self) -> None:  # noqa: B027  (not every display needs it)
         """Raise an error if the parameters do not match, before there is a figure."""
 
     def _figsize(self) -> tuple[float, float] | None:
@@ -60,8 +61,9 @@ class Display:
     def _axes(self, ax: Any) -> Any:
         return axes_for(ax, figsize=self._figsize())
 
+    @abstractmethod
     def _draw(self, ax: Any, **kwargs: Any) -> None:
-        raise NotImplementedError
+        """Draw into the axes."""
 
 
 class Look(NamedTuple):

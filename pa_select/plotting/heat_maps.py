@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -85,17 +86,17 @@ class HeatMapDisplay(Display):
         self._label(ax, values_format)
         ax.tick_params(length=0)
 
+    @abstractmethod
     def _image(self) -> tuple[Any, dict[str, Any], dict[str, Any]]:
         """Return the matrix, and keywords of the image and of the colour bar."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _write(self, ax: Any, form: str, style: dict[str, Any]) -> Any:
         """Write the values into the cells."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _label(self, ax: Any, form: str) -> None:
         """Label the axes, and add what else there is."""
-        raise NotImplementedError
 
     def _write_texts(self, ax: Any, values: Floats, texts: Any, style: dict[str, Any]) -> Any:
         """Write a text into each cell, in black or white for contrast."""
