@@ -100,7 +100,7 @@ class Classification:
         """
         if is_accuracy(scorer):
             columns = columns_of(model.predicted, model.classes, "the model")
-            return Scored.of_mean(labels[np.arange(len(labels)), columns])
+            return Scored.of_mean(labels[np.arange(len(labels)), columns], step=1.0)
         metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
         methods = getattr(scorer, "_response_method", ())
         methods = [methods] if isinstance(methods, str) else list(methods)
@@ -205,7 +205,9 @@ def _of_table(
     gradient = np.zeros_like(table)
     gradient[inside] = result[1]
     influence = (labels * gradient.T[columns]).sum(axis=1)
-    return Scored(result[0], (influence - float((gradient * table).sum())) / n)
+    steps = np.square(np.diag(gradient)[:, None] - gradient).sum(axis=1) / max(len(table) - 1, 1)
+    step = float(np.sqrt(labels.mean(axis=0) @ steps))
+    return Scored(result[0], (influence - float((gradient * table).sum())) / n, step)
 
 
 def _weighted(scorer: Any, model: Recorded, rows: Ints, y: NDArray[Any], weight: Floats) -> float:

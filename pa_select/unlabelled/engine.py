@@ -242,7 +242,7 @@ class Engine:
 
         def compute() -> list[Expectation]:
             first, *others = expected_scores(self.task, self.scorers[name], labels, *sides)
-            return [first.expectation(), *(one.minus(first).expectation() for one in others)]
+            return [first.expectation(), *(one.change_from(first) for one in others)]
 
         return self._tried(name, len(sides), compute)
 

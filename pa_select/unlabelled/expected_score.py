@@ -138,6 +138,8 @@ def expected_score(
     No number depends on the order of the rows. The standard errors are those of the delta method;
     for metrics other than those of predicted classes, log-loss, Brier score, area under the curve
     and the usual errors of numbers, twenty parts of the rows are left out in turn.
+    To the change of a metric of predicted classes two pairs are added ([6]_): half of one becomes
+    right and half of one becomes wrong, since few pairs say little of how many change.
 
     The inverse temperature is where the agreement of the scores with the labels is highest:
     with labels on one side, posterior agreement is the log-likelihood, and its maximisation is
@@ -155,6 +157,8 @@ def expected_score(
        general approach", Statistics in Medicine 2008.
     .. [5] E. L. Korn, B. I. Graubard, "Confidence intervals for proportions with small expected
        number of positive counts estimated from survey data", Survey Methodology 1998.
+    .. [6] A. Agresti, Y. Min, "Simple improved confidence intervals for comparing matched
+       proportions", Statistics in Medicine 2005.
 
     Examples
     --------

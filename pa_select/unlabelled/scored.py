@@ -57,22 +57,26 @@ class Scored(NamedTuple):
     contributions : ndarray of shape (n_units,)
         To first order, by how much the score changes if the weight of a unit doubles. The units
         are objects, or parts of them that were left out in turn.
+    step : float
+        For metrics of predicted classes: the root mean square, over wrong classes, of what a unit
+        adds to the sum of all units if its prediction becomes right; 1 for the accuracy.
     """
 
     score: float
     contributions: Floats
+    step: float = 0.0
 
     @classmethod
     def mean_of(cls, found: Sequence[Scored]) -> Scored:
         """Return the mean of scores of the same units."""
-        scores, contributions = zip(*found, strict=True)
-        return cls(float(np.mean(scores)), np.mean(contributions, axis=0))
+        scores, contributions, steps = zip(*found, strict=True)
+        return cls(float(np.mean(scores)), np.mean(contributions, axis=0), float(np.mean(steps)))
 
     @classmethod
-    def of_mean(cls, terms: Floats) -> Scored:
+    def of_mean(cls, terms: Floats, step: float = 0.0) -> Scored:
         """Return the mean of one term of each unit."""
         mean = float(terms.mean())
-        return cls(mean, (terms - mean) / len(terms))
+        return cls(mean, (terms - mean) / len(terms), step)
 
     @classmethod
     def by_leaving_out(cls, score_of: Callable[[Ints], float], part: Ints) -> Scored:
@@ -85,11 +89,28 @@ class Scored(NamedTuple):
 
     def times(self, factor: float) -> Scored:
         """Return a multiple of the score."""
-        return Scored(factor * self.score, factor * self.contributions)
+        return Scored(factor * self.score, factor * self.contributions, abs(factor) * self.step)
 
-    def minus(self, other: Scored) -> Scored:
-        """Return the difference of two scores of the same units."""
-        return Scored(self.score - other.score, self.contributions - other.contributions)
+    def change_from(self, other: Scored) -> Expectation:
+        """Return the change from another score of the same units, and its standard error.
+
+        Two units are added to a metric of predicted classes: half of one becomes right, and half
+        of one becomes wrong. Without them the few units whose two predictions differ would say
+        too little of how many do: if there is none, the error would be 0.
+
+        References
+        ----------
+        .. [1] A. Agresti, Y. Min, "Simple improved confidence intervals for comparing matched
+           proportions", Statistics in Medicine 2005 (one half is added to each of four counts).
+        """
+        change = Scored(self.score - other.score, self.contributions - other.contributions)
+        n = len(change.contributions)
+        if n < 2 or self.step == 0:
+            return change.expectation()
+        terms = n * change.contributions + change.score
+        mean = float(terms.sum()) / (n + 2)
+        variance = (float(terms @ terms) + self.step**2) / (n + 2) - mean**2
+        return Expectation(change.score, float(np.sqrt(variance / (n + 2))))
 
     def expectation(self) -> Expectation:
         """Return the score and its standard error."""

@@ -71,6 +71,12 @@ def gain_of(q, model, a, b):
     return q[rows_of(a), model.predict(b)] - q[rows_of(a), model.predict(a)]
 
 
+def error_of_change(gains):
+    """Half of a pair that becomes right and half of one that becomes wrong are added."""
+    added = np.append(gains, [np.sqrt(0.5), -np.sqrt(0.5)])
+    return added.std() / np.sqrt(len(added))
+
+
 def rows_of(values):
     return np.arange(len(values))
 
@@ -90,7 +96,7 @@ def test_columns_are_those_of_refitting_by_hand():
             differ.append(model.predict(a) != model.predict(b))
         accuracy = table["mean_test_score"][c]
         assert table["expected_score"][c] == pytest.approx(accuracy + np.mean(gains), abs=1e-5)
-        error = np.mean(gains, axis=0).std(ddof=1) / np.sqrt(60)
+        error = error_of_change(np.mean(gains, axis=0))
         total = np.hypot(error, table["se_test_score"][c])
         assert table["expected_score_se"][c] == pytest.approx(total, rel=1e-4)
         assert table["disagreement"][c] == pytest.approx(np.mean(differ))
@@ -203,9 +209,8 @@ def test_another_classifier_stands_in_for_the_labels():
     shrunk = shrunk_scores(*known)
     total = shrunk.scores + changes
     np.testing.assert_allclose(table["expected_score"], total, atol=1e-3)
-    of_change = [
-        np.mean([gain_of(q, model, a, b) for model in ms], axis=0).std(ddof=1) for ms in models
-    ] / np.sqrt(len(a))
+    by_pair = [np.mean([gain_of(q, model, a, b) for model in ms], axis=0) for ms in models]
+    of_change = np.array([error_of_change(gains) for gains in by_pair])
     errors = np.sqrt(known[1] ** 2 + of_change**2 + shrunk.misfit**2)
     np.testing.assert_allclose(table["expected_score_se"], errors, rtol=0.02)
     assert np.abs(table["mean_test_score"] + changes - total).max() > 0.005

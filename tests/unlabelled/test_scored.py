@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, make_scorer
@@ -10,7 +11,7 @@ from pa_select.scores.recorded import Recorded, RecordedRegressor
 from pa_select.unlabelled.classification import Classification
 from pa_select.unlabelled.engine import error_of_score, expected_scores
 from pa_select.unlabelled.regression import Regression
-from pa_select.unlabelled.scored import parts_of
+from pa_select.unlabelled.scored import Scored, parts_of
 from pa_select.unlabelled.trained import estimates
 
 CLASSES, NUMBERS = Classification(), Regression()
@@ -241,3 +242,38 @@ def test_parts_are_of_equal_size_and_at_random():
     # Rounding does not move an object, and infinite numbers are no trouble.
     np.testing.assert_array_equal(parts_of(content * (1 + 1e-15)), part)
     parts_of(np.where(content > 2, -np.inf, content))
+
+
+@pytest.mark.parametrize("n", [10, 20, 40, 100])
+def test_the_error_of_a_change_counts_that_few_pairs_differ(n):
+    # Whether the predictions of a pair differ is a draw; the first one is always right.
+    rates, covered = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.3]), np.zeros(6)
+    for n_differ in range(n + 1):
+        right = np.append(np.zeros(n_differ), np.ones(n - n_differ))
+        change = Scored.of_mean(right, step=1.0).change_from(Scored.of_mean(np.ones(n), step=1.0))
+        assert change.score == pytest.approx(-n_differ / n)
+        inside = np.abs(change.score + rates) <= 1.96 * change.standard_error
+        covered += inside * binom.pmf(n_differ, n, rates)
+    # Without the pairs that are added 0.1 to 0.63 at the smallest rate.
+    assert covered.min() > 0.86
+    assert covered.mean() > 0.94
+
+
+@pytest.mark.parametrize("name", LABEL_METRICS)
+def test_a_step_is_what_one_right_prediction_adds(name):
+    scorer, n, every = LABEL_METRICS[name], 600, np.arange(600)
+    y = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [300, 200, 100]))
+    labels, predicted = np.eye(3)[y], np.where(every % 3 > 0, y, (y + 1 + every % 2) % 3)
+    model = Recorded(np.arange(3), labels, predicted)
+    score, added = CLASSES.counted(scorer, model, labels, every), []
+    some = np.concatenate([np.flatnonzero(y == k)[:m] for k, m in enumerate((3, 2, 1))])
+    for i in some:  # each of its two wrong predictions becomes right
+        for wrong in (y[i] + 1, y[i] + 2):
+            before, after = predicted.copy(), predicted.copy()
+            before[i], after[i] = wrong % 3, y[i]
+            both = (Recorded(np.arange(3), labels, p) for p in (before, after))
+            worse, better = (CLASSES.counted(scorer, one, labels, every) for one in both)
+            added.append(n * (better - worse))
+    found = CLASSES.by_formula(scorer, labels, model)
+    assert found.score == pytest.approx(score)
+    assert found.step == pytest.approx(np.sqrt(np.mean(np.square(added))), rel=0.05)
