@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.linalg import svd
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.compose import TransformedTargetRegressor
-from sklearn.linear_model import RidgeCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from pa_select.unlabelled.paired_rows import aligned_by_index
 from pa_select.unlabelled.scored import parts_of
@@ -20,6 +18,109 @@ from pa_select.utils.typing import Floats
 
 # Parts of the pairs that take turns in being mapped by an adapter learnt on the others.
 _FOLDS = 5
+# What the slope of 1 weighs beside the pairs; infinite, which comes first: no other slope.
+_WEIGHTS = np.append(np.inf, np.logspace(1, -2, 4))
+# Penalties of the ridge regression for each standardised column; infinite: it predicts nothing.
+_PENALTIES = np.append(np.inf, np.logspace(3, -4, 15))
+# A column that varies by less than this share of its mean is constant.
+_ROUNDING = 1e-12
+
+
+class SlopesAndRidge(BaseEstimator):
+    r"""Predict rows of one site from those of another, shrunk to the rows as measured.
+
+    Each column has a slope, which is shrunk to 1. With the variance :math:`v_j` of column j at the
+    other site and its covariance :math:`s_j` with the same column at the labelled site,
+
+    .. math:: w_j = \frac{s_j + c v_j}{(1 + c) v_j}.
+
+    A ridge regression of what is left, :math:`a - \bar a - w (b - \bar b)`, on all standardised
+    columns is added. Of :math:`c` and of the penalty those are taken whose errors for pairs that
+    are left out are smallest. So sites that differ without a rule keep rows as measured, but
+    for the difference of the means. Units do not matter, if both sites use the same ones.
+
+    Parameters
+    ----------
+    slopes : bool, default=True
+        False: the sites have different columns, and the ridge regression predicts all of them.
+
+    Attributes
+    ----------
+    slopes_ : ndarray of shape (n_features,), or float
+        The slope of each column; 1 where it is constant. 0 without slopes.
+    weight_ : float
+        :math:`c`. Infinite if all slopes are 1.
+    penalty_ : float
+        Penalty of the ridge regression, divided by the number of columns. Infinite if it predicts
+        nothing.
+    """
+
+    def __init__(self, slopes: bool = True) -> None:
+        self.slopes = slopes
+
+    def fit(self, X: Any, y: Any) -> SlopesAndRidge:
+        """Learn from rows X of the other site and the same objects' rows y."""
+        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        self._centre, self._mean = X.mean(0), y.mean(0)
+        X, y = X - self._centre, y - self._mean
+        spread, unit = _spread(X, self._centre), _spread(y, self._mean)
+        self._unit = np.where(spread > 0, spread, 1.0)
+        X = np.where(spread > 0, X / self._unit, 0.0)
+        if self.slopes:
+            unit = np.maximum(unit, spread)
+        unit = np.where(unit > 0, unit, 1.0)
+        y = y / unit
+        self.slopes_, self.weight_ = 0.0, np.inf
+        if self.slopes:
+            y = y - X * (spread / unit)
+            slopes = (X * y).mean(0)
+
+            def error_of_slopes(weight: float) -> float:
+                share = 1 / (1 + weight)
+                return _left_out(y - X * (share * slopes), share * X**2 / len(X))
+
+            self.weight_ = _best(_WEIGHTS, error_of_slopes)
+            slopes = slopes / (1 + self.weight_)
+            self.slopes_ = 1 + slopes * unit / self._unit
+            y = y - X * slopes
+        rows, values, columns = svd(X, full_matrices=False)
+        told = rows.T @ y
+
+        def error_of_ridge(penalty: float) -> float:
+            shares = (values**2 / (values**2 + penalty * X.shape[1]))[:, None]
+            return _left_out(y - rows @ (shares * told), rows**2 @ shares)
+
+        self.penalty_ = _best(_PENALTIES, error_of_ridge)
+        # Two factors of the coefficients, which may be too many for the memory.
+        told *= (values / (values**2 + self.penalty_ * X.shape[1]))[:, None]
+        self._factors = columns.T, told * unit
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Predict what the labelled site would have measured."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64) - self._centre
+        first, second = self._factors
+        mapped = self._mean + (X / self._unit) @ first @ second
+        return mapped + self.slopes_ * X if self.slopes else mapped
+
+
+def _spread(rows: Floats, mean: Floats) -> Floats:
+    """Return the standard deviation of centred columns; 0 for that of rounding errors."""
+    spread = np.sqrt(np.square(rows).mean(0))
+    return np.where(spread > _ROUNDING * np.abs(mean), spread, 0.0)
+
+
+def _best(penalties: Floats, error: Callable[[float], float]) -> float:
+    """Return the penalty with the smallest error; the first one of those that are equal."""
+    errors = np.array([error(penalty) for penalty in penalties])
+    return float(penalties[np.argmax(errors <= (1 + 1e-9) * errors.min())])
+
+
+def _left_out(residuals: Floats, leverage: Floats) -> float:
+    """Return the squared error for rows that are left out, by the leverage beside the mean's."""
+    left = np.maximum(1 - 1 / len(residuals) - leverage, 1e-9)
+    return float(np.square(residuals / left).sum())
 
 
 class SiteAdapter(TransformerMixin, BaseEstimator):
@@ -32,9 +133,10 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     regressor : "ridge" or estimator, default="ridge"
-        A regressor of several outputs, or another estimator with ``fit(X_b, X_a)`` and
-        ``predict`` or ``transform``. "ridge": `sklearn.linear_model.RidgeCV` of standardised
-        columns, with penalties from 0.01 to 10 000.
+        "ridge": a slope for each column, shrunk to 1, and a ridge regression on all columns of
+        what is left. With few pairs rows stay nearly as measured. If the sites have different
+        columns, a ridge regression of the whole row. Or a regressor of several outputs, or another
+        estimator with ``fit(X_b, X_a)`` and ``predict`` or ``transform``.
 
     Attributes
     ----------
@@ -85,7 +187,8 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
             If the rows are not numbers.
         """
         y = aligned_by_index(y, X, "X_a", "X_b")
-        self.regressor_ = _fitted(self.regressor, _matrix(X, "X_b"), _matrix(y, "X_a"))
+        regressor = _regressor(self.regressor, X, y)
+        self.regressor_ = _fitted(regressor, _matrix(X, "X_b"), _matrix(y, "X_a"))
         self._dtype = _float_type(y)
         return self
 
@@ -119,6 +222,7 @@ def cross_adapted(regressor: Any, X_b: Any, X_a: Any, seed: int) -> Any:
     """Map each row by an adapter that was learnt on other pairs, whatever their order."""
     if _num_samples(X_b) < 2:
         raise ValueError("adapter: expected at least two pairs to learn from, got one.")
+    regressor = _regressor(regressor, X_b, X_a)
     rows, wanted = _matrix(X_b, "X_b"), _matrix(X_a, "X_a")
     mapped = np.empty_like(wanted, dtype=_float_type(X_a))
     part = parts_of(rows, wanted, n_parts=_FOLDS, seed=seed)
@@ -128,12 +232,19 @@ def cross_adapted(regressor: Any, X_b: Any, X_a: Any, seed: int) -> Any:
     return named_like(X_b, mapped, same_rows=True)
 
 
+def _regressor(regressor: Any, X_b: Any, X_a: Any) -> Any:
+    """Return the estimator that learns to map rows of b to rows of a."""
+    if isinstance(regressor, str) and regressor == "ridge":
+        names_b, names_a = (list(getattr(rows, "columns", [])) for rows in (X_b, X_a))
+        other_names = names_b and names_a and names_b != names_a
+        shape_b, shape_a = (np.shape(rows)[1:] for rows in (X_b, X_a))
+        regressor = SlopesAndRidge(slopes=shape_b == shape_a and not other_names)
+    _method(regressor)
+    return regressor
+
+
 def _fitted(regressor: Any, rows: Floats, wanted: Floats) -> Any:
     """Fit a regressor; an error names the adapter."""
-    if isinstance(regressor, str) and regressor == "ridge":
-        ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 4, 13)))
-        regressor = TransformedTargetRegressor(ridge, transformer=StandardScaler())
-    _method(regressor)
     try:
         return clone(regressor).fit(rows, wanted)
     except ValueError as error:

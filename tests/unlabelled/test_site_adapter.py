@@ -1,5 +1,7 @@
 """The adapter between sites: what it learns, what it has not seen, and bad input."""
 
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,14 +10,16 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import make_classification
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 from skorch import NeuralNetClassifier
 
 from pa_select import PASearchCV, expected_score
 from pa_select.unlabelled import SiteAdapter
-from pa_select.unlabelled.site_adapter import cross_adapted
+from pa_select.unlabelled.site_adapter import SlopesAndRidge, cross_adapted
 
 
 def pairs(n=80, d=5, seed=0):
@@ -30,6 +34,99 @@ def test_a_linear_difference_is_undone(regressor):
     adapter = SiteAdapter(regressor).fit(b[:60], a[:60])
     assert np.allclose(adapter.transform(b[60:]), a[60:], atol=0.02 * a.std(0))
     assert repr(clone(adapter)) == repr(adapter)
+
+
+def without_rule(n=20, d=40, seed=0):
+    """Pairs whose rows differ by noise that no column has more of."""
+    a = np.random.default_rng(seed).normal(size=(n, d))
+    return a, a + 0.3 * np.random.default_rng(seed + 1).normal(size=(n, d))
+
+
+@pytest.mark.parametrize("n", [2, 5, 20])
+def test_rows_stay_nearly_as_measured_if_the_sites_differ_without_a_rule(n):
+    a, b = without_rule(n)
+    _, rows = without_rule(100, seed=9)
+    offset = a.mean(0) - b.mean(0)
+    changed = np.square(SiteAdapter().fit(b, a).transform(rows) - rows - offset).mean()
+    assert changed < (0.2 if n == 5 else 0.1) * 0.3**2
+    # A regression of the whole row keeps little of it with so few pairs.
+    whole = SiteAdapter(SlopesAndRidge(slopes=False)).fit(b, a).transform(rows)
+    assert np.square(whole - rows).mean() > 0.5
+
+
+def test_slopes_need_few_pairs():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(200, 60))
+    gain, offset = np.exp(rng.normal(size=(2, 60)))
+    b = gain * a + offset + 0.1 * gain * rng.normal(size=a.shape)
+    adapter = SiteAdapter().fit(b[:20], a[:20])
+    errors = np.square(adapter.transform(b[20:]) - a[20:]).mean(0)
+    assert errors.max() < 0.15
+    assert np.allclose(adapter.regressor_.slopes_ * gain, 1, atol=0.15)
+
+
+def test_penalties_are_those_with_the_smallest_error_of_pairs_left_out():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(25, 4)) * [1, 5, 0.2, 3]
+    b = a @ (np.eye(4) + 0.3 * rng.normal(size=(4, 4))) + 0.3 * rng.normal(size=a.shape)
+    ridge = SlopesAndRidge(slopes=False).fit(b, a)
+
+    def error(penalty):
+        model = make_pipeline(StandardScaler(), Ridge(4 * penalty))
+        rows = StandardScaler().fit_transform(b), StandardScaler().fit_transform(a)
+        return -cross_val_score(model[1], *rows, cv=25, scoring="neg_mean_squared_error").mean()
+
+    penalties = np.logspace(-4, 3, 15)
+    best = min(penalties, key=error)
+    assert 1e-4 < best < 1e3
+    assert ridge.penalty_ == pytest.approx(best)
+    known = make_pipeline(StandardScaler(), Ridge(4 * best)).fit(b, a)
+    assert np.allclose(ridge.predict(b), known.predict(b))
+
+
+def test_units_do_not_matter():
+    a, b = without_rule(30, 6)
+    b = b @ np.triu(np.ones((6, 6))) + 2
+    unit = 10.0 ** np.arange(-30, 30, 10)
+    adapted = SiteAdapter().fit(b[:20], a[:20]).transform(b[20:])
+    again = SiteAdapter().fit(b[:20] * unit, a[:20] * unit).transform(b[20:] * unit)
+    np.testing.assert_allclose(again / unit, adapted, rtol=1e-9)
+    # The units of another site's own columns do not matter either.
+    own = [SiteAdapter().fit(x[:20, :5], a[:20]).transform(x[20:, :5]) for x in (b, b * unit)]
+    np.testing.assert_allclose(*own, rtol=1e-9)
+
+
+def test_constant_columns():
+    a, b = without_rule(20, 5)
+    a[:, 0], b[:, 1], a[:, 2], b[:, 2] = 7.0, 0.1 + 0.2, 1.0, 3.0
+    adapter = SiteAdapter().fit(b, a)
+    rows = without_rule(100, 5, seed=9)[1]
+    adapted = adapter.transform(rows)
+    # What never varies at b is kept, but for the difference of the means.
+    kept = a.mean(0) - b.mean(0) + rows
+    assert np.allclose(adapted[:, 2], kept[:, 2])
+    assert np.allclose(adapter.regressor_.slopes_[1:3], 1)
+    others = adapter.transform(np.where(np.arange(5) == 1, b, rows[:20]))[:, 1]
+    assert np.abs(others - a[:, 1].mean()).max() < 3 * a[:, 1].std()
+    # What never varies at a hardly varies once it is adapted.
+    assert adapted[:, 0].std() < 0.2 * rows[:, 0].std()
+
+
+def test_ten_thousand_columns():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(60, 5)) @ rng.normal(size=(5, 10_000))
+    b = np.roll(a, 1, axis=1) + 0.01 * rng.normal(size=a.shape)
+    start = time.perf_counter()
+    adapted = SiteAdapter().fit(b[:40], a[:40]).transform(b[40:])
+    assert time.perf_counter() - start < 20
+    assert np.square(adapted - a[40:]).mean() < 0.05 * np.square(b[40:] - a[40:]).mean()
+
+
+def test_columns_of_other_names_have_no_slopes():
+    a, b = (pd.DataFrame(x, columns=list("vwxyz")) for x in pairs())
+    assert SiteAdapter().fit(b, a).regressor_.slopes
+    assert not SiteAdapter().fit(b.set_axis(list("abcde"), axis=1), a).regressor_.slopes
+    assert not SiteAdapter().fit(b.to_numpy()[:, :4], a).regressor_.slopes
 
 
 def test_no_row_is_mapped_by_an_adapter_that_has_seen_it():
