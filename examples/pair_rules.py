@@ -12,7 +12,11 @@ import numpy as np
 import pandas as pd
 from scipy.special import softmax
 from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from pa_select import GuardedSelection, PASearchCV, SiteAdapter, posterior_agreement
 
@@ -45,6 +49,11 @@ NUMBERS = {
     "expected score, adapted": "expected adapted",
     "labels of the pairs, adapted": "labels adapted",
 }
+# Other adapters than the default one.
+WHOLE_ROW = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 4, 13)))
+OTHER_ADAPTERS = {
+    "ridge of the whole row": TransformedTargetRegressor(WHOLE_ROW, transformer=StandardScaler()),
+}
 OF_CHOICE = {name: column for name, column in NUMBERS.items() if column.startswith("expected")}
 
 
@@ -60,11 +69,11 @@ class Rows(NamedTuple):
     y_test: np.ndarray
 
 
-def cross_adapted(b, a):
+def cross_adapted(b, a, adapter="ridge"):
     """Map each row of b by an adapter that has not seen its pair."""
     adapted = np.empty_like(b)
     for train, test in KFold(5, shuffle=True, random_state=0).split(b):
-        adapted[test] = SiteAdapter().fit(b[train], a[train]).transform(b[test])
+        adapted[test] = SiteAdapter(adapter).fit(b[train], a[train]).transform(b[test])
     return adapted
 
 
@@ -112,13 +121,16 @@ def read_folds(search, y, n_sites, members):
 
 def measure(rows, model, grid, n_pairs):
     """Return what is known of each candidate, for these numbers of pairs, and the truth."""
-    sites, adapters = {}, {}
+    sites, sites_of_others, adapters, others = {}, {}, {}, {}
     for n in [n for n in n_pairs if n <= len(rows.y_pairs)]:
         a, b = rows.pairs_a[:n], rows.pairs_b[:n]
         sites |= {f"{n}": (a, b), f"{n} mapped": (a, cross_adapted(b, a))}
         adapters[n] = SiteAdapter().fit(b, a)
+        for name, adapter in OTHER_ADAPTERS.items():
+            sites_of_others[f"{n} {name}"] = (a, cross_adapted(b, a, adapter))
+            others[n, name] = SiteAdapter(adapter).fit(b, a).transform(rows.X_test)
     search = PASearchCV(model, grid, refit=False, return_fold_scores=True)
-    found = search.fit(rows.X, rows.y, paired=sites).cv_results_
+    found = search.fit(rows.X, rows.y, paired=sites | sites_of_others).cv_results_
     fitted = [
         clone(model).set_params(**clone(p, safe=False)).fit(rows.X, rows.y)
         for p in found["params"]
@@ -163,6 +175,9 @@ def measure(rows, model, grid, n_pairs):
             "labels adapted": [m.score(adapted, y) for m in fitted],
             "truth adapted": [m.score(mapped, rows.y_test) for m in fitted],
         }
+        for name in OTHER_ADAPTERS:
+            unit[f"expected, {name}"] = found[f"expected_score_{n} {name}"]
+            unit[f"truth, {name}"] = [m.score(others[n, name], rows.y_test) for m in fitted]
         unit = pd.DataFrame(unit).assign(pairs=n, candidate=np.arange(len(fitted)))
         for end in ("", " adapted"):
             unit[f"product{end}"] = unit["accuracy"] * (1 - unit[f"disagreement{end}"])
@@ -207,6 +222,12 @@ def choices(unit):
         if f"{column} adapted" in u:
             i = best(both(u, column), accuracy, near[n_se])
             found[f"with adapter: {rule}"] = both(u, "truth")[i]
+    for name in OTHER_ADAPTERS:
+        truths, expected = (
+            np.concatenate([u[c], u[f"{c}, {name}"]]) for c in ("truth", "expected")
+        )
+        found[f"with {name}: accuracy, always adapted"] = u[f"truth, {name}"][top]
+        found[f"with {name}: expected score"] = truths[best(expected, accuracy)]
     return 100 * pd.Series(found)
 
 

@@ -50,8 +50,8 @@ old, new = X[pairs], new_instrument(X[pairs], seed=1)
 # %%
 # The search
 # ----------
-# Each candidate is judged with the new measurements as they are, and after an adapter (ridge
-# regression, learnt on the fifty pairs) has mapped them to old ones.
+# Each candidate is judged with the new measurements as they are, and after an adapter
+# (learnt on the fifty pairs) has mapped them to old ones.
 model = Pipeline([("scale", StandardScaler()), ("classifier", SVC())])
 grid = [
     {"classifier": [LogisticRegression(max_iter=2000)], "classifier__C": [1e-3, 1e-2, 0.1, 1]},
