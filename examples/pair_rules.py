@@ -83,6 +83,12 @@ def posterior_of(predicted, posterior):
     return np.take_along_axis(posterior, predicted[..., None], axis=-1)[..., 0].mean(axis=-2)
 
 
+def error_of(accuracy, n):
+    """Return the standard error of an accuracy in n rows; one of each outcome is added."""
+    rate = (accuracy * n + 1) / (n + 2)
+    return np.sqrt(rate * (1 - rate) / n)
+
+
 def log_of(posteriors):
     return np.log(np.maximum(posteriors, 1e-12))
 
@@ -167,6 +173,7 @@ def measure(rows, model, grid, n_pairs):
             "pseudo": (at_b == opinion)[:, :n].mean(1),
             "labels": (at_b == rows.y_pairs)[:, :n].mean(1),
             "truth": truth,
+            "truth_se": error_of(truth, len(rows.y_test)),
             "expected adapted": found[f"expected_score_{n} mapped"],
             "expected_se adapted": found[f"expected_score_se_{n} mapped"],
             "low adapted": found[f"expected_score_low_{n} mapped"],
@@ -179,6 +186,7 @@ def measure(rows, model, grid, n_pairs):
             unit[f"expected, {name}"] = found[f"expected_score_{n} {name}"]
             unit[f"truth, {name}"] = [m.score(others[n, name], rows.y_test) for m in fitted]
         unit = pd.DataFrame(unit).assign(pairs=n, candidate=np.arange(len(fitted)))
+        unit["truth_se adapted"] = error_of(unit["truth adapted"], len(rows.y_test))
         for end in ("", " adapted"):
             unit[f"product{end}"] = unit["accuracy"] * (1 - unit[f"disagreement{end}"])
         units.append(unit)
@@ -244,7 +252,7 @@ def with_error(mean, error):
 def choice(unit):
     """Return what is known of the choice by the expected score, without and with the adapter."""
     accuracy = unit["accuracy"].to_numpy()
-    columns = ["expected", "expected_se", "truth", "low", "high"]
+    columns = ["expected", "expected_se", "truth", "truth_se", "low", "high"]
     chosen = unit.iloc[best(unit["expected"].to_numpy(), accuracy)]
     adapted = best(both(unit, "expected"), accuracy)
     return pd.Series(
@@ -268,11 +276,13 @@ def error_lines(data, numbers, of=""):
     for end, adapted in (("", ""), (" adapted", ", adapted")):
         truth, expected = data[f"truth{end}"], data[f"expected{end}"]
         reach = 1.96 * data[f"expected_se{end}"]
-        for name, low, high in (
-            ("interval, low to high", data[f"low{end}"], data[f"high{end}"]),
-            ("expected score +- 1.96 SE", expected - reach, expected + reach),
+        # The accuracy was measured in some rows, whose error the expected score cannot know.
+        of_test = np.hypot(reach, 1.96 * data[f"truth_se{end}"]) - reach
+        for name, low, high, beyond in (
+            ("interval, low to high", data[f"low{end}"], data[f"high{end}"], 0.0),
+            ("expected score +- 1.96 SE", expected - reach, expected + reach, of_test),
         ):
-            inside, _ = over_problems(100.0 * ((low <= truth) & (truth <= high)))
+            inside, _ = over_problems(100.0 * ((low - beyond <= truth) & (truth <= high + beyond)))
             width, _ = over_problems(100 * (high - low))
             lines += [
                 (name + of + adapted, n, "", "", f"{width[n]:.1f}", f"{inside[n]:.0f} %")

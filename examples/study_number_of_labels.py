@@ -14,6 +14,7 @@ import argparse
 import warnings
 
 import joblib
+import numpy as np
 import pandas as pd
 from pair_problems import GRID, MODEL, PROBLEMS, rows_of
 from pair_rules import RULES, choice, choices, measure, over_problems, with_error
@@ -38,7 +39,8 @@ def line_of(data):
     for words, end in (("", ""), (", with adapter", " adapted")):
         rule = f"with adapter: {DEFAULT}" if end else DEFAULT
         away = 100 * (chosen[f"expected{end}"] - chosen[f"truth{end}"])
-        reach = 196 * chosen[f"expected_se{end}"]
+        # The truth was measured in some rows.
+        reach = 196 * np.hypot(chosen[f"expected_se{end}"], chosen[f"truth_se{end}"])
         numbers |= {
             f"gain of the expected score{words}": levels[rule] - levels["accuracy"],
             f"its error for the choice{words}": away.abs(),

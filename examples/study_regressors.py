@@ -79,6 +79,12 @@ def errors_of(models, X, y):
     return [-root_mean_squared_error(y, model.predict(X)) for model in models]
 
 
+def errors_of_truth(models, X, y):
+    """Return the standard errors of root mean squared errors, from so few test objects."""
+    squares = np.array([np.square(y - model.predict(X)) for model in models])
+    return squares.std(axis=1, ddof=1) / np.sqrt(len(y)) / (2 * np.sqrt(squares.mean(axis=1)))
+
+
 def measure(name, a, b, seed):
     """Return what a search knows of each candidate; the unit is the standard deviation."""
     X, y, labelled, pairs, test = draw(name, seed)
@@ -109,6 +115,7 @@ def measure_trained(name, a, b, seed):
     models = {str(i): m.fit(X[a, fit], y[fit]) for i, m in enumerate(candidates())}
     table = pd.DataFrame({"validation": errors_of(models.values(), X[a, val], y[val])})
     table["truth"] = errors_of(models.values(), X[b, test], y[test])
+    table["truth error"] = errors_of_truth(models.values(), X[b, test], y[test])
     for n in [n for n in N_PAIRS if n <= len(pairs)]:
         rows = X[a, pairs[:n]], X[b, pairs[:n]], X[a, val], y[val]
         for reference in ("ensemble", "self"):
@@ -149,7 +156,7 @@ def chosen_of_trained(unit):
         for rule, reference in rules.items():
             values, error = unit[f"{reference} {n}"], unit[f"{reference} {n} error"]
             found.add(rule, n, -values.to_numpy())
-            inside = abs(values - unit["truth"]) <= 1.96 * error
+            inside = abs(values - unit["truth"]) <= 1.96 * np.hypot(error, unit["truth error"])
             found.numbers["inside", rule, n] = inside.mean()
         found.add("labels of the pairs", n, -unit[f"labels {n}"].to_numpy())
     found.numbers["error", "best in hindsight", 0] = found.truth.min()

@@ -24,7 +24,7 @@ import joblib
 import numpy as np
 import pandas as pd
 from pair_problems import GRID, MODEL, PROBLEMS, rows_of
-from pair_rules import over_problems, with_error
+from pair_rules import error_of, over_problems, with_error
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid, train_test_split
 
@@ -53,6 +53,7 @@ def judged(models, rows, X_val, y_val):
             unit[f"{reference} error"] = [one.standard_error for one in found.values()]
         unit["labels"] = [model.score(b, rows.y_pairs[:n]) for model in models.values()]
         unit["truth"] = [model.score(rows.X_test, rows.y_test) for model in models.values()]
+        unit["truth error"] = error_of(unit["truth"], len(rows.y_test))
         yield unit.assign(pairs=n, models=len(models))
 
 
@@ -86,7 +87,9 @@ def chosen(unit):
             found["absolute error, choice", rule] = abs(away[i])
             found["mean error, choice", rule] = away[i]
         if f"{column} error" in unit:
-            inside = 100.0 * (abs(away) <= 196 * unit[f"{column} error"].to_numpy())
+            # The truth was measured in some rows.
+            error = np.hypot(unit[f"{column} error"], unit["truth error"]).to_numpy()
+            inside = 100.0 * (abs(away) <= 196 * error)
             found["within 1.96 SE [%]", rule] = inside.mean()
             found["within 1.96 SE [%], choice", rule] = inside[i]
     return pd.Series(found)
