@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         confidence_interval,
         pa_kernel,
         posterior_agreement,
+        regression_agreement,
     )
     from pa_select.assessment import RobustnessCurve, robustness_curve
     from pa_select.calibration import (
@@ -90,6 +91,7 @@ __all__ = [
     "pa_kernel",
     "pa_scorer",
     "posterior_agreement",
+    "regression_agreement",
     "robustness_curve",
     "within_one_standard_error",
 ]
@@ -130,6 +132,7 @@ _HOMES = {
     "pa_kernel": "agreement",
     "pa_scorer": "model_selection",
     "posterior_agreement": "agreement",
+    "regression_agreement": "agreement",
     "robustness_curve": "assessment",
     "within_one_standard_error": "model_selection",
 }

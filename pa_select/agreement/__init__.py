@@ -11,6 +11,7 @@ from pa_select.agreement.bootstrap import (
 from pa_select.agreement.confidence_interval import confidence_interval
 from pa_select.agreement.posterior_agreement import pa_kernel, posterior_agreement
 from pa_select.agreement.posteriors import Confidence, EntropyChange, Generalization, Part
+from pa_select.agreement.regression_agreement import RegressionAgreement, regression_agreement
 from pa_select.agreement.result import NotAllSolvedError, PosteriorAgreement
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "NotAllSolvedError",
     "Part",
     "PosteriorAgreement",
+    "RegressionAgreement",
     "agreement_matrix",
     "agreement_of_chunks",
     "bootstrap_agreement",
@@ -30,4 +32,5 @@ __all__ = [
     "confidence_interval",
     "pa_kernel",
     "posterior_agreement",
+    "regression_agreement",
 ]

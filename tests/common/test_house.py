@@ -37,6 +37,7 @@ AGREEMENT = [
         "agreement_of_chunks",
         "pooled_agreement",
         "confidence_interval",
+        "regression_agreement",
     ],
 ]
 
