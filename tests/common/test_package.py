@@ -85,6 +85,7 @@ RESULTS = {
     "PosteriorAgreement",
     "PredictionMeasures",
     "RankCorrelation",
+    "RegressionAgreement",
     "RobustnessCurve",
     "Sharpness",
 }
