@@ -13,7 +13,7 @@ from pa_select.model_selection.sites import (
     ExpectedColumns,
     adapted_to_sites,
     make_sites,
-    warn_of_expectation,
+    warn_of_equal_predictions,
 )
 from pa_select.model_selection.stacks import Block, Layout, Stacks
 from pa_select.model_selection.table_columns import (
@@ -171,7 +171,7 @@ class PairedObjects(DataKind):
         return self._expected.table(stacks, candidates, table, metric)
 
     def warn_of_choice(self, table: dict[str, Any], metric: str, chosen: int) -> None:
-        warn_of_expectation(table, metric, chosen)
+        warn_of_equal_predictions(table)
 
     def attributes_of_choice(
         self, table: dict[str, Any], metric: str, chosen: int

@@ -326,8 +326,8 @@ class ExpectedColumns:
         return joined
 
 
-def warn_of_expectation(table: dict[str, Any], metric: str, chosen: int) -> None:
-    """Warn if the pairs cannot tell candidates apart, or say little of the chosen one."""
+def warn_of_equal_predictions(table: dict[str, Any]) -> None:
+    """Warn if no candidate predicts anything else at the other site."""
     disagreement = table["disagreement"]
     known = disagreement[np.isfinite(disagreement)]
     # Where adapted rows are expected to score more, the rows as measured differ.
@@ -335,15 +335,4 @@ def warn_of_expectation(table: dict[str, Any], metric: str, chosen: int) -> None
         warn_caller(
             "No candidate predicts another class or number for any of the paired objects: the "
             "pairs do not show a difference between the sites that matters, and the score decides."
-        )
-    low, chance = table.get(f"expected_{metric}_low"), table[f"chance_test_{metric}"]
-    # The bound for errors of regressors is so wide that this would hold of nearly all of them.
-    of_classifiers = "agreement" in table
-    if of_classifiers and low is not None and low[chosen] <= chance[chosen]:
-        warn_caller(
-            f"The interval of the chosen candidate's score at the other site begins at "
-            f"{low[chosen]:.2g}, and predictions that look at no feature have "
-            f"{chance[chosen]:.2g}: without the assumption that its predictions are calibrated, "
-            "the pairs do not show that it is better. More pairs, an adapter or a few labels "
-            "would."
         )

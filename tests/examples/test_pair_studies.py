@@ -141,7 +141,6 @@ def test_regressors_are_judged_on_spectra_of_the_second_instrument(monkeypatch):
     assert 0 <= trained["inside", "expected score", 20] <= 1
 
 
-@pytest.mark.filterwarnings("ignore:The interval of the chosen:UserWarning")  # few pairs
 def test_the_number_of_labels_is_that_of_the_rows(monkeypatch):
     import study_number_of_labels as study
     from pair_problems import rows_of

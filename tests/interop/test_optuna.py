@@ -145,7 +145,6 @@ TWICE_ELSEWHERE = X[::6], np.sqrt(X[::6]) * 3
         (TWICE, {"selection": "expected", "random_state": 3, "adapter": "ridge"}),
     ],
 )
-@pytest.mark.filterwarnings("ignore:The interval of the chosen")
 def test_expected_scores_are_those_of_a_search(paired, options):
     objective = agreement_objective(GaussianNB(), SPACE, X, Y, paired=paired, cv=3, **options)
     study = over_grid(objective)
@@ -172,7 +171,6 @@ def test_expected_scores_are_those_of_a_search(paired, options):
         assert trial.values == [trial.user_attrs["expected_score"], trial.user_attrs["score"]]
 
 
-@pytest.mark.filterwarnings("ignore:The interval of the chosen")
 def test_the_best_trial_has_the_best_expected_score():
     near_constant = {"var_smoothing": CategoricalDistribution([1e-9, 1e-4, 1e6])}
     objective = agreement_objective(GaussianNB(), near_constant, X, Y, paired=TWICE, cv=3)

@@ -252,7 +252,6 @@ def test_who_may_take_missing_values(estimator, takes):
 
 @pytest.mark.filterwarnings("ignore:paired:UserWarning")
 @pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")
-@pytest.mark.filterwarnings("ignore:The interval of the chosen:UserWarning")
 def test_missing_values_that_are_taken_are_no_error():
     rows, there = FRAME[::2], with_value(FRAME, np.nan)[1::2].set_axis(FRAME.index[1::2])
     model = HistGradientBoostingClassifier(max_iter=2)

@@ -29,11 +29,7 @@ RMSE, MSE, MAE = (
     for name in ("root_mean_squared_error", "mean_squared_error", "mean_absolute_error")
 )
 GRID = {"n_components": [1, 2, 4, 8]}
-# The bound on the error is wide here.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:The interval of the chosen:UserWarning"),
-    pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")
 
 
 def problem(noise=0.8):
