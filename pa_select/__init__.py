@@ -53,7 +53,13 @@ if TYPE_CHECKING:
         PAScoring,
         PosteriorAgreementLoss,
     )
-    from pa_select.unlabelled import ExpectedScore, SiteAdapter, expected_score, expected_scorer
+    from pa_select.unlabelled import (
+        ExpectedScore,
+        PairTrainingClassifier,
+        SiteAdapter,
+        expected_score,
+        expected_scorer,
+    )
 
 __all__ = [
     "AgreementCalibratedClassifier",
@@ -74,6 +80,7 @@ __all__ = [
     "PAScoring",
     "PASearchCV",
     "PASearchDisplay",
+    "PairTrainingClassifier",
     "PosteriorAgreement",
     "PosteriorAgreementLoss",
     "RobustnessCurve",
@@ -115,6 +122,7 @@ _HOMES = {
     "PAScoring": "training",
     "PASearchCV": "model_selection",
     "PASearchDisplay": "plotting",
+    "PairTrainingClassifier": "unlabelled",
     "PosteriorAgreement": "agreement",
     "PosteriorAgreementLoss": "training",
     "RobustnessCurve": "assessment",

@@ -1,7 +1,14 @@
 """What can be said of a site where nobody labels, from objects measured at both sites."""
 
 from pa_select.unlabelled.expected_score import expected_score, expected_scorer
+from pa_select.unlabelled.pair_training import PairTrainingClassifier
 from pa_select.unlabelled.site_adapter import SiteAdapter
 from pa_select.unlabelled.trained import ExpectedScore
 
-__all__ = ["ExpectedScore", "SiteAdapter", "expected_score", "expected_scorer"]
+__all__ = [
+    "ExpectedScore",
+    "PairTrainingClassifier",
+    "SiteAdapter",
+    "expected_score",
+    "expected_scorer",
+]
