@@ -94,6 +94,8 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_pair_training.py --seeds 2 \
 		--memory build/pair_training --table docs/figures/pair_training.csv \
 		--estimates docs/figures/pair_training_errors.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/study_pair_planning.py \
+		--table docs/figures/pair_planning.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_regressors.py --seeds 10 \
 		--memory build/regressors --table docs/figures/regressors.csv \
 		--trained docs/figures/regressors_trained.csv

@@ -3,7 +3,7 @@ Planning pairs
 ==============
 
 Two questions about unlabelled pairs, on the problems of ``plot_unlabelled_pairs.py`` that have
-more than 250 rows beside the labelled ones. The classifier is a logistic regression or a forest.
+more than 250 rows beside the labelled ones. The classifier is a logistic regression.
 
 - `plan_pairs` predicts the standard error of the expected score, and the width of the interval,
   that more pairs will have. How many times the later ones are they? The first pairs are among the
@@ -20,7 +20,7 @@ import warnings
 import numpy as np
 import pandas as pd
 from pair_problems import PROBLEMS
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
@@ -28,7 +28,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pa_select import draw_objects, expected_score, plan_pairs
 
-MODELS = [LogisticRegression(C=0.1, max_iter=500), RandomForestClassifier(30, random_state=0)]
+MODEL = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500))
 FIRST, LATER, N_DRAWS = (10, 20), (40, 100), 300
 
 
@@ -36,13 +36,14 @@ def planned(model, held, pairs, rng):
     """Return how many times the later error and width the predicted ones are."""
     order = rng.permutation(len(pairs[0]))
     X_a, X_b = (side[order] for side in pairs)
+    later = {n: expected_score(model, X_a[:n], X_b[:n], *held) for n in LATER}
     for n in FIRST:
         for one in plan_pairs(model, X_a[:n], X_b[:n], *held, n_pairs=LATER):
-            later = expected_score(model, X_a[: one.n_pairs], X_b[: one.n_pairs], *held)
+            known = later[one.n_pairs]
             yield {
                 "first pairs": n,
-                "error": one.standard_error / later.standard_error,
-                "width": 100 * ((one.high - one.low) - (later.high - later.low)),
+                "error": one.standard_error / known.standard_error,
+                "width": 100 * ((one.high - one.low) - (known.high - known.low)),
             }
 
 
@@ -64,33 +65,30 @@ def measure(name, seed):
     labelled, rest = train_test_split(
         np.arange(len(y)), train_size=min(300, 2 * len(y) // 5), stratify=y, random_state=seed
     )
-    plans, spreads = [], []
     if len(rest) <= 250:
-        return plans, spreads
-    for model in MODELS:
-        fitted = make_pipeline(StandardScaler(), model).fit(a[labelled], y[labelled])
-        held, pairs = rest[:150], rest[150:]
-        plans += planned(fitted, (a[held], y[held]), (a[pairs], b[pairs]), rng)
-        for n in (20, 40):
-            share = spread(fitted, a[rest], b[rest], n, rng)
-            spreads.append({"problem": name, "drawn": n, "spread": share})
-    return plans, spreads
+        return [], []
+    fitted = clone(MODEL).fit(a[labelled], y[labelled])
+    held, pairs = rest[:150], rest[150:]
+    plans = planned(fitted, (a[held], y[held]), (a[pairs], b[pairs]), rng)
+    shares = {n: spread(fitted, a[rest], b[rest], n, rng) for n in (20, 40)}
+    spreads = [{"problem": name, "drawn": n, "spread": share} for n, share in shares.items()]
+    return list(plans), spreads
+
+
+def line_of(values):
+    low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
+    return {"mean": np.mean(values), "5 %": low, "median": middle, "95 %": high}
 
 
 def table_of(plans, spreads):
-    """Return the ratios in the middle and at the ends of nine tenths of the cases."""
+    """Return the means, and the ends of nine tenths of the cases."""
     lines = {}
     for n, some in plans.groupby("first pairs"):
-        for number, words in (
-            ("error", "predicted by later standard error"),
-            ("width", "predicted less later width [points]"),
-        ):
-            lines[f"{n} first pairs: {words}"] = some[number].quantile([0.05, 0.5, 0.95])
+        lines[f"{n} first pairs: predicted by later standard error"] = line_of(some["error"])
+        lines[f"{n} first pairs: predicted less later width [points]"] = line_of(some["width"])
     for n, some in spreads.groupby("drawn"):
-        of_problems = some.groupby("problem")["spread"].mean()
         words = f"{n} objects: spread of the expected change, by that of a random draw"
-        lines[words] = of_problems.quantile([0.05, 0.5, 0.95])
-        lines[words] = pd.concat([lines[words], pd.Series({"mean": of_problems.mean()})])
+        lines[words] = line_of(some.groupby("problem")["spread"].mean())
     return pd.DataFrame(lines).T.round(2).rename_axis("number")
 
 

@@ -186,6 +186,8 @@ MEASURED = [
     ("pairs_measured.rst", "Trained models"),
     ("pairs_measured.rst", "The number of labels"),
     ("regressors.rst", "What we measured"),
+    ("teaching.rst", "What we measured"),
+    ("teaching.rst", "How many pairs, and of which objects?"),
     ("epochs_measured.rst", "Coloured digits"),
     ("epochs_measured.rst", "The papers' Experiments 6 and 7"),
     ("epochs_measured.rst", "Without the guard"),

