@@ -86,7 +86,7 @@ def chosen(unit):
             found["absolute error", rule] = abs(away).mean()
             found["absolute error, choice", rule] = abs(away[i])
             found["mean error, choice", rule] = away[i]
-        if f"{column} error" in unit:
+        if rule in ESTIMATES and f"{column} error" in unit:
             # The truth was measured in some rows.
             error = np.hypot(unit[f"{column} error"], unit["truth error"]).to_numpy()
             inside = 100.0 * (abs(away) <= 196 * error)
