@@ -77,7 +77,8 @@ def test_it_is_unbiased_whatever_the_scale_of_the_scores(slope):
     assert error < 0.005
     # The standard error is that of one estimate; the calibration adds hardly anything.
     errors = np.mean([f.standard_error for f in found])
-    assert errors == pytest.approx(scores.std(ddof=1), rel=0.25)
+    # One pair that changes is added to the sixty, and one that does not.
+    assert errors == pytest.approx(np.hypot(scores.std(ddof=1), 1 / 62), rel=0.25)
     # Its rivals are far off.
     assert np.mean([f.validation_score for f in found]) > truth + 0.05
 
