@@ -199,7 +199,7 @@ def compare_agreement(
     Notes
     -----
     In simulations with 20, 50 and 100 pairs, a true null was rejected at the level 0.05 in at
-    most about 5 % of samples, and in many cells in fewer than 3 % (:doc:`/comparing`).
+    most about 5 % of samples, and in many cells in fewer than 3 % (:doc:`/score`).
 
     References
     ----------

@@ -70,7 +70,7 @@ def confidence_interval(
 
     Nothing is drawn at random. Memory and time are those of two more solutions with three
     times the pairs. How often such intervals hold the true value is on the page
-    :doc:`/comparing`.
+    :doc:`/score`.
 
     References
     ----------
