@@ -53,5 +53,5 @@ for source, target in (("digits", "MNIST"), ("MNIST", "digits")):
         print(f"  {rule:52s}{model:58s}{on_test[0][i]:6.1f}")
 
 # %%
-# This is one draw of images. ``make figures`` repeats it eight times; the page :doc:`/criteria`
+# This is one draw of images. ``make figures`` repeats it eight times; the page :doc:`/comparison`
 # has the means and their errors, beside those of tables with real shifts.

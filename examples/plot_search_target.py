@@ -9,7 +9,7 @@ target. Each candidate has two ranks, one by its score on the source and one by 
 its fold models on the target. The search chooses the best sum of both.
 
 On average this gains little: about one point of target accuracy over choosing by source accuracy,
-which is within the error (the tables: :doc:`/criteria`). Choosing by agreement on the target
+which is within the error (the tables: :doc:`/comparison`). Choosing by agreement on the target
 alone may lose points. On some targets the sum of ranks gains much. This example prints what the
 rules gain on two such targets.
 """

@@ -25,8 +25,6 @@ LITERAL = re.compile(r"^( *)(?!\.\. )\S.*::\n\s*\n((?:\1 +.*\n|\s*\n)+)", re.MUL
 GIVEN = {
     "distributed.rst": "from pa_select.interop.torchmetrics import PosteriorAgreement",
 }
-# Code that no test can run, and why.
-NOT_RUN = {"wilds.rst": "needs several gigabytes of data from elsewhere"}
 NEEDED = {
     "distributed.rst": ["lightning", "distributed"],
     "training.rst": ["lightning"],
@@ -103,7 +101,7 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
         exec(compile(code, page.name, "exec"), names)
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if p.name not in NOT_RUN], ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_no_code_hides_in_a_literal_block(page):
     for _, code in LITERAL.findall(page.read_text() + "\n"):
         assert not is_python(textwrap.dedent(code)), code
@@ -188,7 +186,7 @@ MEASURED = [
     ("robustness_measured.rst", "Where a net fails"),
     ("robustness_measured.rst", "Language identifiers and typing errors"),
     ("robustness_measured.rst", "Words that help and words that contradict"),
-    ("criteria.rst", "Real shifts"),
+    ("comparison.rst", "Real shifts"),
     ("comparison.rst", "Estimate the accuracy at another site"),
     ("comparison.rst", "Sets of classes at another site"),
     ("few_labels.rst", "What we measured"),

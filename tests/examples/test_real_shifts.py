@@ -1,4 +1,4 @@
-"""The study of real shifts runs, and docs/criteria.rst quotes what it found."""
+"""The study of real shifts runs, and docs/comparison.rst quotes what it found."""
 
 import re
 from pathlib import Path
@@ -110,7 +110,7 @@ def test_a_problem_of_digits_runs():
 
 
 def test_the_page_quotes_the_table():
-    text = " ".join((ROOT / "docs" / "criteria.rst").read_text().split())
+    text = " ".join((ROOT / "docs" / "comparison.rst").read_text().split())
     section = re.search(r"Real shifts -{5,} (.*?) -{5,}", text).group(1)
     quoted = re.findall(r"-?\d+\.\d \+- \d+\.\d", section)
     table = (ROOT / "docs" / "figures" / "real_shifts.csv").read_text()
