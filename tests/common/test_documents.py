@@ -21,12 +21,8 @@ ROOT = Path(pa_select.__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").glob("*.rst"), *(ROOT / "docs").glob("*.md")])
 BLOCK = re.compile(r"^( *)\.\. code-block:: python\n((?:\1 +.*\n|\s*\n)+)", re.MULTILINE)
 LITERAL = re.compile(r"^( *)(?!\.\. )\S.*::\n\s*\n((?:\1 +.*\n|\s*\n)+)", re.MULTILINE)
-# Names that blocks take from the text around them.
-GIVEN = {
-    "distributed.rst": "from pa_select.interop.torchmetrics import PosteriorAgreement",
-}
 NEEDED = {
-    "distributed.rst": ["lightning", "distributed"],
+    "large.rst": ["lightning", "distributed"],
     "training.rst": ["lightning"],
 }
 
@@ -97,7 +93,7 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     names = {"__name__": page.stem}
-    for code in [GIVEN.get(page.name, ""), *blocks(page)]:
+    for code in blocks(page):
         exec(compile(code, page.name, "exec"), names)
 
 

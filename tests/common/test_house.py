@@ -1,7 +1,6 @@
-"""The rooms of the package: imports run one way, and the map names every file."""
+"""The rooms of the package: imports run one way."""
 
 import ast
-import re
 import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -92,29 +91,6 @@ def test_no_file_imports_itself_on_a_way_round():
     graph = {name: imported(path) & set(names) for name, path in names.items()}
     # Raises CycleError, which names the files.
     assert len(list(TopologicalSorter(graph).static_order())) == len(FILES)
-
-
-def test_the_map_names_every_file_and_no_other():
-    page = (PACKAGE.parent / "docs" / "contributing.rst").read_text()
-    if "Every file" not in page:
-        pytest.fail("docs/contributing.rst has no map")
-    tree = page.split("Every file\n")[1].split("Words of the code\n")[0]
-    by_room = re.split(r"^``([a-z_/]+)``\n", tree, flags=re.M)[1:]
-    named = {
-        (place, name)
-        for place, text in zip(by_room[::2], by_room[1::2], strict=True)
-        for name in re.findall(r"``(\w+\.py)``", text)
-    }
-    # Small rooms inside a room are told of with it; the files beside the rooms stand apart.
-    for place, name in [("command_line", "__main__.py"), ("utils", "_version.py")]:
-        named.remove((place, name))
-        named.add((".", name))
-    inner = {"diagvib": "datasets", "learners": "training"}
-    there = set()
-    for path in FILES:
-        folder = path.parent.relative_to(PACKAGE)
-        there.add((inner.get(folder.name, str(folder)), path.name))
-    assert named == there
 
 
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])
