@@ -80,8 +80,8 @@ html_show_sourcelink = False
 html_sidebars = {
     page: []
     for page in (
-        *("index", "install", "five_minutes", "measured", "criteria", "questions"),
-        *("papers", "glossary", "citing", "contributing", "support", "changelog"),
+        *("index", "install", "five_minutes", "measured", "criteria", "papers"),
+        *("glossary", "citing", "contributing", "changelog"),
     )
 }
 html_static_path = ["_static"]

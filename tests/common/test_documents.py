@@ -133,8 +133,6 @@ def test_figures_are_in_the_tables_that_are_named_beside_them(page):
 # A paragraph, by words of it, and the table that all its numbers with a decimal point are from.
 QUOTING = [
     ("docs/paired.rst", "How many pairs?", "unlabelled_pairs.csv unlabelled_pairs_errors.csv"),
-    ("docs/questions.rst", "How many pairs do I need?", "unlabelled_pairs.csv"),
-    ("docs/questions.rst", "May I report the expected score", "unlabelled_pairs_errors.csv"),
     ("docs/training.rst", "On digits of two scanners", "early_stopping.csv"),
     ("docs/criteria.rst", "epochs by agreement", "early_stopping_colours.csv"),
     ("docs/theory.rst", "With the papers' settings it ended", "optimiser.csv"),

@@ -31,7 +31,7 @@ def test_the_supported_pythons_are_the_same_everywhere():
     assert PROJECT["tool"]["ruff"]["target-version"] == "py" + oldest.replace(".", "")
     for page in ("install", "contributing"):
         assert f"Python {oldest} or later" in (ROOT / "docs" / f"{page}.rst").read_text()
-    assert f"{oldest} to {newest}" in (ROOT / "docs" / "support.rst").read_text()
+    assert f"{oldest} to {newest}" in (ROOT / "docs" / "install.rst").read_text()
     jobs = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text())["jobs"]
     for name in ("linux", "other-systems"):
         assert jobs[name]["strategy"]["matrix"]["python"] == [oldest, newest]
