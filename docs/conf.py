@@ -80,7 +80,7 @@ html_show_sourcelink = False
 html_sidebars = {
     page: []
     for page in (
-        *("index", "install", "five_minutes", "measured", "criteria", "papers"),
+        *("index", "install", "five_minutes", "measured", "papers"),
         *("glossary", "citing", "contributing", "changelog"),
     )
 }

@@ -134,7 +134,6 @@ def test_figures_are_in_the_tables_that_are_named_beside_them(page):
 QUOTING = [
     ("docs/paired.rst", "How many pairs?", "unlabelled_pairs.csv unlabelled_pairs_errors.csv"),
     ("docs/training.rst", "On digits of two scanners", "early_stopping.csv"),
-    ("docs/criteria.rst", "epochs by agreement", "early_stopping_colours.csv"),
     ("docs/theory.rst", "With the papers' settings it ended", "optimiser.csv"),
     ("docs/theory.rst", "The uniform prior without a limit", "richness.csv"),
     ("docs/papers.rst", "What Adam reports", "optimiser.csv optimiser_problems.csv"),
