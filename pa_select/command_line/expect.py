@@ -3,46 +3,31 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NamedTuple
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pa_select.command_line.labels import label_columns
-from pa_select.command_line.reading import InputError, Table, check_same_names, read_table
-from pa_select.command_line.shared import (
-    DONE,
-    FAILED,
-    check_names,
-    checked_scores,
-    complain,
-    input_errors,
-    print_result,
-    quick_imports,
-    warn,
-)
-from pa_select.utils.score_checks import check_same_shape
+from pa_select.command_line import files, output
+from pa_select.command_line.files import InputError, Table
 
 _EXPECT = """\
 Print the accuracy that a classifier is expected to have at another site (b), from objects
 that were measured at both sites and labelled at neither, and from labelled rows of the
-first site (a).
+first site (a). The classifier was not fitted to any of these rows.
 """
 
 _EXPECT_DETAILS = """\
-files:
-  a, b and the validation rows are matrices of the scores of one classifier, with a column
-  for each class: logits, log-probabilities, or (with --probabilities) probabilities. Row i
-  of a and b is the same object. The classifier was not fitted to any of these rows. The
-  formats are those of pa-select score.
-
 several models:
   Give --model NAME a b val for each, instead of a, b and --validation. The rows are the same
   for all models. The most accurate models stand in for the labels of the pairs, and the
   validation accuracies are shrunk towards what they say. The model with the highest expected
   accuracy comes first.
 
-reading the result:
+what is printed:
   expected accuracy    the validation accuracy and the change to expect: the mean posterior,
                        on the row of a, of the class predicted for the row of b, less that of
                        the class predicted for the row of a. The labels calibrate them.
@@ -52,13 +37,6 @@ reading the result:
   disagreement         the share of pairs whose largest scores are in different classes.
   beta                 the inverse temperature that calibrates the posteriors.
 
-JSON:
-  The fields are those of pa_select.ExpectedScore. Infinity is written "Infinity", and
-  missing values are null. With --model there is such an object for each name.
-
-exit status:
-  0 done, 1 the computation failed, 2 wrong usage or input, 130 interrupted.
-
 examples:
   pa-select expect a.npy b.npy --validation val.npy --labels y.npy
   pa-select expect p.npz:a p.npz:b --validation p.npz:val --labels p.npz:y --probabilities
@@ -66,16 +44,66 @@ examples:
       --labels y.npy
 """
 
+# The end of the help of both subcommands.
+_FILES_AND_RESULTS = """
+files:
+  Each file of scores holds a matrix with a row for each object and a column for each class:
+  logits, log-probabilities, or (with --probabilities) probabilities. The columns are in the
+  same order in all files. Row i of a and row i of b are the same object.
+  The formats are npy, npz, csv and (with pandas and pyarrow) Parquet; the content decides,
+  not the name. "-" is standard input. To choose one of several arrays in an npz file,
+  write scores.npz:today, or -:today for standard input. The first line of a csv file may
+  hold names of classes. A first column without a name, as pandas writes it, holds names of
+  rows, not a class.
+  Labels that are strings are names of classes. If the columns have no names, the sorted
+  labels are the names of the columns.
 
-def add_parser(commands: Any) -> None:
-    """Add the subcommand."""
-    parser = commands.add_parser(
-        "expect",
-        help="the accuracy that is expected at another site",
-        description=_EXPECT,
-        epilog=_EXPECT_DETAILS,
+results:
+  The result is printed to standard output, each warning and error to standard error in one
+  line that names the file. Behind +- is one standard error, which assumes independent rows.
+
+JSON:
+  The fields are those of pa_select.PosteriorAgreement without the arrays, with the prior of
+  --prior, and "decomposition" (score); or those of pa_select.ExpectedScore (expect), with
+  --model an object for each name. Infinity is written "Infinity", and missing values are
+  null.
+
+exit status:
+  0 done, 1 the computation failed, 2 wrong usage or input, 130 interrupted, 141 the reader
+  of the output has ended.
+"""
+
+
+def add_command(
+    commands: Any, name: str, summary: str, description: str, details: str
+) -> argparse.ArgumentParser:
+    """Add a subcommand, with the options that say how files are read and results written."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=details + _FILES_AND_RESULTS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument(
+        "--probabilities",
+        action="store_true",
+        help="the files hold probabilities; values below 1e-8 are raised to it before the log",
+    )
+    parser.add_argument(
+        "--header",
+        action=argparse.BooleanOptionalAction,
+        help="whether line 1 of the csv files of scores holds names (default: it does if it has "
+        "no numbers)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def add_parser(commands: Any) -> None:
+    """Add the subcommand ``expect``."""
+    summary = "the accuracy that is expected at another site"
+    parser = add_command(commands, "expect", summary, _EXPECT, _EXPECT_DETAILS)
     parser.add_argument(
         "a", nargs="?", help="scores of the objects, as measured where the labels are"
     )
@@ -96,88 +124,75 @@ def add_parser(commands: Any) -> None:
         help="true classes of the validation rows, as column numbers from 0 or as names of "
         "classes",
     )
-    add_options_of_files(parser)
     parser.set_defaults(run=run)
 
 
-def add_options_of_files(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how files are read, and how the result is written."""
-    parser.add_argument(
-        "--probabilities",
-        action="store_true",
-        help="the files hold probabilities; values below 1e-8 are raised to it before the log",
-    )
-    parser.add_argument(
-        "--header",
-        action=argparse.BooleanOptionalAction,
-        help="whether line 1 of the csv files of scores holds names (default: it does if it has "
-        "no numbers)",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+@contextmanager
+def quick_imports(own_process: bool) -> Iterator[None]:
+    """Import without garbage collection in a process of its own.
 
-
-class _Scores(NamedTuple):
-    """The scores of one model: of the pairs at both sites, and of the validation rows."""
-
-    a: NDArray[np.float64]
-    b: NDArray[np.float64]
-    val: NDArray[np.float64]
+    The imported objects live as long as the process. Searching them for garbage would take half
+    as long again as the import.
+    """
+    if own_process:
+        gc.disable()
+    yield
+    if own_process:
+        gc.freeze()
+        gc.enable()
 
 
 def run(options: argparse.Namespace, own_process: bool) -> int:
     """Run the subcommand and return the exit status."""
-    files = _files_of_models(options)
-    scores, labels, columns = _read(files, options)
+    tables, labels, columns = _read(_files_of_models(options), options)
     with quick_imports(own_process):
         from sklearn.metrics import accuracy_score, make_scorer
 
-        from pa_select.command_line import printing
         from pa_select.scores.recorded import Recorded
         from pa_select.unlabelled.classification import Classification
         from pa_select.unlabelled.paired_rows import FEW_PAIRS
         from pa_select.unlabelled.trained import of_outputs
 
-    (first, *_), (first_a, first_b, _) = scores.values(), next(iter(files.values()))
-    n_pairs, n_classes = first.a.shape
+    (first_a, first_b, _), *_ = tables.values()
+    n_pairs, n_classes = first_a.values.shape
     if n_pairs < FEW_PAIRS:
-        warn(
-            f"{first_a} and {first_b}: expected at least {FEW_PAIRS} pairs, got {n_pairs}. "
-            "The expected accuracy says little; look at its standard error and at its interval."
+        output.warn(
+            f"{first_a.name} and {first_b.name}: expected at least {FEW_PAIRS} pairs, got "
+            f"{n_pairs}. The expected accuracy says little; look at its standard error and at "
+            "its interval."
         )
-    for (file_a, file_b, _), of_model in zip(files.values(), scores.values(), strict=True):
-        if np.array_equal(of_model.a, of_model.b):
-            warn(
-                f"{file_b}: expected scores of other measurements, got those of {file_a}. If the "
+    for a, b, _ in tables.values():
+        if np.array_equal(a.values, b.values):
+            output.warn(
+                f"{b.name}: expected scores of other measurements, got those of {a.name}. If the "
                 "objects were measured only once, the expected accuracy says nothing about b."
             )
     classes = np.arange(n_classes)
+    of_a, of_b, of_val = (
+        [Recorded(classes, table.values, table.values.argmax(axis=1)) for table in of_models]
+        for of_models in zip(*tables.values(), strict=True)
+    )
+    metric = make_scorer(accuracy_score)
     try:
-        a, b, val = (
-            [Recorded(classes, rows, rows.argmax(axis=1)) for rows in of_models]
-            for of_models in zip(*scores.values(), strict=True)
-        )
-        scorer = make_scorer(accuracy_score)
-        found = of_outputs(Classification(), list(scores), [val, a, b], labels, scorer)
-    except (RuntimeError, MemoryError) as error:
-        return complain(f"the computation failed: {str(error) or 'out of memory'}", FAILED)
-    if options.model:
-        text = printing.models_as_text(found, len(labels), n_classes, columns)
-        as_json = {name: one._asdict() for name, one in found.items()}
+        expected = of_outputs(Classification(), list(tables), [of_val, of_a, of_b], labels, metric)
+    except RuntimeError as error:
+        return output.complain(f"the computation failed: {error}", output.FAILED)
+    sizes = len(labels), n_classes, columns
+    (one, *_) = expected.values()
+    if options.json:
+        of_models = {name: of_model._asdict() for name, of_model in expected.items()}
+        output.print_result(output.as_json(of_models if options.model else one._asdict()))
+    elif options.model:
+        output.print_result(output.models_as_text(expected, *sizes))
     else:
-        (one,) = found.values()
-        text = printing.expected_as_text(one, len(labels), n_classes, columns)
-        as_json = one._asdict()
-    print_result(printing.json_of(as_json) if options.json else text)
-    return DONE
+        output.print_result(output.expected_as_text(one, *sizes))
+    return output.DONE
 
 
 def _files_of_models(options: argparse.Namespace) -> dict[str, list[str]]:
     """Return the names of each model's three files.
 
-    Raises
-    ------
-    InputError
-        If the files of one model and of several are mixed, or some are missing.
+    Raises `InputError` if the files of one model and of several are mixed, or some are missing.
     """
     single = {"a": options.a, "b": options.b, "--validation": options.validation}
     needed = {**({} if options.model else single), "--labels": options.labels}
@@ -194,59 +209,29 @@ def _files_of_models(options: argparse.Namespace) -> dict[str, list[str]]:
         raise InputError(
             f"--model: expected all files behind --model NAME a b val, got also {extra[0]}."
         )
-    files = {name: of_model for name, *of_model in options.model}
-    if len(files) < len(options.model):
-        raise InputError(
-            "--model: expected different names of models, got "
-            f"{', '.join(name for name, *_ in options.model)}."
-        )
-    return files
+    names = [name for name, *_ in options.model]
+    if len(set(names)) < len(names):
+        raise InputError(f"--model: expected different names of models, got {', '.join(names)}.")
+    return {name: of_model for name, *of_model in options.model}
 
 
 def _read(
-    files: dict[str, list[str]], options: argparse.Namespace
-) -> tuple[dict[str, _Scores], NDArray[np.int64], list[str] | None]:
+    names: dict[str, list[str]], options: argparse.Namespace
+) -> tuple[dict[str, list[Table]], NDArray[np.int64], list[str] | None]:
     """Return the scores of each model, the labels, and the names of the columns."""
-    check_names([*(file for of_model in files.values() for file in of_model), options.labels])
-    scores: dict[str, _Scores] = {}
-    tables: list[Table] = []
-    (first, *_) = files.values()
-    for name, names in files.items():
-        of_model = [read_table(file, options.header) for file in names]
-        scores[name] = _checked(of_model, names, options.probabilities)
-        tables = tables or of_model
-        if names != first:
-            _check_same_rows(scores[name], names, next(iter(scores.values())), first)
-            for one, other, ours, theirs in zip(tables, of_model, first, names, strict=True):
-                check_same_names(one, other, ours, theirs)
-    columns = next((table.columns for table in tables if table.columns is not None), None)
-    return scores, *label_columns(options.labels, tables[2], first[2], columns, "rows")
-
-
-def _checked(tables: list[Table], names: list[str], probabilities: bool) -> _Scores:
-    """Check the three files of a model, and return their scores."""
-    with input_errors():
-        a, b, val = (
-            np.asarray(checked_scores(table, name, probabilities), dtype=np.float64)
-            for table, name in zip(tables, names, strict=True)
-        )
-        check_same_shape(a.shape, b.shape, names[0], names[1])
-    if val.shape[1] != a.shape[1]:
-        raise InputError(
-            f"{names[2]}: expected the {a.shape[1]} columns of {names[0]}, got {val.shape[1]} "
-            "columns."
-        )
-    check_same_names(tables[0], tables[1], names[0], names[1])
-    first = next((i for i, table in enumerate(tables) if table.columns is not None), 0)
-    named = tables[first]._replace(ids=None)  # rows of a are not those of the validation
-    check_same_names(named, tables[2], names[first], names[2])
-    return _Scores(a, b, val)
-
-
-def _check_same_rows(
-    scores: _Scores, names: list[str], first: _Scores, first_names: list[str]
-) -> None:
-    """Check that two models scored as many rows, and the same classes."""
-    with input_errors():
-        check_same_shape(first.a.shape, scores.a.shape, first_names[0], names[0])
-        check_same_shape(first.val.shape, scores.val.shape, first_names[2], names[2])
+    files.check_names(
+        [*(name for of_model in names.values() for name in of_model), options.labels]
+    )
+    tables = {
+        model: [
+            table._replace(values=np.asarray(table.values, dtype=np.float64))
+            for table in files.read_scores(of_model, options)
+        ]
+        for model, of_model in names.items()
+    }
+    (first, *others) = tables.values()
+    for of_model in others:
+        for one, other in zip(first, of_model, strict=True):
+            files.check_alike(one, other)
+    columns = files.column_names(first)
+    return tables, *files.read_labels(options.labels, first[2], columns, "rows")

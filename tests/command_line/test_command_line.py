@@ -20,8 +20,9 @@ import pytest
 import pa_select
 from pa_select import posterior_agreement
 from pa_select.command_line import command
+from pa_select.command_line import files as command_files
 from pa_select.command_line.command import main
-from pa_select.command_line.reading import read_table
+from pa_select.command_line.files import read_table
 
 RNG = np.random.default_rng(0)
 Y = RNG.integers(0, 3, 60)
@@ -211,6 +212,28 @@ def test_an_array_of_standard_input(place, run, monkeypatch):
     assert status == 0
     assert strict(out)["score"] == MARGINAL.score
     assert set(strict(out)["decomposition"]) == set(MARGINAL.decompose(Y))
+
+
+def test_one_of_several_arrays_is_proposed(refused, monkeypatch):
+    archive = io.BytesIO()
+    np.savez(archive, today=A, tomorrow=B)
+    Path("all").write_bytes(archive.getvalue())
+    said = "expected one array, got today, tomorrow; choose one, for example"
+    assert refused("score", "all", "b.npy") == f"all: {said} all:today."
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(archive.getvalue())))
+    assert refused("score", "-", "b.npy") == f"-: {said} -:today."
+
+
+def test_an_array_of_a_file_that_is_no_npz(refused, run):
+    os.rename("a.npy", "scores.npz")
+    assert refused("score", "scores.npz:today", "b.npy") == (
+        "scores.npz:today: expected an npz file before the colon, got npy."
+    )
+    # A colon may also be part of the name of a file.
+    os.rename("scores.npz", "scores.npz:today")
+    assert (
+        strict(run("score", "scores.npz:today", "b.npy", "--json")[1])["score"] == MARGINAL.score
+    )
 
 
 @pytest.mark.parametrize("names", ["", "x;y;z\n"])
@@ -449,6 +472,7 @@ def test_parquet_without_what_reads_it(missing, refused, monkeypatch):
 @pytest.mark.parametrize(
     "arguments",
     [[], ["scores"], ["score"], ["score", "a.npy"], ["score", "a.npy", "b.npy", "--tol", "x"],
+     ["score", "a.npy", "b.npy", "c\nd"],
      ["score", "a.npy", "b.npy", "--prior", "flat"], ["score", "a.npy", "b.npy", "--what"]],
 )  # fmt: skip
 def test_wrong_usage_is_one_line(arguments, capsys):
@@ -481,7 +505,7 @@ def test_interrupted(run, monkeypatch):
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "read_table", interrupt)
+    monkeypatch.setattr(command_files, "read_table", interrupt)
     assert run("score", "a.npy", "b.npy") == (130, "", "")
 
 
@@ -497,6 +521,32 @@ def test_the_module_runs_and_help_needs_no_torch():
     assert "exit status:" in found.stdout
     version = subprocess.run(module("--version"), capture_output=True, text=True, check=True)
     assert version.stdout == f"pa-select {pa_select.__version__}\n"
+
+
+def test_both_helps_end_alike(capsys):
+    ends = []
+    for name in ("score", "expect"):
+        with pytest.raises(SystemExit):
+            main([name, "--help"])
+        ends.append(capsys.readouterr().out.partition("\nfiles:\n")[2])
+    assert ends[0] == ends[1]
+    for heading in ("results", "JSON", "exit status"):
+        assert f"\n{heading}:\n" in ends[0]
+
+
+@pytest.mark.parametrize(
+    ("stream", "arguments", "status"),
+    [("stdin", ["-", "b.npy"], 2), ("stdout", ["a.npy", "b.npy"], 0), ("stderr", ["x", "y"], 2)],
+)
+def test_a_stream_that_is_closed(stream, arguments, status, capfd, monkeypatch):
+    # Python sets a stream to None if the process begins without it.
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, stream, None)
+        assert main(["score", *arguments]) == status
+    out, error = capfd.readouterr()
+    assert out == ""
+    said = "pa-select: error: -: expected a file that can be read, got: no standard input.\n"
+    assert error == (said if stream == "stdin" else "")
 
 
 def test_a_reader_that_goes_away_is_no_error():

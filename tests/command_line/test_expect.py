@@ -178,6 +178,12 @@ def test_several_models_are_ranked(run, of_two):
         assert found[name] == pytest.approx(one._asdict())
 
 
+def test_each_model_has_one_line(run):
+    status, out, _ = run("--labels", "y.npy", "--model", "a\nb", "a.npy", "b.npy", "val.npy")
+    assert status == 0
+    assert out.splitlines()[1].startswith("a b ")
+
+
 def test_files_of_several_models_are_checked(refused, of_two):
     options, _ = of_two
     assert refused("a.npy", *options).startswith("--model: expected all files behind --model")

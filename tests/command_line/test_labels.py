@@ -108,6 +108,11 @@ def test_names_of_classes_in_every_format(kind, stdin, right, monkeypatch):
     assert right("a.npy", "b.csv", "--labels", "labels") == RIGHT
 
 
+def test_bytes_in_another_encoding_are_shown(refused):
+    np.save("y.npy", np.array([label.encode("latin-1") for label in ["öl", "dog", "eel"]])[Y])
+    assert re.match(r"y.npy: expected names .*, got '\\\\xf6l' in row \d", refused("y.npy"))
+
+
 def test_names_of_columns_in_parquet(right):
     pytest.importorskip("pyarrow")
     pd.DataFrame(A, columns=COLUMNS).to_parquet("a.parquet")
@@ -147,8 +152,7 @@ def test_labels_without_a_column_are_named(kind, refused):
     labels[3], labels[4], labels[7] = "bat", "Cat", "bat"
     WRITERS[kind]("labels", labels)
     assert refused("labels") == (
-        "labels: expected names of columns of the scores, 'dog', 'eel', 'cat', got labels that "
-        "are not among them: 'Cat', 'bat'."
+        "labels: expected names of columns of the scores, 'dog', 'eel', 'cat', got 'bat' in row 3."
     )
     assert refused("labels", "a.npy", "b.npy") == (
         "labels: expected 3 different labels, one for each column of the scores, whose columns "
@@ -168,7 +172,8 @@ def test_a_name_of_two_columns_is_no_label(refused):
     pd.DataFrame(A, columns=["dog", "dog", "cat"]).to_csv("a.csv", index=False)
     np.save("y.npy", np.array(["dog", "dog", "cat"])[Y])
     assert refused("y.npy", "a.csv", "b.npy") == (
-        "y.npy: expected labels that name one column each, got some that name several: 'dog'."
+        "y.npy: expected names of columns of the scores, 'dog', 'dog', 'cat', got 'dog' in row "
+        f"{int((Y < 2).argmax())}, which names several."
     )
 
 

@@ -28,7 +28,7 @@ from pa_select import (
     posterior_agreement,
 )
 from pa_select.command_line.command import main
-from pa_select.command_line.reading import InputError, Table, read_table
+from pa_select.command_line.files import InputError, Table, read_table
 
 TIMES = int(os.environ.get("PA_SELECT_FUZZ", "1"))
 

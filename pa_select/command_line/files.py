@@ -1,0 +1,426 @@
+"""Files of scores and labels: how they are read, and whether they fit together."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import sys
+import warnings
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO, TextIOWrapper
+from typing import Any, BinaryIO, NamedTuple, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pa_select.command_line import output
+from pa_select.scores.probabilities import scores_of_probabilities
+from pa_select.utils.score_checks import (
+    DEFAULT_CLIP,
+    check_same_shape,
+    check_shape,
+    check_values,
+    look_like_probabilities,
+)
+
+# Earlier versions may unpickle extension types in a file (CVE-2023-47248).
+_SAFE_PYARROW = 15
+# Largest number of names in a message.
+_NAMED = 5
+
+# A matrix, the names of its columns, and those of its rows.
+_Content = tuple[NDArray[Any], list[str] | None, list[Any] | None]
+
+
+class InputError(Exception):
+    """The input cannot be used; the message is one line that names it."""
+
+
+class Table(NamedTuple):
+    """A saved matrix with its names.
+
+    Attributes
+    ----------
+    name : str
+        Name of the file.
+    values : ndarray
+        The matrix in the shape and type of the file; csv and Parquet have two axes.
+    columns : list of str or None
+        Names of the columns, if the file has them.
+    ids : list or None
+        Names of the rows, if the file has them.
+    """
+
+    name: str
+    values: NDArray[Any]
+    columns: list[str] | None = None
+    ids: list[Any] | None = None
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Check that standard input is named at most once; raise `InputError` otherwise."""
+    if sum(name == "-" or name.startswith("-:") for name in names) > 1:
+        raise InputError("-: expected once, since standard input can be read only once.")
+
+
+def read_scores(names: Sequence[str], options: Namespace) -> list[Table]:
+    """Read the scores of two samples, and of labelled rows if there is a third name.
+
+    The options say whether csv files have a ``header``, and whether the files hold
+    ``probabilities``. Raises `InputError` if a file cannot be read, holds no scores, or does not
+    fit the others.
+    """
+    tables = [read_table(name, options.header) for name in names]
+    with input_errors():
+        tables = [_with_scores(table, options.probabilities) for table in tables]
+    a, b, *labelled = tables
+    check_alike(a, b)
+    n_classes = a.values.shape[1]
+    for table in labelled:
+        if table.values.shape[1] != n_classes:
+            raise InputError(
+                f"{table.name}: expected the {n_classes} columns of {a.name}, got "
+                f"{table.values.shape[1]} columns."
+            )
+        named = a if b.columns is None else b if a.columns is None else a
+        # The labelled rows are other objects: their names are not compared.
+        _check_same_names(named._replace(ids=None), table)
+    return tables
+
+
+def check_alike(one: Table, other: Table) -> None:
+    """Check that two tables have one shape, and no rows or columns in another order."""
+    with input_errors():
+        check_same_shape(one.values.shape, other.values.shape, one.name, other.name)
+    _check_same_names(one, other)
+
+
+def column_names(tables: Iterable[Table]) -> list[str] | None:
+    """Return the names of the columns in the first table that has them."""
+    return next((table.columns for table in tables if table.columns is not None), None)
+
+
+@contextmanager
+def input_errors() -> Iterator[None]:
+    """Turn an error that a check raises into an `InputError`."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise InputError(str(error)) from error
+
+
+def _with_scores(table: Table, are_probabilities: bool) -> Table:
+    """Check the scores in a table, or convert its probabilities to scores."""
+    name, values = table.name, table.values
+    check_shape(values, name)
+    if are_probabilities:
+        # As a scalar, the clip would be rounded to 0 in half precision.
+        n_raised = np.count_nonzero(values < np.array([DEFAULT_CLIP]))
+        values = scores_of_probabilities(values, name, DEFAULT_CLIP)
+        if n_raised:
+            output.warn(
+                f"{name}: {n_raised} probabilities below {DEFAULT_CLIP:g} are raised to it."
+            )
+        return table._replace(values=values)
+    check_values(values, name)
+    if look_like_probabilities(values)[0]:
+        output.warn(
+            f"{name}: all rows are non-negative and sum to 1, but are read as logits; if they "
+            "are probabilities, use --probabilities."
+        )
+    return table
+
+
+def _check_same_names(one: Table, other: Table) -> None:
+    """Check that names of rows and columns, if both tables have them, are in the same order."""
+    # Different row names may be intended; the same names in another order are an error.
+    ids = {repr(i) for i in one.ids or ()}
+    permuted = ids == {repr(i) for i in other.ids or ()} and len(ids) == len(other.ids or ())
+    for what, names, others in (
+        ("column", one.columns, other.columns),
+        ("row", one.ids if permuted else None, other.ids),
+    ):
+        if names is None or others is None or len(names) != len(others):
+            continue
+        for number, (a, b) in enumerate(zip(names, others, strict=True)):
+            if a != b:
+                raise InputError(
+                    f"{other.name}: expected the {what}s of {one.name} in the same order, got "
+                    f"{b!r} instead of {a!r} as {what} {number}."
+                )
+
+
+def read_labels(
+    name: str, scores: Table, columns: list[str] | None, what: str = "pairs"
+) -> tuple[NDArray[np.int64], list[str] | None]:
+    """Read one label for each row of the scores, and find the column of each.
+
+    Numbers are those of columns, from 0. Strings are names of columns; if the columns have no
+    names, the sorted labels are their names, as with scikit-learn's classes. If all names of
+    columns are whole numbers, then numbers are names too.
+
+    Returns the number of the column of each label, and the names of the columns, if there are
+    any. Raises `InputError` if a label is missing or has no column; ``what`` has labels.
+    """
+    n, n_classes = scores.values.shape
+    table = _read(name, lambda text: _csv_labels(text, n, what), strings=True)
+    _check_same_names(scores, table._replace(columns=None))
+    labels = table.values
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.shape != (n,):
+        raise InputError(
+            f"{name}: expected one label for each of {n} {what}, got shape {labels.shape}."
+        )
+    if labels.dtype.kind == "S":
+        labels = np.char.decode(labels, "utf-8", "backslashreplace")
+    try:
+        if labels.dtype.kind == "U":
+            labels = np.char.strip(labels)
+            columns = columns or _sorted_labels(labels, n_classes)
+        return _columns_of(labels, n_classes, columns), columns
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+
+
+def _sorted_labels(labels: NDArray[np.str_], n_classes: int) -> list[str]:
+    """Return the distinct labels, which name the columns of the scores."""
+    columns: list[str] = np.unique(labels[labels != ""]).tolist()
+    if len(columns) != n_classes:
+        raise InputError(
+            f"expected {n_classes} different labels, one for each column of the scores, whose "
+            f"columns have no names, got {len(columns)}: {_quoted(columns)}."
+        )
+    return columns
+
+
+def _columns_of(
+    labels: NDArray[Any], n_classes: int, columns: list[str] | None
+) -> NDArray[np.int64]:
+    """Return the number of the column of each label, which is a name or a number."""
+    expected = f"names of columns of the scores, {_quoted(columns or [])}"
+    known: list[Any] = [column.strip() for column in columns or ()]
+    if labels.dtype.kind != "U":
+        if columns and all(map(_is_whole_number, columns)):
+            known = list(map(int, columns))
+        else:
+            known, expected = list(range(n_classes)), f"numbers of columns, 0 to {n_classes - 1}"
+        if labels.dtype.kind not in "iuf":
+            raise InputError(f"expected {expected}, got dtype {labels.dtype}.")
+    distinct, codes = np.unique(labels, return_inverse=True)
+    counts, places = Counter(known), {name: number for number, name in enumerate(known)}
+    n_columns = np.array([counts[label] for label in distinct.tolist()])[codes]
+    if (n_columns != 1).any():
+        row = int((n_columns != 1).argmax())
+        label = labels[row].item()
+        if label == "":
+            raise InputError(f"expected a label in each row, got none in row {row}.")
+        several = ", which names several" if n_columns[row] else ""
+        raise InputError(f"expected {expected}, got {label!r} in row {row}{several}.")
+    return np.array([places[label] for label in distinct.tolist()], dtype=np.int64)[codes]
+
+
+def _quoted(names: list[str]) -> str:
+    return ", ".join(map(repr, names[:_NAMED])) + (", ..." if len(names) > _NAMED else "")
+
+
+def read_table(name: str, header: bool | None = None) -> Table:
+    """Read a matrix of numbers.
+
+    The name is the path of a file; "-" is standard input. ``:array`` after the name of an npz
+    file chooses one of its arrays. ``header`` says whether line 1 of a csv file holds names;
+    None: it does if it has no numbers. Raises `InputError` if the file cannot be read, whatever
+    the reason.
+    """
+    return _read(name, lambda text: _csv_numbers(text, header))
+
+
+def _read(name: str, read_csv: Callable[[TextIO], _Content], strings: bool = False) -> Table:
+    """Read a file of any kind, and turn each error that reading it causes into one line."""
+    named = re.fullmatch(r"(-|.*\.npz|.*?):(.+)", name, re.IGNORECASE | re.DOTALL)
+    path, member = named.groups() if named and not os.path.exists(name) else (name, None)
+    try:
+        file = _seekable(path)
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in a path
+        why = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{name}: expected a file that can be read, got: {why}.") from error
+    kind = "file"
+    with file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # old or damaged files cause warnings
+        try:
+            start = file.read(6)
+            file.seek(0)
+            kinds = {b"PK\x03\x04": "npz", b"PK\x05\x06": "npz", b"PAR1": "Parquet"}
+            kind = "npy" if start == b"\x93NUMPY" else kinds.get(start[:4], "csv")
+            if member is not None and kind != "npz":
+                raise InputError(f"expected an npz file before the colon, got {kind}.")
+            if kind == "npz":
+                return Table(name, _npz(file, path, member))
+            if kind == "npy":
+                return Table(name, _npy(file))
+            if kind == "Parquet":
+                return Table(name, *_parquet(file, strings))
+            return Table(name, *read_csv(TextIOWrapper(file, encoding="utf-8-sig", newline="")))
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from error
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise InputError(
+                f"{name}: expected npy, npz, Parquet or csv in UTF-8, got other bytes ({error}); "
+                "pickles are never loaded."
+            ) from error
+        except Exception as error:
+            # With damaged files the libraries raise errors of many types.
+            why = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+            raise InputError(f"{name}: expected a sound {kind} file, got: {why}.") from error
+
+
+def _seekable(path: str) -> BinaryIO:
+    """Open a seekable file; pipes are read into memory."""
+    if path == "-":
+        if sys.stdin is None:
+            raise ValueError("no standard input")
+        return BytesIO(sys.stdin.buffer.read())
+    file = open(path, "rb")  # noqa: SIM115
+    if os.path.isfile(path):
+        return file
+    with file:
+        return BytesIO(file.read())
+
+
+def _npy(file: BinaryIO) -> NDArray[Any]:
+    if isinstance(file, BytesIO):
+        values: NDArray[Any] = np.load(file, allow_pickle=False)
+        return values
+    # A large file need not fit into memory.
+    mapped: NDArray[Any] = np.load(file.name, allow_pickle=False, mmap_mode="r")
+    return mapped
+
+
+def _npz(file: BinaryIO, example: str, member: str | None) -> NDArray[Any]:
+    with np.load(file, allow_pickle=False) as archive:
+        names = [n[:-4] for n in archive.zip.namelist() if n.endswith(".npy")]
+        if not names:
+            raise InputError(
+                "expected arrays, got a zip file without any; to save a tensor, use numpy.save "
+                "and tensor.numpy() instead of torch.save."
+            )
+        if member is None and len(names) > 1:
+            raise InputError(
+                f"expected one array, got {', '.join(names)}; choose one, for example "
+                f"{example}:{names[0]}."
+            )
+        if member is not None and member not in names:
+            raise InputError(f"expected one of the arrays {', '.join(names)}.")
+        values = archive[names[0] if member is None else member]
+    if not isinstance(values, np.ndarray):
+        raise InputError("expected an array, got other bytes.")
+    return values
+
+
+def _parquet(file: BinaryIO, strings: bool) -> _Content:
+    try:
+        import pandas
+        import pyarrow
+    except ImportError as error:
+        raise InputError(
+            "to read Parquet, pandas and pyarrow are needed: pip install pandas pyarrow."
+        ) from error
+    if int(pyarrow.__version__.split(".")[0]) < _SAFE_PYARROW:
+        raise InputError(
+            f"to read Parquet, pyarrow {_SAFE_PYARROW} or later is needed, got "
+            f"{pyarrow.__version__}."
+        )
+    frame = pandas.read_parquet(file)
+    texts = [item for item in frame.dtypes.items() if item[1].kind not in "biuf"]
+    if texts and not strings:
+        column, dtype = texts[0]
+        raise InputError(f"expected numbers in column {column!r}, got {dtype}.")
+    if texts:
+        frame = frame.astype(object).where(frame.notna(), "").astype(str)
+    values = frame.to_numpy()
+    ids = None if isinstance(frame.index, pandas.RangeIndex) else frame.index.tolist()
+    return values.astype(np.str_) if texts else values, list(map(str, frame)), ids
+
+
+def _csv_numbers(text: TextIO, header: bool | None) -> _Content:
+    line_1 = next(filter(None, csv.reader(iter(text.readline, ""), strict=True)), None)
+    if line_1 is None:
+        raise InputError("expected numbers, got an empty file.")
+    has_names = _are_names(line_1) if header is None else header
+    if not has_names:
+        text.seek(0)
+    # pandas leaves the name of its index empty.
+    n_ids = int(has_names and not line_1[0].strip())
+    ids: list[str] = []
+
+    def keep(cell: str) -> float:
+        ids.append(cell)
+        return 0.0
+
+    values = _cells(text, "numbers", np.float64, {0: keep} if n_ids else None)
+    if not values.size:
+        values = np.empty((0, len(line_1)))
+    if values.shape[1] != len(line_1):
+        raise InputError(
+            f"expected {len(line_1)} cells in each line, as in the first, got {values.shape[1]}."
+        )
+    return values[:, n_ids:], line_1[n_ids:] if has_names else None, ids if n_ids else None
+
+
+def _are_names(cells: list[str]) -> bool:
+    """Return whether the first line of a csv file holds names."""
+    if all(map(_is_whole_number, cells)) and len(cells) > 1:
+        numbers = list(map(int, cells))
+        if numbers == sorted(set(numbers)):
+            # pandas names columns 0, 1, ... by default, and classes are often numbers.
+            raise InputError(
+                f"expected names or scores in line 1, got {','.join(cells)[:40]!r}, which may be "
+                "either; use --header or --no-header."
+            )
+    return not cells[0].strip() or not any(map(_is_number, cells))
+
+
+def _csv_labels(text: TextIO, n: int, what: str) -> _Content:
+    """Read labels; a line 1 of strings is the name of the column if n more lines follow."""
+    cells = _cells(text, "labels", np.str_)
+    if not cells.size:
+        raise InputError("expected labels, got an empty file.")
+    has_ids = cells.shape[1] == 2 and not cells[0, 0].strip()
+    if cells.shape[1] != 1 + has_ids:
+        raise InputError(
+            f"expected one label for each of {n} {what}, got {cells.shape[1]} cells in line 1."
+        )
+    labels = cells[:, -1]
+    are_numbers = all(map(_is_number, np.unique(labels[len(labels) > 1 :]).tolist()))
+    has_name = has_ids or (not _is_number(labels[0]) if are_numbers else len(labels) == n + 1)
+    labels, ids = labels[int(has_name) :], cells[1:, 0].tolist() if has_ids else None
+    return labels.astype(np.float64) if are_numbers else labels, None, ids
+
+
+def _cells(text: TextIO, what: str, dtype: Any, converters: Any = None) -> NDArray[Any]:
+    """Read cells that are separated by commas, as a matrix."""
+    try:
+        return np.loadtxt(
+            text, dtype, None, ",", converters, ndmin=2, quotechar='"', encoding=None
+        )
+    except UnicodeDecodeError:
+        raise
+    except ValueError as error:
+        why = str(error).split("; use `usecols`")[0].rstrip(".")
+        raise InputError(f"expected {what} separated by commas, got: {why}.") from error
+
+
+def _is_whole_number(cell: str) -> bool:
+    return re.fullmatch(r"\s*[+-]?\d{1,15}\s*", cell) is not None
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

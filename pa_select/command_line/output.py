@@ -1,0 +1,182 @@
+"""What the command line prints: results as text and as JSON, warnings and errors."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import sys
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pa_select.agreement import Part, PosteriorAgreement
+    from pa_select.unlabelled import ExpectedScore
+
+#: Exit statuses.
+DONE, FAILED, WRONG_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
+
+# Control characters but the line feed, and marks that turn the direction of a text.
+_CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# Fields that are as long as the data, or not numbers.
+_LEFT_OUT = ("terms", "source", "failure")
+# What the agreement with each prior is for.
+_PURPOSES = {"marginal": "for ranking models", "uniform": "the papers' metric"}
+
+
+def warn(message: str) -> None:
+    """Write a warning to standard error, in one line."""
+    _write_line("warning", message)
+
+
+def complain(message: str, status: int) -> int:
+    """Write an error to standard error, in one line, and return the exit status."""
+    _write_line("error", message)
+    return status
+
+
+def _write_line(kind: str, message: str) -> None:
+    if sys.stderr is not None:  # a closed one is None, with which `print` takes sys.stdout
+        print(f"pa-select: {kind}: {_printable(_one_line(message))}", file=sys.stderr)
+
+
+def print_result(text: str) -> None:
+    """Print to standard output; class names may be in any script."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    print(_printable(text))
+
+
+def _printable(text: str) -> str:
+    """Escape the control characters in a text, which a terminal would obey."""
+    return _CONTROL.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def agreement_as_json(result: PosteriorAgreement, parts: dict[str, Part]) -> str:
+    """Return a JSON object with the result's fields, and its parts in "decomposition"."""
+    values = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in _LEFT_OUT}
+    values["decomposition"] = {name: part._asdict() for name, part in parts.items()}
+    return as_json(values)
+
+
+def as_json(values: dict[str, Any]) -> str:
+    """Return a JSON object.
+
+    JSON has no infinity and no nan: they are written "Infinity" and null.
+    """
+    return json.dumps(_json_value(values), allow_nan=False, indent=2)
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _json_value(part) for name, part in value.items()}
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    if math.isnan(value):
+        return None
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def agreement_as_text(
+    result: PosteriorAgreement,
+    other: PosteriorAgreement,
+    parts: dict[str, Part],
+    prior: str,
+    columns: list[str] | None,
+) -> str:
+    """Return a few aligned lines and a table of the parts; `other` has the other prior."""
+    (other_prior,) = _PURPOSES.keys() - {prior}
+    lines = [
+        ("agreement", f"{_agreement(result)} ({prior} prior, {_PURPOSES[prior]})"),
+        ("", f"{_agreement(other)} ({other_prior} prior, {_PURPOSES[other_prior]})"),
+        ("certified", f"no inverse temperature gives more than {result.gap:.1g} nats above it"),
+        ("beta", f"{result.beta:.4g}, {_reading(result.beta)}"),
+        ("same prediction", f"{result.agreement_rate:.2%} of {result.n_pairs} pairs"),
+        ("classes", f"{result.n_classes}{_names(columns, ': {}')}"),
+    ]
+    text = [f"{name:<16}{value}" for name, value in lines]
+    width = max(map(len, parts))
+    text += ["", f"{'part':<{width}}  {'pairs':>8}  {'nats':>12}  {'share':>7}"]
+    for name, part in parts.items():
+        share = "" if math.isnan(part.share) else f"{part.share:.1%}"
+        text.append(
+            f"{name:<{width}}  {part.n_pairs:>8}  {part.total:>12.4f}  {share:>7}".rstrip()
+        )
+    return "\n".join(text)
+
+
+def _agreement(result: PosteriorAgreement) -> str:
+    most = math.log(result.n_classes)
+    # Rounding is no error of the agreement.
+    error = _plus_minus(round(result.standard_error, 12))
+    return f"{result.score:.4f}{error} nats per pair, of at most {most:.4f}"
+
+
+def _reading(beta: float) -> str:
+    """Describe an inverse temperature in words."""
+    if beta == 0:
+        return "nothing agrees better than uniform posteriors; the error is one-sided"
+    if beta == math.inf:
+        return "the more certain the posteriors the better; the error is one-sided"
+    return "the inverse temperature" + (
+        "; below 1 the scores are over-confident" if beta < 1 else ""
+    )
+
+
+def expected_as_text(
+    expected: ExpectedScore, n_labelled: int, n_classes: int, columns: list[str] | None
+) -> str:
+    """Return a few aligned lines about the expected accuracy at another site."""
+    calibrates = "the inverse temperature that calibrates the posteriors"
+    lines = [
+        ("expected accuracy", f"{_expected(expected)} at the other site"),
+        ("interval", f"{_interval(expected)}, also if the posteriors are not calibrated"),
+        ("validation accuracy", f"{expected.validation_score:.4f} on {n_labelled} labelled rows"),
+        ("disagreement", f"{expected.disagreement:.2%} of {expected.n_pairs} pairs"),
+        ("beta", f"{expected.beta:.4g}, {calibrates}"),
+        ("classes", f"{n_classes}{_names(columns, ': {}')}"),
+    ]
+    return "\n".join(f"{name:<20}{value}" for name, value in lines)
+
+
+def models_as_text(
+    expected: dict[str, ExpectedScore], n_labelled: int, n_classes: int, columns: list[str] | None
+) -> str:
+    """Return a table of the expected accuracies of several models, the best first."""
+    ranked = sorted(
+        ((_one_line(name), of_model) for name, of_model in expected.items()),
+        key=lambda item: (-item[1].score, -item[1].validation_score),
+    )
+    width = max(len("model"), *(len(name) for name, _ in ranked))
+    line = f"{{:<{width}}}  {{:<17}}  {{:<16}}  {{:>10}}  {{:>12}}".format
+    lines = [line("model", "expected accuracy", "interval", "validation", "disagreement")]
+    for name, one in ranked:
+        rate, disagreement = f"{one.validation_score:.4f}", f"{one.disagreement:.2%}"
+        lines.append(line(name, _expected(one), _interval(one), rate, disagreement))
+    n_pairs, classes = ranked[0][1].n_pairs, f"{n_classes} classes{_names(columns, ' ({})')}"
+    return "\n".join([*lines, "", f"{n_pairs} pairs, {n_labelled} labelled rows, {classes}"])
+
+
+def _expected(expected: ExpectedScore) -> str:
+    return f"{expected.score:.4f}{_plus_minus(expected.standard_error)}"
+
+
+def _interval(expected: ExpectedScore) -> str:
+    return f"{expected.low:.4f} to {expected.high:.4f}"
+
+
+def _plus_minus(error: float) -> str:
+    return "" if math.isnan(error) else f" +- {error:.2g}"
+
+
+def _names(columns: list[str] | None, pattern: str) -> str:
+    """Return the names of the first columns in a pattern, or nothing without names."""
+    if not columns:
+        return ""
+    shown = ", ".join(map(_one_line, columns[:5])) + (", ..." if len(columns) > 5 else "")
+    return pattern.format(shown)
