@@ -91,7 +91,7 @@ class LayerFeatures:
         import torch
 
         from pa_select.scores.modules import evaluation
-        from pa_select.utils.estimators import module_of
+        from pa_select.utils.estimators import first_output, module_of
 
         module = module_of(self.module)
         layers = dict(module.named_modules())
@@ -101,7 +101,9 @@ class LayerFeatures:
             )
         seen: list[Any] = []
         hook = layers[self.layer].register_forward_hook(
-            lambda _module, _inputs, output: seen.append(output.detach().flatten(1).cpu())
+            lambda _module, _inputs, output: seen.append(
+                first_output(output, "layer").detach().flatten(1).cpu()
+            )
         )
         device = next((p.device for p in module.parameters()), torch.device("cpu"))
         dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), None)

@@ -48,8 +48,8 @@ def net_scores(net: Any, X: Any, clip: float) -> tuple[torch.Tensor, NDArray[Any
     net.check_is_fitted()
     parts = [getattr(net, f"{name}_") for name in (*net._modules, *net._criteria)]
     with evaluation(*(part for part in parts if isinstance(part, torch.nn.Module))):
-        outputs = net.forward(X, training=False, device=net.device)
-    return scores_of_net(net, outputs, clip)
+        batches = list(net.forward_iter(X, training=False, device=net.device))
+    return scores_of_net(net, batches, clip)
 
 
 def check_classifies(net: Any) -> None:
@@ -71,9 +71,9 @@ def check_classifies(net: Any) -> None:
         )
 
 
-def scores_of_net(net: Any, outputs: Any, clip: float) -> tuple[torch.Tensor, NDArray[Any]]:
+def scores_of_net(net: Any, batches: list[Any], clip: float) -> tuple[torch.Tensor, NDArray[Any]]:
     """Convert the outputs of a skorch net's module to logits."""
-    outputs = first_output(outputs).detach()
+    outputs = torch.cat([first_output(batch).detach() for batch in batches])
     if isinstance(net.criterion_, torch.nn.NLLLoss):
         # skorch's convention: such a module returns probabilities.
         outputs = outputs.clamp_min(clip).log()

@@ -21,7 +21,7 @@ from pa_select.scores.class_scores import DEFAULT_CLIP
 from pa_select.scores.modules import check_classifies, net_scores, scores_of_net
 from pa_select.utils.columns import check_weight
 from pa_select.utils.dataset_rows import stacked
-from pa_select.utils.estimators import first_output, module_of, refuse_iterable_dataset
+from pa_select.utils.estimators import module_of, refuse_iterable_dataset
 
 Ints = NDArray[np.intp]
 
@@ -244,7 +244,7 @@ def scores_on(net: Any, dataset: Any) -> torch.Tensor:
 
 def scores_from(net: Any, batches: list[Any]) -> torch.Tensor:
     """Return the scores for batches of outputs that the net has computed."""
-    return scores_of_net(net, torch.cat([first_output(b) for b in batches]), DEFAULT_CLIP)[0]
+    return scores_of_net(net, batches, DEFAULT_CLIP)[0]
 
 
 @contextmanager

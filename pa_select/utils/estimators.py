@@ -99,18 +99,28 @@ def refuse_iterable_dataset(dataset: Any, name: str) -> None:
 
 
 def first_output(outputs: Any, name: str = "estimator") -> torch.Tensor:
-    """Return the scores: the output of a module, or the first of several outputs.
+    """Return the scores that a module returns.
+
+    These are its output, the first of several outputs, or what is called ``logits``: a key of a
+    mapping, or an attribute, as of the outputs of transformers of Hugging Face.
 
     Raises
     ------
     TypeError
         If this is not a tensor; the message begins with `name`.
     """
-    result = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
+    result: Any
+    if isinstance(outputs, Mapping):
+        result = outputs.get("logits")
+    elif isinstance(outputs, (tuple, list)) and not hasattr(outputs, "logits"):
+        result = outputs[0]
+    else:
+        result = getattr(outputs, "logits", outputs)
     if not is_instance(result, "torch", "Tensor"):
         raise TypeError(
-            f"{name}: expected a module that returns a tensor, or several tensors with the "
-            f"scores first, got {type(result).__name__}."
+            f"{name}: expected a module that returns a tensor, several tensors with the scores "
+            f"first, or a mapping or an object with the scores as logits, got "
+            f"{type(outputs).__name__}."
         )
     tensor: torch.Tensor = result
     return tensor

@@ -1,5 +1,8 @@
 """Scores of every kind of classifier, and the clear refusal of what is none."""
 
+from collections import namedtuple
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -31,7 +34,11 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
-from pa_select import class_scores, posterior_agreement
+from pa_select import PAScoring, class_scores, posterior_agreement, robustness_curve
+from pa_select.assessment.sharpness import _outputs
+from pa_select.environments import FGSM, FMN, PGD, GaussianNoise
+from pa_select.scores import LayerFeatures
+from pa_select.training import ERMNet
 
 X, Y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
@@ -253,7 +260,7 @@ def test_modules_and_nets_that_are_no_classifiers():
 
     class Mapping(nn.Linear):
         def forward(self, x):
-            return {"logits": super().forward(x)}
+            return {"scores": super().forward(x)}
 
     with pytest.raises(TypeError, match="module that returns a tensor, .*got dict"):
         class_scores(Mapping(4, 3), X)
@@ -263,6 +270,60 @@ def test_modules_and_nets_that_are_no_classifiers():
         class_scores(net, X.astype(np.float32))
     with pytest.raises(ValueError, match="batch_size: expected a positive integer, got 0"):
         class_scores(Net(), X, batch_size=0)
+
+
+class Wrapped(nn.Module):
+    """A module whose output is wrapped, as that of a transformer may be."""
+
+    def __init__(self, module, wrap):
+        super().__init__()
+        self.module, self.wrap = module, wrap
+
+    def forward(self, x):
+        return self.wrap(self.module(x))
+
+
+Output = namedtuple("Output", "loss logits")
+WRAPPERS = {
+    "mapping": lambda x: {"hidden": x + 1, "logits": x},
+    "object": lambda x: SimpleNamespace(logits=x),
+    "named tuple": lambda x: Output(torch.zeros(()), x),
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
+def test_modules_that_name_their_logits_do_what_they_do_without_the_name(wrap):
+    torch.manual_seed(0)
+    X32, plain = torch.tensor(X, dtype=torch.float32), Net()
+    named = Wrapped(plain, wrap)
+    torch.testing.assert_close(class_scores(named, X32)[0], class_scores(plain, X32)[0])
+    np.testing.assert_array_equal(LayerFeatures(named, "")(X32), LayerFeatures(plain, "")(X32))
+    for shift in (GaussianNoise(0.5), FGSM(0.5), PGD(0.5), FMN()):
+        curves = [
+            robustness_curve({"net": net}, X32, Y, shift=shift, powers=[0.5])
+            for net in (plain, named)
+        ]
+        pd.testing.assert_frame_equal(*(curve.to_frame() for curve in curves))
+    torch.testing.assert_close(_outputs(named.eval(), X32), _outputs(plain.eval(), X32))
+
+
+def test_learners_train_modules_that_name_their_logits():
+    learnt = []
+    for wrap in (lambda x: x, *WRAPPERS.values()):
+        torch.manual_seed(0)
+        net = ERMNet(
+            Wrapped(Net(), wrap),
+            max_epochs=2,
+            verbose=0,
+            train_split=None,
+            callbacks=[PAScoring((X.astype(np.float32), X.astype(np.float32) + 0.5))],
+        )
+        net.fit(X.astype(np.float32), Y, environments=Y % 2)
+        learnt.append((net.history[:, "pa"], class_scores(net, X.astype(np.float32))[0]))
+        assert net.predict_proba(X.astype(np.float32)).shape == (len(X), 3)
+    for agreements, scores in learnt[1:]:
+        assert agreements == learnt[0][0]
+        torch.testing.assert_close(scores, learnt[0][1])
 
 
 def test_an_untrained_net_is_refused():

@@ -46,6 +46,12 @@ class LearnerNet(NeuralNetClassifier):
             self._check_parameters()
         return super().partial_fit(X, y, classes, **fit_params)
 
+    def infer(self, x: Any, **fit_params: Any) -> Any:
+        """Return the module's outputs; of a mapping or an object its logits."""
+        outputs = super().infer(x, **fit_params)
+        are_several = isinstance(outputs, (tuple, list)) and not hasattr(outputs, "logits")
+        return outputs if are_several else first_output(outputs)
+
     def get_loss(self, y_pred: Any, y_true: Any, X: Any = None, training: bool = False) -> Any:
         """Return the loss of a batch, of which the labels are checked."""
         _check_labels(y_true, first_output(y_pred), getattr(self.criterion_, "ignore_index", None))
