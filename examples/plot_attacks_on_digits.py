@@ -92,24 +92,25 @@ print(fmn.to_frame()[["estimator", "ratio", "pa", "beta", "afr_pred", "mean_norm
 # %%
 # Confidence
 # ----------
-# As in the thesis's Figures 4.8 and 4.11: how confident is each net in images that it gets
-# right both times, in images that it gets wrong both times, and in images with which the attack
-# misled it? PGD seldom misleads the adversarially trained net. Its optimal inverse
+# As in the thesis's Figures 4.8 and 4.11: how confident is each net in images that it gets right
+# before the attack, in those that it gets wrong before, and in those of the first ones with which
+# the attack misled it? PGD seldom misleads the adversarially trained net. Its optimal inverse
 # temperature is about 2.5, which sharpens its posteriors. The optimal inverse temperature of the
 # undefended net is about 0.4, which flattens them: in the images that misled it, this net was
-# nearly as confident (0.86) as the other net in its right answers (0.92). Table 4.2 of the thesis
-# prints inverse temperatures of 0.78 for the undefended net and 11 to 35 for the defended ones, on
-# CIFAR-10.
+# as confident as the other net in its right answers (0.87 for both, as trained). Table 4.2 of the
+# thesis prints inverse temperatures of 0.78 for the undefended net and 11 to 35 for the defended
+# ones, on CIFAR-10.
 #
-# Under FMN the thesis finds lower inverse temperatures. Here they are higher, about 4 and 13:
-# an image on the boundary costs the same at every inverse temperature.
+# Under FMN the thesis finds lower inverse temperatures. Here they are higher for both nets:
+# an image on the boundary costs the same at every inverse temperature. FMN misled all images that
+# were right before, so "right before" and "misled" are the same images without and with attack.
 attacks = {"PGD": (pgd, 0.1), "FMN": (fmn, None)}
 results = {
     attack: {name: curve.agreement(name, power=power) for name in nets}
     for attack, (curve, power) in attacks.items()
 }
 for attack, found in results.items():
-    display = ConfidenceDisplay.from_result(found, y_test)
+    display = ConfidenceDisplay.from_result(found, y_test, misled=True)
     display.figure_.suptitle(f"Confidence under {attack}")
     for name, result in found.items():
         change = result.entropy_change(y_test).of_rows
@@ -125,15 +126,10 @@ for attack, found in results.items():
 figure, axes = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained", sharey=True)
 lines = []
 for ax, (attack, found) in zip(axes, results.items(), strict=True):
-    parts = {name: result.decompose(y_test) for name, result in found.items()}
     DecompositionDisplay.from_result(found, y_test, ax=ax)
     ax.set_title(attack)
-    for name, groups in parts.items():
-        right, kept = nets[name].score(X_test, y_test), found[name].agreement_rate
-        rates = {"agree_right": right * kept, "agree_wrong": (1 - right) * kept}
-        rates["disagree"] = right * (1 - kept)
-        for group, part in groups.items():
-            formula = len(y_test) * rates[group]
+    for name, result in found.items():
+        for group, part in result.decompose(y_test).items():
             # The thesis's contributions are at most 0, as they lack log K for each pair. An empty
             # group contributes nothing, whatever the rates say.
             lines.append({
@@ -141,11 +137,35 @@ for ax, (attack, found) in zip(axes, results.items(), strict=True):
                 "net": name,
                 "group": group,
                 "pairs": part.n_pairs,
-                "by the formula": round(formula),
+                "by the formula": round(part.n_by_rates),
+                "delta": part.doubt,
                 "zeta": part.total - part.n_pairs * np.log(10),
-                "by its formula": part.n_pairs and part.approximate - formula * np.log(10),
+                "by its formula": part.n_pairs and part.approximate - part.n_by_rates * np.log(10),
             })  # fmt: skip
-print(pd.DataFrame(lines).round(1).to_string(index=False))
+print(
+    pd.DataFrame(lines).round({"delta": 2, "zeta": 1, "by its formula": 1}).to_string(index=False)
+)
+
+# %%
+# Figures B.10 and B.11 of the thesis compare the two sums over the share of attacked images. The
+# thesis keeps the inverse temperature of the share 1. Here each share has its own, so that a
+# difference is one of the formula alone.
+figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+for ax, (attack, (curve, power)) in zip(axes, attacks.items(), strict=True):
+    ratios = np.linspace(0, 1, 11)
+    for name in nets:
+        exact, formula = [], []
+        for ratio in ratios:
+            result = curve.agreement(name, power=power, ratio=ratio)
+            parts = result.decompose(y_test).values()
+            exact.append(result.log_kernel)
+            formula.append(sum(
+                part.n_pairs and part.approximate - part.n_by_rates * np.log(10) for part in parts
+            ))  # fmt: skip
+        (line,) = ax.plot(ratios, exact, label=f"{name}, exact")
+        ax.plot(ratios, formula, "--", color=line.get_color(), label=f"{name}, formula")
+    ax.set(title=attack, xlabel="share of attacked images", ylabel="log kernel (nats)")
+axes[0].legend()
 
 # %%
 # - *Most of the loss comes from the images that mislead the net*: about 70 % or more under PGD,
@@ -157,8 +177,10 @@ print(pd.DataFrame(lines).round(1).to_string(index=False))
 # - *The formula gives a smaller loss in every group.* The thesis says that it overestimates the
 #   losses. But the logarithm of a mean is at least the mean of the logarithms.
 # - *The product of rates fails under FMN*, which misleads only images that the net gets right. It
-#   counts 0 and 1 pairs that are wrong both times, and there are 13 and 32. The diamonds have
+#   counts hardly any pairs that are wrong both times, and there are some dozens. The diamonds have
 #   log K for each pair that is counted, so they are too low.
+# - *Over the share of attacked images* the formula keeps the order of the two nets where they
+#   differ, as the thesis finds.
 #
 # Two nets are too few to compare rankings. Do measures rank more nets in the same order at all
 # shares of attacked images (Table 4.5)? See

@@ -41,12 +41,19 @@ class Part(NamedTuple):
         group, and the number of pairs by a product of rates; ``log(n_classes)`` is added for
         each pair, as in ``total``. nan without labels, with a prior that is not uniform, or
         if the formula has no value.
+    n_by_rates : float
+        The number of pairs in that formula, which the thesis rounds down; nan without labels.
+    doubt : float
+        The delta in that formula: the mean posterior outside of the predicted class, over both
+        samples if they agree, else in the second one. nan without labels or pairs.
     """
 
     n_pairs: int
     total: float
     share: float
     approximate: float
+    n_by_rates: float
+    doubt: float
 
 
 def decompose(source: Problem, terms: Floats, beta: float, y: Any = None) -> dict[str, Part]:
@@ -55,34 +62,35 @@ def decompose(source: Problem, terms: Floats, beta: float, y: Any = None) -> dic
     weight = source.weight[used]
     weighted = weight * terms[used]
     groups = groups_of(source, y)
-    approximate = dict.fromkeys(groups, math.nan)
-    if y is not None and source.prior.is_uniform:
+    by_formula = dict.fromkeys(groups, (math.nan, math.nan, math.nan))
+    if y is not None:
         # Probability that is not on the predicted class, in each sample.
         doubt = [1 - posteriors(x, beta).amax(1).cpu().numpy()[used] for x in (source.a, source.b)]
-        n_classes = source.a.shape[1]
+        # The formula is that of the uniform prior; with others it has no value.
+        n_classes = source.a.shape[1] if source.prior.is_uniform else math.nan
         accuracy = float(np.average(right_rows(source, y), weights=weight))
         agreement = float(np.average(~groups["disagree"], weights=weight))
-        size = weight.sum()
         for name, rate, doubts in (
             ("agree_right", accuracy * agreement, doubt),
             ("agree_wrong", (1 - accuracy) * agreement, doubt),
             ("disagree", accuracy * (1 - agreement), doubt[1:]),
         ):
-            group = groups[name]
+            group, n_by_rates = groups[name], float(weight.sum()) * rate
             if not group.any():
-                approximate[name] = 0.0
+                by_formula[name] = 0.0 * n_classes, n_by_rates, math.nan
                 continue
-            mean = np.mean([np.average(d[group], weights=weight[group]) for d in doubts])
+            mean = float(np.mean([np.average(d[group], weights=weight[group]) for d in doubts]))
             overlap = mean if name == "disagree" else 1 - 2 * mean
-            if overlap > 0:
-                approximate[name] = size * rate * (math.log(overlap) + math.log(n_classes))
+            log_overlap = math.log(overlap) if overlap > 0 else math.nan
+            approximate = n_by_rates * (log_overlap + math.log(n_classes))
+            by_formula[name] = approximate, n_by_rates, mean
     total = float(weighted.sum())
     return {
         name: Part(
             int(group.sum()),
             part := float(weighted[group].sum()),
             part / total if total else math.nan,
-            approximate[name],
+            *by_formula[name],
         )
         for name, group in groups.items()
     }
@@ -147,8 +155,10 @@ class Confidence(NamedTuple):
     standard_errors: tuple[float, float, float]
 
 
-def confidence(source: Problem, beta: float, y: Any = None) -> dict[str, Confidence]:
-    """Average posteriors of each group of `decompose`, at an inverse temperature."""
+def confidence(
+    source: Problem, beta: float, y: Any = None, misled: bool = False
+) -> dict[str, Confidence]:
+    """Average posteriors of the groups of `decompose`, or of the thesis, which may overlap."""
     used = source.weight > 0
     weight = source.weight[used]
     tops = [x.argmax(1, keepdim=True) for x in (source.a, source.b)]
@@ -157,7 +167,13 @@ def confidence(source: Problem, beta: float, y: Any = None) -> dict[str, Confide
     values = torch.cat([*columns, torch.special.entr(p).sum(1, keepdim=True)], 1)
     measured = values.cpu().numpy()[used]
     by_name = {}
-    for name, group in groups_of(source, y).items():
+    groups = groups_of(source, y)
+    if misled:
+        if y is None:
+            raise ValueError("y: expected labels for the groups of misled=True, got None.")
+        right = right_rows(source, y)
+        groups = {"right": right, "wrong": ~right, "misled": right & groups["disagree"]}
+    for name, group in groups.items():
         mean, error = _mean_and_error(measured[group], weight[group])
         first, second, kept, entropy = mean.tolist()
         errors = error.tolist()

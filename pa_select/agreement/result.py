@@ -177,7 +177,9 @@ class PosteriorAgreement:
         """
         return decompose(self.known_source(), self.terms, self.beta, y)
 
-    def confidence(self, y: Any = None, *, beta: float | None = None) -> dict[str, Confidence]:
+    def confidence(
+        self, y: Any = None, *, beta: float | None = None, misled: bool = False
+    ) -> dict[str, Confidence]:
         """Average the posteriors of agreeing and of disagreeing pairs.
 
         Parameters
@@ -188,11 +190,15 @@ class PosteriorAgreement:
             The inverse temperature, in [0, inf]. None: that of the maximum. At 1 the
             posteriors are those of training; the thesis reports the difference of the
             entropies at the maximum and at 1.
+        misled : bool, default=False
+            Whether the groups are those of the thesis, which need `y`: rows that the first
+            sample gets right, rows that it gets wrong, and those of the right ones that get
+            another prediction in the second sample. So "misled" is a part of "right".
 
         Returns
         -------
         dict of str to Confidence
-            The groups of `decompose`.
+            The groups of `decompose`, or with `misled` "right", "wrong" and "misled".
 
         Raises
         ------
@@ -215,7 +221,7 @@ class PosteriorAgreement:
         '-0.06 nats'
         """
         at = self.beta if beta is None else float(check_beta(beta))
-        return confidence(self.known_source(), at, y)
+        return confidence(self.known_source(), at, y, misled)
 
     def entropy_change(self, y: Any = None) -> EntropyChange:
         r"""Compare the entropy of posteriors at `beta` with that as trained, at 1.

@@ -23,7 +23,10 @@ from pa_select.utils.typing import Floats
 if TYPE_CHECKING:
     from pa_select.agreement import PosteriorAgreement
 
-_WORDS = {"agree_right": "agree, right", "agree_wrong": "agree, wrong"}
+_WORDS = {
+    **{"agree_right": "agree, right", "agree_wrong": "agree, wrong"},
+    **{"right": "right before", "wrong": "wrong before"},
+}
 _OF = {
     None: "average posterior of the predicted class",
     "first": "average posterior of the predicted class,\nfirst sample",
@@ -118,6 +121,7 @@ class ConfidenceDisplay(Display):
         y: Any = None,
         *,
         of: str | None = None,
+        misled: bool = False,
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
@@ -132,8 +136,11 @@ class ConfidenceDisplay(Display):
             The columns of the true classes; without them agreeing pairs are not split into
             right and wrong.
         of : {"first", "second", "kept"}, default=None
-            Which average of `Confidence` to draw. None, as in the thesis's figures: "first"
-            if predictions agree, and "second", that of the misled prediction, if they do not.
+            Which average of `Confidence` to draw. None, as in the thesis's figures: "second"
+            for pairs that disagree or are misled, and "first" for the others.
+        misled : bool, default=False
+            Whether the groups are those of the thesis's figures: right before, wrong before, and
+            misled, as in `PosteriorAgreement.confidence`.
         ax, **kwargs
             As in `plot`.
 
@@ -152,8 +159,9 @@ class ConfidenceDisplay(Display):
         if of not in _OF:
             raise ValueError(f"of: expected 'first', 'second', 'kept' or None, got {of!r}.")
         results, names = named_results(result, PosteriorAgreement)
-        at_optimum = [one.confidence(y) for one in results]
-        trained, trained_errors = _averages([one.confidence(y, beta=1.0) for one in results], of)
+        at_optimum = [one.confidence(y, misled=misled) for one in results]
+        at_one = [one.confidence(y, beta=1.0, misled=misled) for one in results]
+        trained, trained_errors = _averages(at_one, of)
         best, best_errors = _averages(at_optimum, of)
         n_classes = {one.n_classes for one in results}
         display = cls(
@@ -356,7 +364,7 @@ def _averages(models: Sequence[Mapping[str, Any]], of: str | None) -> tuple[Floa
     """Return the average to draw for each model and group, and its standard error."""
 
     def average(group: str, confidence: Any) -> tuple[float, float]:
-        which = of or ("second" if group == "disagree" else "first")
+        which = of or ("second" if group in ("disagree", "misled") else "first")
         error = confidence.standard_errors[("first", "second", "kept").index(which)]
         return getattr(confidence, which), error
 

@@ -130,6 +130,10 @@ def test_the_thesis_approximation_by_its_own_formula():
     assert parts["agree_right"].approximate == pytest.approx(agree)
     assert parts["disagree"].approximate == pytest.approx(100 * 0.2 * (np.log(delta) + np.log(2)))
     assert parts["agree_wrong"].approximate == parts["agree_wrong"].total == 0
+    assert [part.n_by_rates for part in parts.values()] == pytest.approx([80, 0, 20])
+    assert parts["agree_right"].doubt == pytest.approx(delta)
+    assert parts["disagree"].doubt == pytest.approx(delta)
+    assert np.isnan(parts["agree_wrong"].doubt)
 
 
 def test_certain_posteriors_decompose():
@@ -216,7 +220,12 @@ def test_confidence_of_groups():
             "agree_right": (top_a == top_b) & (top_a == y),
             "agree_wrong": (top_a == top_b) & (top_a != y),
             "disagree": top_a != top_b,
+            "right": top_a == y,
+            "wrong": top_a != y,
+            "misled": (top_a == y) & (top_b != y),
         }
+        found |= result.confidence(y, beta=beta, misled=True)
+        assert found.keys() == masks.keys()
         for name, here in masks.items():
             w = np.where(here, weight, 0)
             group = found[name]
@@ -231,6 +240,8 @@ def test_confidence_of_groups():
     assert np.isnan(posterior_agreement(a, a).confidence()["disagree"].first)
     with pytest.raises(ValueError, match="beta: expected inverse temperatures"):
         result.confidence(beta=-1)
+    with pytest.raises(ValueError, match="y: expected labels for the groups of misled=True"):
+        result.confidence(misled=True)
 
 
 @pytest.mark.parametrize("missing", [np.nan, None])

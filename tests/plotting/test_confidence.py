@@ -50,6 +50,16 @@ def expected(result, y, beta, of):
     return values, errors
 
 
+def test_the_groups_of_the_thesis(ax):
+    result = RESULTS["linear"]
+    display = ConfidenceDisplay.from_result(result, Y[TEST], misled=True, ax=ax)
+    found = result.confidence(Y[TEST], misled=True)
+    means = [found["right"].first, found["wrong"].first, found["misled"].second]
+    assert_array_equal(drawn(display.best_[0])[1], means)
+    ticks = [label.get_text().split("\n")[0] for label in ax.get_xticklabels()]
+    assert ticks == ["right before", "wrong before", "misled"]
+
+
 @pytest.mark.parametrize("of", [None, "first", "second", "kept"])
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
 def test_marks_are_the_average_posteriors(of, weight, ax):
