@@ -8,7 +8,12 @@ from pa_select.assessment.feature_measures import (
 )
 from pa_select.assessment.norm_measures import norm_measures, path_norm
 from pa_select.assessment.pac_bayes import pac_bayes_bound
-from pa_select.assessment.prediction_measures import PredictionMeasures, prediction_measures
+from pa_select.assessment.prediction_measures import (
+    PredictionMeasures,
+    SampleGap,
+    prediction_measures,
+    sample_gap,
+)
 from pa_select.assessment.rank_correlation import RankCorrelation, rank_correlation
 from pa_select.assessment.robustness_curve import RobustnessCurve, robustness_curve
 from pa_select.assessment.sharpness import Sharpness, sharpness
@@ -19,6 +24,7 @@ __all__ = [
     "PredictionMeasures",
     "RankCorrelation",
     "RobustnessCurve",
+    "SampleGap",
     "Sharpness",
     "feature_discrepancy",
     "invariance",
@@ -28,5 +34,6 @@ __all__ = [
     "prediction_measures",
     "rank_correlation",
     "robustness_curve",
+    "sample_gap",
     "sharpness",
 ]

@@ -1,4 +1,4 @@
-"""Measures of one model's predictions on one sample, without a shift."""
+"""Measures of one model's predictions on one sample, and on two samples of other rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.special import entr
 from scipy.stats import rankdata
 from sklearn.metrics import precision_recall_fscore_support
 
-from pa_select.assessment.shifted_outputs import Outputs
+from pa_select.assessment.shifted_outputs import Outputs, quotient, with_errors
 from pa_select.scores.alignment import columns_of
 from pa_select.utils.columns import check_column
 from pa_select.utils.score_checks import check_shape
@@ -136,21 +136,9 @@ def prediction_measures(
         raise ValueError(f"tail: expected a share in (0, 1], got {tail!r}.")
     if not 0 <= margin_quantile <= 1:
         raise ValueError(f"margin_quantile: expected a share in [0, 1], got {margin_quantile!r}.")
-    check_shape(scores if hasattr(scores, "dtype") else np.asarray(scores), "scores")
-    outputs = Outputs.of(scores)
-    shape = outputs.scores.shape
-    wrong = ~np.isfinite(outputs.scores).all(1)
-    if wrong.any():
-        raise ValueError(
-            f"scores: expected finite numbers, got nan or inf in row {int(wrong.argmax())}."
-        )
-    known = np.arange(shape[1]) if classes is None else np.asarray(classes)
-    if known.shape != shape[1:]:
-        raise ValueError(f"classes: expected shape {shape[1:]}, got {known.shape}.")
-    labels = columns_of(check_column(y, shape[0], "y"), known, "the columns")
-
+    outputs, labels = _outputs_and_labels(scores, y, classes, "scores", "y")
     rows = np.arange(len(labels))
-    loss = -outputs.log_posterior[rows, labels]
+    loss = _losses(outputs, labels)
     entropy = entr(np.exp(outputs.log_posterior)).sum(1)
     right = outputs.predicted == labels
     others = outputs.scores.copy()
@@ -171,6 +159,137 @@ def prediction_measures(
         recall=float(recall),
         f1=float(f1),
     )
+
+
+class SampleGap(NamedTuple):
+    """What one model loses on another sample, from `sample_gap`.
+
+    Each value has its standard error in ``<name>_se``. Accuracies are in [0, 1], log-losses in
+    nats.
+
+    Attributes
+    ----------
+    accuracy, other_accuracy : float
+        The accuracies on both samples.
+    accuracy_drop, relative_accuracy_drop : float
+        Their difference, positive if the other one is lower, and its share of `accuracy`.
+    log_loss, other_log_loss : float
+        The log-losses of softmax(scores) on both samples.
+    log_loss_gap, relative_log_loss_gap : float
+        Their difference, positive if the other one is higher, and its share of `log_loss`.
+    """
+
+    accuracy: float
+    accuracy_se: float
+    other_accuracy: float
+    other_accuracy_se: float
+    accuracy_drop: float
+    accuracy_drop_se: float
+    relative_accuracy_drop: float
+    relative_accuracy_drop_se: float
+    log_loss: float
+    log_loss_se: float
+    other_log_loss: float
+    other_log_loss_se: float
+    log_loss_gap: float
+    log_loss_gap_se: float
+    relative_log_loss_gap: float
+    relative_log_loss_gap_se: float
+
+
+def sample_gap(
+    scores: Any, y: Any, other_scores: Any, other_y: Any, *, classes: Any = None
+) -> SampleGap:
+    """Measure what one model loses on a second sample of other rows, of any number.
+
+    New photographs of the same classes are such a sample. If rows of both samples are the same
+    objects, `robustness_curve` has smaller standard errors. For an agreement of other rows pair
+    them by label, with `pa_select.pairing.LabelPairing`.
+
+    Parameters
+    ----------
+    scores, other_scores : array-like or tensor of shape (n, n_classes)
+        Logits or log-probabilities, as `class_scores` returns them. The numbers of rows differ.
+    y, other_y : array-like of shape (n,)
+        Their labels.
+    classes : array-like of shape (n_classes,), default=None
+        The classes of the columns, as `class_scores` returns them. None: 0, 1, ...
+
+    Returns
+    -------
+    SampleGap
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `prediction_measures`.
+
+    Notes
+    -----
+    The samples are taken as independent. Standard errors of relative gaps are of first order
+    (delta method).
+
+    References
+    ----------
+    .. [1] "Benchmarking Robustness Measures", section 3.3 (equations 1 and 2) and 3.3.2.
+    .. [2] B. Recht et al., "Do CIFAR-10 classifiers generalize to CIFAR-10?", 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.assessment import sample_gap
+    >>> labels = np.arange(200) % 2
+    >>> scores = np.eye(2)[np.where(np.arange(200) < 20, 1 - labels, labels)]  # 90 % are right
+    >>> other = np.eye(2)[np.where(np.arange(100) < 30, 1 - labels[:100], labels[:100])]  # 70 %
+    >>> gap = sample_gap(scores, labels, other, labels[:100])
+    >>> f"{gap.accuracy_drop:.2f} +- {gap.accuracy_drop_se:.2f}"
+    '0.20 +- 0.05'
+    """
+    found: dict[str, float] = {}
+    samples = (("", scores, y), ("other_", other_scores, other_y))
+    for prefix, values, labels in samples:
+        outputs, columns = _outputs_and_labels(
+            values, labels, classes, f"{prefix}scores", f"{prefix}y"
+        )
+        means = {
+            f"{prefix}accuracy": 1.0 * (outputs.predicted == columns),
+            f"{prefix}log_loss": _losses(outputs, columns),
+        }
+        found |= with_errors(means, None)
+    for name, gap, sign in (("accuracy", "accuracy_drop", -1), ("log_loss", "log_loss_gap", 1)):
+        first, other = found[name], found[f"other_{name}"]
+        errors = found[f"{name}_se"], found[f"other_{name}_se"]
+        found[gap] = sign * (other - first)
+        found[f"{gap}_se"] = float(np.hypot(*errors))
+        found[f"relative_{gap}"] = quotient(found[gap], first)
+        error = float(np.hypot(quotient(other, first) * errors[0], errors[1]))
+        found[f"relative_{gap}_se"] = quotient(error, first)
+    return SampleGap(**found)
+
+
+def _outputs_and_labels(
+    scores: Any, y: Any, classes: Any, name: str, argument: str
+) -> tuple[Outputs, NDArray[np.intp]]:
+    """Return checked scores with what is derived from them, and the column of each label."""
+    check_shape(scores if hasattr(scores, "dtype") else np.asarray(scores), name)
+    outputs = Outputs.of(scores)
+    shape = outputs.scores.shape
+    wrong = ~np.isfinite(outputs.scores).all(1)
+    if wrong.any():
+        raise ValueError(
+            f"{name}: expected finite numbers, got nan or inf in row {int(wrong.argmax())}."
+        )
+    known = np.arange(shape[1]) if classes is None else np.asarray(classes)
+    if known.shape != shape[1:]:
+        raise ValueError(f"classes: expected shape {shape[1:]}, got {known.shape}.")
+    labels = check_column(y, shape[0], argument)
+    return outputs, columns_of(labels, known, "the columns", argument)
+
+
+def _losses(outputs: Outputs, labels: NDArray[np.intp]) -> Floats:
+    """Return the log-loss of each row in nats."""
+    losses: Floats = -outputs.log_posterior[np.arange(len(labels)), labels]
+    return losses
 
 
 def _rejection_area(wrong: NDArray[np.bool_], uncertainty: Floats) -> float:

@@ -214,7 +214,7 @@ class Samples:
     def _error_of_change(self, result: PosteriorAgreement, unshifted: PosteriorAgreement) -> float:
         """Return the standard error of a change of the agreement, to first order."""
         terms = result.terms - unshifted.terms
-        return _with_errors({"change": terms}, self.options["groups"])["change_se"]
+        return with_errors({"change": terms}, self.options["groups"])["change_se"]
 
 
 def curve_table(
@@ -285,7 +285,7 @@ def _mean(values: Any) -> float:
     return float(np.mean(values)) if len(values) else float("nan")
 
 
-def _with_errors(values: Mapping[str, Floats], groups: Ints | None) -> dict[str, float]:
+def with_errors(values: Mapping[str, Floats], groups: Ints | None) -> dict[str, float]:
     """Return the mean of one value for each row, and its standard error as ``<name>_se``.
 
     Rows of one group are not taken as independent.
@@ -305,20 +305,20 @@ def _accuracy_measures(
 ) -> dict[str, float]:
     """Return both accuracies and the accuracy lost, also by their names in the papers."""
     right, still = (1.0 * (outputs.predicted == y) for outputs in (before, after))
-    kept = _with_errors({"clean_accuracy": right, "shifted_accuracy": still}, groups)
-    lost = _with_errors({"accuracy_drop": right - still}, groups)
+    kept = with_errors({"clean_accuracy": right, "shifted_accuracy": still}, groups)
+    lost = with_errors({"accuracy_drop": right - still}, groups)
     return {
         **kept,
         "afr_true": kept["shifted_accuracy"],
         "afr_true_change": -lost["accuracy_drop"],
         **lost,
-        "relative_accuracy_drop": _ratio(lost["accuracy_drop"], kept["clean_accuracy"]),
+        "relative_accuracy_drop": quotient(lost["accuracy_drop"], kept["clean_accuracy"]),
     }
 
 
 def _kept_predictions(before: Outputs, after: Outputs, groups: Ints | None) -> dict[str, float]:
     """Return the share of rows whose prediction stays the same under the shift."""
-    kept = _with_errors({"afr_pred": 1.0 * (before.predicted == after.predicted)}, groups)
+    kept = with_errors({"afr_pred": 1.0 * (before.predicted == after.predicted)}, groups)
     return kept | {"afr_pred_change": kept["afr_pred"] - 1}
 
 
@@ -330,8 +330,8 @@ def _log_loss_measures(
     clean, shifted = (-outputs.log_posterior[rows, y] for outputs in (before, after))
     with np.errstate(invalid="ignore"):
         gap = shifted - clean
-    losses = _with_errors({"log_loss": shifted, "log_loss_gap": gap}, groups)
-    relative = _ratio(losses["log_loss_gap"], float(clean.mean()))
+    losses = with_errors({"log_loss": shifted, "log_loss_gap": gap}, groups)
+    relative = quotient(losses["log_loss_gap"], float(clean.mean()))
     return losses | {"relative_log_loss_gap": relative}
 
 
@@ -339,10 +339,11 @@ def _posterior_measures(before: Outputs, after: Outputs, groups: Ints | None) ->
     """Return two mean distances between a row's posteriors before and under the shift."""
     p, q = np.exp(before.log_posterior), np.exp(after.log_posterior)
     distances = {"kl": rel_entr(p, q).sum(1), "wasserstein": np.abs(p - q).sum(1) / 2}
-    return _with_errors(distances, groups)
+    return with_errors(distances, groups)
 
 
-def _ratio(part: float, whole: float) -> float:
+def quotient(part: float, whole: float) -> float:
+    """Return a quotient, or nan if there is nothing to divide by."""
     return part / whole if whole else float("nan")
 
 

@@ -5,10 +5,10 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 from scipy.special import softmax
-from scipy.stats import entropy
+from scipy.stats import entropy, sem
 from sklearn.metrics import accuracy_score, auc, log_loss, roc_auc_score
 
-from pa_select.assessment import prediction_measures
+from pa_select.assessment import prediction_measures, sample_gap
 
 
 def sample(n=200, n_classes=4, seed=0):
@@ -128,3 +128,36 @@ SCORES = [[1.0, 0.0], [0.0, 1.0]]
 def test_errors(scores, y, options, message):
     with pytest.raises(ValueError, match=message):
         prediction_measures(scores, y, **options)
+
+
+def test_the_gap_of_two_samples_against_other_implementations():
+    (a, y), (b, z) = sample(300, seed=1), sample(80, seed=2)
+    b = 0.5 * b
+    gap = sample_gap(a, y, b, z)
+    right, still = (a.argmax(1) == y), (b.argmax(1) == z)
+    losses = log_loss(y, softmax(a, axis=1)), log_loss(z, softmax(b, axis=1))
+    assert_allclose(gap.accuracy_drop, right.mean() - still.mean())
+    assert_allclose(gap.relative_accuracy_drop, 1 - still.mean() / right.mean())
+    assert_allclose([gap.log_loss, gap.other_log_loss], losses)
+    assert_allclose(gap.log_loss_gap, losses[1] - losses[0])
+    assert_allclose(gap.relative_log_loss_gap, losses[1] / losses[0] - 1)
+    # The standard errors are those of other draws of both samples.
+    assert_allclose(gap.accuracy_drop_se, np.hypot(sem(right), sem(still)))
+    rng, replicates = np.random.default_rng(0), []
+    for _ in range(2000):
+        i, j = rng.integers(0, 300, 300), rng.integers(0, 80, 80)
+        again = sample_gap(a[i], y[i], b[j], z[j])
+        replicates.append([again.relative_accuracy_drop, again.relative_log_loss_gap])
+    spread = np.std(replicates, axis=0)
+    errors = [gap.relative_accuracy_drop_se, gap.relative_log_loss_gap_se]
+    assert_allclose(errors, spread, rtol=0.1)
+
+
+def test_the_gap_names_the_sample_that_is_wrong():
+    a, y = sample(20)
+    assert sample_gap(a, y, a[:7], y[:7]).accuracy == sample_gap(a[:7], y[:7], a, y).other_accuracy
+    with pytest.raises(ValueError, match="other_y: expected classes of the columns"):
+        sample_gap(a, y, a, y + 1)
+    with pytest.raises(ValueError, match="other_scores: expected finite numbers"):
+        sample_gap(a, y, np.full((3, 4), np.nan), y[:3])
+    assert np.isnan(sample_gap(a, (a.argmax(1) + 1) % 4, a, y).relative_accuracy_drop)

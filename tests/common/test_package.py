@@ -84,6 +84,7 @@ RESULTS = {
     "Part",
     "PosteriorAgreement",
     "PredictionMeasures",
+    "SampleGap",
     "RankCorrelation",
     "RegressionAgreement",
     "RobustnessCurve",
