@@ -1,4 +1,4 @@
-"""Attacks of foolbox as shifts, such as DeepFool and Carlini-Wagner."""
+"""Attacks of foolbox as shifts, such as DeepFool, Carlini-Wagner and attacks by decisions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from pa_select.environments.attacks.attack import Attack
+from pa_select.environments.attacks.attack import Attack, check_count
 from pa_select.environments.attacks.batch import Batch, margin
+from pa_select.environments.attacks.models import Differentiable
+from pa_select.scores.class_scores import class_scores
 from pa_select.utils.messages import optional_import
 
 
@@ -22,7 +24,7 @@ class FoolboxAttack(Attack):
     ----------
     attack : foolbox.attacks.Attack
         The attack, such as ``foolbox.attacks.L2DeepFoolAttack()``. Its distance has to be the
-        Euclidean length of a change or the largest change of a feature.
+        Euclidean length of a change, its sum of absolute values, or its largest absolute value.
     bounds : pair of float
         Smallest and largest value of the features. foolbox needs finite ones, the same for all
         features. Rows must be within them before the attack and are within them after it.
@@ -41,12 +43,18 @@ class FoolboxAttack(Attack):
     Attributes
     ----------
     norm : float
-        Order of the norm of the attack's distance: 2 or infinity.
+        Order of the norm of the attack's distance: 1, 2 or infinity.
 
     See Also
     --------
     pa_select.environments.FMN : Looks for the smallest change without foolbox. The notes of
         `pa_select.environments.FGSM` on models, labels and results apply here too.
+
+    Notes
+    -----
+    Attacks that need decisions alone, such as ``BoundaryAttack``, also take classifiers without
+    gradients, such as forests, which they evaluate thousands of times. foolbox raises a
+    ValueError if it finds no point from which to start.
 
     References
     ----------
@@ -102,15 +110,32 @@ class FoolboxAttack(Attack):
         foolbox = optional_import("foolbox", "foolbox")
         if not isinstance(self.attack, foolbox.attacks.Attack):
             raise TypeError(f"attack: expected an attack of foolbox, got {self.attack!r}.")
-        if self.norm not in (2, np.inf):
+        if self.norm not in (1, 2, np.inf):
             raise ValueError(
-                "attack: expected one whose distance is the Euclidean length or the largest "
+                "attack: expected one whose distance is the length, the sum or the largest of a "
                 f"change, got {self.attack!r}."
             )
         bounds = np.asarray(self.bounds, dtype=object)
         if bounds.shape != (2,) or not all(map(_is_finite, bounds)) or bounds[0] >= bounds[1]:
             raise ValueError(f"bounds: expected two finite numbers, got {self.bounds!r}.")
-        super()._check()
+        check_count(self.batch_size, "batch_size")
+
+    def _model(self, estimator: Any) -> Differentiable:
+        """Return the classifier, without gradients if torch cannot compute it."""
+        try:
+            return super()._model(estimator)
+        except TypeError:
+            if not hasattr(estimator, "classes_"):
+                raise
+        names = getattr(estimator, "feature_names_in_", None)
+
+        def scores(rows: torch.Tensor) -> torch.Tensor:
+            X: Any = rows.detach().cpu().double().numpy()
+            if names is not None:
+                X = optional_import("pandas", "plot").DataFrame(X, columns=names)
+            return torch.as_tensor(class_scores(estimator, X)[0])
+
+        return Differentiable(scores, np.asarray(estimator.classes_), torch.device("cpu"))
 
     def _attack(
         self, batch: Batch, power: float, rng: np.random.RandomState
@@ -165,6 +190,11 @@ class _OfInputs(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        if not ctx.scores.requires_grad:
+            raise TypeError(
+                "attack: expected one that needs decisions alone, such as BoundaryAttack, for a "
+                "classifier without gradients."
+            )
         (found,) = torch.autograd.grad(ctx.scores, ctx.points, gradient)
         return found, None
 

@@ -1,12 +1,16 @@
 """Attacks of foolbox as shifts."""
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
 
 from pa_select import robustness_curve
 from pa_select.environments import FMN
@@ -19,6 +23,7 @@ SMALLEST = {
     "DeepFool": attacks.L2DeepFoolAttack(),
     "Carlini-Wagner": attacks.L2CarliniWagnerAttack(binary_search_steps=5, steps=150),
     "DeepFool, largest change": attacks.LinfDeepFoolAttack(),
+    "FMN, sum of changes": attacks.L1FMNAttack(steps=100),
 }
 
 
@@ -29,7 +34,7 @@ def model():
 
 def distances(model, norm):
     """The exact distances to the boundary, by the dual norm of the coefficients."""
-    dual = np.abs(model.coef_).sum() if norm == np.inf else np.linalg.norm(model.coef_)
+    dual = np.linalg.norm(model.coef_[0], {1: np.inf, 2: 2, np.inf: 1}[norm])
     return np.abs(model.decision_function(X)) / dual
 
 
@@ -76,6 +81,30 @@ def test_an_attack_within_a_ball_keeps_rows_that_failed(model):
         attack(X, Y, estimator=model, power=np.inf)
 
 
+def test_a_classifier_without_gradients_by_its_decisions():
+    # The exact distance from the boundary of a tree with one split is that from its threshold.
+    frame = pd.DataFrame(X[:20], columns=list("abcd"))
+    labels = (X[:20, 0] > 5).astype(int)
+    stump = DecisionTreeClassifier(max_depth=1).fit(frame, labels)
+    exact = np.abs(X[:20, stump.tree_.feature[0]] - stump.tree_.threshold[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        boundary = FoolboxAttack(attacks.BoundaryAttack(steps=300), BOUNDS)
+        shifted = boundary(frame, labels, estimator=stump)
+    assert shifted.success.all()
+    assert_array_equal(stump.predict(shifted.X), 1 - labels)
+    assert (shifted.norm >= exact).all()
+    assert np.median(shifted.norm / exact) < 1.5
+
+
+def test_attacks_by_gradients_need_gradients():
+    stump = DecisionTreeClassifier(max_depth=1).fit(X, Y)
+    with pytest.raises(TypeError, match="attack: expected one that needs decisions alone"):
+        FoolboxAttack(SMALLEST["DeepFool"], BOUNDS)(X, Y, estimator=stump)
+    with pytest.raises(TypeError, match="estimator: expected a torch module"):
+        FoolboxAttack(SMALLEST["DeepFool"], BOUNDS)(X, Y, estimator=None)
+
+
 def test_a_net_on_images_without_labels():
     images = torch.tensor(load_digits().images[:30] / 16, dtype=torch.float32)[:, None]
     torch.manual_seed(0)
@@ -110,7 +139,7 @@ def test_a_robustness_curve(model):
     ("attack", "bounds", "error", "match"),
     [
         ("DeepFool", BOUNDS, TypeError, "attack: expected an attack of foolbox"),
-        (attacks.EADAttack(), BOUNDS, ValueError, "attack: expected one whose distance"),
+        (attacks.L0FMNAttack(), BOUNDS, ValueError, "attack: expected one whose distance"),
         (attacks.L2PGD(), None, ValueError, "bounds: expected two finite numbers"),
         (attacks.L2PGD(), (0, np.inf), ValueError, "bounds: expected two finite numbers"),
         (attacks.L2PGD(), (5, 5), ValueError, "bounds: expected two finite numbers"),

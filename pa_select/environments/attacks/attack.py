@@ -33,7 +33,7 @@ class Attack(Shift):
 
     def _shift(self, X: Any, y: Any, estimator: Any, power: float) -> Shifted:
         self._check()
-        model = differentiable(estimator, self.device)
+        model = self._model(estimator)
         rows, restore = tensor_of(X, estimator)
         low, high = box_of(self.bounds, rows)
         rng = seeded(self.random_state)
@@ -63,6 +63,10 @@ class Attack(Shift):
         check_count(self.batch_size, "batch_size")
         if isinstance(self.norm, str) or self.norm not in (2, np.inf):
             raise ValueError(f"norm: expected 2 or np.inf, got {self.norm!r}.")
+
+    def _model(self, estimator: Any) -> Differentiable:
+        """Return the classifier as a function of points."""
+        return differentiable(estimator, self.device)
 
     @abstractmethod
     def _attack(
