@@ -1,6 +1,7 @@
 """Shifts, attacks and mixtures of rows: the same rows as another environment shows them."""
 
 from pa_select.environments.attacks import FGSM, FMN, PGD
+from pa_select.environments.corruptions import CORRUPTIONS, Corruption
 from pa_select.environments.images import Blur, Contrast, Dim, Pixelate, Quantize, Translate
 from pa_select.environments.mix import mix, shifted_rows
 from pa_select.environments.pixel_noise import ImpulseNoise, ShotNoise
@@ -17,8 +18,10 @@ from pa_select.environments.transform import TransformShift, as_shift
 
 __all__ = [
     "Blur",
+    "CORRUPTIONS",
     "CharacterEdits",
     "Contrast",
+    "Corruption",
     "Dim",
     "Drift",
     "FGSM",

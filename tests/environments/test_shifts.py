@@ -26,6 +26,7 @@ from pa_select.environments import (
     Blur,
     CharacterEdits,
     Contrast,
+    Corruption,
     Dim,
     Drift,
     FeatureDropout,
@@ -198,7 +199,8 @@ def test_any_shape(X, power, shift):
 
 def test_the_contract_runs_on_every_shift():
     tested = {type(shift) for shift in NUMERIC + TEXTUAL}
-    tested |= {FGSM, PGD, FMN, TransformShift}  # attacks are tested in the folder attacks
+    # These have tests of their own.
+    tested |= {FGSM, PGD, FMN, TransformShift, Corruption}
     shifts = (getattr(environments, name) for name in environments.__all__)
     shifts = {s for s in shifts if inspect.isclass(s) and issubclass(s, Shift)}
     assert tested == shifts - {Shift}
