@@ -7,6 +7,7 @@ import os
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -211,6 +212,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         for left_by_an_earlier_fit in (
             "expected_score_",
             "expected_interval_",
+            "n_objects_",
             "best_adapted_",
             "agreement_terms_",
         ):
@@ -437,6 +439,74 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
                 raise IndexError(f"{name}: expected a candidate from 0 to {n - 1}, got {value!r}.")
         first, second = self.agreement_terms_[i], self.agreement_terms_[j]
         return agreement_comparison(first, second, self._pairs)
+
+    def summary(self) -> Any:
+        """Return a small table: a row for each candidate, and what decided between them.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The rows have the parameters that differ as names; the chosen candidate is first,
+            and then come the others in the order of what decides. The columns are ``chosen``, and
+            those columns of ``cv_results_`` that decide or explain: scores and agreement with
+            their standard errors, for each site if there are several, ``eligible``, ``reason``.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the search is not fitted.
+        ImportError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from pa_select import PASearchCV
+        >>> search = PASearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 3]})
+        >>> table = search.fit(*load_wine(return_X_y=True)).summary()
+        >>> table.index.tolist(), table["chosen"].tolist()
+        (['max_depth=3', 'max_depth=1'], [True, False])
+        """
+        from pa_select.model_selection.report import summary
+
+        return summary(self)
+
+    def report(self, path: Any = None) -> str:
+        """Write a page for readers who do not program: what was asked, chosen and expected.
+
+        Parameters
+        ----------
+        path : str, path or None, default=None
+            The file of HTML to write, in UTF-8. None: no file is written.
+
+        Returns
+        -------
+        str
+            The page. It contains all that it needs, can be printed, and runs no script.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the search is not fitted.
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from pa_select import PASearchCV
+        >>> search = PASearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 3]})
+        >>> "with max_depth=3</strong>" in search.fit(*load_wine(return_X_y=True)).report()
+        True
+        """
+        from pa_select.model_selection.report import report
+
+        page = report(self)
+        if path is not None:
+            Path(path).write_text(page, encoding="utf-8")
+        return page
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Get metadata routing of this search.

@@ -195,6 +195,10 @@ class PASearchCV(BasePASearch):
         The 95 % interval (low, high) of the accuracy, or of the (root) mean squared or mean
         absolute error, of the chosen candidate; None if the score is another metric. Only with
         `paired`.
+    n_objects_ : int or dict
+        Number of different paired objects; by site if there are several. Only with `paired`.
+    warnings_ : list of str
+        What the last ``fit`` warned about.
     agreement_terms_ : ndarray of shape (n_candidates, n_pairs)
         Agreement of every pair at the candidate's inverse temperature; not of regressors.
     pairing_ : str or object

@@ -51,6 +51,7 @@ from pa_select.model_selection.worker import Data, Outcome, SplitTask
 from pa_select.utils.columns import check_column, check_weight
 from pa_select.utils.fit_params import check_fit_params
 from pa_select.utils.halves import Split
+from pa_select.utils.messages import warnings_kept
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples
 from pa_select.utils.typing import Ints
 
@@ -59,7 +60,7 @@ GIVEN = ("environments", "views", "target", "paired", "groups")
 
 
 def by_name(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate ``fit``: what is given beside X and y is given by name."""
+    """Decorate ``fit``: its data are given by name, and ``warnings_`` keeps what it warns of."""
     fit.__qualname__ = "fit"  # Python's own messages would name a base class
 
     @wraps(fit)
@@ -69,7 +70,8 @@ def by_name(fit: Callable[..., Any]) -> Callable[..., Any]:
                 f"fit: expected X, y, and {', '.join(GIVEN)} by name, such as fit(X, y, "
                 f"environments=...), got {len(given)} arguments without a name."
             )
-        return fit(self, *given, **params)
+        with warnings_kept() as self.warnings_:
+            return fit(self, *given, **params)
 
     return checked
 

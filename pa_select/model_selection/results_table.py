@@ -231,7 +231,14 @@ def table_of_candidates(search: Any) -> str:
     """Return what decided between a search's candidates, with bars; the chosen one is first."""
     cv_results = search.cv_results_
     metric = first_metric(search, cv_results)
-    columns = _columns(cv_results, metric, search.scoring)
+    columns = {
+        head: (
+            np.asarray(cv_results[value]),
+            cv_results.get(error),
+            _longest(cv_results[value], value != "agreement"),
+        )
+        for head, (value, error) in columns_that_decide(cv_results, metric, search.scoring).items()
+    }
     n, best = len(cv_results["params"]), getattr(search, "best_index_", None)
     names = candidate_names(cv_results["params"], search.estimator)
 
@@ -245,31 +252,31 @@ def table_of_candidates(search: Any) -> str:
     caption = f"{n} candidate{'s' if n > 1 else ''}"
     if n > _SHOWN:
         caption += f", of which {_SHOWN} are shown"
-    shown = _order(cv_results, metric, best)[:_SHOWN]
+    shown = by_what_decides(cv_results, metric, best)[:_SHOWN]
     return table(caption, ["candidate", *columns], map(row, shown.tolist()))
 
 
-def _columns(
+def columns_that_decide(
     cv_results: dict[str, Any], metric: str, scoring: Any
-) -> dict[str, tuple[Floats, Floats | None, float]]:
-    """Return values, errors and the longest bar of each column, by its head."""
-    words = metric_in_words(metric, scoring)
-    expected = f"expected_{metric}"
-    shown = {
-        f"expected {words}": (expected, f"{expected}_se"),
-        words: (f"mean_test_{metric}", f"se_test_{metric}"),
-        f"{words} on the views": (f"mean_test_{metric}_views", f"se_test_{metric}_views"),
+) -> dict[str, tuple[str, str]]:
+    """Return by its head in words each column that decides, and the column of its error."""
+    words, expected, score = metric_in_words(metric, scoring), f"expected_{metric}", "mean_test_"
+    shown = {f"expected {words}": (expected, f"{expected}_se")}
+    for site in sites_of(cv_results):
+        shown[f"expected {words} at {site}"] = f"{expected}_{site}", f"{expected}_se_{site}"
+    shown |= {
+        words: (score + metric, f"se_test_{metric}"),
+        f"{words} on the views": (f"{score}{metric}_views", f"se_test_{metric}_views"),
+        f"{words} in the worst environment": (f"{score}{metric}_worst_environment", ""),
         "agreement (nats)": ("agreement", "agreement_se"),
     }
-    return {
-        head: (
-            cv_results[name],
-            cv_results.get(error),
-            _longest(cv_results[name], name != "agreement"),
-        )
-        for head, (name, error) in shown.items()
-        if name in cv_results
-    }
+    return {head: names for head, names in shown.items() if names[0] in cv_results}
+
+
+def sites_of(cv_results: dict[str, Any]) -> list[str]:
+    """Return the names of the sites; none for a single site without a name."""
+    start = "disagreement_"
+    return [name[len(start) :] for name in cv_results if name.startswith(start)]
 
 
 def _longest(values: Floats, may_be_shares: bool) -> float:
@@ -284,7 +291,7 @@ def _text(value: float, errors: Floats | None, i: int) -> str:
     return f"{value:.3f} ± {errors[i]:.3f}"
 
 
-def _order(cv_results: dict[str, Any], metric: str, best: int | None) -> Ints:
+def by_what_decides(cv_results: dict[str, Any], metric: str, best: int | None) -> Ints:
     """Return the candidates in the order of what decided: the chosen one, then eligible ones."""
     decides = next(
         cv_results[name]

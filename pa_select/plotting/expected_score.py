@@ -14,6 +14,7 @@ from pa_select.model_selection.results_table import (
     first_metric,
     metric_in_words,
     scores_and_errors,
+    sites_of,
 )
 from pa_select.plotting.axes import (
     GREY,
@@ -319,7 +320,7 @@ def _of_search(search: Any, score: str | None, site: str | None) -> dict[str, An
     # Of other metrics only errors of regressors have intervals; they are negative.
     if words == "score" and "low" in columns and np.nanmin(claimed, initial=0) >= 0:
         words = "accuracy"
-    sites = _sites(table)
+    sites = sites_of(table)
     if site is None:
         site = sites[0] if len(sites) == 1 else "the worst site" if sites else _OTHER_SITE
     return columns | {
@@ -372,7 +373,7 @@ def _columns(table: dict[str, Any], metric: str, site: str | None) -> dict[str, 
         wanted = f"one of the metrics {known}" if known else "a search that was fitted with paired"
         name, got = ("score", repr(metric)) if known else ("search", "one without expected scores")
         raise ValueError(f"{name}: expected {wanted}, got {got}.")
-    sites = _sites(table)
+    sites = sites_of(table)
     if site is not None and site not in sites:
         wanted = f"None or one of {sites}" if sites else "None, since the site has no name"
         raise ValueError(f"site: expected {wanted}, got {site!r}.")
@@ -385,9 +386,3 @@ def _columns(table: dict[str, Any], metric: str, site: str | None) -> dict[str, 
         "adapted": f"adapted{end}",
     }
     return {name: table[source] for name, source in sources.items() if source in table}
-
-
-def _sites(table: dict[str, Any]) -> list[str]:
-    """Return the names of the sites; none for a single site without a name."""
-    start = "disagreement_"
-    return [name[len(start) :] for name in table if name.startswith(start)]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any
 
@@ -11,9 +14,25 @@ from pa_select.utils.score_checks import BadScoresError
 
 _CALLED_WITHIN = ("pa_select", "sklearn", "skorch", "joblib", "lightning", "contextlib")
 
+_kept: ContextVar[list[str] | None] = ContextVar("kept warnings", default=None)
+
+
+@contextmanager
+def warnings_kept() -> Iterator[list[str]]:
+    """Keep the messages of this package's warnings, which are given as ever."""
+    messages: list[str] = []
+    token = _kept.set(messages)
+    try:
+        yield messages
+    finally:
+        _kept.reset(token)
+
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the first line outside of this package and of the packages that call it."""
+    kept = _kept.get()
+    if kept is not None and message not in kept:
+        kept.append(message)
     level, frame = 1, inspect.currentframe()
     while (
         frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _CALLED_WITHIN

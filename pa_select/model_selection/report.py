@@ -1,0 +1,334 @@
+"""A fitted search in few columns, and as a page for readers who do not program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_regressor
+
+from pa_select._version import __version__
+from pa_select.model_selection.results_table import (
+    by_what_decides,
+    candidate_names,
+    columns_that_decide,
+    cv_results_of,
+    first_metric,
+    metric_in_words,
+    table_of_candidates,
+)
+from pa_select.utils.messages import optional_import
+
+#: What was compared, by the name of the pairing.
+_COMPARED = {
+    "paired": "what each candidate predicts for the same objects, measured where the labelled "
+    "rows come from and at the other site; nobody labelled these objects",
+    "environments": "what each candidate predicts for rows of different environments",
+    "views": "what each candidate predicts for the rows, and for the same rows as another "
+    "environment would show them",
+    "target": "what several models of each candidate predict for the unlabelled target",
+    "repeated": "what two models of each candidate, trained on different rows, predict for the "
+    "same row",
+    "split-half": "what two models of each candidate, trained on two halves of the rows, predict "
+    "for the same row",
+}
+#: Candidates that the picture shows.
+_DRAWN = 12
+# Sizes in the picture: width, height of a row, and the space that names have.
+_WIDTH, _ROW, _NAMES = 720, 26, 260
+_STYLE = """
+:root { color-scheme: light dark; --blue: #0072b2; --orange: #d55e00; --grey: #777; }
+@media (prefers-color-scheme: dark) { :root { --blue: #56b4e9; --orange: #e69f00; --grey: #aaa; } }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 46em; margin: 2em auto; padding: 0 1em; }
+h1 { line-height: 1.2; } h2 { margin-top: 2em; }
+.answer { font-size: 1.2em; border-left: 0.3em solid var(--blue); padding-left: 1em; }
+dt { font-weight: bold; } dd { margin: 0 0 0.6em; }
+.wide { overflow-x: auto; } svg { width: 100%; min-width: 30em; height: auto; font-size: 13px; }
+table { border-collapse: collapse; font-size: 0.85em; } caption { text-align: left; }
+th { text-align: left; padding: 0.3em 1em 0.3em 0; } tr { border-bottom: 1px solid var(--grey); }
+footer { margin-top: 3em; color: var(--grey); font-size: 0.85em; }
+@media print { body { margin: 0; max-width: none; } h2 { break-after: avoid; } }
+"""
+
+
+def summary(search: Any) -> Any:
+    """Return the columns of ``cv_results_`` that decided, a row for each candidate."""
+    table = cv_results_of(search)
+    pandas = optional_import("pandas", "plot")
+    metric = first_metric(search, table)
+    best = getattr(search, "best_index_", None)
+    order = by_what_decides(table, metric, best)
+    columns = {"chosen": np.arange(len(order)) == best}
+    for value, error in columns_that_decide(table, metric, search.scoring).values():
+        columns |= {name: table[name] for name in (value, error) if name in table}
+    for name in ("adapted", "worst_site", "eligible", "reason"):
+        if name in table:
+            columns[name] = table[name]
+    names = candidate_names(table["params"], search.estimator)
+    return pandas.DataFrame(columns, index=pandas.Index(names, name="candidate")).iloc[order]
+
+
+def report(search: Any) -> str:
+    """Return a page of HTML that says what was asked, what was chosen, and how sure it is."""
+    return _Report(search).page()
+
+
+class _Report:
+    """The parts of the page."""
+
+    def __init__(self, search: Any) -> None:
+        self.search, self.table = search, cv_results_of(search)
+        self.metric = first_metric(search, self.table)
+        self.words = metric_in_words(self.metric, search.scoring)
+        if self.words == "score" and search.scoring is None:
+            self.words = "R²" if is_regressor(search.estimator) else "accuracy"
+        # Errors are recorded with a minus sign, since larger scores are better.
+        self.sign = -1 if self.words.startswith("neg ") else 1
+        self.words = self.words.removeprefix("neg ")
+        self.names = candidate_names(self.table["params"], search.estimator)
+        self.best: int | None = getattr(search, "best_index_", None)
+        self.expected = f"expected_{self.metric}"
+        self.home = f"mean_test_{self.metric}"
+        self.has_pairs = self.expected in self.table
+
+    def page(self) -> str:
+        title = "Which model for the other site?" if self.has_pairs else "Which model?"
+        parts = [
+            ("", self._answer()),
+            ("What was asked", self._question()),
+            ("The candidates", self._picture() + self._candidates()),
+            ("What to be careful about", self._warnings()),
+            ("What to do next", _items(self._advice())),
+        ]
+        body = "".join((f"<h2>{head}</h2>" if head else "") + text for head, text in parts if text)
+        return (
+            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>{title}</title><style>{_STYLE}</style></head><body><h1>{title}</h1>{body}"
+            f"<footer>pa_select {__version__}</footer></body></html>"
+        )
+
+    def _number(self, column: str, i: int) -> float:
+        return float(self.table[column][i]) if column in self.table else np.nan
+
+    def _score(self, column: str, i: int) -> float:
+        return self.sign * self._number(column, i)
+
+    def _with_error(self, column: str, error: str, i: int) -> str:
+        of_value = self._number(error, i)
+        about = f" (standard error {of_value:.2g})" if np.isfinite(of_value) else ""
+        value = self._number(column, i) if column == "agreement" else self._score(column, i)
+        return f"<strong>{value:.3g}</strong>{about}"
+
+    def _interval(self, column: str, i: int) -> tuple[float, float]:
+        low, high = sorted(self._score(f"{column}_{end}", i) for end in ("low", "high"))
+        return low, high
+
+    def _answer(self) -> str:
+        if self.best is None:
+            return "<p>No candidate was chosen, since the search had <code>refit=False</code>.</p>"
+        best, words, of_class = self.best, escape(self.words), type(self.search.estimator).__name__
+        name = self.names[best]
+        if not name.startswith(of_class) and of_class != "Pipeline":
+            name = f"{of_class} with {name}"
+        at_home = self._with_error(self.home, f"se_test_{self.metric}", best)
+        lines = [f"Use <strong>{escape(name)}</strong>."]
+        if not self.has_pairs:
+            agreement = self._with_error("agreement", "agreement_se", best)
+            lines.append(f"Its cross-validated {words} is {at_home}.")
+            lines.append(f"Its agreement is {agreement} nats per pair; more is more stable.")
+            return f'<p class="answer">{" ".join(lines)}</p>'
+        expected = self._with_error(self.expected, f"{self.expected}_se", best)
+        where = "the other site"
+        if "worst_site" in self.table:
+            where = f"the worst site, {escape(str(self.table['worst_site'][best]))},"
+        lines.append(f"At {where} its {words} is expected to be {expected}.")
+        low, high = self._interval(self.expected, best)
+        if np.isfinite([low, high]).all():
+            lines.append(f"With a confidence of 95 % it is between {low:.3g} and {high:.3g}.")
+        lines.append(f"Where the labelled rows come from it is {at_home}.")
+        if self._number("adapted", best) == 1:
+            lines.append(
+                "Rows of the other site must first be adapted: use <code>best_adapted_</code>."
+            )
+        return f'<p class="answer">{" ".join(lines)}</p>'
+
+    def _question(self) -> str:
+        search, n = self.search, len(self.names)
+        pairing = search.pairing_
+        compared = _COMPARED.get(pairing) if isinstance(pairing, str) else None
+        said = {
+            "Candidates": f"{n} of {type(search.estimator).__name__}",
+            "Fits": f"each candidate was fitted {search.n_splits_} times, and scored on rows that "
+            "it had not seen",
+            "Score": self.words,
+            "Compared": compared or f"pairs made by {type(pairing).__name__}",
+        }
+        objects = getattr(search, "n_objects_", None)
+        if isinstance(objects, dict):
+            said["Objects"] = ", ".join(f"{n} at {site}" for site, n in objects.items())
+        elif objects is not None:
+            said["Objects"] = f"{objects}, measured at both sites"
+        if self.best is not None:
+            said["Why this one"] = self._why(self.best)
+        rows = (f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in said.items())
+        return f"<dl>{''.join(rows)}</dl>"
+
+    def _why(self, best: int) -> str:
+        if self.has_pairs:
+            expected = np.asarray(self.table[self.expected])[self.table["eligible"]]
+            if self.table[self.expected][best] >= np.nanmax(expected):
+                return f"no other candidate has a better expected {self.words}"
+        return str(self.table["reason"][best]).removeprefix("eligible: ")
+
+    def _picture(self) -> str:
+        """Draw what decides for the best candidates, with standard errors and intervals."""
+        value, error = "agreement", "agreement_se"
+        if self.has_pairs:
+            value, error = self.expected, f"{self.expected}_se"
+        order = by_what_decides(self.table, self.metric, self.best)
+        shown = [i for i in order.tolist() if np.isfinite(self._number(value, i))][:_DRAWN]
+        if not shown:
+            return ""
+        rows = [self._marks(value, error, i) for i in shown]
+        ends = np.array([list(row.values()) for row in rows])
+        low, high = float(np.nanmin(ends)), float(np.nanmax(ends))
+        room = 0.05 * (high - low) or 0.05
+        low, high = low - room, high + room
+
+        def x(of_value: float) -> float:
+            return _NAMES + (_WIDTH - _NAMES - 20) * (of_value - low) / (high - low)
+
+        marks = "".join(
+            self._row(i, row, 20 + _ROW * k, x)
+            for k, (i, row) in enumerate(zip(shown, rows, strict=True))
+        )
+        bottom = 20 + _ROW * len(shown)
+        ticks = "".join(
+            f'<text x="{x(t):.1f}" y="{bottom + 14}" text-anchor="middle">{t:g}</text>'
+            f'<line x1="{x(t):.1f}" x2="{x(t):.1f}" y1="8" y2="{bottom - 4}" stroke="var(--grey)"'
+            ' stroke-width="0.5" opacity="0.4"/>'
+            for t in _ticks(low, high)
+        )
+        if self.has_pairs:
+            legend = (
+                "Circle and thick line: expected at the other site, with standard error. Thin "
+                "line: interval of 95 %. Tick: cross-validated where the labelled rows come from."
+            )
+        else:
+            legend = "Circle and line: agreement in nats per pair, with standard error."
+        legend += " Orange: the chosen candidate."
+        return (
+            f'<div class="wide"><svg viewBox="0 0 {_WIDTH} {bottom + 24}" role="img" '
+            f'aria-label="{escape(legend)}" fill="currentColor">{ticks}{marks}</svg></div>'
+            f"<p>{escape(legend)}</p>"
+        )
+
+    def _marks(self, value: str, error: str, i: int) -> dict[str, float]:
+        """Return the numbers that a row of the picture shows; nan are not drawn."""
+        of_centre = np.nan_to_num(self._number(error, i))
+        centre, low, high, home = self._number(value, i), np.nan, np.nan, np.nan
+        if self.has_pairs:
+            centre, home = self._score(value, i), self._score(self.home, i)
+            low, high = self._interval(value, i)
+        # The interval ends where scores end.
+        first, last = np.fmax(centre - of_centre, low), np.fmin(centre + of_centre, high)
+        ends = {"first": float(first), "last": float(last)}
+        return {"centre": centre, "low": low, "high": high, "home": home} | ends
+
+    def _row(self, i: int, marks: dict[str, float], y: float, x: Any) -> str:
+        colour = "var(--orange)" if i == self.best else "var(--blue)"
+
+        def line(start: float, end: float, width: float, stroke: str) -> str:
+            if not np.isfinite([start, end]).all():
+                return ""
+            return (
+                f'<line x1="{x(start):.1f}" x2="{x(end):.1f}" y1="{y}" y2="{y}" '
+                f'stroke="{stroke}" stroke-width="{width}"/>'
+            )
+
+        name = self.names[i] if len(self.names[i]) <= 36 else self.names[i][:35] + "…"
+        drawn = f'<text x="{_NAMES - 10}" y="{y + 4}" text-anchor="end">{escape(name)}</text>'
+        drawn += line(marks["low"], marks["high"], 1, colour)
+        drawn += line(marks["first"], marks["last"], 4, colour)
+        drawn += f'<circle cx="{x(marks["centre"]):.1f}" cy="{y}" r="5" fill="{colour}"/>'
+        if np.isfinite(marks["home"]):
+            home = x(marks["home"])
+            drawn += (
+                f'<line x1="{home:.1f}" x2="{home:.1f}" y1="{y - 8}" y2="{y + 8}" '
+                'stroke="var(--grey)" stroke-width="2"/>'
+            )
+        return drawn
+
+    def _candidates(self) -> str:
+        return f'<div class="wide">{table_of_candidates(self.search)}</div>'
+
+    def _warnings(self) -> str:
+        said = list(getattr(self.search, "warnings_", ()))
+        failed = int(np.count_nonzero(self.table["n_failed_splits"]))
+        if failed:
+            said.append(f"{failed} of {len(self.names)} candidates failed in some fit.")
+        return _items(said) if said else "<p>The search gave no warning.</p>"
+
+    def _advice(self) -> Iterator[str]:
+        """Say what would make the choice or its score more certain."""
+        if self.best is None:
+            return
+        best = self.best
+        if not self.has_pairs:
+            alike = int(np.sum(self.table.get("not_told_apart", False)))
+            if alike:
+                yield (
+                    f"{alike} other candidate{'s' if alike > 1 else ''} may agree as well as the "
+                    "chosen one: among them the choice is left to chance. More labelled rows make "
+                    "the difference clearer."
+                )
+            if self.search.pairing_ != "target":
+                yield (
+                    "If the model will be used elsewhere, measure some forty objects at both "
+                    "places. Nobody has to label them, and they tell how accurate each candidate "
+                    "will be there."
+                )
+            return
+        error, of_home = (
+            self._number(f"{self.expected}_se", best),
+            self._number(f"se_test_{self.metric}", best),
+        )
+        of_pairs = np.sqrt(max(error**2 - of_home**2, 0.0))
+        if of_pairs > of_home:
+            four = np.hypot(of_home, of_pairs / 2)
+            yield (
+                f"Most of the standard error, {error:.2g}, comes from the objects: with four "
+                f"times as many it would be {four:.2g} at best. The function plan_pairs "
+                "says which ones to measure."
+            )
+        else:
+            yield (
+                f"Most of the standard error, {error:.2g}, comes from the labelled rows. More of "
+                "them, where the present ones come from, would make the expected score more exact."
+            )
+        at_home = np.asarray(self.table[self.home], dtype=np.float64)
+        if np.isfinite(at_home).any():
+            by_score = int(np.nanargmax(at_home))
+            if by_score != best:
+                yield (
+                    f"Cross-validation alone would choose {self.names[by_score]}, which is "
+                    f"expected to have {self._score(self.expected, by_score):.3g} instead of "
+                    f"{self._score(self.expected, best):.3g}."
+                )
+        yield "Label some rows of the other site if you can, and score the chosen model on them."
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return round numbers between two others, four to nine of them."""
+    step = 10 ** np.floor(np.log10((high - low) / 4))
+    step *= next(factor for factor in (5, 2, 1) if (high - low) / (factor * step) >= 4)
+    first, last = np.ceil(low / step), np.floor(high / step)
+    return [round(float(k * step), 12) for k in np.arange(first, last + 1)]
+
+
+def _items(texts: Sequence[str] | Iterator[str]) -> str:
+    lines = "".join(f"<li>{escape(text)}</li>" for text in texts)
+    return f"<ul>{lines}</ul>" if lines else ""

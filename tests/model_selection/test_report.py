@@ -1,0 +1,205 @@
+"""The summary of a search, its report, and the warnings that it keeps."""
+
+import re
+import warnings
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import shuffle
+
+from pa_select import PASearchCV
+
+X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
+X, y = X[:360], y[:360]
+TREES = {"max_depth": [2, 4, 8]}
+
+
+def trees(**parameters):
+    return PASearchCV(DecisionTreeClassifier(random_state=0), TREES, cv=3, **parameters)
+
+
+@pytest.fixture(scope="module")
+def with_pairs():
+    search = PASearchCV(SVC(), {"gamma": [1e-4, 1e-3, 1e-2]}, cv=3, adapter="ridge")
+    return search.fit(X[60:], y[60:], paired=(X[:60], 0.4 * X[:60]))
+
+
+@pytest.fixture(scope="module")
+def with_sites():
+    pairs = {"B & <i>": (X[:60], 0.6 * X[:60]), "Bern": (X[:60], np.zeros((60, 64)))}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return trees().fit(X[60:], y[60:], paired=pairs)
+
+
+@pytest.fixture(scope="module")
+def with_environments():
+    return trees().fit(X, y, environments=np.arange(360) % 3)
+
+
+@pytest.fixture(scope="module")
+def of_regressors():
+    X, y = load_diabetes(return_X_y=True)
+    noisy = X[:60] + np.random.default_rng(0).normal(scale=0.03, size=(60, 10))
+    search = PASearchCV(
+        Ridge(), {"alpha": [0.01, 1, 100]}, scoring="neg_root_mean_squared_error", cv=3
+    )
+    return search.fit(X[60:], y[60:], paired=(X[:60], noisy))
+
+
+SEARCHES = ["with_pairs", "with_sites", "with_environments", "of_regressors"]
+
+
+class Page(HTMLParser):
+    """Keeps the text and the numbers of the pictures; fails if an element is not closed."""
+
+    EMPTY = ("meta",)
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.words, self.tags, self.marks = [], [], [], []
+        self.feed(page)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        # Shapes of a picture are closed at once, and come through handle_startendtag.
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self.marks.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, text):
+        if self.open[-1] != "style":
+            self.words.append(text)
+
+    @property
+    def text(self):
+        return " ".join("".join(self.words).split())
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_page_has_all_that_it_needs(name, request):
+    search = request.getfixturevalue(name)
+    page = Page(search.report())
+    assert not {"script", "link", "img", "iframe", "object"} & {tag for tag, _ in page.tags}
+    assert not {"src", "href"} & {key for _, attributes in page.tags for key in attributes}
+    assert "url(" not in search.report()
+    assert "nan" not in page.text.split("The candidates")[0]
+    # All marks are inside of the picture.
+    (view,) = (attributes["viewbox"] for tag, attributes in page.tags if tag == "svg")
+    _, _, width, height = map(float, view.split())
+    for _, attributes in page.marks:
+        for key, value in attributes.items():
+            if re.fullmatch("[xy][12]|c[xy]", key):
+                assert 0 <= float(value) <= (width if "x" in key else height)
+
+
+def test_the_answer_has_the_expected_score(with_pairs):
+    text = Page(with_pairs.report()).text
+    best = with_pairs.best_index_
+    low, high = with_pairs.expected_interval_
+    assert f"Use SVC with gamma={with_pairs.best_params_['gamma']:.3g}." in text
+    assert f"its accuracy is expected to be {with_pairs.expected_score_:.3g}" in text
+    assert f"between {low:.3g} and {high:.3g}." in text
+    assert f"{with_pairs.cv_results_['mean_test_score'][best]:.3g}" in text
+    assert "60, measured at both sites" in text
+    assert ("best_adapted_" in text) == bool(with_pairs.cv_results_["adapted"][best])
+
+
+def test_every_site_is_named_and_escaped(with_sites):
+    page = with_sites.report()
+    text = Page(page).text
+    assert "60 at B & <i>, 60 at Bern" in text
+    assert "At the worst site, Bern, its accuracy is" in text
+    assert "expected score at B & <i>" in text
+    assert "<i>" not in page
+    for message in with_sites.warnings_:
+        assert message in text
+
+
+def test_errors_have_no_minus_sign(of_regressors):
+    text = Page(of_regressors.report()).text
+    expected, (low, high) = -of_regressors.expected_score_, of_regressors.expected_interval_
+    assert f"its root mean squared error is expected to be {expected:.3g}" in text
+    assert f"between {-high:.3g} and {-low:.3g}." in text
+
+
+def test_without_pairs_the_agreement_is_told(with_environments):
+    text = Page(with_environments.report()).text
+    best = with_environments.best_index_
+    assert f"{with_environments.cv_results_['agreement'][best]:.3g}" in text
+    assert with_environments.cv_results_["reason"][best].removeprefix("eligible: ") in text
+    assert "rows of different environments" in text
+    assert "measure some forty objects" in text
+
+
+def test_more_objects_are_advised_where_they_are_what_is_missing(with_sites):
+    table, i = with_sites.cv_results_, with_sites.best_index_
+    error, of_home = table["expected_score_se"][i], table["se_test_score"][i]
+    of_pairs = np.sqrt(error**2 - of_home**2)
+    text = Page(with_sites.report()).text
+    assert of_pairs > of_home
+    assert f"it would be {np.hypot(of_home, of_pairs / 2):.2g} at best" in text
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_summary_has_the_columns_that_decide(name, request):
+    search = request.getfixturevalue(name)
+    summary, table = search.summary(), search.cv_results_
+    assert summary["chosen"].tolist() == [True, False, False]
+    order = [search.best_index_]
+    decides = table.get("expected_score", table.get("agreement"))
+    others = [i for i in range(3) if i != search.best_index_]
+    order += sorted(others, key=lambda i: (not table["eligible"][i], -decides[i]))
+    for column in summary.columns[1:]:
+        np.testing.assert_array_equal(summary[column], np.asarray(table[column])[order])
+    assert {"mean_test_score", "se_test_score", "eligible", "reason"} <= set(summary)
+    if name == "with_sites":
+        assert {"expected_score_Bern", "expected_score_se_Bern", "worst_site"} <= set(summary)
+    if name == "with_environments":
+        assert "mean_test_score_worst_environment" in summary
+    assert len(summary.columns) < 15
+
+
+def test_a_page_is_written_to_a_file(with_pairs, tmp_path):
+    page = with_pairs.report(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
+    with pytest.raises(FileNotFoundError):
+        with_pairs.report(tmp_path / "missing" / "report.html")
+
+
+@pytest.mark.parametrize("method", ["summary", "report"])
+def test_a_search_must_be_fitted(with_pairs, method):
+    with pytest.raises(NotFittedError):
+        getattr(clone(with_pairs), method)()
+
+
+def test_without_a_choice_the_page_says_so():
+    several = {"accuracy": "accuracy", "f1": "f1_macro"}
+    search = trees(scoring=several, refit=False).fit(X, y, environments=np.arange(360) % 2)
+    assert "No candidate was chosen" in Page(search.report()).text
+    assert not search.summary()["chosen"].any()
+
+
+def test_warnings_are_given_and_kept():
+    search = trees()
+    few = X[:5], X[:5] + 1
+    with pytest.warns(UserWarning, match="pairs") as given:
+        search.fit(X[60:], y[60:], paired=few)
+    assert search.warnings_
+    assert set(search.warnings_) <= {str(one.message) for one in given}
+    search.fit(X, y, environments=np.arange(360) % 3)
+    assert not search.warnings_
