@@ -34,6 +34,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC
+from tqdm import tqdm
 
 from pa_select import PAScorer, PASearchCV
 
@@ -93,7 +94,7 @@ grid = [
 ]
 
 
-search = PASearchCV(model, grid, refit=False, n_jobs=options.n_jobs)
+search = PASearchCV(model, grid, refit=False, n_jobs=options.n_jobs, verbose=1)
 with warnings.catch_warnings():
     # At the largest difference the interval says little; the picture shows it.
     warnings.filterwarnings("ignore", message="The interval of the chosen")
@@ -102,11 +103,11 @@ results = search.cv_results_
 accuracy = results["mean_test_score"]
 fitted = [
     clone(model).set_params(**clone(params, safe=False)).fit(X[labelled], y[labelled])
-    for params in results["params"]
+    for params in tqdm(results["params"], desc="fit to all labelled rows")
 ]
 agreement = {
     name: np.array([PAScorer(paired=pair)(m, pair[0]) for m in fitted])
-    for name, pair in scanners.items()
+    for name, pair in tqdm(scanners.items(), desc="agreement on each new scanner")
 }
 
 # %%
@@ -115,7 +116,8 @@ agreement = {
 # The truth comes from digits that the search has not seen, as each new scanner shows them. For
 # comparison we also label the sixty new scans, and choose by the accuracy on them.
 truth, by_labels = {}, {}
-for difference, (name, (_, new)) in zip(differences, scanners.items(), strict=True):
+each = zip(differences, tqdm(scanners.items(), desc="accuracy on each new scanner"), strict=True)
+for difference, (name, (_, new)) in each:
     there = new_scanner(X[unseen], difference, seed=2000 + options.seed)
     truth[name] = np.array([m.score(there, y[unseen]) for m in fitted])
     by_labels[name] = np.array([m.score(new, y[pairs]) for m in fitted])

@@ -35,6 +35,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 from spectrometers import COLLECTIONS, read, rows_of
+from tqdm import tqdm
 
 from pa_select import PASearchCV
 
@@ -164,7 +165,8 @@ def study(data):
 
 if options.seeds:
     kept = joblib.Memory(options.memory, verbose=0).cache(measure_split)
-    data = pd.concat([kept(*way, seed) for seed in range(options.seeds) for way in WAYS])
+    seeds = tqdm(range(options.seeds), unit=" seeds")
+    data = pd.concat([kept(*way, seed) for seed in seeds for way in WAYS])
     gains, errors = study(data)
     print(gains.to_string(), errors.to_string(index=False), sep="\n")
     if options.table:

@@ -47,6 +47,8 @@ def evaluate(
         Before any fit, if the estimator does not have a candidate's parameters.
     """
     _check_parameters(candidates, estimator)
+    from tqdm.auto import tqdm
+
     checkpoint, keys = None, list[list[str | None]]()
     if memory is not None:
         checkpoint = Checkpoint(memory, data, splits, scoring)
@@ -81,11 +83,14 @@ def evaluate(
                     yield delayed(run)(checkpoint.work, keys[candidate][s], data, arguments)
 
     finished: list[Outcome] = []
-    for outcome in _parallel(n_jobs, pre_dispatch)(jobs()):
-        finished.append(outcome)
-        if len(finished) == len(splits):
-            yield finished
-            finished = []
+    # From 2 on scikit-learn prints a line for each fit.
+    with tqdm(total=n_fits, unit=" fits", disable=verbose != 1) as bar:
+        for outcome in _parallel(n_jobs, pre_dispatch)(jobs()):
+            bar.update()
+            finished.append(outcome)
+            if len(finished) == len(splits):
+                yield finished
+                finished = []
     part.end()
 
 

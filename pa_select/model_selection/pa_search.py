@@ -99,8 +99,10 @@ class PASearchCV(BasePASearch):
     prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
         Class prior of the agreement. Each fitted model has its own marginal prior. With the
         uniform prior constant classifiers agree best.
-    n_jobs, pre_dispatch, verbose
+    n_jobs, pre_dispatch
         As in GridSearchCV.
+    verbose : int, default=0
+        1: a line shows the progress of the fits. From 2 on each fit has lines as in GridSearchCV.
     error_score : "raise" or float, default=nan
         As in GridSearchCV. A candidate whose class scores are missing or cannot be compared,
         such as nan, has no agreement: it is not eligible by it, the column "reason" says why,

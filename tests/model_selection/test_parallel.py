@@ -261,6 +261,15 @@ def test_verbose_says_how_many_fits(capsys):
     assert shown.count("[CV] END") == 10
 
 
+def test_verbose_1_shows_the_progress_in_one_line(capsys):
+    PASearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, verbose=1).fit(X, Y)
+    printed, line = capsys.readouterr()
+    assert "totalling 10 fits" in printed
+    assert "[CV]" not in printed
+    assert line.strip().count("\n") == 0
+    assert "10/10" in line
+
+
 class Heavy(ClassifierMixin, BaseEstimator):
     """A model of 8 MB that does nothing."""
 
