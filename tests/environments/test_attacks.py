@@ -543,7 +543,7 @@ def test_what_is_no_differentiable_classifier():
     for net, message in (
         (lambda x: x.detach(), "outputs that depend on the inputs differentiably"),
         (lambda x: x[:, :, None], r"outputs of shape \(n, n_classes\)"),
-        (lambda x: {"logits": x}, "a module that returns a tensor"),
+        (lambda x: {"loss": x}, "a module that returns a tensor"),
     ):
         module = nn.Identity()
         module.forward = net
