@@ -60,7 +60,7 @@ def test_snippets_of_the_readme_run_one_after_the_other():
     text = (ROOT / "README.md").read_text()
     assert f"scanner: {search.expected_score_:.2f}" in text
     assert f"{truth:.2f} in truth; {usual:.2f} with GridSearchCV's choice" in text
-    assert len(names["net"].history) <= 30
+    assert len(names["net"].history) <= 15
 
 
 def test_the_readme_is_short_and_shows_the_four_ways():

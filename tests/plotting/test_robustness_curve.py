@@ -3,6 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
@@ -193,13 +194,12 @@ def test_every_measure_can_be_drawn(curve):
     errors = {name for name in curve.table if name.endswith("_se")}
     assert set(LABELS) == set(METRICS) == set(curve.table) - OTHERS - errors
     for y in set(LABELS) - {"success_rate"}:
-        display = DRAW(curve, y=y, at={"ratio": 0.6})
+        display = DRAW(curve, y=y, at={"ratio": 0.6}, ax=Figure().subplots())
         display.figure_.draw_without_rendering()
         for name, container in display.errorbars_[0].items():
             values = rows_of(curve, estimator=name, ratio=0.6)[y]
             inside = np.isfinite(values) & ((values > 0) | (y != "beta"))
             assert_array_equal(drawn(container)[1][inside], values[inside])
-        plt.close("all")
 
 
 def test_inverse_temperatures_of_zero_and_infinity_are_at_the_edges(curve, ax):
