@@ -39,7 +39,7 @@ _LEAST_ROWS = 5
 class CalibrationUnderShiftDisplay(Display):
     """Confidence against accuracy at several places, before and after a correction.
 
-    Create it with `from_estimator` or `from_predictions`. Rows are sorted into bins by their
+    Create it with `from_estimator` or `from_result`. Rows are sorted into bins by their
     confidence, which is the probability of the predicted class. Where labels are known, a curve
     shows the accuracy in each bin. Points below the diagonal are rows of which the classifier is
     too sure. Below the curves, histograms show how many rows are in each bin; they need no
@@ -189,10 +189,9 @@ class CalibrationUnderShiftDisplay(Display):
         return display.plot(ax, **kwargs)
 
     @classmethod
-    def from_predictions(
+    def from_result(
         cls,
-        before: Any,
-        after: Any,
+        result: tuple[Any, Any],
         y: Any = None,
         *,
         classes: Any = None,
@@ -204,8 +203,9 @@ class CalibrationUnderShiftDisplay(Display):
 
         Parameters
         ----------
-        before, after : array-like of shape (m, n_classes), or dict of str to such
-            Probabilities of a target, or of several places by their names.
+        result : tuple (before, after)
+            The probabilities before and after the correction, each an array-like of shape
+            (m, n_classes) for a target, or a dict of such for several places by their names.
         y : array-like of shape (m,), or dict of str to such, default=None
             Labels of the target, or of those places where somebody knows them.
         classes : array-like of shape (n_classes,), default=None
@@ -220,14 +220,19 @@ class CalibrationUnderShiftDisplay(Display):
         Raises
         ------
         TypeError, ValueError
-            If the matrices are no probabilities, `before`, `after`, `classes` and `y` do not
-            match, or `n_bins` is not positive.
+            If `result` is no pair of probabilities, `classes` or `y` do not match them, or
+            `n_bins` is not positive.
         """
         pyplot()
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TypeError(
+                "result: expected the probabilities (before, after), a tuple of two, got "
+                f"{type(result).__name__}."
+            )
         from pa_select.calibration.reliability import reliability
 
         _check_n_bins(n_bins)
-        first, second = (_posteriors(*one) for one in (("before", before), ("after", after)))
+        first, second = map(_posteriors, ("before", "after"), result)
         given = y if isinstance(y, Mapping) else {_TARGET: y}
         labels = {str(place): column for place, column in given.items()}
         _check_places(first, second)

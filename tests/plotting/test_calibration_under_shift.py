@@ -98,7 +98,7 @@ def test_errors_are_those_of_a_rate_and_not_0_where_all_rows_are_right():
 
 
 def test_curves_and_histograms_of_predictions(ax):
-    display = CalibrationUnderShiftDisplay.from_predictions(TOO_SURE, RIGHT, Y, n_bins=6, ax=ax)
+    display = CalibrationUnderShiftDisplay.from_result((TOO_SURE, RIGHT), Y, n_bins=6, ax=ax)
     keys = [("target", "before"), ("target", "after")]
     assert list(display.curves_) == list(display.histograms_) == keys
     for key, matrix, word in zip(
@@ -131,7 +131,7 @@ def test_curves_and_histograms_of_predictions(ax):
 
 
 def test_bins_of_few_rows_have_no_point(ax):
-    display = CalibrationUnderShiftDisplay.from_predictions(TOO_SURE, RIGHT, Y, n_bins=20, ax=ax)
+    display = CalibrationUnderShiftDisplay.from_result((TOO_SURE, RIGHT), Y, n_bins=20, ax=ax)
     for (_, when), curve in display.curves_.items():
         in_bin = getattr(display, when)["target"].in_bin
         assert ((0 < in_bin) & (in_bin < 5)).any()
@@ -139,7 +139,7 @@ def test_bins_of_few_rows_have_no_point(ax):
 
 
 def test_the_curves_are_above_the_histograms(ax):
-    display = CalibrationUnderShiftDisplay.from_predictions(TOO_SURE, RIGHT, Y, ax=ax)
+    display = CalibrationUnderShiftDisplay.from_result((TOO_SURE, RIGHT), Y, ax=ax)
     below = display.ax_histograms_
     assert below in ax.child_axes
     zero = ax.transData.transform((0.5, 0))[1]
@@ -152,7 +152,7 @@ def test_the_curves_are_above_the_histograms(ax):
 
 
 def test_without_labels_there_are_histograms_alone(ax):
-    display = CalibrationUnderShiftDisplay.from_predictions(TOO_SURE, RIGHT, ax=ax)
+    display = CalibrationUnderShiftDisplay.from_result((TOO_SURE, RIGHT), ax=ax)
     assert display.curves_ == {}
     assert display.diagonal_ is None
     assert display.ax_histograms_ is ax
@@ -164,8 +164,8 @@ def test_without_labels_there_are_histograms_alone(ax):
 def test_several_places_and_classes_by_name(ax):
     words = np.array(["a", "b", "c"])
     places = {"here": RIGHT[:200], "there": RIGHT[200:]}
-    display = CalibrationUnderShiftDisplay.from_predictions(
-        places, dict(reversed(places.items())), {"there": words[Y[200:]]}, classes=words, ax=ax
+    display = CalibrationUnderShiftDisplay.from_result(
+        (places, dict(reversed(places.items()))), {"there": words[Y[200:]]}, classes=words, ax=ax
     )
     assert list(display.curves_) == [("there", "before"), ("there", "after")]
     assert list(display.histograms_)[::2] == [("here", "before"), ("there", "before")]
@@ -240,57 +240,57 @@ def test_held_out_rows_are_weighted_and_counted_once(digits):
             "n_bins: expected a positive integer, got 0",
         ),
         (
-            lambda d, m, X: d.from_predictions(RIGHT, RIGHT, n_bins=2.5),
+            lambda d, m, X: d.from_result((RIGHT, RIGHT), n_bins=2.5),
             ValueError,
             "n_bins: expected a positive integer, got 2.5",
         ),
         (
-            lambda d, m, X: d.from_predictions(SCORES, RIGHT),
+            lambda d, m, X: d.from_result((SCORES, RIGHT)),
             ValueError,
             r"before: expected probabilities, which sum to 1, got \[.*\] in row 0 of target",
         ),
         (
-            lambda d, m, X: d.from_predictions(RIGHT, np.full((400, 3), np.nan)),
+            lambda d, m, X: d.from_result((RIGHT, np.full((400, 3), np.nan))),
             ValueError,
             "after: expected probabilities",
         ),
         (
-            lambda d, m, X: d.from_predictions(RIGHT, RIGHT[:, 0]),
+            lambda d, m, X: d.from_result((RIGHT, RIGHT[:, 0])),
             ValueError,
             r"after: expected shape \(m, n_classes\) .*, got \(400,\)",
         ),
         (
-            lambda d, m, X: d.from_predictions(RIGHT, RIGHT[:9]),
+            lambda d, m, X: d.from_result((RIGHT, RIGHT[:9])),
             ValueError,
             r"after: expected shape \(400, 3\) for target, got \(9, 3\)",
         ),
         (
-            lambda d, m, X: d.from_predictions("here", RIGHT),
+            lambda d, m, X: d.from_result(("here", RIGHT)),
             TypeError,
             "before: expected a matrix of numbers",
         ),
         (
-            lambda d, m, X: d.from_predictions({}, {}),
+            lambda d, m, X: d.from_result(({}, {})),
             ValueError,
             "before: expected probabilities of a place at least, got none",
         ),
         (
-            lambda d, m, X: d.from_predictions({"here": RIGHT}, RIGHT),
+            lambda d, m, X: d.from_result(({"here": RIGHT}, RIGHT)),
             ValueError,
             r"after: expected the places \['here'\], got \['target'\]",
         ),
         (
-            lambda d, m, X: d.from_predictions(RIGHT, RIGHT, {"here": Y}),
+            lambda d, m, X: d.from_result((RIGHT, RIGHT), {"here": Y}),
             ValueError,
             r"y: expected some of the places \['target'\], got \['here'\]",
         ),
         (
-            lambda d, m, X: d.from_predictions({"here": RIGHT}, {"here": RIGHT}, {"here": Y[1:]}),
+            lambda d, m, X: d.from_result(({"here": RIGHT}, {"here": RIGHT}), {"here": Y[1:]}),
             ValueError,
             r"y\['here'\]: expected shape \(400,\)",
         ),
         (
-            lambda d, m, X: d.from_predictions(RIGHT, RIGHT, Y, classes=[0, 1]),
+            lambda d, m, X: d.from_result((RIGHT, RIGHT), Y, classes=[0, 1]),
             ValueError,
             r"classes: expected 3, got shape \(2,\)",
         ),
