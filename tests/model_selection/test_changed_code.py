@@ -31,17 +31,26 @@ def of(value):
 
 
 @pytest.fixture(scope="module")
+def edits(tmp_path_factory):
+    return in_two_processes(tmp_path_factory, ["first", "edited"], ["first"])
+
+
+@pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """What this process found, and after it another one in the same folder."""
+    return in_two_processes(tmp_path_factory, ["opaque"], [])
+
+
+def in_two_processes(tmp_path_factory, these, those):
+    """Return what this process found, and after it another one in the same folder."""
     folder = str(tmp_path_factory.mktemp("changed"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "__main__", ModuleType("__main__"))
         patch.syspath_prepend(Path(folder) / "modules")
         patch.setattr(sys, "dont_write_bytecode", True)
-        here = changed_code.run(folder, "first", "edited")
+        here = changed_code.run(folder, *these)
     path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONHASHSEED": "1"}
     there = subprocess.run(
-        [sys.executable, changed_code.__file__, folder, "first"],
+        [sys.executable, changed_code.__file__, folder, *those],
         env=os.environ | path,
         stdout=subprocess.PIPE,
         text=True,
@@ -53,9 +62,9 @@ def ran(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", names(CASES))
-def test_an_edit_is_computed_anew_and_the_old_code_found_again(ran, name):
-    first, edited = ran[0]["both"][name]["first"], ran[0]["both"][name]["edited"]
-    again = ran[1]["both"][name]["first"]
+def test_an_edit_is_computed_anew_and_the_old_code_found_again(edits, name):
+    first, edited = edits[0]["both"][name]["first"], edits[0]["both"][name]["edited"]
+    again = edits[1]["both"][name]["first"]
     assert first["added"] == edited["added"] > 0
     assert first["found"] != edited["found"]
     assert again == first | {"added": 0}
