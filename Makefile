@@ -34,7 +34,6 @@ AS_threads = OMP_NUM_THREADS=2 \
 RELEASE = build/release
 # These tests read the source tree: README, CITATION, the workflows and the pages of docs.
 NEED_SOURCES = --ignore tests/common/test_documents.py --ignore tests/common/test_project.py \
-	--deselect tests/common/test_house.py::test_the_map_names_every_file_and_no_other \
 	--deselect tests/common/test_package.py::test_every_public_name_is_in_the_api_reference \
 	--deselect tests/command_line/test_command_line.py::test_the_documentation_shows_what_is_printed
 

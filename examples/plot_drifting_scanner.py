@@ -99,16 +99,16 @@ grid = [
         "classifier__alpha": [1e-3, 1.0],
     },
 ]
-agreement = PAScorer(views=seen_drift, return_details=True)
+scorer = PAScorer(views=seen_drift)
 
 
 def scoring(estimator, X, y):
-    details = agreement(estimator, X)
+    agreement = scorer.agreement(estimator, X)
     return {
-        "agreement": details["score"],
+        "agreement": agreement.score,
         # A search averages its metrics, and an infinite value would spoil the mean.
-        "beta": min(details["beta"], 99.0),
-        "agreement_rate": details["agreement_rate"],
+        "beta": min(agreement.beta, 99.0),
+        "agreement_rate": agreement.agreement_rate,
         "accuracy": accuracy_score(y, estimator.predict(X)),
         "accuracy_on_views": accuracy_score(y, estimator.predict(seen_drift(X))),
         "majority_rate": np.bincount(y).max() / len(y),

@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from sklearn.utils import check_random_state
 
 from pa_select.scores.features import features_of
-from pa_select.utils.columns import check_column
+from pa_select.utils.arrays import check_column
 from pa_select.utils.typing import Floats
 
 

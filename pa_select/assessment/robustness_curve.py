@@ -18,9 +18,8 @@ from pa_select.agreement.inputs.validation import check_prior, check_tol, is_rai
 from pa_select.agreement.standard_errors import check_groups
 from pa_select.assessment.shifted_outputs import Outputs, Samples, curve_table, table_of_curve
 from pa_select.environments import as_shift
-from pa_select.scores.alignment import columns_of
-from pa_select.scores.class_scores import comparable_scores
-from pa_select.utils.columns import check_column
+from pa_select.scores.class_scores import columns_of, comparable_scores
+from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import reordered
 from pa_select.utils.messages import optional_import

@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state
 from torch import nn
 
 from pa_select.assessment.norm_measures import folded
-from pa_select.scores.alignment import columns_of
-from pa_select.utils.columns import check_column
+from pa_select.scores.class_scores import columns_of
+from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import first_output
 
 _KINDS = ("pac_bayes", "worst")

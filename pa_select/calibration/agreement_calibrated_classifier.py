@@ -28,17 +28,12 @@ from pa_select.calibration.temperatures import (
     summary_of,
     warn_of_ratio,
 )
-from pa_select.scores.alignment import columns_of
+from pa_select.scores.class_scores import columns_of
 from pa_select.unlabelled.classification import calibrated
-from pa_select.utils.columns import check_column, check_weight
-from pa_select.utils.fit_params import routed_params
-from pa_select.utils.pickling import SavedWithVersions
-from pa_select.utils.sklearn_private import (
-    HasMethods,
-    StrOptions,
-    _fit_context,
-    _num_samples,
-)
+from pa_select.utils.arrays import check_column, check_weight
+from pa_select.utils.estimators import SavedWithVersions
+from pa_select.utils.fits import routed_params
+from pa_select.utils.sklearn_private import HasMethods, StrOptions, _fit_context, _num_samples
 from pa_select.utils.typing import Floats
 
 # The arguments of ``fit`` beside X, y and the weights.

@@ -12,10 +12,8 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedGroupKFold, check_cv
 from sklearn.utils.parallel import delayed
 
-from pa_select.scores.alignment import align_classes
-from pa_select.scores.class_scores import class_scores
-from pa_select.utils.halves import Split, halves
-from pa_select.utils.parallel import Parallel
+from pa_select.scores.class_scores import align_classes, class_scores
+from pa_select.utils.fits import Parallel, Split, halves
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples, _safe_split
 from pa_select.utils.typing import Floats, Ints
 

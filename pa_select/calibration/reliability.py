@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pa_select.utils.columns import shares_of
+from pa_select.utils.arrays import shares_of
 from pa_select.utils.typing import Floats, Ints
 
 # Added to the right and to the wrong rows of a bin, so that bins of few rows have an error too.

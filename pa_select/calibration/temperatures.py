@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pa_select.agreement.posterior_agreement import agreements
 from pa_select.calibration.fold_models import FoldScores
-from pa_select.utils.columns import shares_of
+from pa_select.utils.arrays import shares_of
 from pa_select.utils.frames import check_columns
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _num_samples

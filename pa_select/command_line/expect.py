@@ -148,7 +148,7 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
     with quick_imports(own_process):
         from sklearn.metrics import accuracy_score, make_scorer
 
-        from pa_select.scores.recorded import Recorded
+        from pa_select.scores.recorded import RecordedClassifier
         from pa_select.unlabelled.classification import Classification
         from pa_select.unlabelled.paired_rows import FEW_PAIRS
         from pa_select.unlabelled.trained import of_outputs
@@ -169,7 +169,10 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
             )
     classes = np.arange(n_classes)
     of_a, of_b, of_val = (
-        [Recorded(classes, table.values, table.values.argmax(axis=1)) for table in of_models]
+        [
+            RecordedClassifier(classes, table.values, table.values.argmax(axis=1))
+            for table in of_models
+        ]
         for of_models in zip(*tables.values(), strict=True)
     )
     metric = make_scorer(accuracy_score)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pa_select.datasets.lazy_inputs import ComputedFeatures, LazyInputs, extract_features
 from pa_select.datasets.shared_environment import SharedEnvironment
 from pa_select.pairing import NearestPairing, Pairs, pair_environments
-from pa_select.utils.columns import check_column
+from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import refuse_iterable_dataset
 
 #: The metadata fields that define the environments of each data set.

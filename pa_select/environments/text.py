@@ -10,7 +10,7 @@ import numpy as np
 
 from pa_select.environments.numeric_rows import is_series, seeded
 from pa_select.environments.shift import Shift, Shifted
-from pa_select.utils.columns import check_column
+from pa_select.utils.arrays import check_column
 from pa_select.utils.typing import Floats
 
 _EDITS = ("insert", "delete", "substitute")

@@ -6,13 +6,18 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import joblib
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 
-from pa_select.interop.study_problem import StudyProblem, same_problem
+from pa_select.agreement.pooled_agreement import PooledPairs, pooled_agreement
 from pa_select.model_selection import PASearchCV
-from pa_select.model_selection.choice import choose, explain
-from pa_select.model_selection.table_columns import ranks
+from pa_select.model_selection.choice import choose, explain, make_rule
+from pa_select.model_selection.evaluation import with_parameters
+from pa_select.model_selection.plan import Plan
+from pa_select.model_selection.split_scores import Outcome, fit_and_score_split
+from pa_select.model_selection.table_columns import metric_columns, ranks
 from pa_select.utils.messages import optional_import
 
 _optuna: Any = optional_import("optuna", "optuna")
@@ -117,18 +122,12 @@ def agreement_objective(
         tol=tol,
     )
     _check_space(space)
-    problem = StudyProblem(
-        search,
-        X,
-        y,
-        groups,
-        fit_params,
-        environments=environments,
-        views=views,
-        target=target,
-        paired=paired,
-    )
-    return AgreementObjective(problem, space)
+    search._validate_params()
+    given = {"environments": environments, "views": views, "target": target, "paired": paired}
+    plan = Plan(search, X, y, groups, dict(fit_params or {}), **given)
+    if not plan.of_regressors and len(plan.labels) < 2:
+        raise ValueError(f"y: expected at least two classes, got only {plan.labels[0]}.")
+    return AgreementObjective(search, plan, space)
 
 
 class AgreementObjective:
@@ -149,8 +148,10 @@ class AgreementObjective:
 
     Parameters
     ----------
-    problem : StudyProblem
-        Data, splits, pairs and parameters.
+    search : PASearchCV
+        The parameters; it is not fitted.
+    plan : Plan
+        The data, splits and pairs that all trials share.
     space : dict or callable
         As in `agreement_objective`.
 
@@ -167,11 +168,16 @@ class AgreementObjective:
     0.74 nats
     """
 
-    def __init__(self, problem: StudyProblem, space: Any) -> None:
-        self.problem = problem
-        self.space = space
-        self._description = problem.describe()
-        self._value = "expected score" if problem.plan.kind.sites else "agreement"
+    def __init__(self, search: PASearchCV, plan: Plan, space: Any) -> None:
+        self.search, self.plan, self.space = search, plan, space
+        chance = plan.chance[0][0]
+        #: The metric of the selection rule; the first one if there are several.
+        self.metric = next(iter(chance)) if isinstance(chance, dict) else "score"
+        self.rule = make_rule(search.selection, self.metric, plan.kind.pairing)
+        #: The splits in the order in which they are evaluated.
+        self._order = _pairs_early(plan.pairs, len(plan.splits))
+        self._value = "expected score" if plan.kind.sites else "agreement"
+        self._problem = _description(search, plan)
 
     def __call__(self, trial: Any) -> Any:
         """Evaluate a trial.
@@ -197,31 +203,33 @@ class AgreementObjective:
         """
         n_values = self._check_study(getattr(trial, "study", None))
         parameters = self.parameters(trial)
-        order = self.problem.order
+        order, plan = self._order, self.plan
         outcomes: list[Any] = [None] * len(order)
         for step, split in enumerate(order):
-            outcomes[split] = self.problem.evaluate(parameters, split)
-            failure = self.problem.failure(outcomes[split])
+            estimator = clone(self.search.estimator)
+            outcomes[split] = fit_and_score_split(
+                estimator, parameters, plan.splits[split], plan.data
+            )
+            failure = self._failure(outcomes[split])
             if failure is not None:
                 return self._failed(trial, failure, n_values)
             # Optuna prunes only trials of one value. The last step gives the value itself.
-            if n_values == 1 and step < len(order) - 1 and not self.problem.plan.kind.sites:
-                agreement = self.problem.agreement_so_far(outcomes, split)
+            if n_values == 1 and step < len(order) - 1 and not plan.kind.sites:
+                agreement = self._agreement_so_far(outcomes, split)
                 if agreement is not None:
                     trial.report(agreement, step)
                     if trial.should_prune():
                         raise _optuna.TrialPruned
-        row, failure = self.problem.row(outcomes)
+        row, failure = self._row(outcomes)
         if failure is not None:
-            if isinstance(self.problem.search.error_score, str):  # "raise"
+            if isinstance(self.search.error_score, str):  # "raise"
                 raise RuntimeError(f"trial {trial.number}: {failure}")
             return self._failed(trial, failure, n_values)
-        metric = self.problem.metric
-        value, attributes = row.get("agreement"), {"score": row[f"mean_test_{metric}"]}
+        value, attributes = row.get("agreement"), {"score": row[f"mean_test_{self.metric}"]}
         if "agreement" in row:  # regressors have none
             attributes["agreement"] = value
-        if self.problem.plan.kind.sites:
-            value = attributes["expected_score"] = row[f"expected_{metric}"]
+        if plan.kind.sites:
+            value = attributes["expected_score"] = row[f"expected_{self.metric}"]
         for name, attribute in (attributes | {"cv_results": row}).items():
             trial.set_user_attr(name, attribute)
         return value if n_values == 1 else (value, attributes["score"])
@@ -282,13 +290,13 @@ class AgreementObjective:
         table: dict[str, Any] = {
             name: np.array([row.get(name, np.nan) for row in rows]) for name in names
         }
-        expected = f"expected_{self.problem.metric}"
+        expected = f"expected_{self.metric}"
         for name in ("agreement", expected):
             if name in table:
                 table[f"rank_{name}"] = ranks(table[name])
         table["trial"] = np.array([trial.number for trial in trials])
         table["params"] = [self.parameters(trial) for trial in trials]
-        return table | explain(self.problem.rule, table, [None] * len(trials))
+        return table | explain(self.rule, table, [None] * len(trials))
 
     def best_trial(self, study: Any) -> Any:
         """Choose a finished trial by the selection rule; by default "guarded".
@@ -311,8 +319,8 @@ class AgreementObjective:
             If no trial of this objective has finished.
         """
         table = self.cv_results(study)
-        best = choose(self.problem.rule, table)
-        self.problem.plan.kind.warn_of_choice(table, self.problem.metric, best)
+        best = choose(self.rule, table)
+        self.plan.kind.warn_of_choice(table, self.metric, best)
         number = table["trial"][best]
         return next(trial for trial in study.trials if trial.number == number)
 
@@ -330,7 +338,62 @@ class AgreementObjective:
         -------
         estimator object
         """
-        return self.problem.refit(self.parameters(self.best_trial(study)))
+        parameters, data = self.parameters(self.best_trial(study)), self.plan.data
+        estimator = with_parameters(self.search.estimator, parameters)
+        return estimator.fit(data.sources[0], data.y, **data.fit_params)
+
+    def _failure(self, outcome: Outcome) -> str | None:
+        """Return why there is no agreement or no score, or None."""
+        error = outcome.fit_error or outcome.score_error
+        if error is not None:
+            return error.strip().splitlines()[-1]
+        scores = outcome.test_scores
+        score = scores[self.metric] if isinstance(scores, dict) else scores
+        return None if np.isfinite(score) else f"{self.metric} is {score}."
+
+    def _agreement_so_far(self, outcomes: list[Outcome | None], last: int) -> float | None:
+        """Return the agreement of the pairs that both models scored; None if none is new."""
+        pairs = self.plan.pairs
+        finished = np.array([outcome is not None for outcome in outcomes])
+        used = finished[pairs.model_a] & finished[pairs.model_b]
+        new = used & ((pairs.model_a == last) | (pairs.model_b == last))
+        if not pairs.weight[new].any():
+            return None
+        filled = [
+            outcome or _without_scores(rows, self.plan.labels)
+            for outcome, rows in zip(outcomes, self.plan.layout.scored_rows, strict=True)
+        ]
+        some = PooledPairs(*(column[used] for column in pairs))
+        result = next(pooled_agreement(self.plan.stacks([filled]), some, **self.plan.solver))
+        return float(result.score) if result.failure is None else None
+
+    def _row(self, outcomes: list[Outcome]) -> tuple[dict[str, Any], str | None]:
+        """Return a candidate's row of ``cv_results_`` without nan values.
+
+        Also return why the value of the trial is not in it, or None.
+        """
+        columns, metrics = self.plan.score_columns([outcomes])
+        scores = [outcome.test_scores for outcome in outcomes]
+        for name in metrics:
+            values = [[s[name] if isinstance(s, dict) else s for s in scores]]
+            columns |= metric_columns(name, np.array(values, dtype=np.float64))
+        stacks = self.plan.stacks([outcomes])
+        of_agreements, agreements = self.plan.agreement_columns(stacks)
+        columns |= of_agreements
+        columns |= self.plan.kind.expected_columns(stacks, columns, self.metric)
+        columns |= self.plan.class_balance(stacks)[0]
+        columns["mean_fit_time"] = [np.mean([outcome.fit_time for outcome in outcomes])]
+        row = {
+            name: getattr(values[0], "tolist", lambda value=values[0]: value)()
+            for name, values in columns.items()
+            if not name.startswith(("split", "rank"))
+        }
+        known = {name: value for name, value in row.items() if value == value}
+        if self.plan.kind.sites:
+            expected = f"expected_{self.metric}"
+            return known, None if expected in known else f"{expected} is nan."
+        failure = agreements.failures.get(0, "no agreement")
+        return known, None if "agreement" in known else failure
 
     def _check_study(self, study: Any) -> int:
         """Check the study; return the number of values of its trials."""
@@ -344,8 +407,8 @@ class AgreementObjective:
             )
         known = study.user_attrs.get(_PROBLEM)
         if known is None:
-            study.set_user_attr(_PROBLEM, self._description)
-        elif not same_problem(known, self._description):
+            study.set_user_attr(_PROBLEM, self._problem)
+        elif not _same_problem(known, self._problem):
             raise ValueError(
                 "study: expected a study of this problem, got one with other data, splits, pairs, "
                 "prior or scoring; its trials cannot be compared with new ones."
@@ -354,12 +417,9 @@ class AgreementObjective:
 
     def _failed(self, trial: Any, failure: str, n_values: int) -> Any:
         trial.set_user_attr("failure", failure)
-        warnings.warn(
-            f"Trial {trial.number} has no {self._value}: {failure}",
-            FitFailedWarning,
-            stacklevel=3,
-        )
-        value = float(self.problem.search.error_score)
+        message = f"Trial {trial.number} has no {self._value}: {failure}"
+        warnings.warn(message, FitFailedWarning, stacklevel=3)
+        value = float(self.search.error_score)
         return value if n_values == 1 else (value, value)
 
 
@@ -386,3 +446,45 @@ def _suggest(trial: Any, name: str, distribution: Any) -> Any:
     return suggest(
         name, distribution.low, distribution.high, step=distribution.step, log=distribution.log
     )
+
+
+def _description(search: PASearchCV, plan: Plan) -> dict[str, Any]:
+    """Describe the problem of a study, for `_same_problem`."""
+    plain = [
+        value if isinstance(value, (str, list, tuple)) else None
+        for value in (search.scoring, search.prior)
+    ]
+    splits = [(split.train, split.test) for split in plan.splits]
+    sites = [site.name for site in plan.kind.sites]  # the columns have these names
+    exact = (np.asarray(plan.data.y), splits, tuple(plan.pairs), plain, sites)
+    # Machines may compute views with different rounding errors.
+    rows = [np.asarray(source) for source in plan.data.sources]
+    numeric = [np.abs(x.astype(np.float64)) for x in rows if x.dtype.kind in "fiub"]
+    means = [float(np.nanmean(values)) for values in numeric]
+    return {"exact": joblib.hash(exact), "means": means}
+
+
+def _same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two descriptions are of the same problem."""
+    if one["exact"] != other["exact"] or len(one["means"]) != len(other["means"]):
+        return False
+    return bool(np.allclose(one["means"], other["means"], rtol=1e-5, atol=0))
+
+
+def _pairs_early(pairs: PooledPairs, n_splits: int) -> list[int]:
+    """Return an order of the splits in which each one adds as many pairs as it can."""
+    counts = np.zeros((n_splits, n_splits))
+    np.add.at(counts, (pairs.model_a, pairs.model_b), 1)
+    counts += counts.T
+    order: list[int] = []
+    for _ in range(n_splits):
+        gain = counts.diagonal() + counts[:, order].sum(1)
+        gain[order] = -1
+        order.append(int(gain.argmax()))
+    return order
+
+
+def _without_scores(rows: dict[int, Any], labels: Any) -> Outcome:
+    """Make an outcome for a split that is not evaluated yet."""
+    blank = {source: np.zeros((len(x), len(labels))) for source, x in rows.items()}
+    return Outcome(0.0, 0.0, 0, None, matrices=blank, classes=labels)

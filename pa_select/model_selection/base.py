@@ -8,7 +8,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 from sklearn.base import clone, is_regressor
@@ -35,9 +35,9 @@ from pa_select.model_selection.evaluation import (
 )
 from pa_select.model_selection.plan import Plan, by_name, is_sequence_of_splitters
 from pa_select.model_selection.results_table import table_of_candidates
-from pa_select.model_selection.worker import Outcome
+from pa_select.model_selection.split_scores import Outcome
+from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.pickling import SavedWithVersions
 from pa_select.utils.sklearn_private import (
     BaseSearchCV,
     Callbacks,
@@ -49,7 +49,19 @@ from pa_select.utils.sklearn_private import (
     _MultimetricScorer,
     _warn_or_raise_about_fit_failures,
 )
-from pa_select.utils.typing import Estimator, Ints, PairingName, SelectionName
+from pa_select.utils.typing import (
+    ErrorScore,
+    Estimator,
+    Ints,
+    Labels,
+    PairedRows,
+    Pairing,
+    PairingName,
+    Rows,
+    Scoring,
+    Selection,
+    SelectionName,
+)
 
 if TYPE_CHECKING:
     from pa_select.agreement.bootstrap import AgreementComparison
@@ -85,16 +97,16 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self,
         estimator: Estimator,
         *,
-        pairing: Any,
-        scoring: Any,
+        pairing: Pairing,
+        scoring: Scoring,
         cv: Any,
-        selection: Any,
+        selection: Selection,
         refit: Any,
         prior: Any,
-        n_jobs: Any,
+        n_jobs: int | None,
         pre_dispatch: Any,
         verbose: int,
-        error_score: Any,
+        error_score: ErrorScore,
         random_state: Any,
         device: Any,
         tol: float,
@@ -145,16 +157,16 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
     @by_name
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: Rows,
+        y: Labels | None = None,
         *,
-        environments: Any = None,
+        environments: Labels | None = None,
         views: Any = None,
-        target: Any = None,
-        paired: Any = None,
-        groups: Any = None,
+        target: Rows | None = None,
+        paired: PairedRows | None = None,
+        groups: Labels | None = None,
         **params: Any,
-    ) -> Any:
+    ) -> Self:
         """Fit all candidates to all splits, compare their scores, and refit the best.
 
         Parameters
@@ -296,7 +308,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         columns, metrics = plan.score_columns(outcomes)
         table |= columns
         stacks = plan.stacks(outcomes)
-        columns, agreements = plan.agreement_columns(outcomes, stacks)
+        columns, agreements = plan.agreement_columns(stacks)
         table |= columns
         report_unsolved(agreements.failures, candidates, self.error_score)
         if not plan.of_regressors:
@@ -304,8 +316,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self._pairs = plan.pairs
         if self.return_fold_scores:
             self.fold_scores_ = [[o.matrices for o in candidate] for candidate in outcomes]
-            self.fold_rows_ = plan.layout.wanted
-        columns, attributes = plan.class_balance(outcomes, stacks)
+            self.fold_rows_ = plan.layout.scored_rows
+        columns, attributes = plan.class_balance(stacks)
         table |= columns
         self.__dict__.update(attributes)
         failures = [
@@ -319,8 +331,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         if self.multimetric_:
             metric = self.refit if isinstance(self.refit, str) else metrics[0]
         check_some_succeeded(self.estimator, table, metric, failures[0][1], plan.data)
-        table |= plan.expected_columns(outcomes, stacks, table, metric)
-        refine = plan.refinement(outcomes, stacks, table, agreements)
+        table |= plan.kind.expected_columns(stacks, table, metric)
+        refine = plan.refinement(stacks, table, agreements)
         self._select(table, metric, [message for _, message in failures], refine, plan.kind)
         scorer = plan.data.scorer
         self.scorer_ = scorer._scorers if isinstance(scorer, _MultimetricScorer) else scorer

@@ -26,6 +26,7 @@ from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec, resolve_name
 from types import (
     BuiltinFunctionType,
+    CellType,
     CodeType,
     FunctionType,
     MappingProxyType,
@@ -39,7 +40,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_memory
 
-from pa_select.model_selection.worker import Data, Outcome, SplitTask, fit_and_score_split
+from pa_select.model_selection.split_scores import Data, Outcome, SplitTask, fit_and_score_split
 from pa_select.utils.messages import warn_caller
 
 # What they run is not known before they run.
@@ -69,20 +70,17 @@ class Checkpoint:
     """
 
     def __init__(self, memory: Any, data: Data, splits: Sequence[SplitTask], scoring: Any) -> None:
-        #: Called with a key and the worker's arguments.
-        self.work: Any = _work
-        self._splits: list[str | None] = [None] * len(splits)
+        #: Called with a key and the arguments of `fit_and_score_split`.
+        self.work = _open(memory)
         self._code_digests: dict[int, tuple[bytes, Any]] = {}
         self._warnings: set[str] = set()
-        if memory is not None:
-            self.work = _open(memory)
-            # The scorer made of the scoring None holds the estimator.
-            shared = [
-                self._key(replace(data, scorer=None), "data"),
-                self._key((_versions(), scoring), "scoring"),
-            ]
-            if None not in shared:
-                self._splits = [self._key((shared, split), "split") for split in splits]
+        # The scorer made of the scoring None holds the estimator.
+        shared = [
+            self._key(replace(data, scorer=None), "data"),
+            self._key((_versions(), scoring), "scoring"),
+        ]
+        known = None not in shared
+        self._splits = [self._key((shared, x), "split") if known else None for x in splits]
 
     def keys(self, estimator: Any) -> list[str | None]:
         """Return the keys of an estimator, with its parameters set, on each split.
@@ -100,50 +98,16 @@ class Checkpoint:
         except NoFingerprint as error:
             reason = str(error)
         if reason not in self._warnings:
-            self._warnings.add(reason)
             warn_caller(
                 "memory: expected objects that pickle can save and code that Python can read, so "
                 f"that results of changed code are not used again, got {reason}. What depends on "
                 "it is not kept."
             )
+        self._warnings.add(reason)
         return None
 
 
-def run(work: Any, key: str | None, data: Data, arguments: dict[str, Any]) -> Outcome:
-    """Compute or look up one result, and call the callbacks in either case."""
-    arguments = arguments | {"data": data}
-    if key is None:
-        return fit_and_score_split(**arguments)
-    outcome = _look_up(work, key, arguments)
-    if outcome is None:
-        return work(key, arguments)
-    callback = arguments.get("callback")
-    if callback:
-        caller, context = callback["caller"], callback["callback_ctx"]
-        context.call_on_fit_task_begin(estimator=caller)
-        context.call_on_fit_task_end(estimator=caller)
-    return outcome
-
-
-def _look_up(work: Any, key: str, arguments: dict[str, Any]) -> Outcome | None:
-    """Return the result that was kept; None if there is none, or none that can be read."""
-    if not (hasattr(work, "check_call_in_cache") and work.check_call_in_cache(key, arguments)):
-        return None
-    kept = work.call_and_shelve(key, arguments)
-    try:
-        outcome = kept.get()
-        reason = f"got {type(outcome).__name__}"
-    except Exception as error:  # whatever reading a damaged file raises
-        outcome, reason = None, f"got {type(error).__name__}: {error}".rstrip(": ")
-    if isinstance(outcome, Outcome):
-        return outcome
-    folder = getattr(getattr(work, "store_backend", None), "location", "the folder")
-    warn_caller(f"memory: expected a result in {folder}, {reason:.300}. It is computed again.")
-    kept.clear()
-    return None
-
-
-def _work(key: str | None, arguments: dict[str, Any]) -> Outcome:
+def _work(key: str, arguments: dict[str, Any]) -> Outcome:
     return fit_and_score_split(**arguments)
 
 
@@ -158,9 +122,8 @@ def _open(memory: Any) -> Any:
             tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise OSError(
-            f"memory: expected a folder that can be written, got "
-            f"{getattr(memory, 'location', memory)!r} "
-            f"({type(error).__name__}: {error})."
+            "memory: expected a folder that can be written, got "
+            f"{getattr(memory, 'location', memory)!r} ({type(error).__name__}: {error})."
         ) from error
     return work
 
@@ -172,8 +135,7 @@ class NoFingerprint(Exception):
 def fingerprint(value: Any, name: str, code_digests: dict[int, tuple[bytes, Any]]) -> str:
     """Return a hash of an object, equal in every process for equal values and equal code.
 
-    The name stands in messages. The digests, by id, of functions, classes and modules that are
-    read are kept for the next call.
+    The name stands in messages. The digests of code that is read, by id, serve the next call.
     """
     return _Hasher(code_digests).digest(name, value).hex()
 
@@ -215,10 +177,8 @@ class _Hasher(pickle.Pickler):
         # So pickle gets a new object each time, to which it cannot refer back.
         if kind is str:
             return value.encode("utf-8", "surrogatepass")
-        if kind is bytes:
-            return bytearray(value)
-        if kind is tuple:
-            return [*value]
+        if kind in (bytes, tuple):
+            return bytearray(value) if kind is bytes else [*value]
         if kind is frozenset:
             return {"frozenset": self._sorted(value)}
         if kind is CodeType:
@@ -227,8 +187,7 @@ class _Hasher(pickle.Pickler):
             return {"dtype": joblib.hash(value)}
         if id(value) in self._seen:
             return {"again": self._seen[id(value)][0]}
-        content = self._replacement(kind, value)
-        if content is None:
+        if (content := self._replacement(kind, value)) is None:
             return None
         # Kept, so that no other object gets its id.
         self._seen[id(value)] = len(self._seen), value
@@ -252,27 +211,26 @@ class _Hasher(pickle.Pickler):
         if isinstance(value, (type, FunctionType, ModuleType)):
             return self._code_id(value)
         torch = sys.modules.get("torch")
-        if torch and kind in (torch.Tensor, torch.nn.Parameter):
-            return _tensor(value, torch)
-        return None
+        is_tensor = torch and kind in (torch.Tensor, torch.nn.Parameter)
+        return _tensor(value, torch) if is_tensor else None
 
     def _sorted(self, values: Any) -> list[bytes]:
         return sorted(_Hasher(self._code_digests).digest("a set", value) for value in values)
 
     def _code_id(self, code: Any) -> Any:
-        module, name = _module_and_name(code)
-        installed = _installed(code, module, name)
-        if installed:
+        name = getattr(code, "__qualname__", "module")  # which modules lack
+        if installed := _installed(code, _module_of(code), name):
             return installed
         if self._code is not None:
-            number = self._numbers.setdefault(id(code), len(self._code))
-            if number == len(self._code):
+            if id(code) not in self._numbers:
+                self._numbers[id(code)] = len(self._code)
                 self._code.append(code)
-            return number
-        if id(code) not in self._code_digests:
+            return self._numbers[id(code)]
+        digests = self._code_digests
+        if id(code) not in digests:
             # The code is kept, so that no other object gets its id.
-            self._code_digests[id(code)] = _Hasher(self._code_digests, [code]).digest(""), code
-        return self._code_digests[id(code)][0]
+            digests[id(code)] = _Hasher(digests, [code]).digest(""), code
+        return digests[id(code)][0]
 
     def reducer_override(self, value: Any) -> Any:
         """Return how pickle makes any other object."""
@@ -288,10 +246,8 @@ class _Hasher(pickle.Pickler):
 
 def _by_name(value: Any, name: str) -> Any:
     """Return a reduction, by its content, of an object that pickle saves as a variable's name."""
-    module = getattr(value, "__module__", None)
-    module = module or pickle.whichmodule(value, name)  # type: ignore[attr-defined]
-    installed = _installed(value, module, name)
-    if installed:
+    module = pickle.whichmodule(value, name)  # type: ignore[attr-defined]
+    if installed := _installed(value, module, name):
         return _by_name, (installed,)
     if hasattr(value, "__wrapped__"):  # such as a function with a cache
         return _by_name, (type(value), value.__wrapped__)
@@ -314,11 +270,12 @@ def _content(code: Any) -> Iterator[Any]:
     yield from (type(code).__name__, code.__name__)
     if isinstance(code, FunctionType):
         yield from (code.__code__, code.__defaults__, code.__kwdefaults__, vars(code))
-        yield [_cell_content(cell) for cell in code.__closure__ or ()]
-        module = code.__globals__.get("__name__") or ""
-        if not _is_installed(module):
+        # A variable without a value has an empty cell.
+        cells = code.__closure__ or ()
+        yield [None if cell == CellType() else (cell.cell_contents,) for cell in cells]
+        if not _is_installed(code.__globals__.get("__name__") or ""):
             yield from _values_read(code)
-    elif _is_compiled(_module_and_name(code)[0]):
+    elif _is_compiled(_module_of(code)):
         raise TypeError(_COMPILED)
     elif isinstance(code, ModuleType):
         # Without what the import set.
@@ -403,13 +360,6 @@ def _reads(code: CodeType) -> tuple[list[tuple[str, ...]], list[tuple[int, str, 
     return list(paths), list(imports)
 
 
-def _cell_content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # the variable has no value yet
-        return _cell_content
-
-
 def _runs_anything(value: Any) -> bool:
     return any(value is one for one in _RUN_ANYTHING)
 
@@ -425,10 +375,8 @@ def _installed(value: Any, module: Any, name: str) -> str | None:
     return f"{module}:{name} {_version_of(module)}"
 
 
-def _module_and_name(code: Any) -> tuple[Any, str]:
-    if isinstance(code, ModuleType):
-        return code.__name__, "module"
-    return code.__module__, code.__qualname__
+def _module_of(code: Any) -> Any:
+    return code.__name__ if isinstance(code, ModuleType) else code.__module__
 
 
 def _attribute(module: str, qualified_name: str) -> Any:
@@ -447,9 +395,8 @@ def _is_installed(module: str, place: str | None = None) -> bool:
     place = place or _place(module)
     if place is None:
         return top in sys.stdlib_module_names
-    parts = place.split(os.sep)
-    installed = "site-packages" in parts or "dist-packages" in parts
-    return installed or place.startswith(os.path.dirname(os.__file__) + os.sep)
+    installed = {"site-packages", "dist-packages"} & {*place.split(os.sep)}
+    return bool(installed) or place.startswith(os.path.dirname(os.__file__) + os.sep)
 
 
 def _is_compiled(module: str) -> bool:
@@ -474,15 +421,11 @@ def _version_of(module: str) -> str:
     if top in sys.stdlib_module_names:
         return ""
     stated = getattr(sys.modules.get(top), "__version__", None)
-    if isinstance(stated, str):
-        return stated
-    return " ".join(version(name) for name in sorted({*packages_distributions().get(top, [])}))
+    brought = [] if isinstance(stated, str) else sorted({*packages_distributions().get(top, [])})
+    return " ".join(map(version, brought)) or str(stated)
 
 
-def _versions() -> dict[str, str]:
-    """Return the versions of all that computes a result, whatever the estimator."""
-    packages = ["pa_select", "numpy", "scipy", "sklearn", "joblib"]
-    packages += ["torch"] * ("torch" in sys.modules)
-    # Bytecode differs between versions of Python.
-    python = ".".join(map(str, sys.version_info[:2]))
-    return {"python": python} | {name: _version_of(name) for name in packages}
+def _versions() -> list[str]:
+    """Return the versions of all that computes a result, and of Python, whose bytecode differs."""
+    packages = ["pa_select", "numpy", "scipy", "sklearn", "joblib", "torch"]
+    return [repr(sys.version_info[:2]), *(_version_of(x) for x in packages if x in sys.modules)]

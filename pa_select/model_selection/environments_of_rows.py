@@ -8,17 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import _safe_indexing
 
 from pa_select.model_selection.data_kind import DataKind, Rows, check_text
-from pa_select.model_selection.stacks import Block, Layout
+from pa_select.model_selection.split_scores import OF_X, Block, Data, Extra, Layout, SplitTask
 from pa_select.model_selection.table_columns import ScoresOfMetric, environment_columns
-from pa_select.model_selection.worker import OF_X, Data, Extra, SplitTask
 from pa_select.pairing import pair_environments
-from pa_select.utils.columns import check_column
+from pa_select.scores.recorded import RecordedClassifier, row_numbers
+from pa_select.utils.arrays import check_column
+from pa_select.utils.fits import Split
 from pa_select.utils.frames import look_up, reordered
-from pa_select.utils.halves import Split
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples, _score
 from pa_select.utils.typing import Floats, HasPairs, Ints
@@ -226,7 +225,9 @@ def scorable_environments(
     score more on all rows. An example is the recall if no row is positive.
     """
     y = np.asarray(data.y)
-    perfect = _Perfect(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    certain = np.eye(len(classes))[codes]
+    perfect = RecordedClassifier(classes, certain, y, certain)
     reference = _by_metric(_scored(perfect, np.arange(len(y)), data))
     rows = {e: np.unique(np.concatenate(_test_rows(splits, e))) for e in environments}
     shape = len(environments), len(splits)
@@ -271,7 +272,7 @@ def _test_rows(splits: Sequence[SplitTask], environment: Any) -> list[NDArray[np
     return [next(x.rows for x in split.extras if x.suffix == suffix) for split in splits]
 
 
-def _scored(perfect: _Perfect, rows: NDArray[np.int64], data: Data) -> Any:
+def _scored(perfect: RecordedClassifier, rows: NDArray[np.int64], data: Data) -> Any:
     """Return the search's score of perfect predictions on some rows."""
     n = _num_samples(data.sources[0])
     params = _check_method_params(np.zeros((n, 1)), params=data.score_params, indices=rows)
@@ -279,25 +280,8 @@ def _scored(perfect: _Perfect, rows: NDArray[np.int64], data: Data) -> Any:
     with warnings.catch_warnings():
         # A metric that is not defined on these rows warns each time.
         warnings.simplefilter("ignore")
-        return _score(perfect, rows[:, None], labels, data.scorer, params, np.nan)
+        return _score(perfect, row_numbers(rows), labels, data.scorer, params, np.nan)
 
 
 def _by_metric(scores: Any) -> dict[str, float]:
     return dict(scores) if isinstance(scores, dict) else {"score": scores}
-
-
-class _Perfect(ClassifierMixin, BaseEstimator):
-    """A classifier that always predicts the label; its only feature is the row number."""
-
-    def __init__(self, y: Any) -> None:
-        self.y = y
-        self.classes_, self._codes = np.unique(y, return_inverse=True)
-
-    def fit(self, X: Any, y: Any = None) -> _Perfect:
-        return self
-
-    def predict(self, X: Any) -> Any:
-        return self.y[X[:, 0]]
-
-    def predict_proba(self, X: Any) -> Any:
-        return np.eye(len(self.classes_))[self._codes[X[:, 0]]]

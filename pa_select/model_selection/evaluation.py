@@ -11,11 +11,11 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils.parallel import delayed
 
-from pa_select.model_selection.checkpoint import Checkpoint, run
-from pa_select.model_selection.results_table import scores_and_errors
-from pa_select.model_selection.worker import Data, Outcome, SplitTask, fit_and_score_split
+from pa_select.model_selection.checkpoint import Checkpoint
+from pa_select.model_selection.split_scores import Data, Outcome, SplitTask, fit_and_score_split
+from pa_select.model_selection.table_columns import scores_and_errors
+from pa_select.utils.fits import Parallel
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.parallel import Parallel
 from pa_select.utils.sklearn_private import (
     Callbacks,
     _check_method_params,
@@ -49,10 +49,12 @@ def evaluate(
     _check_parameters(candidates, estimator)
     from tqdm.auto import tqdm
 
-    checkpoint, keys = None, list[list[str | None]]()
+    kept: Any = None
+    keys: list[list[str | None]] = [[None] * len(splits)] * len(candidates)
     if memory is not None:
         checkpoint = Checkpoint(memory, data, splits, scoring)
         # Made before the first fit, since fits may change what the code of the user reads.
+        kept = checkpoint.work
         keys = [checkpoint.keys(with_parameters(estimator, x)) for x in candidates]
     n_fits = len(candidates) * len(splits)
     if verbose > 0:
@@ -77,10 +79,7 @@ def evaluate(
                     "candidate_progress": (candidate, len(candidates)),
                     "callback": parts[candidate * len(splits) + s].of_worker(),
                 }
-                if checkpoint is None:
-                    yield delayed(fit_and_score_split)(data=data, **arguments)
-                else:
-                    yield delayed(run)(checkpoint.work, keys[candidate][s], data, arguments)
+                yield delayed(_run)(kept, keys[candidate][s], data, arguments)
 
     finished: list[Outcome] = []
     # From 2 on scikit-learn prints a line for each fit.
@@ -92,6 +91,39 @@ def evaluate(
                 yield finished
                 finished = []
     part.end()
+
+
+def _run(kept: Any, key: str | None, data: Data, arguments: dict[str, Any]) -> Outcome:
+    """Compute or look up one result, and call the callbacks in either case."""
+    arguments = arguments | {"data": data}
+    if key is None:
+        return fit_and_score_split(**arguments)
+    outcome = _look_up(kept, key, arguments)
+    if outcome is None:
+        return kept(key, arguments)
+    if callback := arguments["callback"]:
+        caller, context = callback["caller"], callback["callback_ctx"]
+        context.call_on_fit_task_begin(estimator=caller)
+        context.call_on_fit_task_end(estimator=caller)
+    return outcome
+
+
+def _look_up(kept: Any, key: str, arguments: dict[str, Any]) -> Outcome | None:
+    """Return the result that was kept; None if there is none, or none that can be read."""
+    if not (hasattr(kept, "check_call_in_cache") and kept.check_call_in_cache(key, arguments)):
+        return None
+    result = kept.call_and_shelve(key, arguments)
+    try:
+        outcome = result.get()
+        reason = f"got {type(outcome).__name__}"
+    except Exception as error:  # whatever reading a damaged file raises
+        outcome, reason = None, f"got {type(error).__name__}: {error}".rstrip(": ")
+    if isinstance(outcome, Outcome):
+        return outcome
+    folder = getattr(getattr(kept, "store_backend", None), "location", "the folder")
+    warn_caller(f"memory: expected a result in {folder}, {reason:.300}. It is computed again.")
+    result.clear()
+    return None
 
 
 def _parallel(n_jobs: Any, pre_dispatch: Any) -> Any:

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from pa_select.model_selection.results_table import (
+from pa_select.model_selection.selection_rules import (
     AgainstChance,
-    column,
+    Eligibility,
     errors_in_words,
     first_by,
-    scores_and_errors,
 )
+from pa_select.model_selection.table_columns import column, scores_and_errors
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Floats, Mask
+from pa_select.utils.typing import Floats, Labels, Mask
 
 # A score of chance above this means that most rows have the same class.
 _FREQUENT = 0.6
-
-
-class Eligibility(NamedTuple):
-    """Which candidates a rule chooses from, and the reason for each in words."""
-
-    eligible: Mask
-    reason: list[str]
 
 
 class GuardedSelection(BaseEstimator):
@@ -101,7 +94,7 @@ class GuardedSelection(BaseEstimator):
         floor_se: float = 2,
         tie_tol: float = 1e-6,
         *,
-        floor: Any = "auto",
+        floor: str | float | None = "auto",
     ) -> None:
         self.agreement = agreement
         self.score = score
@@ -216,7 +209,7 @@ class GuardedSelection(BaseEstimator):
         )
 
     def _floor(self, cv_results: dict[str, Any], n: int) -> Floats:
-        floor = self.floor
+        floor: Any = self.floor
         if isinstance(floor, str) and floor == "auto":
             recorded = (f"chance_test_{self.score}", "mean_test_majority_rate")
             floor = next((cv_results[name] for name in recorded if name in cv_results), None)
@@ -231,7 +224,7 @@ def _or_zeros(values: Any, like: Floats) -> Floats:
     return np.zeros_like(like) if values is None else np.asarray(values, dtype=np.float64)
 
 
-def majority_rate(estimator: Any, X: Any, y: Any) -> float:
+def majority_rate(estimator: Any, X: Any, y: Labels) -> float:
     """Return the accuracy of always predicting the most frequent class of ``y``.
 
     This scorer is recorded with the accuracy, as the floor of `GuardedSelection`.

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils import _safe_indexing
-from sklearn.utils.metadata_routing import (
-    UNCHANGED,
-    MetadataRequest,
-    get_routing_for_object,
-)
+from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest, get_routing_for_object
 from sklearn.utils.validation import _num_samples
 
 from pa_select.pairing import pair_environments, pair_within_label
 from pa_select.scores import class_scores
-from pa_select.scores.cached_outputs import cached_for_only
-from pa_select.utils.columns import check_column, check_weight
-from pa_select.utils.dataset_rows import stacked
+from pa_select.scores.class_scores import cached_for_only
+from pa_select.utils.arrays import check_column, check_weight, stacked
+from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.frames import check_view, look_up, view_of
-from pa_select.utils.pickling import SavedWithVersions
+from pa_select.utils.typing import (
+    Device,
+    HasArray,
+    Labels,
+    Model,
+    Prior,
+    RandomState,
+    Rows,
+    Vector,
+)
+
+if TYPE_CHECKING:
+    from pa_select.agreement import PosteriorAgreement
 
 PAIRINGS = ("label", "views", "environments", "paired")
 
@@ -102,17 +111,11 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         reporting, not for selection.
     clip : "auto" or float, default="auto"
         Smallest probability, as in `class_scores`.
-    tol : float, default=1e-6
-        Largest certified gap in nats per pair. With the marginal prior the maximum is
-        certified to 0.001 nats, and polished.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where the agreement is computed.
     random_state : int, RandomState instance or None, default=None
         Chooses the pairs. None: always the same pairs for the same labels, so that the
         candidates of a search are compared on the same pairs.
-    return_details : bool, default=False
-        Return a dict of numbers instead of one number; see ``__call__``. It is for your own
-        calls and scoring functions: a scorer in a dict of scorers must return one number.
 
     Raises
     ------
@@ -128,7 +131,8 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
     Notes
     -----
     Agreement measures stability, not truth: a constant classifier is perfectly stable.
-    Select with `GuardedSelection`, or look at the accuracy, too.
+    Select with `GuardedSelection`, or look at the accuracy, too. With the marginal prior the
+    maximum is certified to 0.001 nats, and polished; with other priors to 1e-6 nats.
 
     Searches of scikit-learn turn an error of a scorer into a score of nan and a warning for each
     fold. So the parameters are checked when the scorer is made, and a search stops at its first
@@ -155,21 +159,21 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
     >>> search = GridSearchCV(model, grid, scoring=recalibrated).fit(X, y)
     >>> search.best_params_
     {'kneighborsclassifier__n_neighbors': 25}
+    >>> recalibrated.agreement(search.best_estimator_, X).n_pairs
+    178
     """
 
     def __init__(
         self,
-        pairing: str = "label",
+        pairing: str | Callable[..., Any] = "label",
         *,
         views: Any = None,
-        environments: Any = None,
-        paired: Any = None,
-        prior: Any = "marginal",
-        clip: Any = "auto",
-        tol: float = 1e-6,
-        device: Any = None,
-        random_state: Any = None,
-        return_details: bool = False,
+        environments: HasArray | None = None,
+        paired: tuple[Rows, Rows] | None = None,
+        prior: Prior = "marginal",
+        clip: float | Literal["auto"] = "auto",
+        device: Device = None,
+        random_state: RandomState = None,
     ) -> None:
         self.pairing = pairing
         self.views = views
@@ -177,10 +181,8 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         self.paired = paired
         self.prior = prior
         self.clip = clip
-        self.tol = tol
         self.device = device
         self.random_state = random_state
-        self.return_details = return_details
         # Checked here, since a search would turn the error of a call into nan for every fold.
         self._check()
 
@@ -242,13 +244,13 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
 
     def __call__(
         self,
-        estimator: Any,
-        X: Any,
-        y: Any = None,
+        estimator: Model,
+        X: Rows,
+        y: Labels | None = None,
         *,
-        environments: Any = None,
-        sample_weight: Any = None,
-    ) -> Any:
+        environments: Labels | None = None,
+        sample_weight: Vector | None = None,
+    ) -> float:
         """Score a fitted classifier.
 
         Parameters
@@ -267,10 +269,8 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
 
         Returns
         -------
-        float or dict of float
-            The agreement, in nats per pair. With ``return_details`` a dict with "score",
-            "beta" (which may be inf), "agreement_rate", "standard_error", "n_pairs" and
-            "n_left_out", the number of rows without a partner.
+        float
+            The agreement, in nats per pair; 0 if the classifier knows one class.
 
         Raises
         ------
@@ -284,38 +284,60 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
                 "to choose among regressors use expected_scorer"
             )
             if _called_by_sklearn():
-                return _NoScore(why)
+                return _NoScore(why)  # type: ignore[return-value]
             raise TypeError(f"{why}.")
+        try:
+            pairs = self._pairs(estimator, X, y, environments, sample_weight)
+        except _UnscorableRows as error:
+            if _called_by_sklearn():
+                return _NoScore(str(error))  # type: ignore[return-value]
+            raise
+        # The posteriors of a classifier fitted to one class are all 1.
+        return 0.0 if pairs.a.shape[1] == 1 else float(self._solved(pairs).score)
+
+    def agreement(
+        self,
+        estimator: Model,
+        X: Rows,
+        y: Labels | None = None,
+        *,
+        environments: Labels | None = None,
+        sample_weight: Vector | None = None,
+    ) -> PosteriorAgreement:
+        """Compute the agreement that is the score, with all that is known of it.
+
+        Parameters
+        ----------
+        estimator, X, y, environments, sample_weight
+            As for ``__call__``.
+
+        Returns
+        -------
+        PosteriorAgreement
+            Its ``score`` is what ``__call__`` returns.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As ``__call__``; also if the classifier knows one class.
+        """
+        return self._solved(self._pairs(estimator, X, y, environments, sample_weight))
+
+    def _solved(self, pairs: _ScoredPairs) -> PosteriorAgreement:
         # Imported here: a search that only holds the scorer does not need torch.
         from pa_select.agreement import posterior_agreement
         from pa_select.agreement.inputs.validation import is_marginal
 
-        try:
-            with cached_for_only(X, estimator):
-                pairs = self._pairs(estimator, X, y, environments, sample_weight)
-        except _UnscorableRows as error:
-            if _called_by_sklearn():
-                return _NoScore(str(error))
-            raise
-        if pairs.a.shape[1] == 1:
-            # The posteriors of a classifier fitted to one class are all 1: agreement 0.
-            details = dict.fromkeys(("score", "beta", "standard_error"), 0.0)
-            details |= {"agreement_rate": 1.0, "n_pairs": float(len(pairs.a))}
-        else:
-            result = posterior_agreement(
-                pairs.a,
-                pairs.b,
-                prior=self.prior,
-                sample_weight=pairs.weight,
-                tol=self.tol,
-                certify=not is_marginal(self.prior),
-                device=self.device,
-            )
-            names = ("score", "beta", "agreement_rate", "standard_error", "n_pairs")
-            details = {name: float(getattr(result, name)) for name in names}
-        if not self.return_details:
-            return details["score"]
-        return details | {"n_left_out": float(pairs.n_left_out)}
+        result: PosteriorAgreement = posterior_agreement(
+            pairs.a,
+            pairs.b,
+            prior=self.prior,
+            sample_weight=pairs.weight,
+            tol=1e-6,
+            certify=not is_marginal(self.prior),
+            device=self.device,
+        )
+        return result
 
     def _check(self) -> None:
         """Check what can be checked without a classifier."""
@@ -364,7 +386,7 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         # Imported here: a search that only holds the scorer does not need torch.
         from pa_select.unlabelled.paired_rows import aligned_pairs
 
-        rows = self.paired
+        rows: Any = self.paired
         if not isinstance(rows, (tuple, list)) or len(rows) != 2:
             many = isinstance(rows, (tuple, list))
             raise TypeError(
@@ -380,11 +402,15 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         pairing = self._chosen_pairing(environments)
         between = pairing if callable(pairing) else None  # a pairing of two environments
         if pairing == "paired":
-            return self._same_objects(estimator)
+            a, b = self._scores(estimator, X, *self._both_sites())
+            return _ScoredPairs(a, b, None)
         n = _num_samples(X)
         weight = None if sample_weight is None else check_weight(sample_weight, n)
         if pairing == "views":
-            return self._view_pairs(estimator, X, weight)
+            views, rows = self._views(), stacked(X, "X")
+            scores, *others = self._scores(estimator, X, X, *(view_of(v, rows) for v in views))
+            a, b = _concatenate([scores] * len(views)), _concatenate(others)
+            return _ScoredPairs(a, b, None if weight is None else np.tile(weight, len(views)))
         if y is None and not between:
             raise _UnscorableRows(f"y: expected labels with pairing={pairing!r}, got None.")
         labels = np.zeros(n) if y is None else check_column(y, n, "y")
@@ -392,7 +418,7 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         seed = 0 if self.random_state is None else self.random_state
         if pairing == "label":
             pairs = pair_within_label(labels[used], seed)
-            wanted = "a class with at least two rows"
+            needed = "a class with at least two rows"
         else:
             names = self._environments_of(X, environments, n)[used]
             if len(np.unique(names)) < 2:
@@ -408,32 +434,20 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
                 X=_safe_indexing(X, used) if between else None,
                 pairing=between,
             )
-            wanted = "a class with rows in at least two environments"
+            needed = "a class with rows in at least two environments"
             if between and not len(pairs.a):
                 raise _UnscorableRows("pairing: expected pairs of the rows scored, got none.")
         if not len(pairs.a):
-            raise _UnscorableRows(f"y: expected {wanted}, got none in {len(used)} rows.")
+            raise _UnscorableRows(f"y: expected {needed}, got none in {len(used)} rows.")
         a, b = used[pairs.a], used[pairs.b]
-        scores, _ = class_scores(estimator, X, clip=self.clip)
+        (scores,) = self._scores(estimator, X, X)
         pair_weight = None if weight is None else np.sqrt(weight[a]) * np.sqrt(weight[b])
-        return _ScoredPairs(scores[a], scores[b], pair_weight, pairs.n_left_out)
+        return _ScoredPairs(scores[a], scores[b], pair_weight)
 
-    def _view_pairs(
-        self, estimator: Any, X: Any, weight: NDArray[np.float64] | None
-    ) -> _ScoredPairs:
-        views = self._views()
-        scores, _ = class_scores(estimator, X, clip=self.clip)
-        rows = stacked(X, "X")
-        others = [
-            class_scores(estimator, view_of(view, rows), clip=self.clip)[0] for view in views
-        ]
-        a, b = _concatenate([scores] * len(views)), _concatenate(others)
-        pair_weight = None if weight is None else np.tile(weight, len(views))
-        return _ScoredPairs(a, b, pair_weight, 0)
-
-    def _same_objects(self, estimator: Any) -> _ScoredPairs:
-        a, b = (class_scores(estimator, X, clip=self.clip)[0] for X in self._both_sites())
-        return _ScoredPairs(a, b, None, 0)
+    def _scores(self, estimator: Any, X: Any, *samples: Any) -> list[Any]:
+        """Return the class scores of some rows, where X are those that skorch has cached."""
+        with cached_for_only(X, estimator):
+            return [class_scores(estimator, rows, clip=self.clip)[0] for rows in samples]
 
     def _environments_of(self, X: Any, environments: Any, n: int) -> NDArray[Any]:
         if environments is None and self.environments is not None:
@@ -456,7 +470,6 @@ class _ScoredPairs(NamedTuple):
     a: Any
     b: Any
     weight: NDArray[np.float64] | None
-    n_left_out: int
 
 
 def _concatenate(parts: list[Any]) -> Any:

@@ -7,12 +7,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 
 from pa_select.model_selection.base import BasePASearch
 from pa_select.utils.sklearn_private import Interval
-from pa_select.utils.typing import Device, ErrorScore, Pairing, Prior, RandomState, Selection
+from pa_select.utils.typing import (
+    CrossValidation,
+    Device,
+    ErrorScore,
+    Estimator,
+    Pairing,
+    Predictor,
+    Prior,
+    RandomState,
+    Rule,
+    Scoring,
+    Selection,
+)
 
 
 class PASearchCV(BasePASearch):
@@ -281,6 +292,7 @@ class PASearchCV(BasePASearch):
     True
     """
 
+    param_grid: Any
     _parameter_constraints: dict[str, Any] = {
         **BasePASearch._parameter_constraints,
         "param_grid": [dict, list],
@@ -288,14 +300,14 @@ class PASearchCV(BasePASearch):
 
     def __init__(
         self,
-        estimator: BaseEstimator,
+        estimator: Estimator,
         param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
         pairing: Pairing = "repeated",
-        scoring: Any = None,
-        cv: Any = None,
+        scoring: Scoring = None,
+        cv: CrossValidation = None,
         selection: Selection = "guarded",
-        refit: Any = True,
+        refit: bool | str | Rule = True,
         prior: Prior = "marginal",
         n_jobs: int | None = None,
         pre_dispatch: Any = "2*n_jobs",
@@ -306,8 +318,8 @@ class PASearchCV(BasePASearch):
         tol: float = 1e-6,
         memory: Any = None,
         return_fold_scores: bool = False,
-        adapter: Any = None,
-        reference: Any = "ensemble",
+        adapter: str | Estimator | None = None,
+        reference: str | Predictor = "ensemble",
     ) -> None:
         super().__init__(
             estimator,
@@ -377,6 +389,9 @@ class PARandomizedSearchCV(BasePASearch):
     True
     """
 
+    param_distributions: Any
+    n_iter: int
+    random_state: RandomState
     _parameter_constraints: dict[str, Any] = {
         **BasePASearch._parameter_constraints,
         "param_distributions": [dict, list],
@@ -385,15 +400,15 @@ class PARandomizedSearchCV(BasePASearch):
 
     def __init__(
         self,
-        estimator: BaseEstimator,
+        estimator: Estimator,
         param_distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         n_iter: int = 10,
         *,
         pairing: Pairing = "repeated",
-        scoring: Any = None,
-        cv: Any = None,
+        scoring: Scoring = None,
+        cv: CrossValidation = None,
         selection: Selection = "guarded",
-        refit: Any = True,
+        refit: bool | str | Rule = True,
         prior: Prior = "marginal",
         n_jobs: int | None = None,
         pre_dispatch: Any = "2*n_jobs",
@@ -404,8 +419,8 @@ class PARandomizedSearchCV(BasePASearch):
         tol: float = 1e-6,
         memory: Any = None,
         return_fold_scores: bool = False,
-        adapter: Any = None,
-        reference: Any = "ensemble",
+        adapter: str | Estimator | None = None,
+        reference: str | Predictor = "ensemble",
     ) -> None:
         super().__init__(
             estimator,

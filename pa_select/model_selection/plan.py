@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property, wraps
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from pa_select.model_selection.choice import looks_at_agreement
 from pa_select.model_selection.data_kind import (
     DataKind,
+    PairedObjects,
     RepeatedFolds,
     Rows,
     SplitHalves,
+    Target,
+    Views,
     check_text,
 )
 from pa_select.model_selection.environments_of_rows import (
@@ -38,8 +41,13 @@ from pa_select.model_selection.environments_of_rows import (
     check_environments,
 )
 from pa_select.model_selection.evaluation import chance_scores
-from pa_select.model_selection.other_rows import PairedObjects, Target, Views
-from pa_select.model_selection.stacks import Layout, Stacks, complete
+from pa_select.model_selection.split_scores import (
+    Data,
+    Layout,
+    Outcome,
+    SplitTask,
+    Stacks,
+)
 from pa_select.model_selection.table_columns import (
     Agreements,
     add_ranks_and_drops,
@@ -47,13 +55,14 @@ from pa_select.model_selection.table_columns import (
     refine,
     score_columns,
 )
-from pa_select.model_selection.worker import Data, Outcome, SplitTask
-from pa_select.utils.columns import check_column, check_weight
-from pa_select.utils.fit_params import check_fit_params
-from pa_select.utils.halves import Split
+from pa_select.utils.arrays import check_column, check_weight
+from pa_select.utils.fits import Split, check_fit_params
 from pa_select.utils.messages import warnings_kept
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples
 from pa_select.utils.typing import Ints
+
+if TYPE_CHECKING:
+    from pa_select.agreement.pooled_agreement import PooledPairs
 
 #: The arguments of ``fit`` beside X and y.
 GIVEN = ("environments", "views", "target", "paired", "groups")
@@ -154,9 +163,9 @@ class Plan:
         predicted = kind.predicted(splits)
         #: What is fitted and scored.
         self.splits = [
-            SplitTask(train, test, wanted, extras, predicted)
-            for (train, test), wanted, extras in zip(
-                splits, self.layout.wanted, kind.extras(splits), strict=True
+            SplitTask(train, test, scored_rows, extras, predicted)
+            for (train, test), scored_rows, extras in zip(
+                splits, self.layout.scored_rows, kind.extras(splits), strict=True
             )
         ]
         #: What is compared.
@@ -200,9 +209,8 @@ class Plan:
         return chance_scores(self.splits, self.data)
 
     def stacks(self, outcomes: list[list[Outcome]]) -> Stacks:
-        """Stack the scores of the candidates that are complete."""
-        candidates = [outcomes[candidate] for candidate in complete(outcomes).tolist()]
-        return Stacks(candidates, self.layout, self.labels)
+        """Stack the scores of the candidates that have all scores."""
+        return Stacks(outcomes, self.layout, self.labels)
 
     def score_columns(self, outcomes: list[list[Outcome]]) -> tuple[dict[str, Any], list[str]]:
         """Make the columns of the scores, and list the names of the metrics."""
@@ -210,55 +218,40 @@ class Plan:
         columns_of = self.kind.score_columns
         return score_columns(outcomes, self.chance, extras, self.n_disjoint, columns_of)
 
-    def agreement_columns(
-        self, outcomes: list[list[Outcome]], stacks: Stacks
-    ) -> tuple[dict[str, Any], Agreements]:
+    def agreement_columns(self, stacks: Stacks) -> tuple[dict[str, Any], Agreements]:
         """Make the columns of the agreements; return the agreements, too. Regressors have none."""
-        n, candidates = len(outcomes), complete(outcomes)
         if self.of_regressors:
-            return {}, Agreements({}, np.empty((n, 0)), {})
-        agreements = agreements_of(stacks, self.pairs, candidates, n, **self.solver)
-        columns: dict[str, Any] = dict(agreements.columns)
-        columns |= self.kind.agreement_columns(
-            lambda pairs: agreements_of(stacks, pairs, candidates, n, **self.solver), n
-        )
+            return {}, Agreements({}, np.empty((stacks.n_candidates, 0)), {})
+
+        def agreements(pairs: PooledPairs) -> Agreements:
+            return agreements_of(stacks, pairs, **self.solver)
+
+        compared = agreements(self.pairs)
+        columns: dict[str, Any] = dict(compared.columns)
+        columns |= self.kind.agreement_columns(agreements, stacks.n_candidates)
         add_ranks_and_drops(columns)
-        return columns, agreements
+        return columns, compared
 
     def refinement(
-        self,
-        outcomes: list[list[Outcome]],
-        stacks: Stacks,
-        table: dict[str, Any],
-        agreements: Agreements,
+        self, stacks: Stacks, table: dict[str, Any], agreements: Agreements
     ) -> Callable[[Ints, float], None]:
         """Return a function that enters candidates' agreements within a gap into the table."""
-        complete_ones = complete(outcomes)
 
         def refined(candidates: Ints, gap: float) -> None:
-            chosen = stacks.of(np.searchsorted(complete_ones, candidates))
             options = self.solver | {"tol": gap}
-            refine(table, agreements.terms, candidates, chosen, self.pairs, **options)
+            refine(table, agreements.terms, stacks.of(candidates), self.pairs, **options)
 
         return refined
 
-    def class_balance(
-        self, outcomes: list[list[Outcome]], stacks: Stacks
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def class_balance(self, stacks: Stacks) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return columns and attributes of the predicted classes; nan without all scores."""
         columns: dict[str, Any] = {}
         attributes: dict[str, Any] = {}
         for name, values in self.kind.class_balance(stacks).items():
-            of_all = np.full((len(outcomes), *values.shape[1:]), np.nan)
-            of_all[complete(outcomes)] = values
+            of_all = np.full((stacks.n_candidates, *values.shape[1:]), np.nan)
+            of_all[stacks.candidates] = values
             (attributes if name.endswith("_") else columns)[name] = of_all
         return columns, attributes
-
-    def expected_columns(
-        self, outcomes: list[list[Outcome]], stacks: Stacks, table: dict[str, Any], metric: str
-    ) -> dict[str, Any]:
-        """Make the columns of the scores expected at the sites; none without sites."""
-        return self.kind.expected_columns(stacks, complete(outcomes), table, metric)
 
 
 def _kind_of(rows: Rows, search: Any, given: Mapping[str, Any]) -> DataKind:

@@ -1,28 +1,72 @@
-"""The selection rules by agreement, by score, by both ranks and by simplicity."""
+"""The selection rules by agreement, score, ranks and simplicity, with what they share."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator
 
-from pa_select.model_selection.guarded_selection import Eligibility
-from pa_select.model_selection.results_table import (
-    AgainstChance,
-    column,
-    errors_in_words,
-    first_by,
-    recorded_chance,
-    scores_and_errors,
-)
+from pa_select.model_selection.table_columns import column, recorded_chance, scores_and_errors
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Floats, Ints, Mask
+from pa_select.utils.typing import Floats, Ints, Mask, Rule
 
 #: The `n_se` of guarded selection by the score on the views.
 N_SE_OF_VIEWS = 2
+
+
+class AgainstChance(NamedTuple):
+    """Values of candidates, their errors, and what predictions that look at no feature have."""
+
+    name: str
+    values: Floats
+    errors: Floats
+    chance: Floats
+    #: How many standard errors above chance a candidate must be.
+    n_se: float = 2
+
+    @property
+    def above(self) -> Mask:
+        """Whether each candidate is better than such predictions."""
+        above: Mask = self.values > self.chance + self.n_se * np.nan_to_num(self.errors)
+        return above
+
+    def not_above(self, i: int) -> str:
+        """Say that a candidate is not."""
+        return (
+            f"{self.name} {self.values[i]:.4g} is not {errors_in_words(self.n_se)} above chance, "
+            f"{self.chance[i]:.4g}"
+        )
+
+
+def errors_in_words(n: float) -> str:
+    """Return a number of standard errors in words."""
+    return f"{n:g} standard error{'' if n == 1 else 's'}"
+
+
+def first_by(candidates: NDArray[np.intp], keys: list[Floats], cv_results: Any) -> int:
+    """Return the candidate with the highest keys; the first key that differs decides."""
+    # Remaining ties are decided by the candidates' parameters, not by the order of the grid.
+    names = [repr(sorted(p.items(), key=str)) for p in cv_results.get("params", [])]
+    ranked = sorted(
+        candidates.tolist(),
+        key=lambda i: (
+            *(-np.nan_to_num(k[i], nan=-np.inf) for k in keys),
+            names[i] if names else "",
+        ),
+    )
+    return int(ranked[0])
+
+
+class Eligibility(NamedTuple):
+    """Which candidates a rule chooses from, and the reason for each in words."""
+
+    eligible: Mask
+    reason: list[str]
 
 
 class _Rule(BaseEstimator, ABC):
@@ -240,7 +284,9 @@ class _SimplestWithin(_Rule):
             ) from None
 
 
-def within_one_standard_error(complexity: Any, *, score: str = "score", n_se: float = 1) -> Any:
+def within_one_standard_error(
+    complexity: str | Callable[[dict[str, Any]], float], *, score: str = "score", n_se: float = 1
+) -> Rule:
     """Make the classic rule: the simplest candidate within a standard error of the best.
 
     Parameters

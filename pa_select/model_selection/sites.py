@@ -11,12 +11,10 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from pa_select.model_selection.results_table import scores_and_errors
-from pa_select.model_selection.stacks import Layout, Stacks
-from pa_select.model_selection.table_columns import ranks
-from pa_select.model_selection.worker import OF_X, Data
+from pa_select.model_selection.split_scores import OF_X, Data, Layout, Stacks
+from pa_select.model_selection.table_columns import ranks, scores_and_errors
 from pa_select.scores import align_classes, class_scores
-from pa_select.scores.recorded import Recorded, RecordedRegressor
+from pa_select.scores.recorded import RecordedClassifier, RecordedRegressor
 from pa_select.utils.frames import check_columns, check_not_missing, named_like
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _MultimetricScorer, _num_samples
@@ -167,11 +165,11 @@ class ExpectedColumns:
         # Imported here: workers that fit and score do not need torch.
         from pa_select.unlabelled.classification import Classification, is_accuracy
         from pa_select.unlabelled.regression import Regression
-        from pa_select.unlabelled.scored import LabelledRows, check_several
+        from pa_select.unlabelled.score_of_units import LabelledRows, check_several
 
         self._sites, self._error_score = sites, data.error_score
         self._task = Regression() if data.of_regressors else Classification()
-        rows = [wanted[OF_X] for wanted in layout.wanted]
+        rows = [of_split[OF_X] for of_split in layout.scored_rows]
         self._n_splits = len(rows)
         #: The labelled rows, on which each split's model is scored.
         y = np.asarray(data.y, dtype=np.float64 if data.of_regressors else None)
@@ -201,7 +199,7 @@ class ExpectedColumns:
             name = type(reference).__name__
             raise TypeError(f"reference: expected a regressor, got {name}, which is a classifier.")
 
-        def output(source: int) -> Recorded | RecordedRegressor:
+        def output(source: int) -> RecordedClassifier | RecordedRegressor:
             try:
                 if data.of_regressors:
                     return RecordedRegressor.of(reference, data.sources[source])
@@ -219,7 +217,7 @@ class ExpectedColumns:
                     f"one of {np.asarray(classes).tolist()}."
                 )
             scores = align_classes(np.asarray(scores), classes, data.labels)
-            return Recorded(data.labels, scores, None)
+            return RecordedClassifier(data.labels, scores, None)
 
         known = output(OF_X), self.labelled.y
         return {

@@ -1,4 +1,4 @@
-"""The columns of ``cv_results_`` of scores, agreements and predicted classes."""
+"""The columns of ``cv_results_``: how they are read, and how scores and agreements make them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,51 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from pa_select.model_selection.stacks import Layout, Stacks
-from pa_select.model_selection.worker import OF_X, Extra, Outcome
+from pa_select.model_selection.split_scores import OF_X, Extra, Layout, Outcome, Stacks
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Floats
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
+
+
+def column(cv_results: dict[str, Any], name: str, argument: str) -> Floats:
+    """Return the mean of a metric over the splits, or else the column of this name."""
+    for key in (f"mean_test_{name}", name):
+        if key in cv_results:
+            return np.asarray(cv_results[key], dtype=np.float64)
+    known = [key[10:] for key in cv_results if key.startswith("mean_test_")]
+    raise ValueError(f"{argument}: expected one of the metrics {known}, got {name!r}.")
+
+
+def scores_and_errors(cv_results: dict[str, Any], metric: str) -> tuple[Floats, Floats]:
+    """Return mean scores and their standard errors; nan for candidates that failed a split."""
+    score = column(cv_results, metric, "score").copy()
+    score[np.asarray(cv_results.get("n_failed_splits", np.zeros(len(score)))) > 0] = np.nan
+    return score, recorded_errors(cv_results, metric)
+
+
+def recorded_errors(cv_results: dict[str, Any], metric: str) -> Floats:
+    """Return the standard error of each mean over the splits; 0 for a single split."""
+    if f"se_test_{metric}" in cv_results:
+        error: Floats = np.asarray(cv_results[f"se_test_{metric}"], dtype=np.float64)
+        return np.nan_to_num(error)
+    splits = [
+        np.asarray(values, dtype=np.float64)
+        for key, values in cv_results.items()
+        if key.startswith("split")
+        and key.endswith(f"_test_{metric}")
+        and key[5 : -len(f"_test_{metric}")].isdigit()
+    ]
+    if len(splits) < 2:
+        return np.zeros(len(column(cv_results, metric, "score")))
+    return np.nan_to_num(np.std(splits, axis=0, ddof=1) / np.sqrt(len(splits)))
+
+
+def recorded_chance(cv_results: dict[str, Any], metric: str) -> Floats:
+    """Return the score of predictions that look at no feature; -inf if it is not known."""
+    chance = cv_results.get(f"chance_test_{metric}", np.full(len(cv_results["params"]), np.nan))
+    return np.nan_to_num(np.asarray(chance, dtype=np.float64), nan=-np.inf)
 
 
 def ranks(values: Floats) -> NDArray[np.int32]:
@@ -180,14 +218,13 @@ class Agreements(NamedTuple):
     failures: dict[int, str]
 
 
-def agreements_of(
-    stacks: Stacks, pairs: PooledPairs, candidates: Ints, n_candidates: int, **options: Any
-) -> Agreements:
-    """Compute the agreement of these candidates, whose scores are stacked."""
+def agreements_of(stacks: Stacks, pairs: PooledPairs, **options: Any) -> Agreements:
+    """Compute the agreement of the candidates whose scores are stacked."""
     from pa_select.agreement.pooled_agreement import pooled_agreement
 
-    columns = {name: np.full(n_candidates, np.nan) for name in (*_COLUMNS, "agreement_uniform")}
-    terms = np.full((n_candidates, len(pairs.weight)), np.nan)
+    n, candidates = stacks.n_candidates, stacks.candidates
+    columns = {name: np.full(n, np.nan) for name in (*_COLUMNS, "agreement_uniform")}
+    terms = np.full((n, len(pairs.weight)), np.nan)
     if len(stacks.classes) == 1:
         # With one class all posteriors are 1: agreement 0.
         for name in ("agreement", "agreement_uniform", "beta", "gap"):
@@ -213,21 +250,16 @@ def agreements_of(
 
 
 def refine(
-    table: dict[str, Any],
-    terms: Floats,
-    candidates: Ints,
-    stacks: Stacks,
-    pairs: PooledPairs,
-    **options: Any,
+    table: dict[str, Any], terms: Floats, stacks: Stacks, pairs: PooledPairs, **options: Any
 ) -> None:
-    """Compute agreements of candidates again, certified, and enter them into the table.
+    """Compute agreements of stacks again, certified, and enter them into the table.
 
     The agreement of a candidate does not change if it cannot be certified.
     """
     from pa_select.agreement.pooled_agreement import pooled_agreement
 
     solved = pooled_agreement(stacks, pairs, certify=True, **options)
-    for candidate, result in zip(candidates.tolist(), solved, strict=True):
+    for candidate, result in zip(stacks.candidates.tolist(), solved, strict=True):
         if result.failure is None:
             _enter(result, candidate, table, terms)
     add_ranks_and_drops(table)
@@ -261,10 +293,10 @@ def class_balances(
     shape = (len(stacks), len(stacks.classes))
     on_test, on_source = np.zeros(shape), np.zeros(shape)
     for position in range(len(stacks)):
-        for split, wanted in enumerate(layout.wanted):
-            for rows, counts in ((OF_X, on_test), (source, on_source)):
-                if rows in wanted:
-                    predicted = stacks.matrix(position, split, rows).argmax(1)
+        for split, sources in enumerate(layout.scored_rows):
+            for number, counts in ((OF_X, on_test), (source, on_source)):
+                if number in sources:
+                    predicted = stacks.matrix(position, split, number).argmax(1)
                     counts[position] += np.bincount(predicted, minlength=shape[1])
     if not on_test.any():
         on_test += (labels[:, None] == stacks.classes).sum(0)

@@ -19,7 +19,7 @@ from sklearn.utils.validation import _num_samples
 from pa_select.pairing.one_sample import pair_environments
 from pa_select.pairing.row_pairs import Index, Pairs, in_words
 from pa_select.scores.features import features_of
-from pa_select.utils.columns import check_column
+from pa_select.utils.arrays import check_column
 from pa_select.utils.messages import optional_import
 
 

@@ -18,8 +18,8 @@ from pa_select.plotting.axes import (
     number,
     pyplot,
 )
-from pa_select.scores.alignment import columns_of
-from pa_select.utils.columns import check_column
+from pa_select.scores.class_scores import columns_of
+from pa_select.utils.arrays import check_column
 from pa_select.utils.score_checks import are_probabilities
 from pa_select.utils.typing import Floats
 

@@ -13,9 +13,9 @@ from pa_select.model_selection.results_table import (
     cv_results_of,
     first_metric,
     metric_in_words,
-    scores_and_errors,
     sites_of,
 )
+from pa_select.model_selection.table_columns import scores_and_errors
 from pa_select.plotting.axes import (
     GREY,
     STAR,

@@ -11,14 +11,12 @@ import numpy as np
 from pa_select.model_selection.choice import make_rule
 from pa_select.model_selection.results_table import (
     candidate_names,
-    column,
     cv_results_of,
     first_metric,
     metric_in_words,
-    recorded_errors,
-    scores_and_errors,
 )
 from pa_select.model_selection.selection_rules import BestExpected
+from pa_select.model_selection.table_columns import column, recorded_errors, scores_and_errors
 from pa_select.plotting.axes import (
     AGREEMENT,
     GREY,

@@ -1,17 +1,26 @@
-"""Class scores of scikit-learn classifiers, torch modules and skorch nets, and their checks."""
+"""Class scores of scikit-learn classifiers, torch modules and skorch nets, in checked columns."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pa_select.scores.probabilities import check_clip, clipped_logs, wrong_row
 from pa_select.utils.arrays import as_numbers
 from pa_select.utils.estimators import is_instance, is_pipeline, unwrapped
 from pa_select.utils.score_checks import DEFAULT_CLIP as DEFAULT_CLIP
-from pa_select.utils.score_checks import BadScoresError, check_n_rows, check_shape, check_values
+from pa_select.utils.score_checks import (
+    BadScoresError,
+    check_clip,
+    check_n_rows,
+    check_shape,
+    check_values,
+    clipped_logs,
+    wrong_row,
+)
 
 # Advice for estimators with these parameters, if they lack a score for each class.
 _HINTS = {
@@ -232,3 +241,82 @@ def _resolution(final: Any) -> float:
         if isinstance(n, (int, np.integer)) and n >= 1:
             return 1 / (2 * int(n))
     return DEFAULT_CLIP
+
+
+def align_classes(
+    scores: NDArray[Any], classes: NDArray[Any], all_classes: NDArray[Any]
+) -> NDArray[Any]:
+    """Give scores a column for each of ``all_classes``.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, n_classes)
+        Scores of the model's classes.
+    classes : ndarray of shape (n_classes,)
+        Classes of the columns, all of them among `all_classes`.
+    all_classes : ndarray of shape (n_all,)
+        All classes, sorted.
+
+    Returns
+    -------
+    ndarray of shape (n, n_all)
+        The scores. A class that the model lacks gets the row's lowest score, which is finite
+        and scales with the other scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.scores import align_classes
+    >>> align_classes(np.array([[2.0, -1.0]]), np.array([0, 2]), np.array([0, 1, 2]))
+    array([[ 2., -1., -1.]])
+    """
+    if len(classes) == len(all_classes) and (classes == all_classes).all():
+        return scores
+    aligned = np.repeat(scores.min(axis=1, keepdims=True), len(all_classes), axis=1)
+    aligned[:, np.searchsorted(all_classes, classes)] = scores
+    return aligned
+
+
+def columns_of(
+    y: NDArray[Any], classes: NDArray[Any], name: str, argument: str = "y"
+) -> NDArray[np.intp]:
+    """Return the column of each label in an estimator's scores."""
+    known = np.isin(y, classes)
+    if not known.all():
+        row = int(np.argmin(known))
+        raise ValueError(
+            f"{argument}: expected classes of {name}, {classes.tolist()}, got "
+            f"{y.tolist()[row]!r} in row {row}."
+        )
+    order = np.argsort(classes)
+    return order[np.searchsorted(classes, y, sorter=order)]
+
+
+@contextmanager
+def cached_for_only(rows: Any, net: Any) -> Iterator[None]:
+    """Let a net return outputs that skorch has cached for these rows, and compute all others.
+
+    skorch's ``EpochScoring`` gives a scorer a net that returns the outputs of the validation
+    rows once, whatever rows it is asked for. A scorer that asks for other rows, too, needs this.
+
+    Parameters
+    ----------
+    rows : object
+        The rows that were given to the scorer.
+    net : object
+        A skorch net, or another estimator, which is left as it is.
+    """
+    cached = getattr(net, "__dict__", {}).get("forward_iter")
+    if cached is None:
+        yield
+        return
+    batches = list(cached())
+
+    def forward_iter(X: Any, *args: Any, **kwargs: Any) -> Any:
+        return iter(batches) if X is rows else type(net).forward_iter(net, X, *args, **kwargs)
+
+    net.forward_iter = forward_iter
+    try:
+        yield
+    finally:
+        net.forward_iter = lambda *_, **__: iter(batches)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pa_select.utils.arrays import as_numbers
-from pa_select.utils.score_checks import DEFAULT_CLIP, are_probabilities
+from pa_select.utils.score_checks import DEFAULT_CLIP, check_clip, clipped_logs, wrong_row
 
 
 def log_probabilities(probabilities: Any, *, clip: float = DEFAULT_CLIP) -> Any:
@@ -88,26 +88,6 @@ def scores_of_probabilities(probabilities: Any, name: str, clip: float) -> Any:
             f"{float(rows[row].min()):.4g} in {place}."
         )
     return clipped_logs(values, clip)
-
-
-def check_clip(clip: Any, expected: str = "a probability in (0, 0.5)") -> None:
-    """Raise an error unless `clip` is a float in (0, 0.5)."""
-    if not isinstance(clip, (float, np.floating)) or not 0 < clip < 0.5:
-        raise ValueError(f"clip: expected {expected}, got {clip!r}.")
-
-
-def wrong_row(rows: Any) -> int | None:
-    """Return the first row that does not hold probabilities of exclusive classes, or None."""
-    right = are_probabilities(rows)
-    return None if right.all() else right.tolist().index(False)
-
-
-def clipped_logs(probabilities: Any, clip: float) -> Any:
-    """Return logs of floating-point probabilities; those below `clip` are raised to it."""
-    if isinstance(probabilities, np.ndarray):
-        raised = np.maximum(probabilities, clip)
-        return np.log(raised, out=raised)
-    return probabilities.clamp_min(clip).log()
 
 
 def _as_floats(values: Any, name: str) -> Any:

@@ -13,8 +13,26 @@ from pa_select.scores.class_scores import class_scores
 from pa_select.utils.typing import Floats, Ints
 
 
-class Recorded(ClassifierMixin, BaseEstimator):
-    """A classifier whose predictions for some rows are known; X has the numbers of these rows.
+class _KnownPredictions(BaseEstimator):
+    """Returns what was predicted for some rows; X has the numbers of these rows."""
+
+    predicted: NDArray[Any]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Do nothing; scorers expect estimators to have this method."""
+        return self
+
+    def predict(self, X: Ints) -> NDArray[Any]:
+        """Return the recorded predictions."""
+        predicted: NDArray[Any] = self.predicted[X[:, 0]]
+        return predicted
+
+
+class RecordedClassifier(ClassifierMixin, _KnownPredictions):
+    """A classifier whose predictions for some rows are known.
 
     So scikit-learn's scorers can count each row several times without predicting it again.
 
@@ -47,7 +65,7 @@ class Recorded(ClassifierMixin, BaseEstimator):
         return self.classes
 
     @classmethod
-    def of(cls, estimator: Any, X: Any, with_probabilities: bool = True) -> Recorded:
+    def of(cls, estimator: Any, X: Any, with_probabilities: bool = True) -> RecordedClassifier:
         """Record what an estimator predicts for X; the columns are its sorted classes."""
         scores, classes = class_scores(estimator, X)
         if hasattr(scores, "detach"):
@@ -56,18 +74,6 @@ class Recorded(ClassifierMixin, BaseEstimator):
         known = predictions(estimator, X, scores, classes, with_probabilities)
         probabilities = None if known[1] is None else known[1][:, order]
         return cls(classes[order], np.ascontiguousarray(scores[:, order]), known[0], probabilities)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def fit(self, X: Any, y: Any) -> Recorded:
-        """Do nothing; scorers expect estimators to have this method."""
-        return self
-
-    def predict(self, X: Ints) -> NDArray[Any]:
-        """Return the recorded predictions."""
-        predicted: NDArray[Any] = self.predicted[X[:, 0]]
-        return predicted
 
     def predict_proba(self, X: Ints) -> Floats:
         """Return the recorded probabilities."""
@@ -102,12 +108,12 @@ def predictions(
 
 
 def row_numbers(rows: Ints) -> Ints:
-    """Return the numbers of rows as the X of a `Recorded` classifier."""
+    """Return the numbers of rows as the X of a `RecordedClassifier` classifier."""
     return rows.reshape(-1, 1)
 
 
-class RecordedRegressor(RegressorMixin, BaseEstimator):
-    """A regressor whose predictions for some rows are known; X has the numbers of these rows.
+class RecordedRegressor(RegressorMixin, _KnownPredictions):
+    """A regressor whose predictions for some rows are known.
 
     Parameters
     ----------
@@ -143,15 +149,3 @@ class RecordedRegressor(RegressorMixin, BaseEstimator):
                 f"{np.flatnonzero(~np.isfinite(predicted))[0]}."
             )
         return cls(predicted)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def fit(self, X: Any, y: Any) -> RecordedRegressor:
-        """Do nothing; scorers expect estimators to have this method."""
-        return self
-
-    def predict(self, X: Ints) -> Floats:
-        """Return the recorded predictions."""
-        predictions: Floats = self.predicted[X[:, 0]]
-        return predictions

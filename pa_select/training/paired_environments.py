@@ -19,8 +19,7 @@ from pa_select.pairing import pair_environments
 from pa_select.pairing.row_pairs import check_rows
 from pa_select.scores.class_scores import DEFAULT_CLIP
 from pa_select.scores.modules import check_classifies, net_scores, scores_of_net
-from pa_select.utils.columns import check_weight
-from pa_select.utils.dataset_rows import stacked
+from pa_select.utils.arrays import check_weight, stacked
 from pa_select.utils.estimators import module_of, refuse_iterable_dataset
 
 Ints = NDArray[np.intp]

@@ -10,19 +10,19 @@ import torch
 from numpy.typing import NDArray
 from sklearn import metrics
 
-from pa_select.unlabelled.scored import Scored
+from pa_select.unlabelled.score_of_units import ScoreOfUnits
 from pa_select.utils.typing import Floats
 
 Tensor = torch.Tensor
 # From the counts of each class (right ones, labels, predictions) to a numerator and a denominator.
 _RATIOS: dict[Any, Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]] = {
-    metrics.precision_score: lambda right, true, found, _: (right, found),
-    metrics.recall_score: lambda right, true, found, _: (right, true),
-    metrics.jaccard_score: lambda right, true, found, _: (right, true + found - right),
-    metrics.f1_score: lambda right, true, found, _: (2 * right, true + found),
-    metrics.fbeta_score: lambda right, true, found, beta: (
+    metrics.precision_score: lambda right, true, predicted, _: (right, predicted),
+    metrics.recall_score: lambda right, true, predicted, _: (right, true),
+    metrics.jaccard_score: lambda right, true, predicted, _: (right, true + predicted - right),
+    metrics.f1_score: lambda right, true, predicted, _: (2 * right, true + predicted),
+    metrics.fbeta_score: lambda right, true, predicted, beta: (
         (1 + beta**2) * right,
-        beta**2 * true + found,
+        beta**2 * true + predicted,
     ),
 }
 # Options of these metrics that the formula has.
@@ -74,10 +74,10 @@ def _formula(
 def _averaged(
     metric: Any, table: Tensor, average: Any, beta: float, positive: NDArray[np.intp]
 ) -> Tensor:
-    right, true, found = table.diagonal(), table.sum(1), table.sum(0)
+    right, true, predicted = table.diagonal(), table.sum(1), table.sum(0)
     if average == "micro":
-        right, true, found = (count.sum(0, keepdim=True) for count in (right, true, found))
-    ratios = _ratio(*_RATIOS[metric](right, true, found, beta))
+        right, true, predicted = (count.sum(0, keepdim=True) for count in (right, true, predicted))
+    ratios = _ratio(*_RATIOS[metric](right, true, predicted, beta))
     if average == "binary":
         return ratios[int(positive[0])]
     if average == "weighted":
@@ -99,9 +99,9 @@ def _kappa(table: Tensor) -> Tensor:
 
 def _correlation(table: Tensor) -> Tensor:
     shares = table / table.sum()
-    true, found = shares.sum(1), shares.sum(0)
-    spread = (1 - true @ true) * (1 - found @ found)
-    together = shares.diagonal().sum() - true @ found
+    true, predicted = shares.sum(1), shares.sum(0)
+    spread = (1 - true @ true) * (1 - predicted @ predicted)
+    together = shares.diagonal().sum() - true @ predicted
     return _ratio(together, torch.sqrt(torch.where(spread > 0, spread, 1.0)) * (spread > 0))
 
 
@@ -113,7 +113,7 @@ def _ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
 
 def of_probabilities(
     metric: Any, options: Mapping[str, Any], n_classes: int
-) -> Callable[[Floats, Floats], Scored] | None:
+) -> Callable[[Floats, Floats], ScoreOfUnits] | None:
     """Return a function of labels and outputs of a classifier, or None if none is known.
 
     Labels are the probabilities of the classes of each row, (n, n_classes).
@@ -125,9 +125,9 @@ def of_probabilities(
     if options:
         return None
     if metric is metrics.log_loss:
-        return lambda labels, output: Scored.of_mean((labels * _log_losses(output)).sum(1))
+        return lambda labels, output: ScoreOfUnits.of_mean((labels * _log_losses(output)).sum(1))
     if metric is metrics.brier_score_loss:
-        return lambda labels, output: Scored.of_mean((labels * _brier_losses(output)).sum(1))
+        return lambda labels, output: ScoreOfUnits.of_mean((labels * _brier_losses(output)).sum(1))
     return None
 
 
@@ -144,12 +144,12 @@ def _brier_losses(probabilities: Floats) -> Floats:
     return losses / 2 if losses.shape[1] == 2 else losses
 
 
-def _area(labels: Floats, output: Floats) -> Scored:
+def _area(labels: Floats, output: Floats) -> ScoreOfUnits:
     """Return the area under the curve; of several classes the mean of each against the rest."""
     if output.ndim == 1 or output.shape[1] == 2:
         values = output if output.ndim == 1 else output[:, 1]
         return _binary_area(labels[:, 1], labels[:, 0], values)
-    return Scored.mean_of(
+    return ScoreOfUnits.mean_of(
         [
             _binary_area(of_class, 1 - of_class, values)
             for of_class, values in zip(labels.T, output.T, strict=True)
@@ -157,7 +157,7 @@ def _area(labels: Floats, output: Floats) -> Scored:
     )
 
 
-def _binary_area(positive: Floats, negative: Floats, values: Floats) -> Scored:
+def _binary_area(positive: Floats, negative: Floats, values: Floats) -> ScoreOfUnits:
     """Return the probability that a positive row has a larger value than a negative one.
 
     A row counts as a positive and as a negative one, with two weights. It contributes by how
@@ -167,7 +167,7 @@ def _binary_area(positive: Floats, negative: Floats, values: Floats) -> Scored:
     above = 1 - _share_below(values, positive)
     weights = positive / positive.sum(), negative / negative.sum()
     area = float(weights[0] @ below)
-    return Scored(area, weights[0] * (below - area) + weights[1] * (above - area))
+    return ScoreOfUnits(area, weights[0] * (below - area) + weights[1] * (above - area))
 
 
 def _share_below(values: Floats, weight: Floats) -> Floats:

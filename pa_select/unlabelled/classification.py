@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, check_scoring
 
-from pa_select.agreement.posterior_agreement import agreements
+from pa_select.agreement.pooled_agreement import PooledPairs, pooled_agreement
 from pa_select.agreement.posteriors import posteriors as posteriors_at
-from pa_select.scores.alignment import columns_of
-from pa_select.scores.recorded import Recorded, row_numbers
+from pa_select.scores.class_scores import columns_of
+from pa_select.scores.recorded import RecordedClassifier, row_numbers
 from pa_select.unlabelled.class_metrics import of_probabilities, value_and_gradient
-from pa_select.unlabelled.scored import (
+from pa_select.unlabelled.score_of_units import (
     LabelledRows,
-    Scored,
+    ScoreOfUnits,
     accuracy_interval,
     effective_number,
 )
+from pa_select.utils.score_checks import check_matrix
 from pa_select.utils.sklearn_private import _PassthroughScorer
 from pa_select.utils.typing import Floats, Ints
 
+#: The outputs of the models of all splits.
+Outputs: TypeAlias = Sequence[RecordedClassifier]
 # The least mean posterior, of which the log is taken.
 _LEAST = 1e-12
 # Stands for the classifier when a scorer is made from its name.
-_ANY = Recorded(np.array([0, 1]), np.eye(2), np.array([0, 1]))
+_ANY = RecordedClassifier(np.array([0, 1]), np.eye(2), np.array([0, 1]))
 
 
 class Temperature(NamedTuple):
@@ -35,11 +38,11 @@ class Temperature(NamedTuple):
 
     strength: float
 
-    def belief(self, model: Recorded) -> Floats:
+    def belief(self, model: RecordedClassifier) -> Floats:
         """Return the posteriors of a classifier."""
         return calibrated(model.scores, self.strength)
 
-    def labels(self, model: Recorded) -> Floats:
+    def labels(self, model: RecordedClassifier) -> Floats:
         """Return the posteriors: they stand in for the labels."""
         return self.belief(model)
 
@@ -58,7 +61,7 @@ class Classification:
         classes = np.unique(y)
         rows = np.arange(2 * len(classes))
         scores = np.tile(np.eye(len(classes)), (2, 1))
-        known = Recorded(classes, scores, np.tile(classes, 2))
+        known = RecordedClassifier(classes, scores, np.tile(classes, 2))
         try:
             _weighted(scorer, known, rows, np.tile(classes, 2), np.ones(len(rows)))
         except TypeError:
@@ -66,41 +69,41 @@ class Classification:
         except Exception:  # the metric does not like these labels; it will say so for real ones
             return
 
-    def output(self, estimator: Any, X: Any, scorer: Any) -> Recorded:
+    def output(self, estimator: Any, X: Any, scorer: Any) -> RecordedClassifier:
         """Record what a classifier predicts for X; the columns are its sorted classes."""
-        return Recorded.of(estimator, X, not is_accuracy(scorer))
+        return RecordedClassifier.of(estimator, X, not is_accuracy(scorer))
 
-    def calibration(self, models: Sequence[Recorded], y: NDArray[Any], weight: Any) -> Temperature:
+    def calibration(self, models: Outputs, y: NDArray[Any], weight: Any) -> Temperature:
         """Find the inverse temperature of the highest likelihood of labelled rows."""
         scores = np.concatenate([model.scores for model in models])
         columns = columns_of(y, models[0].classes, "the candidate")
         return Temperature(calibrating_beta(scores, columns, weight))
 
-    def ensemble(self, posterior: Floats, member: Recorded) -> Recorded:
+    def ensemble(self, posterior: Floats, member: RecordedClassifier) -> RecordedClassifier:
         """Return a mean posterior as a classifier; it is too uncertain, so it is calibrated."""
         scores = np.log(np.maximum(posterior, _LEAST))
-        return Recorded(member.classes, scores, member.predicted)
+        return RecordedClassifier(member.classes, scores, member.predicted)
 
-    def certain(self, model: Recorded, y: NDArray[Any]) -> Floats:
+    def certain(self, model: RecordedClassifier, y: NDArray[Any]) -> Floats:
         """Return labels as posteriors."""
         return (y[:, None] == model.classes).astype(np.float64)
 
-    def content(self, model: Recorded) -> list[Floats]:
+    def content(self, model: RecordedClassifier) -> list[Floats]:
         """Return all numbers that are known of a classifier's rows."""
         codes = np.unique(model.predicted, return_inverse=True)[1].astype(np.float64)
         probabilities = [] if model.probabilities is None else [model.probabilities]
         return [model.scores, codes, *probabilities]
 
     def by_formula(
-        self, scorer: Any, labels: Floats, model: Recorded, *, is_counted: bool = True
-    ) -> Scored | None:
+        self, scorer: Any, labels: Floats, model: RecordedClassifier, *, is_counted: bool = True
+    ) -> ScoreOfUnits | None:
         """Score by the formula of a metric of scikit-learn; None if there is none for a scorer.
 
         ``is_counted``: every object counts once for each class; else each row has one label.
         """
         if is_accuracy(scorer):
             columns = columns_of(model.predicted, model.classes, "the model")
-            return Scored.of_mean(labels[np.arange(len(labels)), columns], step=1.0)
+            return ScoreOfUnits.of_mean(labels[np.arange(len(labels)), columns], step=1.0)
         metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
         methods = getattr(scorer, "_response_method", ())
         methods = [methods] if isinstance(methods, str) else list(methods)
@@ -112,14 +115,14 @@ class Classification:
             scored = formula(labels, np.asarray(getattr(model, methods[0])(every)))
         return None if scored is None else scored.times(scorer._sign)
 
-    def counted(self, scorer: Any, model: Recorded, labels: Floats, rows: Ints) -> float:
+    def counted(self, scorer: Any, model: RecordedClassifier, labels: Floats, rows: Ints) -> float:
         """Count each of the rows once for every class, with the class's probability as weight."""
         k = labels.shape[1]
         y = np.tile(model.classes, len(rows))
         return _weighted(scorer, model, np.repeat(rows, k), y, labels.ravel())
 
     def error_of_rate(
-        self, scorer: Any, score: float, model: Recorded, y: NDArray[Any], groups: Any
+        self, scorer: Any, score: float, model: RecordedClassifier, y: NDArray[Any], groups: Any
     ) -> float | None:
         """Return the standard error of an accuracy, after two successes and failures are added."""
         if not is_accuracy(scorer):
@@ -132,9 +135,9 @@ class Classification:
         """Return an expected score that the metric can have."""
         return min(max(score, 0.0), 1.0) if is_accuracy(scorer) else score
 
-    def disagreement(self, here: Sequence[Recorded], there: Sequence[Recorded]) -> float:
+    def disagreement(self, outputs_a: Outputs, outputs_b: Outputs) -> float:
         """Return the share of pairs whose rows are predicted to belong to different classes."""
-        differ = [a.predicted != b.predicted for a, b in zip(here, there, strict=True)]
+        differ = [a.predicted != b.predicted for a, b in zip(outputs_a, outputs_b, strict=True)]
         return float(np.mean(differ))
 
     def has_interval(self, scorer: Any) -> bool:
@@ -146,9 +149,9 @@ class Classification:
         scorer: Any,
         score: float,
         labelled: LabelledRows,
-        outputs: Callable[[], Sequence[Recorded]],
-        here: Sequence[Recorded],
-        there: Sequence[Recorded],
+        outputs: Callable[[], Outputs],
+        outputs_a: Outputs,
+        outputs_b: Outputs,
     ) -> tuple[float, float]:
         """Return the interval of the accuracy at the other site."""
         n = float(labelled.n)
@@ -159,7 +162,7 @@ class Classification:
             groups = labelled.groups[labelled.tested]
             n = effective_number(np.concatenate(right), groups, labelled.n)
         limits = accuracy_interval(
-            score, n, self.disagreement(here, there), len(here[0].predicted)
+            score, n, self.disagreement(outputs_a, outputs_b), len(outputs_a[0].predicted)
         )
         return float(limits[0]), float(limits[1])
 
@@ -178,9 +181,16 @@ def calibrating_beta(scores: Floats, columns: NDArray[np.intp], weight: Any = No
     This is temperature scaling: posterior agreement with labels on one side. `columns` has the
     column of each row's label, and `weight` the weights of the rows.
     """
-    certain = np.full(scores.shape, -np.inf)
-    certain[np.arange(len(columns)), columns] = 0.0
-    return float(agreements(scores, certain, sample_weight=weight).beta)
+    check_matrix(scores, "class scores")
+    certain, rows = np.full(scores.shape, -np.inf), np.arange(len(columns))
+    certain[rows, columns] = 0.0
+    model, weight = np.zeros_like(rows), np.ones(len(rows)) if weight is None else weight
+    pairs = PooledPairs(rows, rows + len(rows), model, model, rows, rows, weight)
+    stack = np.concatenate([scores, certain])
+    result = next(pooled_agreement([stack], pairs, prior="uniform"))
+    if result.failure is not None:
+        raise RuntimeError(f"calibration: {result.failure}")
+    return result.beta
 
 
 def calibrated(scores: Floats, beta: float) -> Floats:
@@ -191,8 +201,12 @@ def calibrated(scores: Floats, beta: float) -> Floats:
 
 
 def _of_table(
-    metric: Any, options: dict[str, Any], labels: Floats, model: Recorded, is_counted: bool
-) -> Scored | None:
+    metric: Any,
+    options: dict[str, Any],
+    labels: Floats,
+    model: RecordedClassifier,
+    is_counted: bool,
+) -> ScoreOfUnits | None:
     """Score predicted classes by the table of the expected counts of labels and predictions."""
     n, columns = len(labels), columns_of(model.predicted, model.classes, "the model")
     table = labels.T @ (columns[:, None] == np.arange(labels.shape[1])) / n
@@ -207,10 +221,12 @@ def _of_table(
     influence = (labels * gradient.T[columns]).sum(axis=1)
     steps = np.square(np.diag(gradient)[:, None] - gradient).sum(axis=1) / max(len(table) - 1, 1)
     step = float(np.sqrt(labels.mean(axis=0) @ steps))
-    return Scored(result[0], (influence - float((gradient * table).sum())) / n, step)
+    return ScoreOfUnits(result[0], (influence - float((gradient * table).sum())) / n, step)
 
 
-def _weighted(scorer: Any, model: Recorded, rows: Ints, y: NDArray[Any], weight: Floats) -> float:
+def _weighted(
+    scorer: Any, model: RecordedClassifier, rows: Ints, y: NDArray[Any], weight: Floats
+) -> float:
     try:
         return float(scorer(model, row_numbers(rows), y, sample_weight=weight))
     except TypeError as error:

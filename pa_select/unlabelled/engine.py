@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pa_select.scores.recorded import row_numbers
-from pa_select.unlabelled.scored import (
+from pa_select.unlabelled.score_of_units import (
     Expectation,
     LabelledRows,
-    Scored,
+    ScoreOfUnits,
     parts_of,
     parts_of_groups,
     widening,
@@ -36,6 +36,7 @@ LABELLED = 0
 
 #: What a classifier or a regressor predicts for some rows, as a model of scikit-learn.
 Output: TypeAlias = Any
+Outputs: TypeAlias = Sequence[Output]
 
 
 class Models(Protocol):
@@ -59,8 +60,8 @@ class Pairs(Protocol):
         """The sources of the rows at the other site: as measured, and adapted."""
 
 
-class Shrunk(NamedTuple):
-    """Shrunk scores, and by how much posteriors are wrong about a candidate.
+class ShrunkScores(NamedTuple):
+    """ShrunkScores scores, and by how much posteriors are wrong about a candidate.
 
     Attributes
     ----------
@@ -147,22 +148,22 @@ class Engine:
         changes: list[dict[str, list[Expectation]]] = []
         shares = []
         for model in range(n):
-            here = self._outputs(model, site.a)
+            outputs_a = self._outputs(model, site.a)
             labels = shared
             if labels is None:
-                labels = [self.calibration(model).labels(one) for one in here]
+                labels = [self.calibration(model).labels(one) for one in outputs_a]
             shares.append(np.mean(labels, axis=(0, 1)))
-            there = [self._outputs(model, source) for source in site.shown]
-            level, changed, better = self._changes(labels, here, there)
+            outputs_b = [self._outputs(model, source) for source in site.shown]
+            level, changed, better = self._changes(labels, outputs_a, outputs_b)
             changes.append(changed)
             # Its own stand-ins are calibrated by its score, and say no more than it.
             for name in level if self._is_shared else ():
                 if np.isfinite(changed[name][0].score):
                     levels[name][:, model] = level[name]
-            values = {"disagreement": self.task.disagreement(here, there[better])}
-            if len(there) == 2:
+            values = {"disagreement": self.task.disagreement(outputs_a, outputs_b[better])}
+            if len(outputs_b) == 2:
                 values["adapted"] = float(better)
-            values |= self._limits(model, here, there[better], values["disagreement"])
+            values |= self._limits(model, outputs_a, outputs_b[better], values["disagreement"])
             for name, value in values.items():
                 columns.setdefault(name, np.full(n, np.nan))[model] = value
         return SiteExpectation(self._totals(levels, changes) | columns, shares)
@@ -173,7 +174,7 @@ class Engine:
             self._calibrations[model] = self._calibrated(self._outputs(model, LABELLED))
         return self._calibrations[model]
 
-    def _calibrated(self, outputs: Sequence[Output]) -> Calibration:
+    def _calibrated(self, outputs: Outputs) -> Calibration:
         tested, weight = self.labelled.tested, self.labelled.weight
         weight = None if weight is None else weight[tested]
         return self.task.calibration(outputs, self.labelled.y[tested], weight)
@@ -218,26 +219,26 @@ class Engine:
         return np.array([one.standard_error for one in errors])
 
     def _changes(
-        self, labels: Sequence[Floats], here: Sequence[Output], there: Sequence[Sequence[Output]]
+        self, labels: Sequence[Floats], outputs_a: Outputs, outputs_b: Sequence[Outputs]
     ) -> tuple[dict[str, Expectation], dict[str, list[Expectation]], bool]:
         """Compute each metric on the rows of site a, and by how much it is expected to change.
 
         The metric that decides has a change for rows as measured, and one for adapted rows, after
         the larger one. The other metrics have the change for those rows.
         """
-        level, *both = self._expected(self.metric, labels, here, *there)
+        level, *both = self._expected(self.metric, labels, outputs_a, *outputs_b)
         better = len(both) == 2 and both[1].score > both[0].score
         levels, changes = {self.metric: level}, {self.metric: [both[better]]}
         if len(both) == 2:
             changes[self.metric] += both
         for name in self.scorers:
             if name != self.metric:
-                levels[name], *changes[name] = self._expected(name, labels, here, there[better])
+                levels[name], *changes[name] = self._expected(
+                    name, labels, outputs_a, outputs_b[better]
+                )
         return levels, changes, better
 
-    def _expected(
-        self, name: str, labels: Sequence[Floats], *sides: Sequence[Output]
-    ) -> list[Expectation]:
+    def _expected(self, name: str, labels: Sequence[Floats], *sides: Outputs) -> list[Expectation]:
         """Compute a metric on the rows of site a, and its changes on other rows."""
 
         def compute() -> list[Expectation]:
@@ -282,7 +283,7 @@ class Engine:
         return columns
 
     def _limits(
-        self, model: int, here: Sequence[Output], there: Sequence[Output], disagreement: float
+        self, model: int, outputs_a: Outputs, outputs_b: Outputs, disagreement: float
     ) -> dict[str, float]:
         """Return the ends of the intervals of the metrics that have one."""
         ends: dict[str, float] = {}
@@ -292,7 +293,9 @@ class Engine:
             score, limits = float(self.validation[name][0][model]), (np.nan, np.nan)
             if np.isfinite(score) and np.isfinite(disagreement):
                 outputs = partial(self._outputs, model, LABELLED)
-                limits = self.task.interval(scorer, score, self.labelled, outputs, here, there)
+                limits = self.task.interval(
+                    scorer, score, self.labelled, outputs, outputs_a, outputs_b
+                )
             ends |= {f"expected_{name}_low": limits[0], f"expected_{name}_high": limits[1]}
         return ends
 
@@ -305,8 +308,8 @@ def reference_labels(
 
 
 def expected_scores(
-    task: Task, scorer: Any, labels: Sequence[Floats], *sides: Sequence[Output]
-) -> list[Scored]:
+    task: Task, scorer: Any, labels: Sequence[Floats], *sides: Outputs
+) -> list[ScoreOfUnits]:
     """Score several sets of predictions for the same objects, whose labels are uncertain.
 
     For each model `labels` has what stands in for the label of each object, and each of the
@@ -321,15 +324,15 @@ def expected_scores(
         for models in sides
     ]
     if all(scored is not None for models in by_formula for scored in models):
-        return [Scored.mean_of([one for one in models if one]) for models in by_formula]
+        return [ScoreOfUnits.mean_of([one for one in models if one]) for models in by_formula]
     outputs = [output for models in sides for one in models for output in task.content(one)]
     part = parts_of(*labels, *outputs)
 
-    def score_of(models: Sequence[Output], rows: Ints) -> float:
+    def score_of(models: Outputs, rows: Ints) -> float:
         pairs = zip(labels, models, strict=True)
         return float(np.mean([task.counted(scorer, m, known[rows], rows) for known, m in pairs]))
 
-    return [Scored.by_leaving_out(partial(score_of, models), part) for models in sides]
+    return [ScoreOfUnits.by_leaving_out(partial(score_of, models), part) for models in sides]
 
 
 def error_of_score(
@@ -352,8 +355,8 @@ def error_of_score(
 
     if groups is None:
         part = parts_of(labels, *task.content(model))
-        return Scored.by_leaving_out(score_of, part).standard_error()
-    error = Scored.by_leaving_out(score_of, parts_of_groups(groups)).standard_error()
+        return ScoreOfUnits.by_leaving_out(score_of, part).standard_error()
+    error = ScoreOfUnits.by_leaving_out(score_of, parts_of_groups(groups)).standard_error()
     return error * widening(len(np.unique(groups)), len(y))
 
 
@@ -369,7 +372,9 @@ def near_best(
     return near
 
 
-def shrunk_scores(score: Floats, error: Floats, level: Floats, level_error: Floats) -> Shrunk:
+def shrunk_scores(
+    score: Floats, error: Floats, level: Floats, level_error: Floats
+) -> ShrunkScores:
     r"""Shrink the scores of candidates towards what posteriors say of them (empirical Bayes).
 
     Labels say that candidate c scores :math:`s_c`; posteriors of unlabelled objects of the same
@@ -395,7 +400,7 @@ def shrunk_scores(score: Floats, error: Floats, level: Floats, level_error: Floa
 
     Returns
     -------
-    Shrunk
+    ShrunkScores
         A score is kept where one of the other three numbers is nan. The candidates are scored on
         the same rows, so their errors are common to them and not in the misfit.
 
@@ -407,7 +412,7 @@ def shrunk_scores(score: Floats, error: Floats, level: Floats, level_error: Floa
     residual, noise = score - level, np.square(error) + np.square(level_error)
     known = np.isfinite(residual) & np.isfinite(noise)
     if not known.any():
-        return Shrunk(score.copy(), np.zeros_like(score))
+        return ShrunkScores(score.copy(), np.zeros_like(score))
     centre = residual[near_best(score, error, known)].mean()
     away = residual - centre
     may_be_chosen = near_best(score, np.hypot(error, level_error), known, N_SE_OF_CHOICE)
@@ -421,6 +426,6 @@ def shrunk_scores(score: Floats, error: Floats, level: Floats, level_error: Floa
     spread = np.maximum(mean_with_itself(squares - noise), 0.0)
     believed = np.divide(spread, spread + noise, out=np.ones_like(noise), where=noise > 0)
     misfit = np.sqrt(mean_with_itself(squares))
-    return Shrunk(
+    return ShrunkScores(
         np.where(known, level + centre + believed * away, score), np.where(known, misfit, 0.0)
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import WeakSet
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from pa_select.scores.cached_outputs import cached_for_only
+from pa_select.scores.class_scores import cached_for_only
 from pa_select.unlabelled.paired_rows import (
     aligned_pairs,
     check_pairs,
@@ -18,26 +18,26 @@ from pa_select.unlabelled.paired_rows import (
 )
 from pa_select.unlabelled.site_adapter import SiteAdapter, cross_adapted
 from pa_select.unlabelled.trained import ExpectedScore, estimates
-from pa_select.utils.dataset_rows import is_dataset, labels_of, stacked
-from pa_select.utils.estimators import named_estimators
+from pa_select.utils.arrays import is_dataset, labels_of, stacked
+from pa_select.utils.estimators import SavedWithVersions, named_estimators
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.pickling import SavedWithVersions
+from pa_select.utils.typing import Estimator, Labels, Model, Rows, Scorer
 
 # Scorers that have warned; their own attributes would change what a search caches.
 _HAVE_WARNED: WeakSet[Any] = WeakSet()
 
 
 def expected_score(
-    estimators: Any,
-    X_a: Any,
-    X_b: Any,
-    X_val: Any,
-    y_val: Any,
+    estimators: Model | Sequence[Model] | Mapping[str, Model],
+    X_a: Rows,
+    X_b: Rows,
+    X_val: Rows,
+    y_val: Labels | None,
     *,
-    scoring: Any = None,
-    adapter: Any = None,
-    reference: Any = "ensemble",
-    groups: Any = None,
+    scoring: str | Scorer | None = None,
+    adapter: str | Estimator | None = None,
+    reference: str | Model = "ensemble",
+    groups: Labels | None = None,
 ) -> Any:
     r"""Estimate how classifiers or regressors score at another site, from pairs without labels.
 
@@ -198,26 +198,26 @@ def expected_score(
     X_a, X_b = one_pair_for_each_object(X_a, X_b, X_val)
     given = X_a, X_b, X_val, y_val
     warnings: list[str] = []
-    found = estimates(estimators, *given, scoring, adapter, reference, groups, warnings)
+    expected = estimates(estimators, *given, scoring, adapter, reference, groups, warnings)
     for message in warnings:
         warn_caller(message)
     warn_of_other_rows(X_a, X_val)
-    _warn_of_labelled_rows(found)
+    _warn_of_labelled_rows(expected)
     _warn_of_adapters(estimators)
     several = isinstance(estimators, (Mapping, list, tuple))
-    return found if several else next(iter(found.values()))
+    return expected if several else next(iter(expected.values()))
 
 
-def _warn_of_labelled_rows(found: Mapping[str, ExpectedScore]) -> None:
+def _warn_of_labelled_rows(expected: Mapping[str, ExpectedScore]) -> None:
     """Warn if the labelled rows cannot calibrate some of the estimators."""
-    certain = [name for name, one in found.items() if one.beta == np.inf]
+    certain = [name for name, one in expected.items() if one.beta == np.inf]
     if certain:
         warn_caller(
             "X_val: expected rows of which each model gets some wrong, got rows without an error "
             f"of {_listed(certain)}. Either such a model was fitted to them, or they are too few "
             "to calibrate its posteriors, which count as certain."
         )
-    unrelated = [name for name, one in found.items() if one.beta <= 0]
+    unrelated = [name for name, one in expected.items() if one.beta <= 0]
     if unrelated:
         warn_caller(
             "y_val: expected the labels of X_val, got labels that the predictions of "
@@ -245,7 +245,13 @@ def _listed(names: list[str]) -> str:
 class ExpectedScorer(SavedWithVersions, BaseEstimator):
     """The scorer that `expected_scorer` makes, with its arguments as parameters."""
 
-    def __init__(self, X_a: Any, X_b: Any, scoring: Any = None, adapter: Any = None) -> None:
+    def __init__(
+        self,
+        X_a: Rows,
+        X_b: Rows,
+        scoring: str | Scorer | None = None,
+        adapter: str | Estimator | None = None,
+    ) -> None:
         self.X_a = X_a
         self.X_b = X_b
         self.scoring = scoring
@@ -256,17 +262,17 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
         """The name of the score in scikit-learn's displays and skorch's histories."""
         return "expected_score"
 
-    def __call__(self, estimator: Any, X: Any, y: Any = None) -> float:
+    def __call__(self, estimator: Model, X: Rows, y: Labels | None = None) -> float:
         """Return the expected score of a fitted model; its labelled rows are X and y."""
         # A search scores hundreds of models: warnings of the pairs come once.
         warnings: list[str] = []
         with cached_for_only(X, estimator):
             given = *self._rows(), X, y, self.scoring
-            (found,) = estimates([estimator], *given, warnings=warnings).values()
+            (expected,) = estimates([estimator], *given, warnings=warnings).values()
         if warnings and self not in _HAVE_WARNED:
             _HAVE_WARNED.add(self)
             warn_caller(warnings[0])
-        return float(found.score)
+        return float(expected.score)
 
     def _rows(self) -> tuple[Any, Any]:
         """Return the rows of both sites, adapted if they are to be; they are kept."""
@@ -284,7 +290,11 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
 
 
 def expected_scorer(
-    X_a: Any, X_b: Any, *, scoring: Any = None, adapter: Any = None
+    X_a: Rows,
+    X_b: Rows,
+    *,
+    scoring: str | Scorer | None = None,
+    adapter: str | Estimator | None = None,
 ) -> ExpectedScorer:
     """Make a scorer of the score that is expected at another site.
 

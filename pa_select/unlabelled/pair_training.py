@@ -18,13 +18,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pa_select.scores.alignment import columns_of
+from pa_select.scores.class_scores import columns_of
 from pa_select.unlabelled.paired_rows import aligned_pairs
-from pa_select.utils.columns import check_column, check_weight
-from pa_select.utils.estimators import is_pipeline
-from pa_select.utils.fit_params import takes_parameter
+from pa_select.utils.arrays import check_column, check_weight
+from pa_select.utils.estimators import SavedWithVersions, is_pipeline
+from pa_select.utils.fits import takes_parameter
 from pa_select.utils.frames import check_columns, named_like
-from pa_select.utils.pickling import SavedWithVersions
 from pa_select.utils.sklearn_private import (
     HasMethods,
     Interval,

@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from pa_select.utils.dataset_rows import stacked
+from pa_select.utils.arrays import stacked
 from pa_select.utils.frames import check_columns, look_up, named_like
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats

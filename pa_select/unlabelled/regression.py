@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,12 @@ from sklearn.metrics import (
 )
 
 from pa_select.scores.recorded import RecordedRegressor, row_numbers
-from pa_select.unlabelled.scored import LabelledRows, Scored
+from pa_select.unlabelled.score_of_units import LabelledRows, ScoreOfUnits
 from pa_select.utils.sklearn_private import _PassthroughScorer
 from pa_select.utils.typing import Floats, Ints
 
+#: The outputs of the models of all splits.
+Outputs: TypeAlias = Sequence[RecordedRegressor]
 # So many values stand in for the residuals of the labelled rows.
 _RESIDUALS = 100
 # Stands for the regressor when a scorer is made from its name.
@@ -68,9 +70,7 @@ class Regression:
         """Record what a regressor predicts for X."""
         return RecordedRegressor.of(estimator, X)
 
-    def calibration(
-        self, models: Sequence[RecordedRegressor], y: NDArray[Any], weight: Any
-    ) -> Line:
+    def calibration(self, models: Outputs, y: NDArray[Any], weight: Any) -> Line:
         """Find the line of least squares, and the quantiles of the residuals of labelled rows."""
         predicted = np.concatenate([model.predicted for model in models])
         slope, offset = _line(predicted, y, weight)
@@ -99,7 +99,7 @@ class Regression:
 
     def by_formula(
         self, scorer: Any, labels: Floats, model: RecordedRegressor, *, is_counted: bool = True
-    ) -> Scored | None:
+    ) -> ScoreOfUnits | None:
         """Score by the formula of a metric of scikit-learn; None if there is none for a scorer."""
         metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
         if isinstance(scorer, _PassthroughScorer):  # a regressor's own score
@@ -108,22 +108,22 @@ class Regression:
         if metric is mean_pinball_loss and set(options) <= {"alpha"}:
             above = options.get("alpha", 0.5)
             losses = np.where(residuals > 0, above, above - 1) * residuals
-            scored = Scored.of_mean(losses.mean(axis=1))
+            scored = ScoreOfUnits.of_mean(losses.mean(axis=1))
         elif options:
             return None
         elif metric is mean_absolute_error:
-            scored = Scored.of_mean(np.abs(residuals).mean(axis=1))
+            scored = ScoreOfUnits.of_mean(np.abs(residuals).mean(axis=1))
         elif metric in (mean_squared_error, root_mean_squared_error, r2_score):
-            scored = Scored.of_mean(np.square(residuals).mean(axis=1))
+            scored = ScoreOfUnits.of_mean(np.square(residuals).mean(axis=1))
             if metric is root_mean_squared_error:
                 scored = _root(scored)
             elif metric is r2_score:
-                spread = Scored.of_mean(np.square(labels - labels.mean()).mean(axis=1))
+                spread = ScoreOfUnits.of_mean(np.square(labels - labels.mean()).mean(axis=1))
                 if spread.score == 0:
                     return None
                 share = scored.score / spread.score
                 changes = share * spread.contributions - scored.contributions
-                scored = Scored(1 - share, changes / spread.score)
+                scored = ScoreOfUnits(1 - share, changes / spread.score)
         else:
             return None
         return scored.times(getattr(scorer, "_sign", 1))
@@ -141,11 +141,9 @@ class Regression:
         """Return an expected score as it is."""
         return score
 
-    def disagreement(
-        self, here: Sequence[RecordedRegressor], there: Sequence[RecordedRegressor]
-    ) -> float:
+    def disagreement(self, outputs_a: Outputs, outputs_b: Outputs) -> float:
         """Return the root mean square of the differences of both predictions."""
-        return float(np.sqrt(np.mean(np.square(_differences(here, there)))))
+        return float(np.sqrt(np.mean(np.square(_differences(outputs_a, outputs_b)))))
 
     def has_interval(self, scorer: Any) -> bool:
         """Whether there is an interval that does not assume calibrated predictions."""
@@ -157,9 +155,9 @@ class Regression:
         scorer: Any,
         score: float,
         labelled: LabelledRows,
-        outputs: Callable[[], Sequence[RecordedRegressor]],
-        here: Sequence[RecordedRegressor],
-        there: Sequence[RecordedRegressor],
+        outputs: Callable[[], Outputs],
+        outputs_a: Outputs,
+        outputs_b: Outputs,
     ) -> tuple[float, float]:
         """Return the 95 % interval that holds whether or not the predictions are calibrated.
 
@@ -170,27 +168,28 @@ class Regression:
         """
         metric = scorer._score_func
         changes = [
-            Scored.of_mean(np.abs(x) if metric is mean_absolute_error else np.square(x))
-            for x in _differences(here, there)
+            ScoreOfUnits.of_mean(np.abs(x) if metric is mean_absolute_error else np.square(x))
+            for x in _differences(outputs_a, outputs_b)
         ]
         if metric is root_mean_squared_error:  # the mean of the roots of all splits
             changes = [_root(one) for one in changes]
-        change, error = Scored.mean_of(changes), self._error_of_rows(scorer, labelled, outputs())
+        change, error = (
+            ScoreOfUnits.mean_of(changes),
+            self._error_of_rows(scorer, labelled, outputs()),
+        )
         norm = -score
         if metric is mean_squared_error:
             norm, change = float(np.sqrt(norm)), _root(change)
             error = error / (2 * norm) if norm else 0.0
         least, most = _limits(norm, error, labelled.n)
-        n_pairs = len(here[0].predicted)
+        n_pairs = len(outputs_a[0].predicted)
         more_change = _limits(*change.expectation(), n_pairs)[1] - change.score
         high = norm + change.score + float(np.hypot(most - norm, more_change))
         low = max(norm - change.score - float(np.hypot(norm - least, more_change)), 0.0)
         power = 2 if metric is mean_squared_error else 1
         return -(high**power), -(low**power)
 
-    def _error_of_rows(
-        self, scorer: Any, labelled: LabelledRows, outputs: Sequence[RecordedRegressor]
-    ) -> float:
+    def _error_of_rows(self, scorer: Any, labelled: LabelledRows, outputs: Outputs) -> float:
         """Return the standard error of the mean score over the splits, from the labelled rows."""
         units = []
         for model, rows in zip(outputs, labelled.rows, strict=True):
@@ -202,7 +201,7 @@ class Regression:
             groups = groups[labelled.tested]
         elif labelled.n < len(labelled.tested):  # rows that several models predict
             groups = labelled.tested
-        return Scored(0.0, np.concatenate(units)).standard_error(groups)
+        return ScoreOfUnits(0.0, np.concatenate(units)).standard_error(groups)
 
 
 def _line(x: Floats, y: Floats, weight: Any = None) -> tuple[float, float]:
@@ -216,16 +215,14 @@ def _line(x: Floats, y: Floats, weight: Any = None) -> tuple[float, float]:
     return slope, float(mean_y - slope * mean_x)
 
 
-def _differences(
-    here: Sequence[RecordedRegressor], there: Sequence[RecordedRegressor]
-) -> list[Floats]:
-    return [b.predicted - a.predicted for a, b in zip(here, there, strict=True)]
+def _differences(outputs_a: Outputs, outputs_b: Outputs) -> list[Floats]:
+    return [b.predicted - a.predicted for a, b in zip(outputs_a, outputs_b, strict=True)]
 
 
-def _root(scored: Scored) -> Scored:
+def _root(scored: ScoreOfUnits) -> ScoreOfUnits:
     """Return the square root of a score."""
     root = float(np.sqrt(scored.score))
-    return Scored(root, scored.contributions / (2 * root) if root else scored.contributions)
+    return ScoreOfUnits(root, scored.contributions / (2 * root) if root else scored.contributions)
 
 
 def _limits(norm: float, error: float, n: int) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from pa_select.unlabelled.paired_rows import aligned_by_index
-from pa_select.unlabelled.scored import parts_of
+from pa_select.unlabelled.score_of_units import parts_of
 from pa_select.utils.frames import named_like
 from pa_select.utils.typing import Floats
 

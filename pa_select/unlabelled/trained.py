@@ -11,21 +11,15 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import _num_samples
 
-from pa_select.scores.alignment import columns_of
+from pa_select.scores.class_scores import columns_of
 from pa_select.scores.recorded import row_numbers
 from pa_select.unlabelled.classification import Classification, calibrated
-from pa_select.unlabelled.engine import (
-    LABELLED,
-    Engine,
-    Output,
-    reference_labels,
-)
+from pa_select.unlabelled.engine import LABELLED, Engine, Output, reference_labels
 from pa_select.unlabelled.paired_rows import aligned_pairs, other_mix_of_posteriors
 from pa_select.unlabelled.regression import Regression
-from pa_select.unlabelled.scored import LabelledRows
+from pa_select.unlabelled.score_of_units import LabelledRows
 from pa_select.unlabelled.site_adapter import cross_adapted
-from pa_select.utils.columns import check_column
-from pa_select.utils.dataset_rows import labels_of
+from pa_select.utils.arrays import check_column, labels_of
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns
 from pa_select.utils.messages import optional_import
@@ -158,7 +152,7 @@ def estimates(
 
 
 @dataclass(frozen=True)
-class _Trained:
+class _TrainedModels:
     """The outputs of trained models, which are models of one split."""
 
     #: For labelled rows, and for the pairs at both sites, those of each model.
@@ -189,7 +183,7 @@ def of_outputs(
     sites. `reference` may be what another model predicts for the labelled rows and for the pairs
     at the first site.
     """
-    models, every = _Trained(outputs), np.arange(len(y_val))
+    models, every = _TrainedModels(outputs), np.arange(len(y_val))
     if isinstance(task, Classification):
         _check_classes(names, outputs[LABELLED], y_val, reference)
     if not isinstance(reference, str):

@@ -1,11 +1,18 @@
-"""Conversion of array-likes to numpy arrays, with clear errors; needs no torch."""
+"""Arrays from array-likes, with clear errors: numbers, one value for each row, Datasets.
+
+It needs no torch.
+"""
 
 from __future__ import annotations
 
+import sys
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pa_select.utils.typing import Floats, Ints
 
 # Deeper lists are not arrays; a list that contains itself would never end.
 _MOST_AXES = 8
@@ -62,3 +69,116 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
                 f"{name}: expected rows of equal length, got rows of {lengths} entries."
             ) from error
         raise TypeError(f"{name}: expected an array ({error}).") from error
+
+
+def check_column(values: Any, n: int, name: str) -> NDArray[Any]:
+    """Check labels or environments of n rows and return them as an array.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the values are not an array, the shape is neither (n,) nor (n, 1), or a value is
+        missing or masked.
+    """
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name}: expected a value for each row, got masked ones.")
+    try:
+        column = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name}: expected an array of shape ({n},) ({error}).") from error
+    if column.shape == (n, 1):
+        column = column[:, 0]
+    if column.shape != (n,):
+        raise ValueError(f"{name}: expected shape ({n},), got {column.shape}.")
+    missing = [x is None for x in column] if column.dtype == object else []
+    # Missing values such as nan differ from themselves.
+    wrong = (column != column) | np.asarray(missing if len(missing) else False)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(f"{name}: expected a value for each row, got {column[row]} in row {row}.")
+    return column
+
+
+def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64]:
+    """Check the weights of n rows and return them in double precision.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the weights are not real numbers, the shape is not (n,), a weight is negative or not
+        finite, or all weights are 0.
+    """
+    given = check_column(sample_weight, n, "sample_weight")
+    # pandas' nullable columns may convert to objects.
+    if given.dtype.kind not in "biuf" and not all(isinstance(x, Real) for x in given):
+        raise TypeError(f"sample_weight: expected real numbers, got dtype {given.dtype}.")
+    weight = given.astype(np.float64)
+    wrong = ~(np.isfinite(weight) & (weight >= 0))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(
+            f"sample_weight: expected finite non-negative weights, got {weight[row]} in row {row}."
+        )
+    if not weight.any():
+        raise ValueError("sample_weight: expected a positive sum, got only zeros.")
+    return weight
+
+
+def shares_of(rows: Ints, weight: Floats) -> Floats:
+    """Return the weights of rows that are there several times; together they count once."""
+    shares: Floats = (weight / np.bincount(rows, minlength=len(weight)).clip(1))[rows]
+    return shares
+
+
+def is_dataset(rows: Any) -> bool:
+    """Whether rows are a torch Dataset; torch is not imported to find out."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(rows, torch.utils.data.Dataset)
+
+
+def stacked(rows: Any, name: str) -> Any:
+    """Return the rows of a Dataset as one array; other rows are returned as they are.
+
+    Raises
+    ------
+    TypeError
+        If they cannot be stacked, or can only be read one after the other.
+    """
+    if not is_dataset(rows):
+        return rows
+    from pa_select.utils.estimators import refuse_iterable_dataset
+
+    refuse_iterable_dataset(rows, name)
+    items = [rows[i] for i in range(len(rows))]
+    inputs = [item[0] if isinstance(item, (tuple, list)) else item for item in items]
+    try:
+        array = np.stack([np.asarray(row) for row in inputs]) if inputs else np.empty((0,))
+        if array.dtype == object:
+            raise TypeError("they are not numbers")
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{name}: expected a Dataset of arrays or tensors of one shape, got items that begin "
+            f"with a {type(inputs[0]).__name__} ({error})."
+        ) from error
+    return array
+
+
+def labels_of(rows: Any, y: Any, name: str) -> Any:
+    """Return labels; if y is None, those of a Dataset with items of a row and its label.
+
+    Raises
+    ------
+    TypeError
+        If its items are no such pairs.
+    """
+    if y is not None or not is_dataset(rows):
+        return y
+    labels = []
+    for item in (rows[i] for i in range(len(rows))):
+        if not isinstance(item, (tuple, list)) or len(item) < 2:
+            raise TypeError(
+                f"{name}: expected a Dataset whose items are a row and its label, got "
+                f"{type(item).__name__} items without a label."
+            )
+        labels.append(np.asarray(item[1]))
+    return np.array(labels)

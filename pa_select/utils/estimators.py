@@ -1,4 +1,4 @@
-"""Estimators inside estimators, and torch modules, their outputs and their device.
+"""Estimators inside estimators, torch modules with their device, and pickles of estimators.
 
 Torch is imported by `resolve_device` alone: a module not yet imported has no instances.
 """
@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
+
+from pa_select._version import __version__
 
 if TYPE_CHECKING:
     import torch
@@ -148,3 +151,36 @@ def resolve_device(device: Any, *scores: torch.Tensor) -> torch.device:
     if resolved.type == "mps":
         raise ValueError("device: got 'mps', which has no float64; use 'cpu' or 'cuda'.")
     return resolved
+
+
+class SavedWithVersions:
+    """Mixin for estimators and scorers that hold scikit-learn estimators.
+
+    Another version may have renamed attributes: the pickle would load, but fail later.
+    """
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: Any = super().__getstate__()
+        return {**state, "_saved_with": _versions()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        for package, saved in state.pop("_saved_with", {}).items():
+            current = _versions()[package]
+            if _minor(saved) != _minor(current):
+                raise UnpicklingError(
+                    f"{type(self).__name__} was saved with {package} {saved} and cannot be "
+                    f"loaded with {current}: load it with {package} {_minor(saved)}, or fit it "
+                    "anew."
+                )
+        super().__setstate__(state)  # type: ignore[misc]
+
+
+def _versions() -> dict[str, str]:
+    import sklearn  # here, since the command line needs no scikit-learn
+
+    return {"scikit-learn": sklearn.__version__, "pa_select": __version__}
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])

@@ -1,4 +1,4 @@
-"""Checks of scores, counts and tolerances, and probabilities among scores.
+"""Checks of scores, counts and tolerances; probabilities among scores, and their logs.
 
 They work for numpy arrays and torch tensors, without an import of torch.
 """
@@ -198,6 +198,26 @@ def are_probabilities(rows: Any) -> Any:
     with np.errstate(over="ignore", invalid="ignore"):
         sums = rows.sum(axis=1, dtype=double)
         return (rows >= -ROUNDING).all(axis=1) & (abs(sums - 1) <= ROUNDING)
+
+
+def check_clip(clip: Any, expected: str = "a probability in (0, 0.5)") -> None:
+    """Raise an error unless `clip` is a float in (0, 0.5)."""
+    if not isinstance(clip, (float, np.floating)) or not 0 < clip < 0.5:
+        raise ValueError(f"clip: expected {expected}, got {clip!r}.")
+
+
+def wrong_row(rows: Any) -> int | None:
+    """Return the first row that does not hold probabilities of exclusive classes, or None."""
+    right = are_probabilities(rows)
+    return None if right.all() else right.tolist().index(False)
+
+
+def clipped_logs(probabilities: Any, clip: float) -> Any:
+    """Return logs of floating-point probabilities; those below `clip` are raised to it."""
+    if isinstance(probabilities, np.ndarray):
+        raised = np.maximum(probabilities, clip)
+        return np.log(raised, out=raised)
+    return probabilities.clamp_min(clip).log()
 
 
 def look_like_probabilities(*matrices: Any) -> list[bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -23,6 +23,22 @@ class HasArray(Protocol):
         """Return the values as an array."""
 
 
+class HasShape(Protocol):
+    """A table or an array, also a sparse one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of rows, then those of the other axes."""
+
+
+class HasItems(Protocol):
+    """A list of rows, or a torch Dataset."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any, /) -> Any: ...
+
+
 class HasPairs(Protocol):
     """A pairing of a search."""
 
@@ -40,6 +56,27 @@ class Estimator(Protocol):
         """Predict labels or numbers."""
 
 
+class Predictor(Protocol):
+    """A fitted classifier or regressor, such as a skorch net."""
+
+    def predict(self, X: Any) -> Any:
+        """Predict labels or numbers."""
+
+
+class Scorer(Protocol):
+    """A scorer of scikit-learn, which returns a number, or several by name."""
+
+    def __call__(self, estimator: Any, X: Any, y: Any = None) -> Any:
+        """Score a fitted estimator."""
+
+
+class Splitter(Protocol):
+    """A splitter of scikit-learn."""
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterable[tuple[Any, Any]]:
+        """Yield training and test rows."""
+
+
 class Rule(Protocol):
     """A rule that chooses a candidate of a search."""
 
@@ -54,6 +91,15 @@ Matrix: TypeAlias = Sequence[Sequence[float]] | Sequence[HasArray] | HasArray
 Scores: TypeAlias = Matrix | Sequence[Sequence[Sequence[float]]]
 Weights: TypeAlias = Vector | Matrix
 Prior: TypeAlias = Literal["uniform", "marginal"] | Vector
+#: Rows in any form that an estimator takes.
+Rows: TypeAlias = HasShape | HasItems
+#: A fitted model of scikit-learn or skorch, or a torch module.
+Model: TypeAlias = "Predictor | torch.nn.Module"
+Scoring: TypeAlias = (
+    str | Scorer | Sequence[str] | Mapping[str, str | Scorer] | Callable[..., Any] | None
+)
+CrossValidation: TypeAlias = int | Splitter | Sequence[Splitter] | Iterable[tuple[Any, Any]] | None
+PairedRows: TypeAlias = tuple[Rows, Rows] | Mapping[str, tuple[Rows, Rows]]
 Device: TypeAlias = "str | torch.device | None"
 RandomState: TypeAlias = int | np.random.RandomState | None
 ErrorScore: TypeAlias = Literal["raise"] | float

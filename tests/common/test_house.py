@@ -1,4 +1,4 @@
-"""The rooms of the package: imports run one way."""
+"""The rooms of the package: imports run one way, and every file says what it is for."""
 
 import ast
 import sys
@@ -91,6 +91,14 @@ def test_no_file_imports_itself_on_a_way_round():
     graph = {name: imported(path) & set(names) for name, path in names.items()}
     # Raises CycleError, which names the files.
     assert len(list(TopologicalSorter(graph).static_order())) == len(FILES)
+
+
+def test_the_first_line_of_every_file_can_stand_in_the_map():
+    lines = [(ast.get_docstring(ast.parse(path.read_text())) or "").split("\n") for path in FILES]
+    # A sentence that goes on in the second line would be cut.
+    wrong = [first for first, *rest in lines if first[-1:] != "." or any(rest[:1])]
+    assert not wrong
+    assert len({first for first, *_ in lines}) == len(FILES)
 
 
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])

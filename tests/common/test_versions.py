@@ -42,7 +42,7 @@ def test_pickles_of_other_versions_are_refused(fitted, name, monkeypatch):
     ):
         pickle.loads(data)
     monkeypatch.undo()
-    monkeypatch.setattr("pa_select.utils.pickling.__version__", "0.0.1")
+    monkeypatch.setattr("pa_select.utils.estimators.__version__", "0.0.1")
     with pytest.raises(
         pickle.UnpicklingError, match="was saved with pa_select .* loaded with 0.0.1"
     ):

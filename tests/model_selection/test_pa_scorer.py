@@ -53,19 +53,16 @@ def shrunk(X):
     return 0.9 * X + 0.1
 
 
-# Most of a score's time goes into its last digits, which none of the tests of these scorers needs.
-SOON = {"tol": 0.1}
 SCORERS = {
-    "label": PAScorer(**SOON),
-    "label, uniform": PAScorer(prior="uniform", **SOON),
-    "a view": PAScorer(views=shrunk, **SOON),
-    "a transformer": PAScorer(views=FunctionTransformer(shrunk), **SOON),
-    "two views": PAScorer(views=[shrunk, FunctionTransformer(shrunk)], **SOON),
-    "views by index": PAScorer(views=shrunk(FRAME.iloc[::-1]), **SOON),
-    "environments": PAScorer(environments=ENVIRONMENTS, **SOON),
-    "in a dict": {"pa": PAScorer(views=shrunk, **SOON), "accuracy": "accuracy"},
-    "paired": PAScorer(paired=(FRAME[::5], shrunk(FRAME[::5][::-1])), **SOON),
-    "with details": PAScorer(return_details=True, **SOON),
+    "label": PAScorer(),
+    "label, uniform": PAScorer(prior="uniform"),
+    "a view": PAScorer(views=shrunk),
+    "a transformer": PAScorer(views=FunctionTransformer(shrunk)),
+    "two views": PAScorer(views=[shrunk, FunctionTransformer(shrunk)]),
+    "views by index": PAScorer(views=shrunk(FRAME.iloc[::-1])),
+    "environments": PAScorer(environments=ENVIRONMENTS),
+    "in a dict": {"pa": PAScorer(views=shrunk), "accuracy": "accuracy"},
+    "paired": PAScorer(paired=(FRAME[::5], shrunk(FRAME[::5][::-1]))),
 }
 
 
@@ -73,10 +70,6 @@ SCORERS = {
 def routing(request):
     with sklearn.config_context(enable_metadata_routing=request.param):
         yield request.param
-
-
-def single(scorer):
-    return not isinstance(scorer, dict) and not scorer.return_details
 
 
 @pytest.mark.slow
@@ -93,18 +86,17 @@ def test_every_scorer_is_finite_in_cross_validation(name, routing):
         for key, values in found.items():
             if key.startswith("test_"):
                 np.testing.assert_array_equal(again[key], values)
-    if single(scorer):
-        with joblib.parallel_config(backend="multiprocessing"):  # forks, which start at once
-            again = cross_val_score(MODEL, FRAME, Y, scoring=scorer, cv=3, n_jobs=2)
-        np.testing.assert_array_equal(again, found["test_score"])
-        assert (again >= 0).all()
+    with joblib.parallel_config(backend="multiprocessing"):  # forks, which start at once
+        again = cross_val_score(MODEL, FRAME, Y, scoring=scorer, cv=3, n_jobs=2)
+    np.testing.assert_array_equal(again, found["test_score"])
+    assert (again >= 0).all()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCORERS)
 def test_every_scorer_in_searches(name, routing):
     scorer = SCORERS[name]
-    refit = True if single(scorer) else ("pa" if isinstance(scorer, dict) else "score")
+    refit = "pa" if isinstance(scorer, dict) else True
     for search in (
         GridSearchCV(MODEL, GRID, scoring=scorer, refit=refit, cv=2, error_score="raise"),
         RandomizedSearchCV(
@@ -114,7 +106,7 @@ def test_every_scorer_in_searches(name, routing):
         search = pickle.loads(pickle.dumps(clone(search).fit(FRAME, Y)))
         assert np.isfinite(search.best_score_)
         assert search.predict(FRAME).shape == (150,)
-    if single(scorer):
+    if not isinstance(scorer, dict):
         halving = HalvingGridSearchCV(MODEL, GRID, scoring=scorer, cv=2, random_state=0)
         assert np.isfinite(halving.fit(FRAME, Y).best_score_)
         nested = cross_val_score(search, FRAME, Y, cv=2, error_score="raise")
@@ -122,7 +114,7 @@ def test_every_scorer_in_searches(name, routing):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n, s in SCORERS.items() if single(s)])
+@pytest.mark.parametrize("name", [n for n, s in SCORERS.items() if not isinstance(s, dict)])
 def test_every_scorer_in_curves_and_displays(name):
     scorer = SCORERS[name]
     # The displays compute their curves by learning_curve and validation_curve.
@@ -144,10 +136,11 @@ def test_the_score_is_the_agreement_of_the_pairs():
     others, _ = class_scores(model, shrunk(X))
     expected = posterior_agreement(scores, others, prior="marginal")
     assert PAScorer(views=shrunk)(model, X) == pytest.approx(expected.score)
-    details = PAScorer(views=shrunk, return_details=True)(model, X)
-    assert details["beta"] == pytest.approx(expected.beta)
-    assert details["agreement_rate"] == pytest.approx(expected.agreement_rate)
-    assert details["n_pairs"] == 150
+    agreement = PAScorer(views=shrunk).agreement(model, X)
+    assert agreement.score == PAScorer(views=shrunk)(model, X)
+    assert agreement.beta == pytest.approx(expected.beta)
+    assert agreement.agreement_rate == pytest.approx(expected.agreement_rate)
+    assert agreement.n_pairs == 150
     pooled = PAScorer(views=[shrunk, lambda X: X], prior="uniform")(model, X)
     both = posterior_agreement(np.concatenate([scores, scores]), np.concatenate([others, scores]))
     assert pooled == pytest.approx(both.score, abs=1e-9)
@@ -169,8 +162,7 @@ def test_paired_objects_are_scored_whatever_else_is_given():
     for arguments in ((X, Y), (X[:3], Y[:3]), (X[:1], None), (None,)):
         assert scorer(model, *arguments) == pytest.approx(expected.score)
     assert scorer(model, X, Y, sample_weight=np.arange(150)) == pytest.approx(expected.score)
-    details = PAScorer(paired=[a, b], return_details=True)(model, X)
-    assert (details["n_pairs"], details["n_left_out"]) == (100, 0)
+    assert PAScorer(paired=[a, b]).agreement(model, X).n_pairs == 100
     # Frames are aligned by their index.
     model = MODEL.fit(FRAME, Y)
     frames = PAScorer(paired=(FRAME[:100], shrunk(FRAME[:100])[::-1]))
@@ -204,8 +196,7 @@ def test_label_pairs_are_fixed_seeded_and_counted():
     assert PAScorer(random_state=0)(model, X, Y) == pa_scorer(model, X, Y)
     assert PAScorer(random_state=1)(model, X, Y) != pa_scorer(model, X, Y)
     few = np.r_[0:10, 60, 120:130]
-    details = PAScorer(return_details=True)(model, X[few], Y[few])
-    assert (details["n_pairs"], details["n_left_out"]) == (20, 1)
+    assert pa_scorer.agreement(model, X[few], Y[few]).n_pairs == 20  # and one row is alone
 
 
 def test_weights():
@@ -264,8 +255,8 @@ def test_constant_classifiers_score_zero():
         assert pa_scorer(model, X, Y) == pytest.approx(0, abs=1e-12)
     one_class = DummyClassifier().fit(X[:50], Y[:50])
     assert pa_scorer(one_class, X, Y) == 0
-    details = PAScorer(return_details=True)(one_class, X, Y)
-    assert details["agreement_rate"] == 1
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        pa_scorer.agreement(one_class, X, Y)
 
 
 def test_sparse_data_and_string_labels():
@@ -399,7 +390,6 @@ def test_a_search_whose_folds_hold_one_environment_stops_at_once():
          "views: expected the rows of X in their order"),
         (PAScorer(clip=2), (X, Y), ValueError, "clip: expected"),
         (PAScorer(prior="flat"), (X, Y), ValueError, "prior: expected"),
-        (PAScorer(tol=0), (X, Y), ValueError, "tol: expected"),
     ],
 )  # fmt: skip
 def test_wrong_parameters_and_data_are_named(scorer, data, error, message):
@@ -461,7 +451,7 @@ def test_wrong_estimators_and_environments_are_named():
 
 
 def test_it_is_an_estimator_in_form():
-    scorer = PAScorer(views=shrunk, tol=1e-5)
+    scorer = PAScorer(views=shrunk, clip=1e-5)
     assert clone(scorer).get_params() == scorer.get_params()
     assert scorer.__name__ == "posterior_agreement"
     assert "views" in repr(scorer)

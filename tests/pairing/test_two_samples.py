@@ -192,14 +192,13 @@ def test_scorer_search_and_callback_take_any_pairing():
     X, y = np.concatenate([A, B]), np.concatenate([Y_A, Y_B])
     names = np.repeat(["today", "dark"], 200)
     pairing = NearestPairing(within_label=True)
-    scorer = PAScorer(pairing=pairing, return_details=True)
-    details = scorer(model, X, y, environments=names)
+    agreement = PAScorer(pairing=pairing).agreement(model, X, y, environments=names)
     pairs = pairing(B, A, Y_B, Y_A)  # "dark" comes first
     by_hand = posterior_agreement(
         model.decision_function(B[pairs.a]), model.decision_function(A[pairs.b]), prior="marginal"
     )
-    assert details["score"] == pytest.approx(by_hand.score, abs=1e-6)
-    assert details["n_left_out"] == pairs.n_left_out
+    assert agreement.score == pytest.approx(by_hand.score, abs=1e-6)
+    assert agreement.n_pairs == len(pairs.a)
 
     frame = pd.DataFrame(X)
     series = pd.Series(names)

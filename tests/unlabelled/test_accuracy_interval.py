@@ -8,10 +8,10 @@ from sklearn.metrics import get_scorer, make_scorer, zero_one_loss
 from sklearn.model_selection import KFold
 
 from pa_select import PASearchCV, expected_score
-from pa_select.scores.recorded import Recorded
+from pa_select.scores.recorded import RecordedClassifier
 from pa_select.unlabelled.classification import Classification
 from pa_select.unlabelled.engine import error_of_score
-from pa_select.unlabelled.scored import (
+from pa_select.unlabelled.score_of_units import (
     accuracy_interval,
     effective_number,
     widening,
@@ -129,7 +129,7 @@ def grouped(n_groups, rng):
     groups = np.repeat(np.arange(n_groups), 30)
     y = np.tile([0, 1], len(groups) // 2)
     right = rng.random(len(y)) < rng.beta(7, 3, n_groups)[groups]
-    return Recorded(np.array([0, 1]), np.eye(2)[y], np.where(right, y, 1 - y)), y, groups
+    return RecordedClassifier(np.array([0, 1]), np.eye(2)[y], np.where(right, y, 1 - y)), y, groups
 
 
 @pytest.mark.parametrize("n_groups", [3, 5, 10])

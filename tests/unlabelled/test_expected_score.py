@@ -29,7 +29,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pa_select import PASearchCV, expected_score, expected_scorer
-from pa_select.scores.recorded import Recorded
+from pa_select.scores.recorded import RecordedClassifier
 from pa_select.unlabelled import SiteAdapter
 from pa_select.unlabelled.classification import Classification, calibrating_beta
 from pa_select.unlabelled.engine import expected_scores, shrunk_scores
@@ -178,7 +178,7 @@ def plain_accuracy(y, predicted, sample_weight=None):
 def test_the_jackknife_of_a_mean_is_its_standard_error():
     model, a, b, X, y = three_classes(2, 20)
     labels = [softmax(model.decision_function(a), axis=1)]
-    sides = [Recorded.of(model, a)], [Recorded.of(model, b)]
+    sides = [RecordedClassifier.of(model, a)], [RecordedClassifier.of(model, b)]
     by_name, by_jackknife = (
         there._replace(step=0.0).change_from(here)  # without the pairs that are added to a rate
         for here, there in (

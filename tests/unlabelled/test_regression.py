@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from pa_select import expected_score, expected_scorer
 from pa_select.scores.recorded import RecordedRegressor
 from pa_select.unlabelled.regression import Regression
-from pa_select.unlabelled.scored import LabelledRows
+from pa_select.unlabelled.score_of_units import LabelledRows
 from pa_select.unlabelled.trained import estimates
 
 RMSE, MAE = "neg_root_mean_squared_error", "neg_mean_absolute_error"

@@ -8,7 +8,7 @@ from skorch.callbacks import EpochScoring
 from torch.utils.data import TensorDataset
 
 from pa_select import PAScorer, expected_score, expected_scorer
-from pa_select.scores.cached_outputs import cached_for_only
+from pa_select.scores.class_scores import cached_for_only
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 3)).astype(np.float32)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples
 
 from pa_select.environments.numeric_rows import seeded
-from pa_select.utils.columns import check_column
+from pa_select.utils.arrays import check_column
 
 
 def co_occurrence(

@@ -15,7 +15,7 @@ from pa_select.environments.attacks.models import Differentiable, differentiable
 from pa_select.environments.numeric_rows import check_bounds, is_frame, seeded
 from pa_select.environments.shift import Shift, Shifted
 from pa_select.scores.modules import evaluation
-from pa_select.utils.columns import check_column
+from pa_select.utils.arrays import check_column
 from pa_select.utils.frames import reordered
 
 

@@ -10,7 +10,7 @@ import torch
 from skorch.dataset import Dataset, get_len, unpack_data
 from torch.utils.data import Sampler, Subset
 
-from pa_select.utils.columns import check_column
+from pa_select.utils.arrays import check_column
 from pa_select.utils.typing import Ints
 
 #: The key of a dict X that holds environments.

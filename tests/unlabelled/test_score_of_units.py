@@ -7,11 +7,11 @@ from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, make_scorer
 
-from pa_select.scores.recorded import Recorded, RecordedRegressor
+from pa_select.scores.recorded import RecordedClassifier, RecordedRegressor
 from pa_select.unlabelled.classification import Classification
 from pa_select.unlabelled.engine import error_of_score, expected_scores
 from pa_select.unlabelled.regression import Regression
-from pa_select.unlabelled.scored import Scored, parts_of
+from pa_select.unlabelled.score_of_units import ScoreOfUnits, parts_of
 from pa_select.unlabelled.trained import estimates
 
 CLASSES, NUMBERS = Classification(), Regression()
@@ -48,7 +48,7 @@ def objects(n=60, n_classes=3, seed=0):
     """Probabilities of the classes of some objects, and a classifier of their rows."""
     rng = np.random.default_rng(seed)
     p, labels = rng.dirichlet(np.ones(n_classes), n), rng.dirichlet(np.ones(n_classes), n)
-    return labels, Recorded(np.arange(n_classes), np.log(p), p.argmax(1), p)
+    return labels, RecordedClassifier(np.arange(n_classes), np.log(p), p.argmax(1), p)
 
 
 def left_out(score_of, n):
@@ -118,7 +118,7 @@ def test_the_error_of_the_area_is_that_of_delong():
     rng = np.random.default_rng(0)
     y = (rng.random(200) < 0.3).astype(int)
     values = rng.normal(size=200).round(1) + y  # with ties
-    model = Recorded(np.array([0, 1]), np.column_stack([0 * values, values]), y)
+    model = RecordedClassifier(np.array([0, 1]), np.column_stack([0 * values, values]), y)
     scorer = get_scorer("roc_auc")
     area = scorer(model, np.arange(200)[:, None], y)
     ahead = values[y == 1][:, None] - values[y == 0]
@@ -250,7 +250,9 @@ def test_the_error_of_a_change_counts_that_few_pairs_differ(n):
     rates, covered = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.3]), np.zeros(6)
     for n_differ in range(n + 1):
         right = np.append(np.zeros(n_differ), np.ones(n - n_differ))
-        change = Scored.of_mean(right, step=1.0).change_from(Scored.of_mean(np.ones(n), step=1.0))
+        change = ScoreOfUnits.of_mean(right, step=1.0).change_from(
+            ScoreOfUnits.of_mean(np.ones(n), step=1.0)
+        )
         assert change.score == pytest.approx(-n_differ / n)
         inside = np.abs(change.score + rates) <= 1.96 * change.standard_error
         covered += inside * binom.pmf(n_differ, n, rates)
@@ -264,14 +266,14 @@ def test_a_step_is_what_one_right_prediction_adds(name):
     scorer, n, every = LABEL_METRICS[name], 600, np.arange(600)
     y = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [300, 200, 100]))
     labels, predicted = np.eye(3)[y], np.where(every % 3 > 0, y, (y + 1 + every % 2) % 3)
-    model = Recorded(np.arange(3), labels, predicted)
+    model = RecordedClassifier(np.arange(3), labels, predicted)
     score, added = CLASSES.counted(scorer, model, labels, every), []
     some = np.concatenate([np.flatnonzero(y == k)[:m] for k, m in enumerate((3, 2, 1))])
     for i in some:  # each of its two wrong predictions becomes right
         for wrong in (y[i] + 1, y[i] + 2):
             before, after = predicted.copy(), predicted.copy()
             before[i], after[i] = wrong % 3, y[i]
-            both = (Recorded(np.arange(3), labels, p) for p in (before, after))
+            both = (RecordedClassifier(np.arange(3), labels, p) for p in (before, after))
             worse, better = (CLASSES.counted(scorer, one, labels, every) for one in both)
             added.append(n * (better - worse))
     found = CLASSES.by_formula(scorer, labels, model)

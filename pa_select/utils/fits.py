@@ -1,22 +1,29 @@
-"""The parameters that a meta-estimator passes on to the ``fit`` of its estimator."""
+"""Fits of an estimator inside another one: what is passed on, halves of rows, parallel jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
 from sklearn import get_config
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+from sklearn.utils import parallel
 from sklearn.utils.metadata_routing import process_routing
 
 from pa_select.utils.estimators import is_pipeline
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params
+from pa_select.utils.typing import Ints
+
+#: Training rows and test rows.
+Split = tuple[Ints, Ints]
 
 
-def check_fit_params(estimator: Any, params: dict[str, Any], own: Sequence[str]) -> None:
+def check_fit_params(estimator: Any, params: dict[str, Any], arguments: Sequence[str]) -> None:
     """Check that the estimator's ``fit`` takes the parameters that are passed on to it.
 
     Parameters
@@ -25,7 +32,7 @@ def check_fit_params(estimator: Any, params: dict[str, Any], own: Sequence[str])
         The estimator.
     params : dict
         The parameters, by name.
-    own : sequence of str
+    arguments : sequence of str
         The arguments that the caller's ``fit`` has itself, beside X and y.
 
     Raises
@@ -35,7 +42,7 @@ def check_fit_params(estimator: Any, params: dict[str, Any], own: Sequence[str])
     """
     if get_config()["enable_metadata_routing"]:
         return  # scikit-learn checks it
-    expected = (*own, "sample_weight")  # with the parameter that most estimators take
+    expected = (*arguments, "sample_weight")  # with the parameter that most estimators take
     for name in params:
         close = get_close_matches(name, expected, 1)
         if takes_parameter(estimator, name, likely=name in expected or not close):
@@ -48,8 +55,8 @@ def check_fit_params(estimator: Any, params: dict[str, Any], own: Sequence[str])
             ]
         meant = f" Did you mean {close[0]!r}?" if close and close[0] != name else ""
         raise TypeError(
-            f"fit: expected {', '.join(own)} or a parameter of {type(estimator).__name__}.fit, "
-            f"got {name!r}.{meant}"
+            f"fit: expected {', '.join(arguments)} or a parameter of "
+            f"{type(estimator).__name__}.fit, got {name!r}.{meant}"
         )
 
 
@@ -72,7 +79,7 @@ def routed_params(
     sample_weight: Any,
     groups: Any,
     params: dict[str, Any],
-    own: Sequence[str],
+    arguments: Sequence[str],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the parameters for ``fit`` of ``meta.estimator``, and for the splitter ``meta.cv``.
 
@@ -104,5 +111,38 @@ def routed_params(
             f"{type(meta.estimator).__name__}. The weights are used for the calibration alone."
         )
         del params["sample_weight"]
-    check_fit_params(meta.estimator, params, own)
+    check_fit_params(meta.estimator, params, arguments)
     return _check_method_params(X, params), split_params
+
+
+def halves(splits: Sequence[Split], y: Any, groups: Any, seed: int) -> list[Split]:
+    """Make two splits of each: one for each half of the training rows, same test rows."""
+    y = np.asarray(y)
+    out = []
+    for train, test in splits:
+        if groups is None:
+            splitter = StratifiedKFold(2, shuffle=True, random_state=seed)
+            parts = splitter.split(train, y[train])
+        else:
+            splitter = StratifiedGroupKFold(2, shuffle=True, random_state=seed)
+            parts = splitter.split(train, y[train], np.asarray(groups)[train])
+        out += [(train[half], test) for half, _ in parts]
+    return out
+
+
+class Parallel(parallel.Parallel):
+    """scikit-learn's `Parallel` without the warning filters that torch has set in this process.
+
+    scikit-learn sends all filters to the workers. One of torch's is for a class of its own, so
+    each worker would import torch to read it, which takes seconds.
+    """
+
+    def __call__(self, iterable: Iterable[Any]) -> Any:
+        """Start the jobs, as `joblib.Parallel` does."""
+        with warnings.catch_warnings():
+            warnings.filters = [
+                kept
+                for kept in warnings.filters
+                if getattr(kept[2], "__module__", "").split(".")[0] != "torch"
+            ]
+            return super().__call__(iterable)

@@ -48,7 +48,7 @@ class Expectation(NamedTuple):
     standard_error: float
 
 
-class Scored(NamedTuple):
+class ScoreOfUnits(NamedTuple):
     """A score of independent units, and the contribution of each unit to its error.
 
     Attributes
@@ -67,19 +67,19 @@ class Scored(NamedTuple):
     step: float = 0.0
 
     @classmethod
-    def mean_of(cls, found: Sequence[Scored]) -> Scored:
+    def mean_of(cls, scores: Sequence[ScoreOfUnits]) -> ScoreOfUnits:
         """Return the mean of scores of the same units."""
-        scores, contributions, steps = zip(*found, strict=True)
-        return cls(float(np.mean(scores)), np.mean(contributions, axis=0), float(np.mean(steps)))
+        values, contributions, steps = zip(*scores, strict=True)
+        return cls(float(np.mean(values)), np.mean(contributions, axis=0), float(np.mean(steps)))
 
     @classmethod
-    def of_mean(cls, terms: Floats, step: float = 0.0) -> Scored:
+    def of_mean(cls, terms: Floats, step: float = 0.0) -> ScoreOfUnits:
         """Return the mean of one term of each unit."""
         mean = float(terms.mean())
         return cls(mean, (terms - mean) / len(terms), step)
 
     @classmethod
-    def by_leaving_out(cls, score_of: Callable[[Ints], float], part: Ints) -> Scored:
+    def by_leaving_out(cls, score_of: Callable[[Ints], float], part: Ints) -> ScoreOfUnits:
         """Leave out the parts of the rows in turn (jackknife); ``score_of`` takes row numbers."""
         score, n_parts = score_of(np.arange(len(part))), int(part.max()) + 1
         if n_parts < 2:
@@ -87,11 +87,13 @@ class Scored(NamedTuple):
         without = np.array([score_of(np.flatnonzero(part != p)) for p in range(n_parts)])
         return cls(score, (without.mean() - without) * (n_parts - 1) / n_parts)
 
-    def times(self, factor: float) -> Scored:
+    def times(self, factor: float) -> ScoreOfUnits:
         """Return a multiple of the score."""
-        return Scored(factor * self.score, factor * self.contributions, abs(factor) * self.step)
+        return ScoreOfUnits(
+            factor * self.score, factor * self.contributions, abs(factor) * self.step
+        )
 
-    def change_from(self, other: Scored) -> Expectation:
+    def change_from(self, other: ScoreOfUnits) -> Expectation:
         """Return the change from another score of the same units, and its standard error.
 
         Two units are added to a metric of predicted classes: half of one becomes right, and half
@@ -103,7 +105,7 @@ class Scored(NamedTuple):
         .. [1] A. Agresti, Y. Min, "Simple improved confidence intervals for comparing matched
            proportions", Statistics in Medicine 2005 (one half is added to each of four counts).
         """
-        change = Scored(self.score - other.score, self.contributions - other.contributions)
+        change = ScoreOfUnits(self.score - other.score, self.contributions - other.contributions)
         n = len(change.contributions)
         if n < 2 or self.step == 0:
             return change.expectation()

@@ -1,0 +1,345 @@
+"""The work on one split: the rows that its model scores, its fit, and the scores, stacked."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from sys import getsizeof
+from traceback import format_exc
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pa_select.scores.class_scores import align_classes, comparable_scores
+from pa_select.scores.recorded import RecordedClassifier, RecordedRegressor, predictions
+from pa_select.utils.fits import Split
+from pa_select.utils.messages import named_error
+from pa_select.utils.score_checks import BadScoresError
+from pa_select.utils.sklearn_private import (
+    _check_method_params,
+    _fit_and_score,
+    _safe_split,
+    _score,
+)
+from pa_select.utils.typing import Estimator, Ints
+
+if TYPE_CHECKING:
+    from pa_select.agreement.pooled_agreement import PooledPairs
+
+#: Number of X among the sources.
+OF_X = 0
+
+
+class Extra(NamedTuple):
+    """Rows of a source on which a split's model is also scored with the search's scorer."""
+
+    suffix: str
+    source: int
+    rows: NDArray[np.int64]
+    #: Whether the rows are so few that a metric may not be defined on them.
+    may_fail: bool = False
+
+
+@dataclass(frozen=True)
+class SplitTask:
+    """The work to do for one split."""
+
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+    #: Rows of each source whose class scores are needed.
+    scored_rows: dict[int, NDArray[np.int64]]
+    extras: Sequence[Extra]
+    #: Sources whose predicted classes are needed, too.
+    predicted: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Data:
+    """The data that all splits of a search share."""
+
+    #: X, then its views, the target rows, or the rows of paired objects.
+    sources: Sequence[Any]
+    y: Any
+    scorer: Any
+    fit_params: dict[str, Any]
+    score_params: dict[str, Any]
+    error_score: Any
+    #: The distinct labels, the classes that estimators may have. None: any.
+    labels: Any = None
+    #: Whether predictions come with probabilities, which some metrics need.
+    with_probabilities: bool = False
+    #: Whether the candidates are regressors, whose class scores are their predictions.
+    of_regressors: bool = False
+
+    def __sizeof__(self) -> int:
+        # A cluster looks at the size: it sends large objects once, not with each job.
+        return sum(getattr(x, "nbytes", None) or getsizeof(x) for x in self.sources)
+
+
+@dataclass
+class Outcome:
+    """The result of a worker: numbers, never models."""
+
+    fit_time: float
+    score_time: float
+    n_test_samples: int
+    test_scores: Any
+    #: Scores on the split's extras, each like ``test_scores``.
+    extra_scores: list[Any] = field(default_factory=list)
+    #: Class scores of each source, and the classes of their columns.
+    matrices: dict[int, NDArray[Any]] | None = None
+    classes: NDArray[Any] | None = None
+    #: Predicted classes, and probabilities or None, of the sources that need them.
+    predictions: dict[int, tuple[NDArray[Any], NDArray[Any] | None]] | None = None
+    fit_error: str | None = None
+    #: The error if a fitted model has no class scores: one line, and the whole traceback.
+    score_error: str | None = None
+    score_traceback: str | None = None
+
+
+def fit_and_score_split(
+    estimator: Estimator,
+    parameters: dict[str, Any] | None,
+    split: SplitTask,
+    data: Data,
+    verbose: int = 0,
+    split_progress: tuple[int, int] | None = None,
+    candidate_progress: tuple[int, int] | None = None,
+    callback: dict[str, Any] | None = None,
+) -> Outcome:
+    """Fit a clone of the estimator to a split and score it."""
+    X = data.sources[0]
+    result = _fit_and_score(
+        estimator,
+        X,
+        data.y,
+        scorer=data.scorer,
+        train=split.train,
+        test=split.test,
+        verbose=verbose,
+        parameters=parameters,
+        fit_params=data.fit_params,
+        score_params=data.score_params,
+        return_n_test_samples=True,
+        return_times=True,
+        return_estimator=True,
+        split_progress=split_progress,
+        candidate_progress=candidate_progress,
+        error_score=data.error_score,
+        **(callback or {}),
+    )
+    outcome = Outcome(
+        fit_time=result["fit_time"],
+        score_time=result["score_time"],
+        n_test_samples=result["n_test_samples"],
+        test_scores=result["test_scores"],
+        fit_error=result["fit_error"],
+    )
+    if outcome.fit_error is None:
+        fitted = result["estimator"]
+        outcome.extra_scores = [
+            _extra_scores(fitted, extra, split, data) for extra in split.extras
+        ]
+        try:
+            matrices, classes = _matrices(fitted, split, data)
+            outcome.predictions = _predictions(fitted, split, data, matrices, classes)
+            outcome.matrices, outcome.classes = matrices, classes
+        except Exception as error:
+            if isinstance(data.error_score, str):  # "raise"
+                raise named_error(error, f"candidate {parameters or {}}") from error
+            kind = "ValueError" if isinstance(error, BadScoresError) else type(error).__name__
+            outcome.score_error = f"{kind}: {error}"
+            outcome.score_traceback = format_exc()
+    return outcome
+
+
+def _extra_scores(fitted: Estimator, extra: Extra, split: SplitTask, data: Data) -> Any:
+    if not len(extra.rows):
+        return np.nan
+    source = data.sources[extra.source]
+    rows, labels = _safe_split(fitted, source, data.y, extra.rows, split.train)
+    params = _check_method_params(data.sources[0], params=data.score_params, indices=extra.rows)
+    if not extra.may_fail:
+        return _score(fitted, rows, labels, data.scorer, params, data.error_score)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _score(fitted, rows, labels, data.scorer, params, np.nan)
+
+
+def _matrices(
+    fitted: Estimator, split: SplitTask, data: Data
+) -> tuple[dict[int, NDArray[Any]], NDArray[Any] | None]:
+    matrices, classes = {}, None
+    for source, rows in split.scored_rows.items():
+        X, _ = _safe_split(fitted, data.sources[source], None, rows, split.train)
+        if data.of_regressors:
+            matrices[source] = RecordedRegressor.of(fitted, X).predicted[:, None]
+            continue
+        matrices[source], classes = comparable_scores(fitted, X, numbers=rows, labels=data.labels)
+    return matrices, classes
+
+
+def _predictions(
+    fitted: Estimator,
+    split: SplitTask,
+    data: Data,
+    matrices: dict[int, NDArray[Any]],
+    classes: NDArray[Any] | None,
+) -> dict[int, tuple[NDArray[Any], NDArray[Any] | None]]:
+    recorded = {}
+    for source in () if data.of_regressors else split.predicted:
+        X, _ = _safe_split(
+            fitted, data.sources[source], None, split.scored_rows[source], split.train
+        )
+        recorded[source] = predictions(
+            fitted, X, matrices[source], classes, data.with_probabilities
+        )
+    return recorded
+
+
+class Block(NamedTuple):
+    """Pairs of rows; a split's model scores each side, and may score both."""
+
+    split_a: int
+    rows_a: Ints
+    split_b: int
+    rows_b: Ints
+    source_a: int = OF_X
+    source_b: int = OF_X
+
+
+class Layout:
+    """The rows that the model of each split scores, and their places in the stacked scores.
+
+    Parameters
+    ----------
+    splits : list of (train, test)
+    blocks : iterable of Block
+        All pairs that will be compared.
+    """
+
+    def __init__(self, splits: Sequence[Split], blocks: Iterable[Block]) -> None:
+        parts: dict[tuple[int, int], list[Ints]] = {}
+        for block in blocks:
+            parts.setdefault((block.split_a, block.source_a), []).append(block.rows_a)
+            parts.setdefault((block.split_b, block.source_b), []).append(block.rows_b)
+        #: For each split, the rows of each source that its model scores.
+        self.scored_rows: list[dict[int, Ints]] = [{} for _ in splits]
+        self._start: dict[tuple[int, int], int] = {}
+        start = 0
+        for split, source in sorted(parts):
+            first, *others = parts[split, source]
+            rows = np.unique(np.concatenate([first, *others]) if others else first)
+            self.scored_rows[split][source] = rows
+            self._start[split, source] = start
+            start += len(rows)
+
+    def pooled(self, blocks: Sequence[Block], weight: NDArray[np.float64] | None) -> PooledPairs:
+        """Return the pairs of the given blocks as rows of the stacked scores."""
+        # Imported here: workers that fit and score do not need torch.
+        from pa_select.agreement.pooled_agreement import PooledPairs
+
+        def side(split: int, source: int, rows: Ints) -> Ints:
+            positions = np.searchsorted(self.scored_rows[split][source], rows)
+            return self._start[split, source] + positions
+
+        row_a = [side(b.split_a, b.source_a, b.rows_a) for b in blocks]
+        row_b = [side(b.split_b, b.source_b, b.rows_b) for b in blocks]
+        lengths = [len(b.rows_a) for b in blocks]
+        object_a = np.concatenate([b.rows_a for b in blocks])
+        object_b = np.concatenate([b.rows_b for b in blocks])
+        weights = np.ones(len(object_a))
+        if weight is not None:
+            weights = np.sqrt(weight[object_a]) * np.sqrt(weight[object_b])
+        return PooledPairs(
+            np.concatenate(row_a),
+            np.concatenate(row_b),
+            np.repeat([b.split_a for b in blocks], lengths),
+            np.repeat([b.split_b for b in blocks], lengths),
+            object_a,
+            object_b,
+            weights,
+        )
+
+
+class Stacks(Sequence[NDArray[Any]]):
+    """Stacked scores: those of all models of a candidate, one below the other.
+
+    The stack of a candidate is made when it is indexed.
+
+    Parameters
+    ----------
+    outcomes : list of (list of Outcome)
+        The outcomes of all splits, for each candidate. Those that lack scores have no stack.
+    layout : Layout
+    labels : ndarray
+        The labels of the data; none for regressors.
+    """
+
+    def __init__(
+        self, outcomes: Sequence[Sequence[Outcome]], layout: Layout, labels: NDArray[Any]
+    ) -> None:
+        #: The number of all candidates, and which of them have a stack.
+        self.n_candidates = len(outcomes)
+        self.candidates: Ints = np.flatnonzero(
+            [all(outcome.matrices is not None for outcome in splits) for splits in outcomes]
+        )
+        self._outcomes = [outcomes[candidate] for candidate in self.candidates.tolist()]
+        self._rows = layout.scored_rows
+        known = {
+            tuple(outcome.classes): outcome.classes
+            for candidate in self._outcomes
+            for outcome in candidate
+            if outcome.classes is not None
+        }
+        self.classes = np.unique(np.concatenate([labels, *known.values()]))
+
+    def __len__(self) -> int:
+        return len(self._outcomes)
+
+    def __getitem__(self, index: Any) -> Any:
+        parts = [
+            self.matrix(index, split, source)
+            for split, rows in enumerate(self._rows)
+            for source in sorted(rows)
+        ]
+        return np.concatenate(parts)
+
+    def of(self, candidates: Ints) -> Stacks:
+        """Return the stacks of these candidates."""
+        positions = np.searchsorted(self.candidates, candidates).tolist()
+        stacks = copy(self)
+        stacks.candidates = candidates
+        stacks._outcomes = [self._outcomes[i] for i in positions]
+        return stacks
+
+    def matrix(self, index: int, split: int, source: int) -> NDArray[Any]:
+        """Return a split's scores of the rows of a source, with all classes as columns."""
+        outcome = self._outcomes[index][split]
+        assert outcome.matrices is not None
+        assert outcome.classes is not None
+        return align_classes(outcome.matrices[source], outcome.classes, self.classes)
+
+    def recorded(
+        self, index: int, split: int, source: int
+    ) -> RecordedClassifier | RecordedRegressor:
+        """Return a split's predictions of the rows of a source, as a classifier of all classes.
+
+        It has no predicted classes of sources that need none. Or return them as a regressor.
+        """
+        outcome = self._outcomes[index][split]
+        assert outcome.matrices is not None
+        assert outcome.predictions is not None
+        if outcome.classes is None:
+            return RecordedRegressor(outcome.matrices[source][:, 0])
+        predicted, probabilities = outcome.predictions.get(source, (None, None))
+        if probabilities is not None:
+            columns = np.searchsorted(self.classes, outcome.classes)
+            known = np.zeros((len(probabilities), len(self.classes)))
+            known[:, columns] = probabilities
+            probabilities = known
+        scores = np.asarray(self.matrix(index, split, source), dtype=np.float64)
+        return RecordedClassifier(self.classes, scores, predicted, probabilities)
