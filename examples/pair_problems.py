@@ -199,9 +199,12 @@ PROBLEMS = {
 
 
 def rows_of(name, seed, n_labels=300):
-    """Draw a problem: 40, 100 or 300 pairs, and at most n_labels labelled and 800 test rows."""
-    rng = np.random.default_rng([seed, *name.encode()])
-    a, b, y = PROBLEMS[name](rng)
+    """Draw the rows of a problem."""
+    return drawn(*PROBLEMS[name](np.random.default_rng([seed, *name.encode()])), seed, n_labels)
+
+
+def drawn(a, b, y, seed, n_labels=300):
+    """Draw 40, 100 or 300 pairs, and at most n_labels labelled and 800 test rows."""
     n = len(y)
     n_labelled, n_pairs = min(n_labels, 2 * n // 5), 300 if n > 1000 else 100 if n > 300 else 40
     every = np.arange(n)

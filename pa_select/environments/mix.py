@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from pa_select.environments.numeric_rows import is_frame, is_polars, is_series, is_tensor, seeded
-from pa_select.utils.frames import reordered
+from pa_select.utils.frames import joined, reordered
 
 
 def mix(X: Any, X2: Any, ratio: float, order: Any = None, random_state: Any = None) -> Any:
@@ -64,23 +65,12 @@ def mix(X: Any, X2: Any, ratio: float, order: Any = None, random_state: Any = No
     if shapes[0] != shapes[1]:
         raise ValueError(f"X2: expected shape {tuple(shapes[0])}, got {tuple(shapes[1])}.")
     replaced = shifted_rows(n, ratio, order, random_state)
+    _check_alike(X, X2)
+    rows = _safe_indexing(joined(X, [X2]), np.arange(n) + n * replaced)
     if is_frame(X) or is_series(X):
-        return _mix_pandas(X, X2, replaced)
-    if is_polars(X):
-        return _mix_polars(X, X2, replaced)
-    if isinstance(X, list):
-        return [X2[i] if new else X[i] for i, new in enumerate(replaced)]
-    if sparse.issparse(X):
-        both = sparse.vstack([X, X2], format="csr")
-        return both[np.arange(n) + n * replaced].asformat(X.format)
-    mask = replaced.reshape(-1, *[1] * (X.ndim - 1))
-    if isinstance(X, np.ndarray):
-        if (X.dtype.kind in "US") != (X2.dtype.kind in "US"):
-            raise TypeError(f"X2: expected dtype {X.dtype} as X has, got {X2.dtype}.")
-        return np.where(mask, X2, X)
-    import torch
-
-    return torch.where(torch.from_numpy(mask).to(X.device), X2.to(X.device), X)
+        rows.index = X.index
+        return rows.rename(X.name) if is_series(X) else rows
+    return rows.asformat(X.format) if sparse.issparse(X) else rows
 
 
 def shifted_rows(
@@ -159,23 +149,14 @@ def _kind(X: Any, name: str) -> str:
     )
 
 
-def _mix_pandas(X: Any, X2: Any, replaced: NDArray[np.bool_]) -> Any:
-    import pandas as pd
-
-    if is_frame(X) and not X.columns.equals(X2.columns):
-        raise ValueError(f"X2: expected columns {list(X.columns)}, got {list(X2.columns)}.")
+def _check_alike(X: Any, X2: Any) -> None:
+    """Check that both have the same columns, the same order, and texts at the same places."""
+    if is_frame(X) or is_polars(X):
+        columns, columns2 = list(X.columns), list(X2.columns)
+        if columns != columns2:
+            raise ValueError(f"X2: expected columns {columns}, got {columns2}.")
     if reordered(X, X2):
         raise ValueError("X2: expected the rows of X in their order, got another order.")
-    n = len(X)
-    mixed = pd.concat([X, X2], ignore_index=True).iloc[np.arange(n) + n * replaced]
-    mixed.index = X.index
-    return mixed.rename(X.name) if is_series(X) else mixed
-
-
-def _mix_polars(X: Any, X2: Any, replaced: NDArray[np.bool_]) -> Any:
-    import polars as pl
-
-    if X.columns != X2.columns:
-        raise ValueError(f"X2: expected columns {X.columns}, got {X2.columns}.")
-    # A shift turns integer columns into floats, so the dtypes of X and X2 may differ.
-    return pl.concat([X, X2], how="vertical_relaxed")[np.arange(len(X)) + len(X) * replaced]
+    texts = [isinstance(x, np.ndarray) and x.dtype.kind in "US" for x in (X, X2)]
+    if texts[0] != texts[1]:
+        raise TypeError(f"X2: expected dtype {X.dtype} as X has, got {X2.dtype}.")

@@ -1,7 +1,8 @@
-"""Rows and columns of DataFrames, and views: the same rows as in another environment."""
+"""Rows and columns of any type, and views: the same rows as in another environment."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -32,6 +33,51 @@ def named_like(X: Any, rows: Any, same_rows: bool = False) -> Any:
     if isinstance(X, np.ndarray) and hasattr(rows, "to_numpy"):
         return rows.to_numpy()
     return rows
+
+
+def joined(X: Any, others: Sequence[Any]) -> Any:
+    """Stack rows below those of X.
+
+    Parameters
+    ----------
+    X : array, tensor, sparse matrix or array, pandas or polars DataFrame, Series or list
+        The first rows.
+    others : sequence
+        More rows of this type. Arrays, sparse rows and lists may be mixed.
+
+    Returns
+    -------
+    object
+        All rows, of the type of X, with a new index. Floating numbers keep their precision.
+    """
+    # Imported here: scores are checked without scipy, and rows of a package need only that one.
+    from scipy.sparse import csr_array, csr_matrix, issparse, sparray, vstack
+
+    if issparse(X):
+        kind = csr_array if isinstance(X, sparray) else csr_matrix
+        return _of_precision(X, vstack([kind(rows) for rows in (X, *others)], format="csr"))
+    others = [rows.toarray() if issparse(rows) else rows for rows in others]
+    if hasattr(X, "detach"):
+        import torch
+
+        return torch.cat([X, *(rows.to(X.device) for rows in others)])
+    if hasattr(X, "iloc"):
+        import pandas as pd
+
+        return pd.concat([X, *others], ignore_index=True)
+    if hasattr(X, "columns"):
+        import polars as pl
+
+        # Measurements of one quantity may be integers in one table and floats in the other.
+        return pl.concat([X, *others], how="vertical_relaxed")
+    if isinstance(X, list):
+        return [row for rows in (X, *others) for row in rows]
+    return _of_precision(X, np.concatenate([X, *others]))
+
+
+def _of_precision(X: Any, rows: Any) -> Any:
+    """Return rows in the floating type of X, if it has one."""
+    return rows.astype(X.dtype, copy=False) if X.dtype.kind == "f" else rows
 
 
 def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X", advice: str = "") -> None:
