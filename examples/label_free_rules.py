@@ -21,10 +21,11 @@ import time
 import warnings
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.optimize import linear_sum_assignment, minimize_scalar
+from scipy.special import entr, log_softmax, softmax
 from scipy.stats import norm, rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 
@@ -101,6 +102,110 @@ def ensemble_vote(fitted, X):
     probabilities = np.array([model.predict_proba(X) for model in fitted])
     vote = probabilities.mean(axis=0).argmax(axis=1)
     return np.mean(probabilities.argmax(axis=2) == vote, axis=1)
+
+
+def thresholded_confidence(source, labels, target):
+    """ATC: share of target rows that are more certain than a threshold of the source.
+
+    On the source as many rows are less certain than the threshold as are predicted wrong. The
+    certainty is the negative entropy (Garg et al., "Leveraging unlabeled data to predict
+    out-of-distribution performance", ICLR 2022). The arguments are probabilities of held-out
+    source rows, their labels as columns, and probabilities of target rows.
+    """
+    certainty, on_target = (-entr(rows).sum(axis=1) for rows in (source, target))
+    n_wrong = np.count_nonzero(source.argmax(axis=1) != labels)
+    if n_wrong == len(labels):
+        return 0.0
+    return float(np.mean(on_target >= np.sort(certainty)[n_wrong]))
+
+
+def transported_confidence(labels, target):
+    """COT: accuracy if the target rows had the labels of the source that suit them best.
+
+    Each target row gets a label, and each label is given as often as on the source, so that the
+    mean probability of the labels is largest: one minus the distance of optimal transport between
+    predictions and labels (Lu et al., "Characterizing out-of-distribution error via optimal
+    transport", NeurIPS 2023). The arguments are the labels of the source rows as columns, and
+    probabilities of target rows.
+    """
+    n, n_classes = target.shape
+    # Rounded so that the counts add up to n.
+    ends = np.round(n * np.cumsum(np.bincount(labels, minlength=n_classes)) / len(labels))
+    given = np.repeat(np.arange(n_classes), np.diff(ends, prepend=0).astype(int))
+    rows, places = linear_sum_assignment(target[:, given], maximize=True)
+    return float(target[rows, given[places]].mean())
+
+
+def matrix_norm(scores):
+    """MaNo: mean fourth power of the normalised class scores of target rows, its fourth root.
+
+    Scores are normalised by softmax, or by the second-order polynomial of the exponential where
+    predictions are far from certain: where minus the mean logarithm of the softmax is at most 5
+    (Xie et al., "MaNo: exploiting matrix norm for unsupervised accuracy estimation under
+    distribution shifts", NeurIPS 2024).
+    """
+    if -log_softmax(scores, axis=1).mean() > 5:
+        shares = softmax(scores, axis=1)
+    else:
+        shares = 1 + scores + scores**2 / 2
+        shares = shares / shares.sum(axis=1, keepdims=True)
+    return float(np.mean(shares**4) ** 0.25)
+
+
+def nuclear_norm(target):
+    """Nuclear norm of the probabilities of target rows, divided by its largest possible value.
+
+    It is large if predictions are certain and spread over the classes (Deng et al., "Confidence
+    and dispersity speak: characterizing prediction matrix for unsupervised accuracy estimation",
+    ICML 2023).
+    """
+    return float(np.linalg.norm(target, "nuc") / np.sqrt(min(target.shape) * len(target)))
+
+
+def sigmoid_confidence(candidate, X, y, X_target):
+    """Mean largest probability on the target, after scikit-learn's sigmoid calibration.
+
+    J. Platt, "Probabilistic outputs for support vector machines and comparisons to regularized
+    likelihood methods", 1999 (the calibration); Guillory et al., "Predicting with confidence on
+    unseen distributions", ICCV 2021 (average confidence as an estimate of the accuracy).
+    """
+    calibrated = CalibratedClassifierCV(candidate, cv=3).fit(X, y)
+    return float(calibrated.predict_proba(X_target).max(axis=1).mean())
+
+
+def rivals(fitted, on_source, labels, X, y, X_target):
+    """Return by name functions that estimate the target accuracy of each candidate.
+
+    ``fitted`` are the candidates at their temperatures, and ``on_source`` the class scores of
+    each for held-out source rows, whose labels are ``labels``. X and y are all source rows.
+    """
+    columns = np.searchsorted(fitted[0].classes_, labels)
+    temperatures = [model.temperature for model in fitted]
+
+    def of_source():
+        return [softmax(s / t, axis=1) for s, t in zip(on_source, temperatures, strict=True)]
+
+    def of_target():
+        return [model.predict_proba(X_target) for model in fitted]
+
+    def scores_of_target():
+        scores = [class_scores(model.estimator_, X_target)[0] for model in fitted]
+        return [s / t for s, t in zip(scores, temperatures, strict=True)]
+
+    return {
+        "thresholded confidence (ATC)": lambda: [
+            thresholded_confidence(source, columns, target)
+            for source, target in zip(of_source(), of_target(), strict=True)
+        ],
+        "optimal transport (COT)": lambda: [
+            transported_confidence(columns, target) for target in of_target()
+        ],
+        "MaNo": lambda: list(map(matrix_norm, scores_of_target())),
+        "nuclear norm": lambda: list(map(nuclear_norm, of_target())),
+        "mean sigmoid confidence": lambda: [
+            sigmoid_confidence(model.estimator, X, y, X_target) for model in fitted
+        ],
+    }
 
 
 def column_of_losses(labels, probabilities):
@@ -241,6 +346,9 @@ def run(candidates, problem, seed):
     ]
     fitted = [model.fit(problem.X, problem.y) for model in calibrated]
     scores[rule] = timed(rule, ensemble_vote, fitted, problem.X_target)
+    data = problem.X, problem.y, problem.X_target
+    for rule, estimate in rivals(fitted, on_source, labels, *data).items():
+        scores[rule] = np.array(timed(rule, estimate))
 
     if skada is not None:
         more = score_by_skada(calibrated, problem.X, problem.y, problem.X_target, seed)

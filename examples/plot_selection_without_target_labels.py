@@ -9,9 +9,11 @@ candidates. They use
 - the labelled source alone: accuracy in cross-validation, log-loss after temperature scaling, or
   the agreement of the models of repeated cross-validation, guarded by accuracy;
 - unlabelled rows of the target too: the agreement of the models there, alone, guarded, and in a
-  sum of two ranks; six scorers of skada; and two other kinds of agreement, of each candidate with
+  sum of two ranks; six scorers of skada; two other kinds of agreement, of each candidate with
   all others (agreement on the line, ALine-D) and with the candidates' mean posterior (the
-  ensemble's vote, EnsV);
+  ensemble's vote, EnsV); and five estimates of the accuracy from a candidate's own predictions
+  (thresholded confidence, ATC; optimal transport to the source's labels, COT; MaNo; the nuclear
+  norm; the mean confidence after sigmoid calibration);
 - views, which are the source rows under a change of the kind that will come: accuracy on the
   views, guarded agreement, and the sum of the ranks of both. Accuracy on the views compares the
   predictions for the views with the labels of the source rows. The agreement of rows with their

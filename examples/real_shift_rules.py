@@ -41,6 +41,13 @@ GUARDED_TARGET = "`target`: guarded agreement"
 ALONE = "`target`: agreement alone"
 REPEATED = "no target: guarded agreement (default)"
 VOTE = "ensemble's vote"
+RIVALS = [
+    "thresholded confidence (ATC)",
+    "optimal transport (COT)",
+    "MaNo",
+    "nuclear norm",
+    "mean sigmoid confidence",
+]
 GUARDED = "`environments`: guarded agreement (default)"
 WORST = "`environments`: worst environment's accuracy"
 LEFT_OUT = "leave one environment out: accuracy"
@@ -50,6 +57,7 @@ LABELS = f"accuracy on {N_LABELS} labelled rows of the target"
 BEST = "best in hindsight by accuracy"
 BEST_BALANCED = "best in hindsight by balanced accuracy"
 RULES = [ACCURACY, BALANCED, TARGET, BALANCED_TARGET, GUARDED_TARGET, ALONE, REPEATED, VOTE]
+RULES += RIVALS
 RULES += [GUARDED, WORST, LEFT_OUT, LEFT_OUT_WORST, LEFT_OUT_GUARDED, LABELS, BEST, BEST_BALANCED]
 
 
@@ -94,13 +102,17 @@ def choices_with_target(found, candidates, problem):
         REPEATED: field.choices(table["source_agreement"], accuracy, eligible)["guarded"],
     }
     labels = problem.y[np.concatenate([rows[0] for rows in found.fold_rows_])]
+    on_source = [np.concatenate([rows[0] for rows in splits]) for splits in found.fold_scores_]
     fitted = []
-    for candidate, splits in zip(candidates, found.fold_scores_, strict=True):
-        on_source = np.concatenate([matrices[0] for matrices in splits])
-        temperature, _ = field.fit_temperature(on_source, labels)
+    for candidate, scores in zip(candidates, on_source, strict=True):
+        temperature, _ = field.fit_temperature(scores, labels)
         fitted.append(field.WithTemperature(candidate, temperature).fit(problem.X, problem.y))
     vote = field.ensemble_vote(fitted, problem.X_target)
     picks[VOTE] = field.choices(vote, accuracy, eligible)["alone"]
+    estimates = field.rivals(fitted, on_source, labels, problem.X, problem.y, problem.X_target)
+    for rule in RIVALS:
+        values = np.array(estimates[rule]())
+        picks[rule] = field.choices(values, accuracy, eligible)["alone"]
     return picks, fitted
 
 

@@ -1,0 +1,78 @@
+"""Estimates of the accuracy on a target without labels, against computations by hand."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+SOURCE = np.array([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.3, 0.7]])
+LABELS = np.array([0, 0, 1, 0])  # the last one is predicted wrong
+TARGET = np.array([[0.95, 0.05], [0.55, 0.45], [0.35, 0.65], [0.1, 0.9]])
+
+
+def test_thresholded_confidence():
+    from label_free_rules import thresholded_confidence
+
+    # One of four is wrong, so that the threshold is the second smallest certainty: that of 0.7.
+    assert thresholded_confidence(SOURCE, LABELS, TARGET) == 0.5
+    assert thresholded_confidence(SOURCE, [0, 0, 1, 1], TARGET) == 0.75  # certainty of 0.6
+    assert thresholded_confidence(SOURCE, [1, 1, 0, 0], TARGET) == 0
+
+
+def test_transported_confidence():
+    from label_free_rules import transported_confidence
+
+    # Three labels are 0 and one is 1, which the last row gets.
+    found = transported_confidence(LABELS, TARGET)
+    assert found == pytest.approx((0.95 + 0.55 + 0.35 + 0.9) / 4)
+    assert transported_confidence([0, 1, 0, 1], TARGET) == pytest.approx(TARGET.max(1).mean())
+    # Three rows of shares of 3/4 and 1/4: two labels are 0 and one is 1.
+    assert transported_confidence(LABELS, TARGET[:3]) == pytest.approx((0.95 + 0.55 + 0.65) / 3)
+
+
+def test_matrix_norm():
+    from label_free_rules import matrix_norm
+
+    # The polynomial 1 + x + x^2 / 2 is 1 and 2.5 at 0 and 1.
+    shares = np.array([1, 2.5]) / 3.5
+    assert matrix_norm(np.array([[0.0, 1.0]])) == pytest.approx(np.mean(shares**4) ** 0.25)
+    # Predictions that are nearly certain: half of the shares are 1, the others 0.
+    assert matrix_norm(np.array([[0.0, 20.0], [20.0, 0.0]])) == pytest.approx(0.5**0.25)
+
+
+def test_nuclear_norm():
+    from label_free_rules import nuclear_norm
+
+    assert nuclear_norm(np.eye(2)) == pytest.approx(1)
+    assert nuclear_norm(np.tile([1.0, 0.0], (4, 1))) == pytest.approx(np.sqrt(0.5))
+    singular = np.sqrt(np.linalg.eigvalsh(TARGET.T @ TARGET))
+    assert nuclear_norm(TARGET) == pytest.approx(singular.sum() / np.sqrt(8))
+
+
+def test_sigmoid_confidence():
+    from label_free_rules import sigmoid_confidence
+
+    X, y = make_classification(300, 4, random_state=0)
+    near = sigmoid_confidence(LogisticRegression(), X[:200], y[:200], X[200:])
+    accuracy = LogisticRegression().fit(X[:200], y[:200]).score(X[200:], y[200:])
+    assert abs(near - accuracy) < 0.08
+    assert sigmoid_confidence(LogisticRegression(), X[:200], y[:200], X[200:] * 0) < 0.7
+
+
+def test_rivals_read_probabilities_at_the_temperatures():
+    from label_free_rules import WithTemperature, nuclear_norm, rivals, transported_confidence
+
+    X, y = make_classification(80, 4, n_informative=3, n_redundant=0, random_state=0)
+    names = np.array(["no", "yes"])[y]
+    candidates = [WithTemperature(LogisticRegression(), 2.0), WithTemperature(GaussianNB(), 1.0)]
+    fitted = [model.fit(X[:40], names[:40]) for model in candidates]
+    logits = fitted[0].estimator_.decision_function(X[:40])
+    on_source = [np.stack([-logits / 2, logits / 2], axis=1)] * 2
+    found = rivals(fitted, on_source, names[:40], X[:40], names[:40], X[40:])
+    values = {rule: estimate() for rule, estimate in found.items()}
+    assert [len(value) for value in values.values()] == [2] * 5
+    probabilities = fitted[0].predict_proba(X[40:])
+    assert values["nuclear norm"][0] == nuclear_norm(probabilities)
+    by_hand = transported_confidence(y[:40], probabilities)
+    assert values["optimal transport (COT)"][0] == by_hand
