@@ -187,8 +187,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         paired : tuple (X_a, X_b) or dict of str to tuple, default=None
             Unlabelled objects that were measured twice: as X was (`X_a`), and where the model
             will be used (`X_b`). Row i of both is the same object; DataFrames are aligned by
-            their index. The objects must not be rows of X. A dict has such pairs for several
-            sites, by name.
+            their index. The objects must not be rows of X. Both have the columns of X; with an
+            `adapter` `X_b` may have others. A dict has such pairs for several sites, by name.
         groups : array-like of shape (n,), default=None
             Groups that no split may divide. The default folds are then
             `StratifiedGroupKFold`, or `GroupKFold` for regressors. With `paired` the interval

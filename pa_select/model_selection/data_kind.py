@@ -328,20 +328,19 @@ class PairedObjects(DataKind):
     def blocks(self, splits: Sequence[Split]) -> list[Block]:
         # Objects of the same number at several sites count as one object in standard errors.
         return [
-            Block(s, np.arange(site.n_pairs), s, np.arange(site.n_pairs), site.a, site.b)
+            Block(s, np.arange(site.n_pairs), s, np.arange(site.n_pairs), site.a, site.shown[0])
             for s in range(len(splits))
             for site in self.sites
         ]
 
     def blocks_beside(self, splits: Sequence[Split]) -> list[Block]:
-        """Return the test rows, which calibrate, and adapted rows."""
+        """Return the test rows, which calibrate, and adapted rows beside those as measured."""
         blocks = []
         for s, (_, test) in enumerate(splits):
             blocks.append(Block(s, test, s, test))
             for site in self.sites:
-                if site.adapted is not None:
-                    rows = np.arange(site.n_pairs)
-                    blocks.append(Block(s, rows, s, rows, site.adapted, site.adapted))
+                rows = np.arange(site.n_pairs)
+                blocks += [Block(s, rows, s, rows, shown, shown) for shown in site.shown[1:]]
         return blocks
 
     def predicted(self, splits: Sequence[Split]) -> list[int]:

@@ -138,7 +138,8 @@ class PASearchCV(BasePASearch):
     adapter : None, "ridge" or estimator, default=None
         With `paired`: a regression that maps rows of the other site to rows like X, as
         `pa_select.SiteAdapter` does. Each candidate is judged with and without
-        it, and the better one counts. No pair is judged by a regression that has seen it.
+        it, and the better one counts. No pair is judged by a regression that has seen it. The
+        other site may have columns of its own; then candidates are judged with the adapter alone.
     reference : {"ensemble", "self"} or fitted estimator, default="ensemble"
         With `paired`: whose posteriors, or predictions of regressors, stand in for the unknown
         labels. "ensemble": the mean of those of the candidates within 2 standard errors of the
@@ -181,7 +182,8 @@ class PASearchCV(BasePASearch):
           whether or not posteriors are calibrated. With an adapter, ``adapted`` says whether
           adapted rows are expected to score more; these columns are then of adapted rows.
           ``expected_<metric>_as_measured`` and ``expected_<metric>_as_adapted`` are the two
-          values, for the metric that decides. With several sites these
+          values, for the metric that decides; the first one is nan if the site has columns of its
+          own. With several sites these
           columns are of the candidate's worst site, ``worst_site``, and there is one more of
           each for every site, such as ``expected_score_<site>``;
         - with a target: ``source_agreement``, the agreement on X (if its rows are tested

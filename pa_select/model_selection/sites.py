@@ -35,11 +35,14 @@ class Site(NamedTuple):
     b: int
     #: The source of the rows at the site, mapped by an adapter that has not seen them, or None.
     adapted: int | None
+    #: Whether the site has other columns than X, so that no model can predict rows as measured.
+    has_own_columns: bool
 
     @property
     def shown(self) -> list[int]:
-        """The sources that show the site's objects to a classifier: as measured, and adapted."""
-        return [self.b] if self.adapted is None else [self.b, self.adapted]
+        """The sources that show the site's objects to a model: as measured, and adapted."""
+        sources = [] if self.has_own_columns else [self.b]
+        return sources if self.adapted is None else [*sources, self.adapted]
 
 
 def make_sites(
@@ -55,6 +58,7 @@ def make_sites(
     # Imported here: workers that fit and score do not need torch.
     from pa_select.unlabelled.paired_rows import (
         check_pairs,
+        has_own_columns,
         one_pair_for_each_object,
         warn_of_known_rows,
         warn_of_other_rows,
@@ -68,7 +72,8 @@ def make_sites(
         places = [f"paired[{name!r}][{i}]" if name else f"paired[{i}]" for i in (0, 1)]
         for rows, place in zip((X_a, X_b), places, strict=True):
             check_not_missing(rows, X, place, estimator)
-        X_a, X_b = (named_like(X, rows) for rows in check_pairs(X_a, X_b, *places))
+        X_a, X_b = check_pairs(X_a, X_b, places[0], places[1], adapter)
+        X_a, X_b = named_like(X, X_a), named_like(X, X_b)
         check_columns(X_a, X, places[0])
         X_a, X_b = one_pair_for_each_object(X_a, X_b, X, *places)
         if not any(rows is X_a for rows in rows_of_a):  # sites may share these rows
@@ -80,7 +85,8 @@ def make_sites(
         if adapter is not None:
             sources.append(cross_adapted(adapter, X_b, X_a, seed))
         adapted = None if adapter is None else first + 2
-        sites.append(Site(name, _num_samples(X_a), first, first + 1, adapted))
+        has_own = adapter is not None and has_own_columns(X_b, X_a)
+        sites.append(Site(name, _num_samples(X_a), first, first + 1, adapted, has_own))
     return sites, sources
 
 
@@ -254,6 +260,8 @@ class ExpectedColumns:
         by_site = []
         for site in self._sites:
             expected = engine.at(site)
+            if site.has_own_columns:
+                _add_adapted_columns(expected.columns, metric)
             self.class_shares |= {
                 (candidate, site.name): shares
                 for candidate, shares in zip(candidates.tolist(), expected.shares, strict=True)
@@ -322,6 +330,14 @@ class ExpectedColumns:
                 joined[name] = joined[name] == 1
         joined[f"rank_expected_{metric}"] = ranks(joined[f"expected_{metric}"])
         return joined
+
+
+def _add_adapted_columns(columns: dict[str, Floats], metric: str) -> None:
+    """Add the columns of rows as measured and adapted where only adapted rows are predicted."""
+    expected = columns[f"expected_{metric}"]
+    columns["adapted"] = np.ones_like(expected)
+    columns[f"expected_{metric}_as_measured"] = np.full_like(expected, np.nan)
+    columns[f"expected_{metric}_as_adapted"] = expected
 
 
 def warn_of_equal_predictions(table: dict[str, Any]) -> None:

@@ -67,7 +67,8 @@ def expected_score(
         metric must take sample weights. None: the accuracy, or R2 for regressors.
     adapter : None, "ridge" or estimator, default=None
         If given, the model predicts the rows of b after a regression has mapped them to
-        rows of a, as `SiteAdapter` does. No row is mapped by a regression that has seen it.
+        rows of a, as `SiteAdapter` does. No row is mapped by a regression that has seen it. The
+        rows of b may then have columns of their own.
     reference : {"ensemble", "self"} or fitted estimator, default="ensemble"
         Whose posteriors (or predictions) stand in for the labels: the mean of those of the most
         accurate estimators (within two standard errors of the best score), each estimator's own,
@@ -90,11 +91,10 @@ def expected_score(
         takes no sample weights, the targets of regressors are no numbers, the pairs are a dict, or
         the rows of a Dataset cannot be stacked.
     ValueError
-        If X_a and X_b have different numbers of rows, other columns, the same values or no
-        rows, a label is missing or unknown to an estimator, or `reference` is unknown or has
-        other classes, as the estimators of an ensemble may not have. If all labelled rows are in
-        one group. If a regressor predicts
-        several values, or one that is not finite.
+        If X_a and X_b have different numbers of rows, other columns without an adapter, the same
+        values or no rows, a label is missing or unknown to an estimator, or `reference` is unknown
+        or has other classes, as the estimators of an ensemble may not have. If all labelled rows
+        are in one group. If a regressor predicts several values, or one that is not finite.
 
     Warns
     -----
@@ -192,7 +192,7 @@ def expected_score(
     >>> found.low < -error < found.high, abs(found.score + error) < 3 * found.standard_error
     (True, True)
     """
-    X_a, X_b = check_pairs(X_a, X_b)
+    X_a, X_b = check_pairs(X_a, X_b, adapter=adapter)
     y_val = labels_of(X_val, y_val, "X_val")
     X_val = stacked(X_val, "X_val")
     X_a, X_b = one_pair_for_each_object(X_a, X_b, X_val)
@@ -281,7 +281,7 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
         given = self.X_a, self.X_b, self.adapter
         kept: Any = getattr(self, "_kept", ((None,) * 3, None))
         if not all(one is other for one, other in zip(kept[0], given, strict=True)):
-            X_a, X_b = aligned_pairs(self.X_a, self.X_b)
+            X_a, X_b = aligned_pairs(self.X_a, self.X_b, adapter=self.adapter)
             if self.adapter is not None:
                 X_b = cross_adapted(self.adapter, X_b, X_a, seed=0)
             kept = self._kept = given, (X_a, X_b)
@@ -312,7 +312,8 @@ def expected_scorer(
         A scorer of scikit-learn, by name or as made by ``make_scorer``; for classifiers the
         metric must take sample weights. None: the accuracy, or R2 for regressors.
     adapter : None, "ridge" or estimator, default=None
-        Maps the rows of b to rows of a first, as in `expected_score`.
+        Maps the rows of b to rows of a first, as in `expected_score`. They may then have columns
+        of their own.
 
     Returns
     -------
@@ -355,7 +356,7 @@ def expected_scorer(
     {'max_depth': 8}
     """
     # Wrong pairs would make every fold of a search fail.
-    check_pairs(X_a, X_b)
+    check_pairs(X_a, X_b, adapter=adapter)
     scorer = ExpectedScorer(X_a, X_b, scoring, adapter)
     scorer._rows()  # once, and not in every process of a search
     return scorer

@@ -89,7 +89,7 @@ def plan_pairs(
     [(20, 0.06), (50, 0.04), (100, 0.03), (200, 0.02), (500, 0.02)]
     """
     sizes = _checked_sizes(n_pairs)
-    X_a, X_b = aligned_pairs(X_a, X_b)
+    X_a, X_b = aligned_pairs(X_a, X_b, adapter=adapter)
     n = _num_samples(X_a)
     if n < 2:
         raise ValueError(f"X_a: expected at least two first pairs, got {n}.")

@@ -28,10 +28,9 @@ _MOST_ROWS = 500
 _MOST_COMPARED, _ORDERS = 150, 999
 # The forest's area under the curve must exceed chance by this and by so many standard errors.
 _LEAST_AREA, _N_ERRORS = 0.65, 4
-# How to pair instruments whose numbers of columns differ.
+# What is possible if the instruments have different columns.
 _IF_OTHER_COLUMNS = (
-    " If the other site measures other columns, fit SiteAdapter() to one half of the pairs, and "
-    "give the other half, mapped by it."
+    " If the other site measures other columns, an adapter can map them to these: adapter='ridge'."
 )
 # Up to this share of objects may be among the labelled rows by chance.
 _KNOWN = 0.05
@@ -40,9 +39,11 @@ _KNOWN = 0.05
 _LARGE_DIFFERENCE, _SELDOM = 0.1, 10_000
 
 
-def check_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") -> tuple[Any, Any]:
+def check_pairs(
+    X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b", adapter: Any = None
+) -> tuple[Any, Any]:
     """Align both measurements of the same objects, and warn of pairs that look wrong."""
-    X_a, X_b = aligned_pairs(X_a, X_b, name_a, name_b)
+    X_a, X_b = aligned_pairs(X_a, X_b, name_a, name_b, adapter)
     n = _num_samples(X_a)
     _warn_of_missing_values(X_a, X_b, name_b)
     _warn_of_strangers(X_a, X_b, name_a, name_b)
@@ -54,10 +55,13 @@ def check_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") ->
     return X_a, X_b
 
 
-def aligned_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") -> tuple[Any, Any]:
+def aligned_pairs(
+    X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b", adapter: Any = None
+) -> tuple[Any, Any]:
     """Align both measurements of the same objects, row by row, and refuse what are none.
 
-    DataFrames are aligned by their index, and the rows of Datasets are stacked.
+    DataFrames are aligned by their index, and the rows of Datasets are stacked. With an adapter
+    the other site may have columns of its own.
     """
     for rows, name in ((X_a, name_a), (X_b, name_b)):
         if isinstance(rows, Mapping):
@@ -74,13 +78,26 @@ def aligned_pairs(X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b") 
             f"{name_b}: expected the {n} objects of {name_a}, measured again, got "
             f"{_num_samples(X_b)} rows."
         )
-    check_columns(X_b, X_a, name_b, name_a, _IF_OTHER_COLUMNS)
+    if adapter is None or not has_own_columns(X_b, X_a):
+        check_columns(X_b, X_a, name_b, name_a, _IF_OTHER_COLUMNS)
     X_b = aligned_by_index(X_b, X_a, name_b, name_a)
     if _equal(X_a, X_b):
         raise ValueError(
             f"{name_b}: expected the objects of {name_a}, measured again, got the same values."
         )
     return X_a, named_like(X_a, X_b, same_rows=True)
+
+
+def has_own_columns(X_b: Any, X_a: Any) -> bool:
+    """Whether rows have other columns than those of the labelled site, by name or number.
+
+    The same columns in another order are not other ones.
+    """
+    names_b, names_a = (set(getattr(rows, "columns", [])) for rows in (X_b, X_a))
+    if names_b and names_a and names_b != names_a:
+        return True
+    shape_b, shape_a = (getattr(rows, "shape", None) or np.shape(rows) for rows in (X_b, X_a))
+    return tuple(shape_b[1:]) != tuple(shape_a[1:])
 
 
 def aligned_by_index(rows: Any, like: Any, name: str, name_of_like: str) -> Any:
@@ -118,7 +135,8 @@ def _warn_of_strangers(X_a: Any, X_b: Any, name_a: str, name_b: str) -> None:
 def _resemble(a: Floats, b: Floats) -> bool:
     """Whether row i of both looks like the same object, more than in all of many random orders.
 
-    Row i should be like its partner, in the units of each site's columns. And objects that are
+    Row i should be like its partner, in the units of each site's columns, if these are as many.
+    And objects that are
     far apart at one site should be far apart at the other one, whatever the sites measure
     (Mantel test): columns may differ in their units, or nearly constant ones may only be noise.
     A random order passes one of the three tests in three of a thousand cases.
@@ -126,9 +144,10 @@ def _resemble(a: Floats, b: Floats) -> bool:
     n, rng = len(a), np.random.default_rng(1)
     orders = [rng.permutation(n) for _ in range(_ORDERS)]
     scaled = _scaled(a), _scaled(b)
-    alike = scaled[0] @ scaled[1].T
-    if np.trace(alike) > max(float(alike[np.arange(n), order].sum()) for order in orders):
-        return True
+    if a.shape == b.shape:
+        alike = scaled[0] @ scaled[1].T
+        if np.trace(alike) > max(float(alike[np.arange(n), order].sum()) for order in orders):
+            return True
     for here, there in ((a, b), scaled):
         here, there = (rankdata(squareform(pdist(rows))).reshape(n, n) for rows in (here, there))
         here -= here.mean()
@@ -245,7 +264,8 @@ def _equal(one: Any, other: Any) -> bool:
             side.sum_duplicates()
             side.eliminate_zeros()
         return (
-            np.array_equal(a.indptr, b.indptr)
+            a.shape == b.shape
+            and np.array_equal(a.indptr, b.indptr)
             and np.array_equal(a.indices, b.indices)
             and (_equal(a.data, b.data))
         )

@@ -11,9 +11,9 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from pa_select.unlabelled.paired_rows import aligned_by_index
+from pa_select.unlabelled.paired_rows import aligned_by_index, has_own_columns
 from pa_select.unlabelled.score_of_units import parts_of
-from pa_select.utils.frames import named_like
+from pa_select.utils.frames import check_columns, named_like
 from pa_select.utils.typing import Floats
 
 # Parts of the pairs that take turns in being mapped by an adapter learnt on the others.
@@ -135,8 +135,8 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
     regressor : "ridge" or estimator, default="ridge"
         "ridge": a slope for each column, shrunk to 1, and a ridge regression on all columns of
         what is left. With few pairs rows stay nearly as measured. If the sites have different
-        columns, a ridge regression of the whole row. Or a regressor of several outputs, or another
-        estimator with ``fit(X_b, X_a)`` and ``predict`` or ``transform``.
+        columns, by name or number, a ridge regression of the whole row. Or a regressor of several
+        outputs, or another estimator with ``fit(X_b, X_a)`` and ``predict`` or ``transform``.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, n_features)
+        X : array-like or sparse matrix of shape (n, n_features_b)
             Rows of the other site, numbers. They come first: the map goes from there.
         y : array-like or sparse matrix of shape (n, n_features)
             The same objects, measured at the labelled site. DataFrames are aligned by their
@@ -184,11 +184,15 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         TypeError
             If `regressor` has neither ``predict`` nor ``transform``.
         ValueError
-            If the rows are not numbers.
+            If the rows are not numbers, or both sites have the same columns in different orders.
         """
         y = aligned_by_index(y, X, "X_a", "X_b")
         regressor = _regressor(self.regressor, X, y)
-        self.regressor_ = _fitted(regressor, _matrix(X, "X_b"), _matrix(y, "X_a"))
+        rows_b, rows_a = _matrix(X, "X_b"), _matrix(y, "X_a")
+        self.regressor_ = _fitted(regressor, rows_b, rows_a)
+        # Without rows: the columns of both sites, and the type of mapped rows.
+        self._rows_b = X.head(0) if hasattr(X, "columns") else rows_b[:0]
+        self._rows_a = y.head(0) if hasattr(y, "columns") else rows_a[:0]
         self._dtype = _float_type(y)
         return self
 
@@ -197,25 +201,29 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, n_features)
+        X : array-like or sparse matrix of shape (n, n_features_b)
 
         Returns
         -------
         ndarray or DataFrame of shape (n, n_features)
-            What the labelled site would have measured; a DataFrame with its index if X is one.
-            The rows are dense, also if X is sparse.
-            The numbers have the floating type of the rows of the labelled site, such as float32.
+            What the labelled site would have measured. If the adapter has learnt from a DataFrame
+            of that site, a DataFrame with its columns and the index of X. The rows are dense, also
+            if X is sparse. The numbers have the floating type of the rows of the labelled site,
+            such as float32.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
             If the adapter is not fitted.
         ValueError
-            If the rows are not numbers.
+            If the rows are not numbers, have other columns than those that the adapter has learnt
+            from, or are not mapped to those of the labelled site.
         """
         check_is_fitted(self)
-        mapped = np.asarray(_mapped(self.regressor_, _matrix(X, "X_b")), dtype=self._dtype)
-        return named_like(X, mapped.reshape(len(mapped), -1), same_rows=True)
+        check_columns(X, self._rows_b, "X", "X_b")
+        mapped = _mapped(self.regressor_, _matrix(X, "X_b"), self._rows_a.shape[1])
+        named = named_like(self._rows_a, mapped.astype(self._dtype, copy=False))
+        return named.set_axis(X.index) if hasattr(named, "loc") and hasattr(X, "loc") else named
 
 
 def cross_adapted(regressor: Any, X_b: Any, X_a: Any, seed: int) -> Any:
@@ -228,17 +236,19 @@ def cross_adapted(regressor: Any, X_b: Any, X_a: Any, seed: int) -> Any:
     part = parts_of(rows, wanted, n_parts=_FOLDS, seed=seed)
     for test in (part == p for p in np.unique(part)):
         learnt = _fitted(regressor, rows[~test], wanted[~test])
-        mapped[test] = np.asarray(_mapped(learnt, rows[test])).reshape(wanted[test].shape)
-    return named_like(X_b, mapped, same_rows=True)
+        mapped[test] = _mapped(learnt, rows[test], wanted.shape[1])
+    return named_like(X_a, mapped, same_rows=True)
 
 
 def _regressor(regressor: Any, X_b: Any, X_a: Any) -> Any:
     """Return the estimator that learns to map rows of b to rows of a."""
+    if isinstance(regressor, SiteAdapter):
+        regressor = regressor.regressor
+    has_own = has_own_columns(X_b, X_a)
+    if not has_own:
+        check_columns(X_b, X_a, "X_b", "X_a")
     if isinstance(regressor, str) and regressor == "ridge":
-        names_b, names_a = (list(getattr(rows, "columns", [])) for rows in (X_b, X_a))
-        other_names = names_b and names_a and names_b != names_a
-        shape_b, shape_a = (np.shape(rows)[1:] for rows in (X_b, X_a))
-        regressor = SlopesAndRidge(slopes=shape_b == shape_a and not other_names)
+        regressor = SlopesAndRidge(slopes=not has_own)
     _method(regressor)
     return regressor
 
@@ -254,8 +264,17 @@ def _fitted(regressor: Any, rows: Floats, wanted: Floats) -> Any:
         ) from error
 
 
-def _mapped(regressor: Any, rows: Floats) -> Any:
-    return getattr(regressor, _method(regressor))(rows)
+def _mapped(regressor: Any, rows: Floats, n_columns: int) -> Floats:
+    """Map rows, and check that they have the columns of the labelled site."""
+    mapped = np.asarray(getattr(regressor, _method(regressor))(rows))
+    if mapped.ndim == 1:
+        mapped = mapped[:, None]  # some regressors of one output return no columns
+    if mapped.shape != (len(rows), n_columns):
+        raise ValueError(
+            f"adapter: expected rows of the {n_columns} columns of the labelled site, got shape "
+            f"{mapped.shape} for {len(rows)} rows from {regressor!r}."
+        )
+    return mapped
 
 
 def _method(regressor: Any) -> str:

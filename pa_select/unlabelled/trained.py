@@ -116,7 +116,7 @@ def estimates(
             f"reference: expected 'self', 'ensemble' or a fitted estimator, got {reference!r}."
         )
     named = named_estimators(estimators)
-    X_a, X_b = aligned_pairs(X_a, X_b)
+    X_a, X_b = aligned_pairs(X_a, X_b, adapter=adapter)
     check_columns(X_val, X_a, "X_val", "X_a")
     y_val = check_column(labels_of(X_val, y_val, "X_val"), _num_samples(X_val), "y_val")
     if groups is not None:

@@ -143,6 +143,7 @@ TWICE_ELSEWHERE = X[::6], np.sqrt(X[::6]) * 3
         ({"b": TWICE, "c": TWICE_ELSEWHERE}, {"adapter": "ridge"}),
         (TWICE, {"scoring": ["neg_log_loss", "accuracy"], "selection": "agreement"}),
         (TWICE, {"selection": "expected", "random_state": 3, "adapter": "ridge"}),
+        ((TWICE[0], TWICE[1][:, :2]), {"adapter": "ridge"}),  # a site of fewer columns
     ],
 )
 def test_expected_scores_are_those_of_a_search(paired, options):

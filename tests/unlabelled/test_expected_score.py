@@ -287,7 +287,7 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="X_b: expected the objects of X_a.* got the same values"):
         expected_score(model, a, a, X, y)
     other_columns = (
-        r"X_b: expected rows of shape \(2,\) like those of X_a.* fit SiteAdapter\(\) to"
+        r"X_b: expected rows of shape \(2,\) like those of X_a.* an adapter can map them"
     )
     with pytest.raises(ValueError, match=other_columns):
         expected_score(model, a, b[:, :1], X, y)
