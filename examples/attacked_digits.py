@@ -2,7 +2,8 @@
 Nets that learn scikit-learn's digits, with and without defences
 ================================================================
 
-A small convolutional net, and trainings that defend it against attacks.
+A small convolutional net, and a training on noise that may defend it against attacks. Training on
+attacked digits is `pa_select.training.AdversarialNet`.
 """
 
 import numpy as np
@@ -11,8 +12,6 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from skorch import NeuralNetClassifier
 from torch import nn
-
-from pa_select.environments import PGD
 
 
 def digits(seed=0):
@@ -43,26 +42,6 @@ class Digits(nn.Module):
 
     def forward(self, x):
         return self.classes(self.features(x))
-
-
-class AdversarialNet(NeuralNetClassifier):
-    """Trains on batches that are attacked first (Madry et al., 2018).
-
-    Parameters
-    ----------
-    budget : float, default=0.2
-        Largest change of a pixel.
-    """
-
-    def __init__(self, *args, budget=0.2, **kwargs):
-        self.budget = budget
-        super().__init__(*args, **kwargs)
-
-    def train_step(self, batch, **fit_params):
-        rows, labels = batch
-        attack = PGD(self.budget, steps=5, bounds=(0, 1))
-        attacked = attack(rows, labels, estimator=self.module_).X
-        return super().train_step((attacked, labels), **fit_params)
 
 
 class NoisyNet(NeuralNetClassifier):

@@ -16,11 +16,11 @@ default, changes them by less than 0.04 nats.
 # %%
 # Two nets
 # --------
-# ``attacked_digits.py`` has the nets and their trainings.
+# ``attacked_digits.py`` has the nets, and `pa_select.training.AdversarialNet` is the defence.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from attacked_digits import AdversarialNet, digits, train
+from attacked_digits import digits, train
 
 from pa_select import (
     ConfidenceDisplay,
@@ -29,11 +29,14 @@ from pa_select import (
     robustness_curve,
 )
 from pa_select.environments import FMN, PGD, GaussianNoise
+from pa_select.training import AdversarialNet
 
 X_train, X_test, y_train, y_test = digits()
 nets = {
     "undefended": train(X_train, y_train),
-    "adversarial": train(X_train, y_train, AdversarialNet, budget=0.2),
+    "adversarial": train(
+        X_train, y_train, AdversarialNet, attack=PGD(0.2, steps=5, bounds=(0, 1))
+    ),
 }
 for name, net in nets.items():
     print(f"{name:12s} accuracy on unseen digits: {net.score(X_test, y_test):.3f}")

@@ -28,13 +28,14 @@ from itertools import combinations
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from attacked_digits import AdversarialNet, NoisyNet, digits, train
+from attacked_digits import NoisyNet, digits, train
 from scipy.stats import friedmanchisquare, kendalltau
 from skorch import NeuralNetClassifier
 
 from pa_select import RobustnessCurveDisplay, robustness_curve
 from pa_select.environments import FMN, PGD
 from pa_select.scores import LayerFeatures
+from pa_select.training import AdversarialNet
 
 parser = argparse.ArgumentParser(description="Measures of nets under attack")
 parser.add_argument("--seeds", type=int, default=2, help="splits and trainings, at least 2")
@@ -48,9 +49,9 @@ DEFENCES = {
     "undefended": (NeuralNetClassifier, {}),
     "label smoothing": (NeuralNetClassifier, {"criterion__label_smoothing": 0.3}),
     "noise": (NoisyNet, {"deviation": 0.15}),
-    "adversarial, 0.05": (AdversarialNet, {"budget": 0.05}),
-    "adversarial, 0.1": (AdversarialNet, {"budget": 0.1}),
-    "adversarial, 0.2": (AdversarialNet, {"budget": 0.2}),
+    "adversarial, 0.05": (AdversarialNet, {"attack": PGD(0.05, steps=5, bounds=(0, 1))}),
+    "adversarial, 0.1": (AdversarialNet, {"attack": PGD(0.1, steps=5, bounds=(0, 1))}),
+    "adversarial, 0.2": (AdversarialNet, {"attack": PGD(0.2, steps=5, bounds=(0, 1))}),
 }
 # The attack, which images it reaches first, and the column that shows the robustness.
 ATTACKS = {

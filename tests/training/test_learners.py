@@ -18,7 +18,8 @@ from skorch.dataset import Dataset
 from skorch.helper import SliceDict, predefined_split
 
 from pa_select import PAEarlyStopping, PAScoring, PASearchCV, class_scores
-from pa_select.training import ERMNet, IRMNet, LISANet
+from pa_select.environments import FGSM, PGD
+from pa_select.training import AdversarialNet, ERMNet, IRMNet, LISANet
 from pa_select.training.learners.environments import EnvironmentSampler, InEnvironment
 from pa_select.training.learners.lisa import cutmix, mixup, partners
 
@@ -443,3 +444,35 @@ def test_labels_have_to_be_numbers(kind):
     rows = X[:20].astype(np.float32)
     with pytest.raises(ValueError, match="y: expected numbers of classes from 0 on, got '0'"):
         net.fit(rows, Y[:20].astype(str), environments=np.arange(20) % 2)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_adversarial_training_takes_the_gradient_at_attacked_rows(weight):
+    """One step of a linear net, by hand: the signs of the gradient are those of W's columns."""
+    learner = net(AdversarialNet, attack=FGSM(0.1), clean_weight=weight)
+    learner.set_params(batch_size=-1, max_epochs=1, train_split=None).initialize()
+    W, b = (w.astype(float) for w in weights(learner))
+    learner.partial_fit(X, Y)
+
+    def slope(rows):
+        logits = rows @ W.T + b
+        p = np.exp(logits - logits.max(1, keepdims=True))
+        return p / p.sum(1, keepdims=True) - np.eye(10)[Y]
+
+    attacked = X + 0.1 * np.sign(slope(X) @ W)
+    gradient = weight * slope(X).T @ X + (1 - weight) * slope(attacked).T @ attacked
+    assert_allclose(weights(learner)[0], W - 0.1 * gradient / len(X), atol=1e-6)
+
+
+def test_adversarial_nets_withstand_the_attack_and_name_wrong_parameters():
+    attack = PGD(0.1, steps=3, bounds=(0, 1))
+    plain, robust = (
+        net(AdversarialNet, attack=attack, clean_weight=w, max_epochs=20).fit(X, Y) for w in (1, 0)
+    )
+    under_attack = [one.score(attack(X, Y, estimator=one).X, Y) for one in (plain, robust)]
+    assert under_attack[1] > under_attack[0] + 0.05
+    assert clone(robust).attack is not attack
+    with pytest.raises(TypeError, match="attack: expected an attack of pa_select.environments"):
+        net(AdversarialNet, attack="PGD").fit(X, Y)
+    with pytest.raises(ValueError, match="clean_weight: expected a number in"):
+        net(AdversarialNet, clean_weight=2).fit(X, Y)
