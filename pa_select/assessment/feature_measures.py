@@ -25,11 +25,14 @@ class FeatureDiscrepancy(NamedTuple):
     frechet : float
         Fréchet distance of the normal distributions with the samples' moments, at least 0,
         in squared units of the features.
+    centroid_distance : float
+        Euclidean distance of the samples' means, at least 0, in units of the features.
     """
 
     cosine_similarity: float
     mmd: float
     frechet: float
+    centroid_distance: float
 
 
 def feature_discrepancy(
@@ -66,6 +69,7 @@ def feature_discrepancy(
     .. [1] A. Gretton et al., "A kernel two-sample test", JMLR 2012, equation 5.
     .. [2] M. Heusel et al., "GANs trained by a two time-scale update rule converge to a
        local Nash equilibrium", 2017, section 4 (Fréchet distance).
+    .. [3] Master's thesis on posterior agreement, section 4.2 (similarity and centroids).
 
     Examples
     --------
@@ -73,8 +77,8 @@ def feature_discrepancy(
     >>> from pa_select.assessment import feature_discrepancy
     >>> features = np.random.default_rng(0).normal(size=(300, 4))
     >>> found = feature_discrepancy(features, features + 1)
-    >>> round(found.frechet, 6)
-    4.0
+    >>> round(found.frechet, 6), round(found.centroid_distance, 6)
+    (4.0, 2.0)
     """
     a, b = _paired(features_a, features_b)
     if len(a) < 2:
@@ -87,7 +91,12 @@ def feature_discrepancy(
     if len(a) > max_rows:
         rng = check_random_state(0 if random_state is None else random_state)
         rows = np.sort(rng.choice(len(a), max_rows, replace=False))
-    return FeatureDiscrepancy(float(cosines.mean()), _mmd(a[rows], b[rows]), _frechet(a, b))
+    return FeatureDiscrepancy(
+        cosine_similarity=float(cosines.mean()),
+        mmd=_mmd(a[rows], b[rows]),
+        frechet=_frechet(a, b),
+        centroid_distance=float(np.linalg.norm(a.mean(0) - b.mean(0))),
+    )
 
 
 class Invariance(NamedTuple):

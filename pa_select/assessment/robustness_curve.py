@@ -219,7 +219,8 @@ def robustness_curve(
           and "relative_log_loss_gap";
         - posterior: "kl" (mean divergence KL(unshifted || shifted), in nats) and "wasserstein"
           (mean distance if all classes are at distance 1, in [0, 1]), both with "_se";
-        - features: "cosine_similarity", "mmd", "frechet", see `feature_discrepancy`.
+        - features: "cosine_similarity", "mmd", "frechet" and "centroid_distance", see
+          `feature_discrepancy`.
 
     Raises
     ------

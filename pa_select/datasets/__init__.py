@@ -3,7 +3,11 @@
 from pa_select.datasets.diagvib.co_occurrence import co_occurrence
 from pa_select.datasets.diagvib.factor_images import factor_images
 from pa_select.datasets.diagvib.levels import FACTOR_LEVELS
-from pa_select.datasets.diagvib.paper_environments import FACTOR_LADDERS, SHORTCUT_LEVELS
+from pa_select.datasets.diagvib.paper_environments import (
+    FACTOR_LADDERS,
+    SHORTCUT_LEVELS,
+    factor_combinations,
+)
 from pa_select.datasets.shared_environment import SharedEnvironment
 from pa_select.datasets.wilds import WILDSData
 
@@ -14,5 +18,6 @@ __all__ = [
     "SharedEnvironment",
     "WILDSData",
     "co_occurrence",
+    "factor_combinations",
     "factor_images",
 ]

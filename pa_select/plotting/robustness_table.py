@@ -51,6 +51,7 @@ _COLUMNS = {
         "cosine_similarity": "cosine similarity of the features",
         "mmd": "maximum mean discrepancy\nof the features",
         "frechet": "Fréchet distance of the features",
+        "centroid_distance": "distance of the features' means",
     },
 }
 #: The axis label of each column.

@@ -1,5 +1,7 @@
 """Discrepancies of features, and the check of a representation's invariance."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.linalg import sqrtm
@@ -22,6 +24,8 @@ def test_each_discrepancy_by_its_definition():
     root = sqrtm(cov_a @ cov_b).real
     distance = ((A.mean(0) - B.mean(0)) ** 2).sum() + np.trace(cov_a + cov_b - 2 * root)
     assert found.frechet == pytest.approx(distance, rel=1e-4)
+    means = [[sum(column) / len(column) for column in x.T] for x in (A, B)]
+    assert found.centroid_distance == pytest.approx(math.dist(*means))
     both = np.concatenate([A, B])
     squares = ((both[:, None] - both[None]) ** 2).sum(-1)
     gamma = 1 / np.median(squares[np.triu_indices(len(both), 1)])
@@ -38,7 +42,7 @@ def test_equal_samples_and_one_feature():
     line = np.arange(10.0)[:, None]
     assert feature_discrepancy(line, line + 3).frechet == pytest.approx(9)
     constant = feature_discrepancy(np.zeros((5, 2)), np.zeros((5, 2)))
-    assert constant == (0, 0, 0)
+    assert constant == (0, 0, 0, 0)
 
 
 def test_large_samples_are_thinned_always_the_same_way():

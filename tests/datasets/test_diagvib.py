@@ -17,6 +17,7 @@ from pa_select.datasets import (
     FACTOR_LEVELS,
     SHORTCUT_LEVELS,
     co_occurrence,
+    factor_combinations,
     factor_images,
 )
 from pa_select.pairing import IdentityPairing, LabelPairing
@@ -332,3 +333,23 @@ def test_pairs_of_the_same_and_of_different_instances():
     other = LabelPairing()(a[:50], b[50:], LABELS[:50], LABELS[50:100])
     assert_array_equal(LABELS[:50][other.a], LABELS[50:100][other.b])
     assert (ink(a[:50][other.a]) != ink(b[50:][other.b])).any((1, 2)).all()
+
+
+def test_all_combinations_of_shifted_factors():
+    first, *_, last = FACTOR_LADDERS["discriminability"]
+    found = factor_combinations(first, last)
+    expected = product(*({first[factor], last[factor]} for factor in FACTOR_LEVELS))
+    as_tuples = [tuple(e[factor] for factor in FACTOR_LEVELS) for e in found.values()]
+    assert len(as_tuples) == 2**5
+    assert set(as_tuples) == set(expected)
+    assert (found[()], found[tuple(FACTOR_LEVELS)]) == (first, last)
+    for shifted, environment in found.items():
+        assert {f for f in FACTOR_LEVELS if environment[f] != first[f]} == set(shifted)
+    assert [len(shifted) for shifted in found] == sorted(len(shifted) for shifted in found)
+    # Factors that are equal, or that neither environment names, are not shifted.
+    assert list(factor_combinations({"hue": "blue"}, {"hue": "blue", "scale": "small"})) == [
+        (),
+        ("scale",),
+    ]
+    with pytest.raises(ValueError, match="factors: expected a hue among"):
+        factor_combinations({"hue": "red"}, {"hue": "pink"})

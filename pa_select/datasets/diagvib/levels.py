@@ -48,7 +48,8 @@ FACTOR_LEVELS: Mapping[str, tuple[str, ...]] = {
     "scale": tuple(SCALES),
     "texture": TEXTURES,
 }
-_DEFAULTS = {
+#: The level of each factor that is not given.
+DEFAULTS: Mapping[str, str] = {
     "hue": "red",
     "lightness": "dark",
     "position": "CC",
@@ -69,7 +70,7 @@ def levels_of(factors: Any, n: int) -> dict[str, Level]:
             "is that of the images."
         )
     levels = {}
-    for name, default in _DEFAULTS.items():
+    for name, default in DEFAULTS.items():
         given = np.asarray(factors.get(name, default))
         if given.shape not in ((), (n,)):
             raise ValueError(

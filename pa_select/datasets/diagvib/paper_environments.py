@@ -1,8 +1,11 @@
-"""The environments in the papers' experiments with images."""
+"""The environments in the papers' experiments with images, and all between two of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import combinations
+
+from pa_select.datasets.diagvib.levels import DEFAULTS, levels_of
 
 Environment = Mapping[str, str]
 
@@ -24,6 +27,58 @@ def _ladder(first: Environment, *changes: Environment) -> tuple[Environment, ...
     for change in changes:
         ladder.append({**ladder[-1], **change})
     return tuple(ladder)
+
+
+def factor_combinations(
+    source: Environment, target: Environment
+) -> dict[tuple[str, ...], Environment]:
+    """List the environments in which some factors of one environment are those of another.
+
+    The paper proposes to test on all of them, so that the order in which factors shift does not
+    matter.
+
+    Parameters
+    ----------
+    source, target : mapping from factor to level
+        Two environments, as for `factor_images`. Missing factors have its default levels.
+
+    Returns
+    -------
+    dict of tuple of str to dict
+        For each subset of the factors in which the two differ the environment with these factors
+        of `target` and all others of `source`. Small subsets come first: the first environment
+        is `source`, the last one `target`, and d factors give 2 to the power of d.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a factor or a level is unknown; the message names it.
+
+    References
+    ----------
+    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach", section
+       4.2.
+
+    Examples
+    --------
+    >>> from pa_select.datasets import factor_combinations
+    >>> found = factor_combinations({"hue": "red"}, {"hue": "blue", "position": "UL"})
+    >>> for shifted, environment in found.items():
+    ...     print(shifted, environment["hue"], environment["position"])
+    () red CC
+    ('hue',) blue CC
+    ('position',) red UL
+    ('hue', 'position') blue UL
+    """
+    for environment in (source, target):
+        levels_of(environment, 0)
+    whole, other = ({**DEFAULTS, **environment} for environment in (source, target))
+    differing = [factor for factor in DEFAULTS if whole[factor] != other[factor]]
+    return {
+        shifted: {**whole, **{factor: other[factor] for factor in shifted}}
+        for n_shifted in range(len(differing) + 1)
+        for shifted in combinations(differing, n_shifted)
+    }
 
 
 #: Sequences of environments by name, for `factor_images`.
