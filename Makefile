@@ -98,7 +98,7 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_regressors.py --seeds 10 \
 		--memory build/regressors --table docs/figures/regressors.csv \
 		--trained docs/figures/regressors_trained.csv
-	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_two_spectrometers.py --seeds 20 \
+	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_two_spectrometers.py --seeds 10 \
 		--memory build/two_spectrometers --table docs/figures/two_spectrometers.csv \
 		--save docs/images/two_spectrometers.png
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_calibration_under_shift.py --seeds 5 \

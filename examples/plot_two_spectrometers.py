@@ -117,9 +117,9 @@ plt.show()
 # %%
 # The study
 # ---------
-# That was one split of the tablets. With ``--seeds 20`` the script draws twenty splits, in both
+# That was one split of the tablets. With ``--seeds 10`` the script draws ten splits, in both
 # directions. It repeats all of this without both ends of the spectra, which somebody who looks at
-# the differences would leave out. It also draws twenty splits of 80 samples of corn for each
+# the differences would leave out. It also draws ten splits of 80 samples of corn for each
 # ordered pair of three spectrometers: 40 labelled samples, 20 pairs and 20 tests.
 # ``pair_rules.py`` has the rules. The page :doc:`/pairs_measured` has the tables.
 WAYS = [
