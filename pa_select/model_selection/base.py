@@ -433,7 +433,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         IndexError
             If i or j is not the index of a candidate.
         ValueError
-            If the candidates are regressors, which have no agreement.
+            If the candidates are regressors.
 
         Warns
         -----
@@ -443,7 +443,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         check_is_fitted(self, "cv_results_")
         if is_regressor(self.estimator):
             raise ValueError(
-                "compare: expected candidates with an agreement, got regressors, which have none."
+                "compare: expected classifiers, whose agreement is compared, got regressors."
             )
         n = len(self.agreement_terms_)
         for name, value in (("i", i), ("j", j)):

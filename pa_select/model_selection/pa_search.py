@@ -53,7 +53,7 @@ class PASearchCV(BasePASearch):
           target; every two models are compared.
         - `paired`: one model scores both measurements of unlabelled objects. Beside the
           agreement the search estimates what each candidate will score at the other site,
-          and chooses by that. Regressors have no agreement, and need these pairs.
+          and chooses by that. Regressors need these pairs.
 
         If ``fit`` is given none of them:
 
@@ -153,8 +153,10 @@ class PASearchCV(BasePASearch):
         The columns of GridSearchCV, and for each candidate (nan if it failed):
 
         - ``agreement``, ``agreement_se``, ``rank_agreement``: agreement in nats per pair,
-          its standard error (which allows for pairs that share a row) and rank;
-        - ``agreement_uniform``: agreement with the uniform prior, the papers' metric;
+          its standard error (which allows for pairs that share a row) and rank; of regressors
+          the mean `regression_agreement` of the models of all splits, which decides nothing;
+        - ``agreement_uniform``: agreement with the uniform prior, the papers' metric (this and
+          the next four columns only of classifiers);
         - ``beta``, ``agreement_rate``, ``gap``, ``n_pairs``: as in `PosteriorAgreement`;
         - ``eligible``, ``reason``: whether the candidate could be chosen, and why, in words;
         - ``not_told_apart``: whether it is eligible and its agreement cannot be told from

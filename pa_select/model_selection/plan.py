@@ -52,6 +52,7 @@ from pa_select.model_selection.table_columns import (
     Agreements,
     add_ranks_and_drops,
     agreements_of,
+    agreements_of_regressors,
     refine,
     score_columns,
 )
@@ -158,6 +159,7 @@ class Plan:
         blocks = kind.blocks(splits)
         if not blocks:
             raise ValueError(kind.no_pairs())
+        self._blocks = blocks
         #: The rows that each model scores, and their places in the stacked scores.
         self.layout = Layout(splits, [*blocks, *kind.blocks_beside(splits)])
         predicted = kind.predicted(splits)
@@ -219,15 +221,16 @@ class Plan:
         return score_columns(outcomes, self.chance, extras, self.n_disjoint, columns_of)
 
     def agreement_columns(self, stacks: Stacks) -> tuple[dict[str, Any], Agreements]:
-        """Make the columns of the agreements; return the agreements, too. Regressors have none."""
+        """Make the columns of the agreements; return the agreements, too."""
         if self.of_regressors:
-            return {}, Agreements({}, np.empty((stacks.n_candidates, 0)), {})
+            columns = agreements_of_regressors(stacks, self._blocks)
+            return columns, Agreements(columns, np.empty((stacks.n_candidates, 0)), {})
 
         def agreements(pairs: PooledPairs) -> Agreements:
             return agreements_of(stacks, pairs, **self.solver)
 
         compared = agreements(self.pairs)
-        columns: dict[str, Any] = dict(compared.columns)
+        columns = dict(compared.columns)
         columns |= self.kind.agreement_columns(agreements, stacks.n_candidates)
         add_ranks_and_drops(columns)
         return columns, compared

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from pa_select.model_selection.split_scores import OF_X, Extra, Layout, Outcome, Stacks
+from pa_select.model_selection.split_scores import OF_X, Block, Extra, Layout, Outcome, Stacks
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats
 
@@ -216,6 +216,27 @@ class Agreements(NamedTuple):
     terms: Floats
     #: Why there is no agreement, by candidate, where the scores are there.
     failures: dict[int, str]
+
+
+def agreements_of_regressors(stacks: Stacks, blocks: Sequence[Block]) -> dict[str, Any]:
+    """Make the columns of the regressors' agreements: the mean over the models of all splits."""
+    from pa_select.agreement.regression_agreement import regression_agreement
+
+    names = "agreement", "agreement_se"
+    columns: dict[str, Any] = {name: np.full(stacks.n_candidates, np.nan) for name in names}
+    weight = [len(block.rows_a) for block in blocks]
+    for position, candidate in enumerate(stacks.candidates.tolist()):
+        agreements = []
+        for block in blocks:
+            a = stacks.recorded(position, block.split_a, block.source_a).predicted
+            b = stacks.recorded(position, block.split_b, block.source_b).predicted
+            agreements.append(regression_agreement(a[block.rows_a], b[block.rows_b]))
+        columns["agreement"][candidate] = np.average([x.score for x in agreements], weights=weight)
+        # All models predict the same pairs: their errors do not average out.
+        errors = [x.standard_error for x in agreements]
+        columns["agreement_se"][candidate] = np.average(errors, weights=weight)
+    columns["rank_agreement"] = ranks(columns["agreement"])
+    return columns
 
 
 def agreements_of(stacks: Stacks, pairs: PooledPairs, **options: Any) -> Agreements:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import is_regressor
 
 from pa_select.model_selection.choice import make_rule
 from pa_select.model_selection.results_table import (
@@ -171,9 +172,7 @@ class PASearchDisplay(Display):
         rule = _rule_of(result, table)
         of_agreement = getattr(rule, "agreement", "agreement")
         metric = first_metric(result, table)
-        agreement: Any = None  # regressors have none
-        if "agreement" in table or f"expected_{metric}" not in table:
-            agreement = column(table, of_agreement, "search")
+        agreement = column(table, of_agreement, "search")
         guard = getattr(rule, "score", None)
         name = score or guard or first_metric(result, table)
         value, error = scores_and_errors(table, name)
@@ -189,7 +188,7 @@ class PASearchDisplay(Display):
             eligible = np.isfinite(value) & np.isfinite(agreement)
         scoring = getattr(result, "scoring", None)
         expected: dict[str, Any] = {}
-        if isinstance(rule, BestExpected) or agreement is None:
+        if isinstance(rule, BestExpected) or is_regressor(result.estimator):
             expected = {
                 "expected": table[f"expected_{metric}"],
                 "expected_error": table[f"expected_{metric}_se"],

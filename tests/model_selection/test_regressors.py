@@ -21,6 +21,7 @@ from pa_select import (
     PASearchCV,
     PASearchDisplay,
     expected_scorer,
+    regression_agreement,
 )
 from pa_select.unlabelled import SiteAdapter
 
@@ -202,9 +203,8 @@ def test_the_contract_of_a_search_of_regressors(tmp_path):
         again.best_adapted_.predict(paired[1]), plain.best_adapted_.predict(paired[1])
     )
     table = plain.cv_results_
-    of_agreements = {"agreement", "agreement_se", "agreement_rate", "agreement_uniform", "beta"}
-    of_agreements |= {"rank_agreement", "gap", "n_pairs", "not_told_apart"}
-    assert not of_agreements & set(table)
+    of_classifiers = {"agreement_rate", "agreement_uniform", "beta", "gap", "n_pairs"}
+    assert not (of_classifiers | {"not_told_apart"}) & set(table)
     for name, values in table.items():
         assert (
             values is table["params"] or values.dtype.kind != "f" or not np.isnan(values).any()
@@ -214,7 +214,7 @@ def test_the_contract_of_a_search_of_regressors(tmp_path):
     assert table["reason"][plain.best_index_].startswith("eligible: rmse -")
     assert table["eligible"].all()
     assert plain.expected_score_ == table["expected_rmse"].max()
-    with pytest.raises(ValueError, match="compare: .* got regressors, which have none"):
+    with pytest.raises(ValueError, match="compare: expected classifiers, .* got regressors"):
         plain.compare(0, 1)
     assert not hasattr(plain, "agreement_terms_")
     drawn = PARandomizedSearchCV(PLSRegression(), GRID, n_iter=4, random_state=0, scoring=RMSE)
@@ -238,10 +238,29 @@ def test_displays_and_notebooks_show_a_search_of_regressors():
     for search in (found, searched(paired, X, y, selection="score")):
         drawn = PASearchDisplay.from_result(search)
         assert drawn.ax_.get_ylabel().startswith("expected neg root mean squared error at the")
-        assert drawn.agreement is None
     page = found._repr_html_()
     assert "expected neg root mean squared error" in page
-    assert "agreement (nats)" not in page
+    assert "agreement (nats)" in page
+
+
+def test_the_agreement_is_the_mean_of_the_models_of_all_splits():
+    X, y, (X_a, X_b), _ = problem()
+    few = X_a[:20], X_a[:20] + 0.1
+    splitter = KFold(3, shuffle=True, random_state=0)
+    search = searched({"b": (X_a, X_b), "c": few}, X, y, cv=splitter)
+    table = search.cv_results_
+    for c, params in enumerate(table["params"]):
+        agreements, errors = [], []
+        for train, _ in splitter.split(X):
+            model = clone(search.estimator).set_params(**params).fit(X[train], y[train])
+            for a, b in ((X_a, X_b), few):
+                one = regression_agreement(model.predict(a), model.predict(b))
+                agreements += [one.score] * len(a)
+                errors += [one.standard_error] * len(a)
+        assert table["agreement"][c] == pytest.approx(np.mean(agreements))
+        assert table["agreement_se"][c] == pytest.approx(np.mean(errors))
+    ranks = table["agreement"].argsort()[::-1].argsort() + 1
+    np.testing.assert_array_equal(table["rank_agreement"], ranks)
 
 
 def test_rows_of_one_group_are_one_sample():
@@ -364,7 +383,7 @@ def test_a_study_of_optuna_has_the_expected_error_as_its_value():
     np.testing.assert_allclose(
         [trial.value for trial in study.trials], found.cv_results_["expected_score"]
     )
-    assert "agreement" not in study.trials[0].user_attrs
+    assert study.trials[0].user_attrs["agreement"] > 0
     assert objective.best_trial(study).params == found.best_params_
     predicted = objective.best_estimator(study).predict(X)
     np.testing.assert_allclose(predicted, found.best_estimator_.predict(X))
