@@ -26,7 +26,7 @@ from pa_select.utils.typing import Floats, Ints
 if TYPE_CHECKING:
     from pa_select.agreement.pairs.sharded_scores import Shard
 
-# This many scores of either sample are solved at once: it bounds the memory, not the result.
+# Speed only: this many scores of either sample are solved at once, which bounds the memory.
 _SCORES_AT_ONCE = 1 << 21
 
 

@@ -20,7 +20,7 @@ from pa_select.plotting.axes import (
 )
 from pa_select.scores.class_scores import columns_of
 from pa_select.utils.arrays import check_column
-from pa_select.utils.score_checks import are_probabilities
+from pa_select.utils.score_checks import are_probabilities, check_shape
 from pa_select.utils.typing import Floats
 
 if TYPE_CHECKING:
@@ -361,11 +361,7 @@ def _posteriors(name: str, given: Any) -> dict[str, Floats]:
             matrix = np.asarray(one, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise TypeError(f"{name}: expected a matrix of numbers ({error}).") from error
-        if matrix.ndim != 2 or not len(matrix) or matrix.shape[1] < 2:
-            raise ValueError(
-                f"{name}: expected shape (m, n_classes) with a row and two classes at least, got "
-                f"{matrix.shape}."
-            )
+        check_shape(matrix, name)
         wrong = ~are_probabilities(matrix)
         if wrong.any():
             row = int(wrong.argmax())

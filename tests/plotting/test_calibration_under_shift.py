@@ -257,7 +257,7 @@ def test_held_out_rows_are_weighted_and_counted_once(digits):
         (
             lambda d, m, X: d.from_result((RIGHT, RIGHT[:, 0])),
             ValueError,
-            r"after: expected shape \(m, n_classes\) .*, got \(400,\)",
+            r"after: expected scores of shape .*, got shape \(400,\)",
         ),
         (
             lambda d, m, X: d.from_result((RIGHT, RIGHT[:9])),

@@ -20,18 +20,20 @@ import torch
 
 from pa_select.utils.typing import Ints
 
+# Part of the result: what torch and numpy call the reductions.
 _REDUCTIONS = {"sum": "sum", "min": "amin", "max": "amax"}
 _UFUNCS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
-# From this mean number of pairs on, one product for each problem is faster than one for all.
+# Speed only: from this mean number of pairs on, one product for each problem is faster than one
+# for all.
 _LONG = 100
 
-# Scores tie if they differ by less than this share of their row's size: 64 roundings in float64,
-# as in sums of a few hundred votes, and 8 in float32. Numbers of half precision were rounded once,
-# from numbers that were more precise, and integers never.
+# Part of the result: scores tie if they differ by less than this share of their row's size. It is
+# 64 roundings in float64, as in sums of a few hundred votes, and 8 in float32. Numbers of half
+# precision were rounded once, from numbers that were more precise, and integers never.
 _SHARE = {torch.float64: 2.0**-46, torch.float32: 2.0**-20}
-# A row's size is that of its largest score, or the range of its scores if that is larger. Scores
-# further than this below the largest do not count: their classes were ruled out, for example by a
-# score of -1e9.
+# Part of the result: a row's size is that of its largest score, or the range of its scores if that
+# is larger. Scores further than this below the largest do not count: their classes were ruled out,
+# for example by a score of -1e9.
 _LARGEST_RANGE = 100.0
 
 

@@ -21,21 +21,23 @@ from pa_select.utils.typing import Floats, Ints
 
 Result = TypeVar("Result")
 
-# On a CPU a block and its temporaries should stay in a core's cache. On an accelerator a
-# block must be large enough to hide the cost of launching kernels.
+# Speed only: on a CPU a block and its temporaries should stay in a core's cache. On an accelerator
+# a block must be large enough to hide the cost of launching kernels.
 _BLOCK_BYTES = {"cpu": 1 << 19}
 _ACCELERATOR_BLOCK_BYTES = 1 << 28
-# Blocks of several threads must be larger, so that threads rarely wait for Python's lock.
-# With fewer blocks than this one thread is faster than several.
+# Speed only: blocks of several threads must be larger, so that threads rarely wait for Python's
+# lock. With fewer blocks than this one thread is faster than several.
 _THREAD_BLOCK_ELEMENTS = 1 << 17
 _FEWEST_THREAD_BLOCKS = 8
-# Up to this size of either sample, centred scores are kept from one pass to the next.
+# Speed only: up to this size of either sample, centred scores are kept from one pass to the next.
 _KEPT_BYTES = 40 << 20
-# On a GPU up to this part of the memory that is free: nine matrices may be kept, which are those
-# of both samples and of their sum in two precisions, and which of the scores are -inf.
+# Speed only: on a GPU up to this part of the memory that is free. Nine matrices may be kept, which
+# are those of both samples and of their sum in two precisions, and which of the scores are -inf.
 _SHARE_OF_FREE_MEMORY = 16
-# From this many classes on, rows stay as they are stored: sums over classes run along them.
+# Speed only: from this many classes on, rows stay as they are stored, and sums over classes run
+# along them.
 _MANY_CLASSES = 64
+# Part of the result: what a reduction starts from.
 _NEUTRAL = {"sum": 0.0, "min": torch.inf, "max": -torch.inf, "logsumexp": -torch.inf}
 #: The functions that combine two results of a reduction.
 COMBINE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
