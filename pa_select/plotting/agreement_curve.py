@@ -9,25 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pa_select.plotting.axes import (
-    AGREEMENT,
-    GREY,
-    Display,
-    check_kind,
-    ink,
-    legend_above,
-    look,
-    mark_as,
-    n_drawn,
-    number,
-    pyplot,
-)
+from pa_select.plotting.axes import AGREEMENT, DOTTED, Display, check_kind, look, number, pyplot
 from pa_select.utils.typing import Floats
 
 if TYPE_CHECKING:
     from pa_select.agreement import PosteriorAgreement
 
-_KIND = "agreement curve"
 _BOUND, _TRAINED = "certified upper bound", r"$\beta = 1$, as trained"
 # A change of less than this share of the rise is not visible.
 _INVISIBLE = 0.02
@@ -101,6 +88,8 @@ class AgreementCurveDisplay(Display):
     upper_bound: float = math.nan
     name: str | None = None
 
+    _shapes = {"kernel": ("betas",)}
+
     @classmethod
     def from_result(
         cls,
@@ -125,10 +114,6 @@ class AgreementCurveDisplay(Display):
         ax, **kwargs
             As in `plot`.
 
-        Returns
-        -------
-        AgreementCurveDisplay
-
         Raises
         ------
         TypeError, ValueError
@@ -140,7 +125,7 @@ class AgreementCurveDisplay(Display):
 
         check_kind(result, PosteriorAgreement)
         betas, kernel = _curve_of(result, betas)
-        maximum = {"beta": result.beta, "score": result.score, "upper_bound": result.upper_bound}
+        maximum = {name: getattr(result, name) for name in ("beta", "score", "upper_bound")}
         return cls(betas=betas, kernel=kernel, name=name, **maximum).plot(ax, **kwargs)
 
     @classmethod
@@ -172,10 +157,6 @@ class AgreementCurveDisplay(Display):
         name : str, default=None
             Name of the curve in the legend. None: the name of the estimator's class.
 
-        Returns
-        -------
-        AgreementCurveDisplay
-
         Raises
         ------
         TypeError, ValueError, RuntimeError
@@ -192,55 +173,40 @@ class AgreementCurveDisplay(Display):
         return cls.from_result(result, betas=betas, name=name, ax=ax, **kwargs)
 
     def _draw(self, ax: Any, **kwargs: Any) -> None:
-        appearance = look(n_drawn(ax, _KIND))
+        appearance = look(self._n_drawn(ax))
         style = {"color": appearance.color, "linestyle": appearance.linestyle} | kwargs
         # The legend shows only the mark of the maximum, which has the style of the line.
         style["label"] = "_nolegend_"
         (line,) = ax.plot(self.betas, self.kernel, **style)
-        self.line_ = mark_as(line, _KIND)
+        self.line_ = self._register(line)
         ax.set_xscale("log")
         known = {other.get_label(): other for other in ax.lines}
         self.trained_ = known.get(_TRAINED)
         lowest, highest = np.min(self.betas), np.max(self.betas)
         if self.trained_ is None and lowest / 100 <= 1 <= 100 * highest:
-            style = {"color": GREY, "lw": 1, "ls": (0, (1, 3)), "zorder": 0}
-            self.trained_ = ax.axvline(1, label=_TRAINED, **style)
+            self.trained_ = ax.axvline(1, label=_TRAINED, **DOTTED)
         self.bound_ = None
         if not math.isnan(self.upper_bound):
             label = "_nolegend_" if _BOUND in known else _BOUND
             style = {"color": line.get_color(), "lw": 0.9, "ls": (0, (6, 3))}
             self.bound_ = ax.axhline(self.upper_bound, label=label, **style)
-        self.optimum_ = self._mark(ax, line, appearance.marker)
+        self.optimum_ = self._mark_optimum(ax, appearance.marker)
         ax.set(xlabel=r"inverse temperature $\beta$", ylabel=AGREEMENT)
         handles = ax.get_legend_handles_labels()[0]
         handles.sort(key=lambda line: line.get_label() in (_BOUND, _TRAINED))
-        if n_drawn(ax, _KIND) < 3:
-            ax.legend(handles=handles)
-        else:
-            legend_above(ax, handles)
+        self._legend(ax, handles)
 
-    def _mark(self, ax: Any, line: Any, marker: str) -> Any:
+    def _mark_optimum(self, ax: Any, marker: str) -> Any:
         """Mark the maximum, at an edge if it is at 0 or infinity."""
         x, transform = self.beta, ax.transData
         if not 0 < self.beta < np.inf:
             x, marker = (0.0, "<") if self.beta == 0 else (1.0, ">")
             transform = ax.get_yaxis_transform()
-        beta = rf"$\beta$ = {number(self.beta)}"
-        (mark,) = ax.plot(
-            [x],
-            [self.score],
-            transform=transform,
-            color=line.get_color(),
-            linestyle=line.get_linestyle(),
-            marker=marker,
-            markersize=9,
-            markeredgecolor=ink(ax),
-            markeredgewidth=0.8,
-            label=f"{self.name or 'maximum'}: {number(self.score)} at {beta}",
-            clip_on=False,
-            zorder=line.get_zorder() + 1,
-        )
-        return mark
+        line, beta = self.line_, rf"$\beta$ = {number(self.beta)}"
+        style = {"color": line.get_color(), "linestyle": line.get_linestyle(), "markersize": 9}
+        style |= {"transform": transform, "clip_on": False, "zorder": line.get_zorder() + 1}
+        style["label"] = f"{self.name or 'maximum'}: {number(self.score)} at {beta}"
+        return self._mark(ax, [x], [self.score], marker, **style)
 
 
 def _check_betas(betas: Any) -> Floats | None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -16,19 +15,24 @@ from pa_select.utils.messages import optional_import
 AGREEMENT = "agreement (nats per pair)"
 #: Colour of helper lines; visible on a light and on a dark background.
 GREY = "0.5"
-#: Mark of what is chosen.
-STAR = {"marker": "*", "markersize": 16, "markeredgewidth": 0.8, "linestyle": "none"}
+#: Style of a line at a value to compare with.
+DOTTED = {"color": GREY, "lw": 1, "ls": (0, (1, 3)), "zorder": 0}
+#: Style of names that are too long to lie flat below an axis.
+SLANTED = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
 
 
 class Display(ABC):
     """Base class of the displays.
 
-    ``from_result`` draws a given result and ``from_estimator`` computes one first; both return
-    the display. Subclasses are dataclasses of what they show, and override `_draw`.
+    ``from_result`` draws a given result and ``from_estimator`` computes one first. Both pass
+    `ax` and keywords on to `plot`, and return the display. Subclasses are dataclasses of what
+    they show, and override `_draw`.
     """
 
     ax_: Any
     figure_: Any
+    #: The shapes of parameters, by the parameters whose lengths they have.
+    _shapes: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw the display.
@@ -44,6 +48,11 @@ class Display(ABC):
         -------
         Display
             This display.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `ax` is something else, or the shapes of the display's parameters differ.
         """
         self._check()
         ax = self._axes(ax)
@@ -51,8 +60,16 @@ class Display(ABC):
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _check(self) -> None:  # noqa: B027  (not every display needs it)
+    def _check(self) -> None:
         """Raise an error if the parameters do not match, before there is a figure."""
+        for name, lengths in self._shapes.items():
+            values = getattr(self, name)
+            shape = tuple(len(getattr(self, other)) for other in lengths)
+            if values is not None and np.shape(values) != shape:
+                raise ValueError(
+                    f"{name}: expected shape {shape} by the length of {' and '.join(lengths)}, "
+                    f"got {np.shape(values)}."
+                )
 
     def _figsize(self) -> tuple[float, float] | None:
         """Return the size of a new figure in inches; None for matplotlib's own."""
@@ -65,6 +82,52 @@ class Display(ABC):
     def _draw(self, ax: Any, **kwargs: Any) -> None:
         """Draw into the axes."""
 
+    # What the `_draw` of several displays needs.
+
+    @staticmethod
+    def _legend(ax: Any, handles: list[Any], **style: Any) -> Any:
+        """Draw a legend above the axes, where it hides nothing, in as few rows as fit.
+
+        Handles that are None are left out.
+        """
+        handles = [handle for handle in handles if handle is not None]
+        style |= {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.3}
+        for n_columns in range(max(len(handles), 1), 0, -1):
+            legend = ax.legend(handles=handles, ncols=n_columns, frameon=False, **style)
+            if legend.get_window_extent().width <= ax.get_window_extent().width:
+                break
+        return legend
+
+    @staticmethod
+    def _mark(ax: Any, x: Any, y: Any, marker: str, **style: Any) -> Any:
+        """Draw a mark with an edge; "*" is the large one of what is chosen."""
+        style = {"markersize": 16 if marker == "*" else 10, "linestyle": "none"} | style
+        edge = {"markeredgecolor": ink(ax), "markeredgewidth": 0.8}
+        return ax.plot(x, y, marker=marker, **edge, **style)[0]
+
+    def _register(self, line: Any) -> Any:
+        """Mark a line as one of this class, so that the next one looks different; return it."""
+        line._pa_select_kind = type(self)
+        return line
+
+    def _is_registered(self, line: Any) -> bool:
+        return getattr(line, "_pa_select_kind", None) is type(self)
+
+    def _n_drawn(self, ax: Any) -> int:
+        """Return how many registered lines of this class the axes hold."""
+        return sum(map(self._is_registered, ax.lines))
+
+    @staticmethod
+    def _names(names: Any, n: int) -> list[str]:
+        """Return n names, which are numbers if none were given."""
+        return [str(name) for name in (range(n) if names is None else names)]
+
+    @staticmethod
+    def _width(names: Any) -> float:
+        """Return about how wide the longest name is, in inches."""
+        longest = max((len(str(name)) for name in names), default=0)
+        return float(0.6 * longest * pyplot().rcParams["font.size"] / 72)
+
 
 class Look(NamedTuple):
     """The look of one of several models or lines, distinct also without colour."""
@@ -73,6 +136,11 @@ class Look(NamedTuple):
     linestyle: Any
     marker: str
     hatch: str
+
+    @property
+    def of_line(self) -> dict[str, Any]:
+        """The keywords of a line."""
+        return {"color": self.color, "linestyle": self.linestyle, "marker": self.marker}
 
 
 # Okabe and Ito's colours, which the colour-blind can distinguish.
@@ -106,32 +174,6 @@ def axes_for(ax: Any, **figure: Any) -> Any:
     return ax
 
 
-def legend_above(ax: Any, handles: list[Any], **style: Any) -> Any:
-    """Draw a legend above the axes, where it hides nothing, in as few rows as fit."""
-    from matplotlib.font_manager import FontProperties
-
-    size = style.get("fontsize", pyplot().rcParams["legend.fontsize"])
-    em = FontProperties(size=size).get_size_in_points() / 72
-    room = ax.get_position().width * ax.figure.get_size_inches()[0]
-    # Count each command in a formula as one letter.
-    texts = [re.sub(r"\\\w+", "x", handle.get_label()).replace("$", "") for handle in handles]
-    widths = [em * (4 + 0.52 * len(text)) for text in texts]
-
-    def fits(n_columns: int) -> bool:
-        return sum(max(column) for column in np.array_split(widths, n_columns)) <= room
-
-    n_columns = next((n for n in range(len(handles), 1, -1) if fits(n)), 1)
-    return ax.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        borderaxespad=0.3,
-        ncols=n_columns,
-        frameon=False,
-        **style,
-    )
-
-
 def bars_within(values: Any, errors: Any, low: Any, high: Any) -> Any:
     """Return the lengths of error bars below and above values, cut off at bounds.
 
@@ -145,17 +187,6 @@ def bars_within(values: Any, errors: Any, low: Any, high: Any) -> Any:
 def ink(ax: Any) -> Any:
     """Return the colour of the axes' labels."""
     return ax.xaxis.label.get_color()
-
-
-def n_drawn(ax: Any, kind: str) -> int:
-    """Return how many lines of a kind, marked by `mark_as`, the axes hold."""
-    return sum(getattr(line, "_pa_select_kind", None) == kind for line in ax.lines)
-
-
-def mark_as(line: Any, kind: str) -> Any:
-    """Mark a line as one of a kind, so that the next one looks different, and return it."""
-    line._pa_select_kind = kind
-    return line
 
 
 def number(value: float) -> str:

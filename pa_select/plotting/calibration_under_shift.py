@@ -8,19 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pa_select.plotting.axes import (
-    GREY,
-    Display,
-    check_kind,
-    ink,
-    legend_above,
-    look,
-    number,
-    pyplot,
-)
+from pa_select.plotting.axes import GREY, Display, check_kind, ink, look, number, pyplot
 from pa_select.scores.class_scores import columns_of
 from pa_select.utils.arrays import check_column
-from pa_select.utils.score_checks import are_probabilities, check_shape
+from pa_select.utils.score_checks import are_probabilities, check_count, check_shape
 from pa_select.utils.typing import Floats
 
 if TYPE_CHECKING:
@@ -171,7 +162,7 @@ class CalibrationUnderShiftDisplay(Display):
                 "estimator: expected one that was calibrated for a target, by fit(X, y, "
                 "target=...) or recalibrate(...), got one that has seen no target."
             )
-        _check_n_bins(n_bins)
+        check_count(n_bins, "n_bins", "bins")
         scores = estimator._scores(X)
         columns = _columns(y, estimator.classes_, len(scores), "y")
         held_out, labels, weight, _ = estimator._held_out
@@ -185,8 +176,8 @@ class CalibrationUnderShiftDisplay(Display):
             }
             for beta in (estimator.source_inverse_temperature_, estimator.inverse_temperature_)
         )
-        display = cls(before=before, after=after, ratio=factor_of(estimator.ratio_))
-        return display.plot(ax, **kwargs)
+        ratio = factor_of(estimator.ratio_)
+        return cls(before=before, after=after, ratio=ratio).plot(ax, **kwargs)
 
     @classmethod
     def from_result(
@@ -213,10 +204,6 @@ class CalibrationUnderShiftDisplay(Display):
         n_bins, ax, **kwargs
             As in `from_estimator`.
 
-        Returns
-        -------
-        CalibrationUnderShiftDisplay
-
         Raises
         ------
         TypeError, ValueError
@@ -231,7 +218,7 @@ class CalibrationUnderShiftDisplay(Display):
             )
         from pa_select.calibration.reliability import reliability
 
-        _check_n_bins(n_bins)
+        check_count(n_bins, "n_bins", "bins")
         first, second = map(_posteriors, ("before", "after"), result)
         given = y if isinstance(y, Mapping) else {_TARGET: y}
         labels = {str(place): column for place, column in given.items()}
@@ -262,10 +249,9 @@ class CalibrationUnderShiftDisplay(Display):
 
     def _figsize(self) -> tuple[float, float]:
         # Wide enough for the legend of places with long names.
-        em = pyplot().rcParams["font.size"] * 0.833 / 72
         tables = {"before": self.before, "after": self.after}.items()
         words = [_in_words(place, when, table[place]) for when, table in tables for place in table]
-        return max(6.4, em * (5 + 0.55 * max(map(len, words))) + 0.9), 6.0
+        return max(6.4, 0.8 * self._width(words) + 1.5), 6.0
 
     def _draw(self, ax: Any, **kwargs: Any) -> None:
         tables = {"before": self.before, "after": self.after}
@@ -293,7 +279,7 @@ class CalibrationUnderShiftDisplay(Display):
             title = f"corrected: inverse temperature times {number(self.ratio)}"
         handles = list({**self.histograms_, **self.curves_}.values())
         style = {"alignment": "left", "fontsize": "small", "handlelength": 3}
-        legend_above(ax, handles, title=title, **style)
+        self._legend(ax, handles, title=title, **style)
 
     def _draw_place(
         self, ax: Any, i: int, key: tuple[str, str], bins: Reliability, kwargs: dict[str, Any]
@@ -336,11 +322,6 @@ def _in_words(place: str, when: str, bins: Reliability) -> str:
 def _check_places(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     if set(after) != set(before):
         raise ValueError(f"after: expected the places {list(before)}, got {list(after)}.")
-
-
-def _check_n_bins(n_bins: Any) -> None:
-    if not isinstance(n_bins, (int, np.integer)) or n_bins < 1:
-        raise ValueError(f"n_bins: expected a positive integer, got {n_bins!r}.")
 
 
 def _columns(y: Any, classes: Any, n: int, name: str) -> Any:

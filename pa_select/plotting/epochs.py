@@ -8,20 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from pa_select.plotting.axes import (
-    AGREEMENT,
-    GREY,
-    STAR,
-    Display,
-    ink,
-    legend_above,
-    look,
-    mark_as,
-    n_drawn,
-    pyplot,
-)
+from pa_select.plotting.axes import AGREEMENT, DOTTED, Display, look, pyplot
 
-_KIND = "epochs"
 _WORDS = {
     "pa_uniform": "agreement, uniform prior",
     "valid_acc": "validation accuracy",
@@ -87,6 +75,8 @@ class EpochsDisplay(Display):
     kept: int | None = None
     name: str | None = None
 
+    _shapes = {"agreement": ("epochs",)}
+
     @classmethod
     def from_result(
         cls,
@@ -113,10 +103,6 @@ class EpochsDisplay(Display):
         ax, **kwargs
             As in `plot`.
 
-        Returns
-        -------
-        EpochsDisplay
-
         Raises
         ------
         TypeError, ValueError
@@ -141,13 +127,10 @@ class EpochsDisplay(Display):
         kept = _kept(result, columns[0])
         if kept is None:
             is_best = [row.get(f"{columns[0]}_best") for row in rows]
-            kept = next(
-                (e for e, best in zip(epochs[::-1], is_best[::-1], strict=True) if best), None
-            )
-        display = cls(
-            epochs=np.array(epochs), agreement=agreement, scores=scores, kept=kept, name=name
-        )
-        return display.plot(ax, **kwargs)
+            so_far = [epoch for epoch, best in zip(epochs, is_best, strict=True) if best]
+            kept = so_far[-1] if so_far else None
+        shown: dict[str, Any] = {"epochs": np.array(epochs), "agreement": agreement}
+        return cls(**shown, scores=scores, kept=kept, name=name).plot(ax, **kwargs)
 
     def _draw(self, ax: Any, **kwargs: Any) -> None:
         prefix = "" if self.name is None else f"{self.name}: "
@@ -155,52 +138,42 @@ class EpochsDisplay(Display):
         if self.scores and self.ax_right_ is None:
             # Trainings that share the left axes also share the right axes.
             self.ax_right_ = ax._pa_select_right = ax.twinx()
-        used = sum(n_drawn(axes, _KIND) for axes in (ax, self.ax_right_) if axes is not None)
+        # A legend of both axes, above them so that it hides no line.
+        top = ax if self.ax_right_ is None else self.ax_right_
+        both = [ax] if top is ax else [ax, top]
+        used = sum(map(self._n_drawn, both))
         self.line_ = self._draw_line(ax, self.agreement, f"{prefix}agreement", used, **kwargs)
         self.lines_ = {}
         for i, (column, values) in enumerate((self.scores or {}).items(), used + 1):
             label = f"{prefix}{_WORDS.get(column, column)}"
             self.lines_[column] = self._draw_line(self.ax_right_, values, label, i)
-        self.kept_ = self._mark(ax, prefix)
+        self.kept_ = self._mark_kept(ax, top, prefix)
         ax.set(xlabel="epoch", ylabel=AGREEMENT)
         ax.xaxis.get_major_locator().set_params(integer=True)
-        if self.lines_ and self.ax_right_ is not None:
+        if self.lines_:
             only, *others = self.lines_
-            self.ax_right_.set_ylabel("score" if others else _WORDS.get(only, only))
-        # A legend of both axes, above them so that it hides no line.
-        top = ax if self.ax_right_ is None else self.ax_right_
-        lines = [*ax.lines, *(top.lines if top is not ax else ())]
-        handles = [line for line in lines if not line.get_label().startswith("_")]
-        handles.sort(key=lambda line: getattr(line, "_pa_select_kind", None) != _KIND)
+            top.set_ylabel("score" if others else _WORDS.get(only, only))
+        handles = [handle for axes in both for handle in axes.get_legend_handles_labels()[0]]
+        handles.sort(key=lambda line: not self._is_registered(line))
         if len(handles) > 1:
-            legend_above(top, handles)
+            self._legend(top, handles)
 
     def _draw_line(self, ax: Any, values: Any, label: str, number: int, **kwargs: Any) -> Any:
         known = np.isfinite(values)
-        style = look(number)._asdict() | {"markersize": 4, "label": label}
-        del style["hatch"]
+        style = look(number).of_line | {"markersize": 4, "label": label} | kwargs
         x, y = np.asarray(self.epochs)[known], np.asarray(values)[known]
-        return mark_as(ax.plot(x, y, **style | kwargs)[0], _KIND)
+        return self._register(ax.plot(x, y, **style)[0])
 
-    def _mark(self, ax: Any, prefix: str) -> Any:
+    def _mark_kept(self, ax: Any, top: Any, prefix: str) -> Any:
         """Mark the kept epoch on the line of the agreement, and with a vertical line."""
         if self.kept is None or self.kept not in self.epochs:
             return None
-        ax.axvline(self.kept, color=GREY, lw=1, ls=(0, (1, 2)), zorder=0)
-        rows = np.flatnonzero(np.asarray(self.epochs) == self.kept)
+        ax.axvline(self.kept, **DOTTED)
+        y = np.asarray(self.agreement)[np.asarray(self.epochs) == self.kept]
         # Draw in the upper axes, so that none of their lines covers the mark.
-        top = ax if self.ax_right_ is None else self.ax_right_
-        (mark,) = top.plot(
-            [self.kept],
-            np.asarray(self.agreement)[rows],
-            transform=ax.transData,
-            color=self.line_.get_color(),
-            markeredgecolor=ink(ax),
-            label=f"{prefix}kept, epoch {self.kept}",
-            zorder=4,
-            **STAR,
-        )
-        return mark
+        style = {"color": self.line_.get_color(), "transform": ax.transData, "zorder": 4}
+        style["label"] = f"{prefix}kept, epoch {self.kept}"
+        return self._mark(top, [self.kept], y, "*", **style)
 
 
 def _rows(result: Any) -> Sequence[Mapping[str, Any]]:

@@ -16,24 +16,13 @@ from pa_select.model_selection.results_table import (
     sites_of,
 )
 from pa_select.model_selection.table_columns import scores_and_errors
-from pa_select.plotting.axes import (
-    GREY,
-    STAR,
-    Display,
-    bars_within,
-    ink,
-    legend_above,
-    look,
-    named_results,
-    pyplot,
-)
+from pa_select.plotting.axes import GREY, Display, bars_within, ink, look, named_results, pyplot
+from pa_select.utils.score_checks import check_count
 from pa_select.utils.typing import Floats, Ints
 
 _OTHER_SITE = "the other site"
 # Inches for a row, for the axis and the legend, and for the scores.
 _ROW, _AROUND, _WIDTH = 0.21, 1.6, 4.2
-# Width of a letter of a name, in em.
-_LETTER = 0.55
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -133,6 +122,10 @@ class ExpectedScoreDisplay(Display):
     claimed_name: str = "score on the labelled rows"
     site: str = _OTHER_SITE
 
+    _shapes = dict.fromkeys(
+        ("standard_error", "low", "high", "claimed", "names", "adapted", "true_score"), ("score",)
+    )
+
     @classmethod
     def from_result(
         cls,
@@ -163,10 +156,6 @@ class ExpectedScoreDisplay(Display):
         ax, **kwargs
             As in `plot`.
 
-        Returns
-        -------
-        ExpectedScoreDisplay
-
         Raises
         ------
         sklearn.exceptions.NotFittedError
@@ -188,53 +177,29 @@ class ExpectedScoreDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in. None: those of a new figure, higher for many candidates.
+        ax, **kwargs
+            As in the other displays. A new figure is higher for many candidates.
         max_candidates : int, default=30
             Largest number of rows. They are those of the best expected scores, and the row of
             the chosen candidate.
-        **kwargs : dict
-            Passed on to ``ax.errorbar`` of the expected scores.
-
-        Returns
-        -------
-        Display
-            This display.
 
         Raises
         ------
-        ValueError
-            If there is not one value for each candidate, or `max_candidates` is not positive.
+        TypeError, ValueError
+            If `ax` is something else, there is not one value for each candidate, or
+            `max_candidates` is not a positive whole number.
         """
-        if not isinstance(max_candidates, (int, np.integer)) or max_candidates < 1:
-            raise ValueError(
-                f"max_candidates: expected a positive integer, got {max_candidates!r}."
-            )
-        self.candidates_ = self._shown(np.asarray(self.score, dtype=np.float64), max_candidates)
+        most = check_count(max_candidates, "max_candidates", "candidates")
+        self.candidates_ = self._shown(np.asarray(self.score, dtype=np.float64), most)
         return super().plot(ax, **kwargs)
 
-    def _check(self) -> None:
-        n = len(self.score)
-        if self.names is not None and len(self.names) != n:
-            raise ValueError(
-                f"names: expected one for each of {n} candidates, got {len(self.names)}."
-            )
-        for name in ("standard_error", "low", "high", "claimed", "adapted", "true_score"):
-            values = getattr(self, name)
-            if values is not None and np.shape(values) != (n,):
-                raise ValueError(
-                    f"{name}: expected one for each of {n} candidates, got {values!r}."
-                )
-
     def _names_shown(self) -> list[str]:
-        names = range(len(self.score)) if self.names is None else self.names
-        return [str(names[i]) for i in self.candidates_]
+        names = self._names(self.names, len(self.score))
+        return [names[i] for i in self.candidates_]
 
     def _figsize(self) -> tuple[float, float]:
-        em = pyplot().rcParams["font.size"] / 72
         names = self._names_shown()
-        longest = max(map(len, names), default=0)
-        return _WIDTH + _LETTER * em * longest + 0.4, _AROUND + _ROW * max(len(names), 4)
+        return _WIDTH + self._width(names) + 0.4, _AROUND + _ROW * max(len(names), 4)
 
     def _draw(self, ax: Any, **kwargs: Any) -> None:
         n, shown = len(self.score), self.candidates_
@@ -253,9 +218,9 @@ class ExpectedScoreDisplay(Display):
         self.chosen_ = None
         row = np.flatnonzero(shown == self.best_index)
         if self.best_index is not None and len(row):
-            style = {"color": look(1).color, "markeredgecolor": ink(ax), "zorder": 4, **STAR}
-            style["markersize"] = 20  # the mark of its score is in front of it
-            (self.chosen_,) = ax.plot(score[row], row, label="chosen", **style)
+            # Larger, because the mark of its score is in front of it.
+            style = {"color": look(1).color, "markersize": 20, "zorder": 4}
+            self.chosen_ = self._mark(ax, score[row], row, "*", label="chosen", **style)
         ax.set_yticks(rows, self._names_shown())
         ax.tick_params(axis="y", length=0)
         ax.set(ylim=(-0.7, len(rows) - 0.3), xlabel=f"expected {self.score_name} at {self.site}")
@@ -263,11 +228,10 @@ class ExpectedScoreDisplay(Display):
         ax.grid(axis="y", color=GREY, lw=0.5, alpha=0.3)
         ax.set_axisbelow(True)
         marks = [self.intervals_, self.claimed_, self.true_, self.chosen_]
-        handles = [*self.errorbars_.values(), *(mark for mark in marks if mark is not None)]
         layout = ax.figure.get_layout_engine()
         if layout is not None:  # long names leave less room for the legend
             layout.execute(ax.figure)
-        legend_above(ax, handles, fontsize="small")
+        self._legend(ax, [*self.errorbars_.values(), *marks], fontsize="small")
 
     def _shown(self, score: Floats, most: int) -> Ints:
         """Return the candidates to draw: the best ones and the chosen one, the worst first."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from pa_select.plotting.axes import AGREEMENT, Display, check_kind, ink, legend_above, pyplot
+from pa_select.plotting.axes import AGREEMENT, SLANTED, Display, check_kind, ink, pyplot
 from pa_select.utils.typing import Floats
 
 if TYPE_CHECKING:
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 class HeatMapDisplay(Display):
     """Base class of displays of a matrix of numbers."""
 
-    image_: Any
-    texts_: Any
-    colorbar_: Any
+    # Keywords of the colour bar.
+    _bar: ClassVar[dict[str, Any]]
 
     def plot(
         self,
@@ -40,55 +39,38 @@ class HeatMapDisplay(Display):
         ----------
         ax : matplotlib Axes, default=None
             Axes to draw in. None: those of a new figure, larger for a larger matrix.
-        include_values : bool, default=True
-            Whether to write the values into the cells.
+        include_values, colorbar : bool, default=True
+            Whether to write the values into the cells, and to draw a colour bar.
         values_format : str, default=".2f"
             Format of the values.
-        colorbar : bool, default=True
-            Whether to draw a colour bar.
         text_kw : dict, default=None
             Passed on to the values' ``ax.text``.
         **kwargs : dict
-            Passed on to ``ax.imshow``, for example ``cmap``. To draw several matrices on one
-            scale, give ``vmin`` and ``vmax``.
-
-        Returns
-        -------
-        Display
-            This display.
+            Passed on to ``ax.imshow``. Several matrices with the same ``vmin`` and ``vmax`` have
+            the same colours.
 
         Raises
         ------
-        ValueError
-            If there is not one name for each row and column.
+        TypeError, ValueError
+            If `ax` is something else, or there is not one name for each row and column.
         """
-        options = {"include_values": include_values, "values_format": values_format}
-        return super().plot(ax, **options, colorbar=colorbar, text_kw=text_kw, **kwargs)
-
-    def _draw(
-        self,
-        ax: Any,
-        *,
-        include_values: bool = True,
-        values_format: str = ".2f",
-        colorbar: bool = True,
-        text_kw: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        matrix, style, style_of_bar = self._image()
-        self.image_ = ax.imshow(matrix, **style | kwargs)
-        self.colorbar_ = None
+        super().plot(ax, **kwargs)
+        self.colorbar_ = self.texts_ = None
         if colorbar:
-            self.colorbar_ = ax.figure.colorbar(self.image_, ax=ax, **style_of_bar)
-        self.texts_ = None
+            self.colorbar_ = self.figure_.colorbar(self.image_, ax=self.ax_, **self._bar)
         if include_values:
-            self.texts_ = self._write(ax, values_format, text_kw or {})
-        self._label(ax, values_format)
-        ax.tick_params(length=0)
+            self.texts_ = self._write(self.ax_, values_format, text_kw or {})
+        self._label(self.ax_, values_format)
+        self.ax_.tick_params(length=0)
+        return self
+
+    def _draw(self, ax: Any, **kwargs: Any) -> None:
+        matrix, style = self._image()
+        self.image_ = ax.imshow(matrix, **style | kwargs)
 
     @abstractmethod
-    def _image(self) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-        """Return the matrix, and keywords of the image and of the colour bar."""
+    def _image(self) -> tuple[Any, dict[str, Any]]:
+        """Return the matrix, and keywords of the image."""
 
     @abstractmethod
     def _write(self, ax: Any, form: str, style: dict[str, Any]) -> Any:
@@ -164,6 +146,9 @@ class AgreementMatrixDisplay(HeatMapDisplay):
     names: Sequence[Any] | None = None
     kind: str = "sample"
 
+    _shapes = {"scores": ("scores", "scores"), "names": ("scores",)}
+    _bar = {"label": AGREEMENT, "fraction": 0.046, "pad": 0.04}
+
     @classmethod
     def from_result(
         cls,
@@ -185,10 +170,6 @@ class AgreementMatrixDisplay(HeatMapDisplay):
         ax, **kwargs
             As in `plot`.
 
-        Returns
-        -------
-        AgreementMatrixDisplay
-
         Raises
         ------
         TypeError, ValueError
@@ -201,28 +182,19 @@ class AgreementMatrixDisplay(HeatMapDisplay):
         display = cls(scores=result.scores, worst_pair=result.worst_pair, names=names, kind=kind)
         return display.plot(ax, **kwargs)
 
-    def _check(self) -> None:
-        n = len(self.scores)
-        if self.names is not None and len(self.names) != n:
-            raise ValueError(
-                f"names: expected one for each of {n} samples, got {len(self.names)}."
-            )
-
     def _figsize(self) -> tuple[float, float]:
         side = max(4.0, 0.52 * len(self.scores))
-        longest = max((len(str(name)) for name in self.names or ()), default=0)
-        # Up to 30 letters fit beside the cells.
-        beside = 0.6 * pyplot().rcParams["font.size"] / 72 * max(longest - 30, 0)
+        # Names of up to 2.5 inches fit beside the cells.
+        beside = max(self._width(self.names or ()) - 2.5, 0)
         return side + 1.6 + beside, side + 0.6 + beside
 
-    def _image(self) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    def _image(self) -> tuple[Any, dict[str, Any]]:
         scores = np.asarray(self.scores, dtype=np.float64)
         between = np.ma.masked_array(scores, mask=np.eye(len(scores), dtype=bool))
         low, high = float(between.min()), float(between.max())
         if low == high:  # two samples
             low, high = min(0.0, low), max(0.0, high)
-        bar = {"label": AGREEMENT, "fraction": 0.046, "pad": 0.04}
-        return between, {"cmap": "cividis", "vmin": low, "vmax": high}, bar
+        return between, {"cmap": "cividis", "vmin": low, "vmax": high}
 
     def _cell(self, ax: Any) -> float:
         """Return the size of a cell in points; the layout at drawing time changes it little."""
@@ -240,16 +212,12 @@ class AgreementMatrixDisplay(HeatMapDisplay):
         return written
 
     def _label(self, ax: Any, form: str) -> None:
-        n = len(self.scores)
-        names = [str(name) for name in (range(n) if self.names is None else self.names)]
-        upright = max(map(len, names)) * 0.7 * pyplot().rcParams["font.size"] > self._cell(ax)
-        slanted = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-        ax.set_xticks(range(n), names, **slanted if upright else {})
-        ax.set_yticks(range(n), names)
+        names = self._names(self.names, len(self.scores))
+        wide = 1.2 * 72 * self._width(names) > self._cell(ax)
+        ax.set_xticks(range(len(names)), names, **SLANTED if wide else {})
+        ax.set_yticks(range(len(names)), names)
         ax.set(xlabel=self.kind, ylabel=self.kind)
-        self.worst_ = []
-        if self.worst_pair is not None:
-            self.worst_ = self._frame(ax, self.worst_pair, form)
+        self.worst_ = self._frame(ax, self.worst_pair, form) if self.worst_pair else []
 
     def _frame(self, ax: Any, pair: tuple[int, int], form: str) -> list[Any]:
         """Frame the worst pair in white with black edges, visible on any colour."""
@@ -264,7 +232,7 @@ class AgreementMatrixDisplay(HeatMapDisplay):
             frame = Rectangle(corner, 0.92, 0.92, fill=False, ec="white", lw=1.5, label=label)
             frame.set_path_effects([Stroke(linewidth=4, foreground="black"), Normal()])
             frames.append(ax.add_patch(frame))
-        legend_above(ax, frames[:1], handlelength=1, handleheight=1)
+        self._legend(ax, frames[:1], handlelength=1, handleheight=1)
         return frames
 
 
@@ -323,6 +291,9 @@ class RankCorrelationDisplay(HeatMapDisplay):
     p_value: Any = None
     level: float = 0.05
 
+    _shapes = dict.fromkeys(("tau", "p_value"), ("measures", "gaps"))
+    _bar = {"label": "Kendall's $\\tau$"}
+
     @classmethod
     def from_result(
         cls, result: RankCorrelation, *, level: float = 0.05, ax: Any = None, **kwargs: Any
@@ -338,10 +309,6 @@ class RankCorrelationDisplay(HeatMapDisplay):
         ax, **kwargs
             As in `plot`.
 
-        Returns
-        -------
-        RankCorrelationDisplay
-
         Raises
         ------
         TypeError
@@ -351,31 +318,16 @@ class RankCorrelationDisplay(HeatMapDisplay):
         from pa_select.assessment import RankCorrelation
 
         check_kind(result, RankCorrelation)
-        display = cls(
-            tau=result.tau,
-            measures=result.measures,
-            gaps=result.gaps,
-            p_value=result.p_adjusted,
-            level=level,
-        )
-        return display.plot(ax, **kwargs)
-
-    def _check(self) -> None:
-        shape, given = (len(self.measures), len(self.gaps)), np.shape(self.tau)
-        if given != shape:
-            raise ValueError(f"tau: expected shape {shape} by the names, got {given}.")
-        if self.p_value is not None and np.shape(self.p_value) != shape:
-            raise ValueError(f"p_value: expected shape {shape}, got {np.shape(self.p_value)}.")
+        shown = {name: getattr(result, name) for name in ("tau", "measures", "gaps")}
+        return cls(**shown, p_value=result.p_adjusted, level=level).plot(ax, **kwargs)
 
     def _figsize(self) -> tuple[float, float]:
-        em = pyplot().rcParams["font.size"] / 72
-        longest = max(len(str(name)) for name in self.measures)
-        return 0.62 * len(self.gaps) + 0.6 * em * longest + 1.4, 0.3 * len(self.measures) + 1.4
+        width = 0.62 * len(self.gaps) + self._width(self.measures) + 1.4
+        return width, 0.3 * len(self.measures) + 1.4
 
-    def _image(self) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    def _image(self) -> tuple[Any, dict[str, Any]]:
         style = {"cmap": "RdBu_r", "vmin": -1, "vmax": 1, "aspect": "auto"}
-        tau = np.ma.masked_invalid(np.asarray(self.tau, dtype=np.float64))
-        return tau, style, {"label": "Kendall's $\\tau$"}
+        return np.ma.masked_invalid(np.asarray(self.tau, dtype=np.float64)), style
 
     def _write(self, ax: Any, form: str, style: dict[str, Any]) -> Any:
         tau = np.asarray(self.tau, dtype=np.float64)
@@ -384,22 +336,18 @@ class RankCorrelationDisplay(HeatMapDisplay):
         texts = np.full(tau.shape, "", dtype=object)
         for cell in zip(*np.nonzero(~np.isnan(tau)), strict=True):
             text = format(tau[cell], form)
-            # No zero is negative.
-            texts[cell] = (text if text.strip("-0.%") else text.lstrip("-")) + "*" * int(
-                marked[cell]
-            )
+            text = text if text.strip("-0.%") else text.lstrip("-")  # no zero is negative
+            texts[cell] = text + "*" * int(marked[cell])
         written = self._write_texts(ax, tau, texts, style)
         for text in [] if "fontweight" in style else written[marked]:
             text.set_fontweight("bold")
         return written
 
     def _label(self, ax: Any, form: str) -> None:
-        gaps, measures = ([str(name) for name in names] for names in (self.gaps, self.measures))
-        slanted = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-        ax.set_xticks(range(len(gaps)), gaps, **slanted)
-        ax.set_yticks(range(len(measures)), measures)
+        ax.set_xticks(range(len(self.gaps)), [str(gap) for gap in self.gaps], **SLANTED)
+        ax.set_yticks(range(len(self.measures)), [str(measure) for measure in self.measures])
         ax.set(xlabel="gap", ylabel="measure")
         if self.texts_ is not None and self.p_value is not None:
             label = f"adjusted p < {self.level:g}"
             style = {"marker": "*", "color": ink(ax), "linestyle": "none", "label": label}
-            legend_above(ax, [pyplot().Line2D([], [], **style)], handlelength=1)
+            self._legend(ax, [pyplot().Line2D([], [], **style)], handlelength=1)

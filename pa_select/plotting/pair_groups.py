@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pa_select.plotting.axes import (
-    GREY,
-    Display,
-    ink,
-    legend_above,
-    look,
-    named_results,
-    number,
-    pyplot,
-)
+from pa_select.plotting.axes import DOTTED, GREY, Display, ink, look, named_results, number, pyplot
 from pa_select.utils.typing import Floats
 
 if TYPE_CHECKING:
@@ -27,10 +18,11 @@ _WORDS = {
     **{"agree_right": "agree, right", "agree_wrong": "agree, wrong"},
     **{"right": "right before", "wrong": "wrong before"},
 }
+_PREDICTED = "average posterior of the predicted class"
 _OF = {
-    None: "average posterior of the predicted class",
-    "first": "average posterior of the predicted class,\nfirst sample",
-    "second": "average posterior of the predicted class,\nsecond sample",
+    None: _PREDICTED,
+    "first": f"{_PREDICTED},\nfirst sample",
+    "second": f"{_PREDICTED},\nsecond sample",
     "kept": "average posterior of the first prediction,\nsecond sample",
 }
 
@@ -114,6 +106,11 @@ class ConfidenceDisplay(Display):
     names: Sequence[str] | None = None
     of: str | None = None
 
+    _shapes = {
+        **dict.fromkeys(("trained", "best", "trained_errors", "best_errors"), ("betas", "groups")),
+        **{"n_pairs": ("groups",), "names": ("betas",)},
+    }
+
     @classmethod
     def from_result(
         cls,
@@ -133,8 +130,8 @@ class ConfidenceDisplay(Display):
             A result that holds its scores, so not one of a search or a callback; or results for
             the same rows by the name of the model, which are drawn side by side.
         y : array-like of shape (n_pairs,), default=None
-            The columns of the true classes; without them agreeing pairs are not split into
-            right and wrong.
+            The columns of the true classes. None: agreeing pairs are not split into right and
+            wrong.
         of : {"first", "second", "kept"}, default=None
             Which average of `Confidence` to draw. None, as in the thesis's figures: "second"
             for pairs that disagree or are misled, and "first" for the others.
@@ -143,10 +140,6 @@ class ConfidenceDisplay(Display):
             misled, as in `PosteriorAgreement.confidence`.
         ax, **kwargs
             As in `plot`.
-
-        Returns
-        -------
-        ConfidenceDisplay
 
         Raises
         ------
@@ -164,7 +157,7 @@ class ConfidenceDisplay(Display):
         trained, trained_errors = _averages(at_one, of)
         best, best_errors = _averages(at_optimum, of)
         n_classes = {one.n_classes for one in results}
-        display = cls(
+        return cls(
             groups=list(at_optimum[0]),
             trained=trained,
             best=best,
@@ -175,8 +168,7 @@ class ConfidenceDisplay(Display):
             n_classes=n_classes.pop() if len(n_classes) == 1 else None,
             names=names,
             of=of,
-        )
-        return display.plot(ax, **kwargs)
+        ).plot(ax, **kwargs)
 
     def _draw(self, ax: Any, **kwargs: Any) -> None:
         n_models, n_groups = np.shape(self.best)
@@ -189,34 +181,29 @@ class ConfidenceDisplay(Display):
             self._draw_model(ax, i, middle - slot / 4, middle + slot / 4, kwargs)
         self.uniform_ = None
         if self.n_classes is not None:
-            style = {"color": GREY, "lw": 1, "ls": (0, (1, 3)), "zorder": 0}
-            self.uniform_ = ax.axhline(1 / self.n_classes, label="uniform posterior", **style)
+            self.uniform_ = ax.axhline(1 / self.n_classes, label="uniform posterior", **DOTTED)
         for between in range(n_groups - 1):
             ax.axvline(between + 0.5, color=GREY, lw=0.5, zorder=0)
-        ax.set_xticks(range(n_groups), _ticks(self.groups, self.n_pairs))
-        ax.tick_params(axis="x", length=0)
+        _name_groups(ax, self.groups, self.n_pairs)
         ax.set(xlim=(-0.5, n_groups - 0.5), ylim=(0, 1.04), ylabel=_OF[self.of])
         style = {"color": ink(ax), "marker": "o", "mfc": "none", "ls": "none"}
         hollow = pyplot().Line2D([], [], label=r"at $\beta = 1$, as trained", **style)
-        lines = [] if self.uniform_ is None else [self.uniform_]
-        legend_above(ax, [*self.best_, hollow, *lines], handlelength=1.5)
+        self._legend(ax, [*self.best_, hollow, self.uniform_], handlelength=1.5)
 
     def _draw_model(self, ax: Any, i: int, left: Any, right: Any, kwargs: dict[str, Any]) -> None:
         """Draw the two marks of one model in each group, and the lines between them."""
         style = {"color": look(i).color, "marker": look(i).marker, "ls": "none", "elinewidth": 1}
         style |= {"markersize": 6} | kwargs
         name = "at " if self.names is None else f"{self.names[i]}: "
-        trained, best = np.asarray(self.trained)[i], np.asarray(self.best)[i]
+        trained, best = self.trained[i], self.best[i]
         gap = np.full(len(best), np.nan)
-        x, y = (
-            np.column_stack(ends).ravel() for ends in ((left, right, gap), (trained, best, gap))
-        )
-        self.lines_ += ax.plot(x, y, color=style["color"], lw=1, alpha=0.6, zorder=1)
+        ends = (left, right, gap), (trained, best, gap)
+        x_and_y = (np.column_stack(of_axis).ravel() for of_axis in ends)
+        self.lines_ += ax.plot(*x_and_y, color=style["color"], lw=1, alpha=0.6, zorder=1)
         hollow = style | {"mfc": ax.get_facecolor(), "label": "_nolegend_"}
         filled = style | {"label": rf"{name}$\beta^*$ = {number(self.betas[i])}"}
-        errors = np.asarray(self.trained_errors)[i], np.asarray(self.best_errors)[i]
-        self.trained_.append(ax.errorbar(left, trained, errors[0], **hollow))
-        self.best_.append(ax.errorbar(right, best, errors[1], **filled))
+        self.trained_.append(ax.errorbar(left, trained, self.trained_errors[i], **hollow))
+        self.best_.append(ax.errorbar(right, best, self.best_errors[i], **filled))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -279,6 +266,11 @@ class DecompositionDisplay(Display):
     n_pairs: Sequence[int] | None = None
     names: Sequence[str] | None = None
 
+    _shapes = {
+        **dict.fromkeys(("contributions", "approximations"), ("contributions", "groups")),
+        **{"n_pairs": ("groups",), "names": ("contributions",)},
+    }
+
     @classmethod
     def from_result(
         cls,
@@ -293,17 +285,12 @@ class DecompositionDisplay(Display):
         Parameters
         ----------
         result : PosteriorAgreement or dict of str to PosteriorAgreement
-            A result that holds its scores, so not one of a search or a callback; or results for
-            the same rows by the name of the model, which are drawn side by side.
+            As in `ConfidenceDisplay.from_result`.
         y : array-like of shape (n_pairs,), default=None
-            The columns of the true classes; without them agreeing pairs are not split into
-            right and wrong, and there is no approximation.
+            The columns of the true classes. None: agreeing pairs are not split into right and
+            wrong, and there is no approximation.
         ax, **kwargs
             As in `plot`.
-
-        Returns
-        -------
-        DecompositionDisplay
 
         Raises
         ------
@@ -320,14 +307,13 @@ class DecompositionDisplay(Display):
             np.array([[getattr(part, name) for part in groups.values()] for groups in parts])
             for name in ("total", "approximate")
         )
-        display = cls(
+        return cls(
             groups=list(parts[0]),
             contributions=total / weights,
             approximations=approximate / weights,
             n_pairs=_sizes(parts) if names is None else None,
             names=names,
-        )
-        return display.plot(ax, **kwargs)
+        ).plot(ax, **kwargs)
 
     def _draw(self, ax: Any, **kwargs: Any) -> None:
         exact = _with_sum(self.contributions)
@@ -337,10 +323,8 @@ class DecompositionDisplay(Display):
         self.bars_ = []
         for i, (x, heights) in enumerate(zip(places, exact, strict=True)):
             style = {"color": look(i).color, "hatch": look(i).hatch, "edgecolor": ink(ax)}
-            label = "exact" if self.names is None else self.names[i]
-            self.bars_.append(
-                ax.bar(x, heights, width, label=label, **style | {"lw": 0.8} | kwargs)
-            )
+            style |= {"label": "exact" if self.names is None else self.names[i], "lw": 0.8}
+            self.bars_.append(ax.bar(x, heights, width, **style | kwargs))
         self.approximations_ = None
         if self.approximations is not None and np.isfinite(self.approximations).any():
             # The sum is nan if an approximation is missing.
@@ -350,14 +334,12 @@ class DecompositionDisplay(Display):
                 places.ravel(), heights, "D", label="approximation of the thesis", **style
             )
         ax.axhline(0, color=ink(ax), lw=0.8)
-        ax.axvline(n_bars - 1.5, color=GREY, lw=1, ls=(0, (1, 3)))
+        ax.axvline(n_bars - 1.5, **DOTTED)
         n_pairs = None if self.n_pairs is None else [*self.n_pairs, sum(self.n_pairs)]
-        ax.set_xticks(range(n_bars), _ticks([*self.groups, "sum"], n_pairs))
-        ax.tick_params(axis="x", length=0)
+        _name_groups(ax, [*self.groups, "sum"], n_pairs)
         ax.set_ylabel("contribution to the agreement\n(nats per pair)")
         if n_models > 1 or self.approximations_ is not None:
-            marks = [] if self.approximations_ is None else [self.approximations_]
-            ax.legend(handles=[*self.bars_, *marks])
+            self._legend(ax, [*self.bars_, self.approximations_])
 
 
 def _averages(models: Sequence[Mapping[str, Any]], of: str | None) -> tuple[Floats, Floats]:
@@ -376,11 +358,13 @@ def _sizes(models: Sequence[Mapping[str, Any]]) -> list[int]:
     return [group.n_pairs for group in models[0].values()]
 
 
-def _ticks(groups: Sequence[str], n_pairs: Sequence[int] | None) -> list[str]:
+def _name_groups(ax: Any, groups: Sequence[str], n_pairs: Sequence[int] | None) -> None:
+    """Write the groups below the axes, with their numbers of pairs."""
     ticks = [_WORDS.get(group, group) for group in groups]
-    if n_pairs is None:
-        return ticks
-    return [f"{tick}\n{n} pairs" for tick, n in zip(ticks, n_pairs, strict=True)]
+    if n_pairs is not None:
+        ticks = [f"{tick}\n{n} pairs" for tick, n in zip(ticks, n_pairs, strict=True)]
+    ax.set_xticks(range(len(ticks)), ticks)
+    ax.tick_params(axis="x", length=0)
 
 
 def _with_sum(values: Any) -> Any:

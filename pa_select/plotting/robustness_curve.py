@@ -9,32 +9,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from pa_select.plotting import robustness_table
 from pa_select.plotting.axes import (
-    GREY,
+    DOTTED,
     Display,
     axes_for,
     bars_within,
     check_kind,
-    legend_above,
     look,
-    mark_as,
-    n_drawn,
     pyplot,
 )
-from pa_select.plotting.robustness_table import (
-    METRICS,
-    SHARES,
-    check_at,
-    cut,
-    label_of,
-    reference_values,
-)
-from pa_select.utils.messages import optional_import
 
 if TYPE_CHECKING:
     from pa_select.assessment import RobustnessCurve
 
-_KIND = "robustness curve"
 # Dotted and dash-dotted, both unlike the first lines of data.
 _REFERENCE_STYLES = ((0, (1, 3)), (0, (8, 3, 1, 3)))
 _WORDS = {"ratio": "share of shifted rows", "power": "power of the shift"}
@@ -127,6 +115,8 @@ class RobustnessCurveDisplay(Display):
     prior: Any = None
     n_classes: int | None = None
 
+    _shapes = dict.fromkeys(("values", "errors"), ("panels", "names", "x"))
+
     @classmethod
     def from_result(
         cls,
@@ -156,10 +146,6 @@ class RobustnessCurveDisplay(Display):
         ax, **kwargs
             As in `plot`.
 
-        Returns
-        -------
-        RobustnessCurveDisplay
-
         Raises
         ------
         TypeError, ValueError
@@ -169,7 +155,7 @@ class RobustnessCurveDisplay(Display):
         from pa_select.assessment import RobustnessCurve
 
         check_kind(result, RobustnessCurve)
-        return cls(**cut(result, y, x, at)).plot(ax, **kwargs)
+        return cls(**robustness_table.cut(result, y, x, at)).plot(ax, **kwargs)
 
     @classmethod
     def from_estimator(
@@ -206,19 +192,17 @@ class RobustnessCurveDisplay(Display):
         x, ax, **kwargs
             As in `from_result`.
 
-        Returns
-        -------
-        RobustnessCurveDisplay
-
         Raises
         ------
         TypeError, ValueError
             As `pa_select.robustness_curve` and `from_result`.
         """
         pyplot()
-        if column not in METRICS:
-            raise ValueError(f"column: expected one of {list(METRICS)}, got {column!r}.")
-        check_at(x, None)
+        if column not in robustness_table.METRICS:
+            raise ValueError(
+                f"column: expected one of {list(robustness_table.METRICS)}, got {column!r}."
+            )
+        robustness_table.check_at(x, None)
         if ax is not None:
             _given_panels(ax)
         from pa_select.assessment import robustness_curve
@@ -233,7 +217,7 @@ class RobustnessCurveDisplay(Display):
             shift=shift,
             powers=powers,
             ratios=ratios,
-            metrics=[METRICS[column]],
+            metrics=[robustness_table.METRICS[column]],
             # With the uniform prior "pa" and "pa_uniform" are equal and computed once.
             prior="uniform" if column in ("pa_uniform", "standard_error_uniform") else prior,
             **(options or {}),
@@ -251,7 +235,7 @@ class RobustnessCurveDisplay(Display):
         handles = ax.get_legend_handles_labels()[0]
         handles.sort(key=lambda handle: handle in ax.lines)  # grey lines come last
         if len(self.axes_) == 1:
-            legend_above(ax, handles, handlelength=3)
+            self._legend(ax, handles, handlelength=3)
         else:
             corner = self.axes_[_n_columns(len(self.axes_)) - 1]
             style = {"loc": "upper left", "bbox_to_anchor": (1, 1), "frameon": False}
@@ -263,7 +247,7 @@ class RobustnessCurveDisplay(Display):
 
     def _panels(self, ax: Any) -> list[Any]:
         """Return the Axes of the panels, with titles and labels."""
-        n, label = len(self.panels), label_of(self.y_name, self.prior)
+        n, label = len(self.panels), robustness_table.label_of(self.y_name, self.prior)
         along, other = _WORDS[self.x_name], _WORDS[_OTHER[self.x_name]]
         titles = [f"{other}: {_short(panel)}" for panel in self.panels]
         if n == 1:
@@ -295,7 +279,8 @@ class RobustnessCurveDisplay(Display):
             ax.set_yscale("log")
             self._label_inverse_temperatures(ax)
         if len(self.panels) > 1:
-            ticker = optional_import("matplotlib.ticker", "plot")
+            from matplotlib import ticker
+
             # More ticks would touch those of the next panel.
             ax.xaxis.set_major_locator(ticker.MaxNLocator(3, steps=[1, 2, 5, 10]))
             ax.xaxis.set_major_formatter("{x:g}")
@@ -311,7 +296,8 @@ class RobustnessCurveDisplay(Display):
 
     def _label_inverse_temperatures(self, ax: Any) -> None:
         """Label with plain numbers, also between powers of ten if the axis spans few."""
-        ticker = optional_import("matplotlib.ticker", "plot")
+        from matplotlib import ticker
+
         values = np.asarray(self.values, dtype=np.float64)
         known = values[(values > 0) & np.isfinite(values)]
         decades = np.log10(known.max() / known.min()) if known.size else 0.0
@@ -322,41 +308,33 @@ class RobustnessCurveDisplay(Display):
 
     def _draw_panel(self, ax: Any, panel: int, kwargs: dict[str, Any]) -> tuple[Any, Any]:
         bars, edges = {}, {}
-        x, first = np.asarray(self.x), n_drawn(ax, _KIND)
-        for i, name in enumerate(self.names):
-            y = np.array(self.values[panel][i], dtype=np.float64)
+        x, first = np.asarray(self.x), self._n_drawn(ax)
+        for i, name in enumerate(self.names, first):
+            y = np.array(self.values[panel][i - first], dtype=np.float64)
             high, low = y == np.inf, (y == -np.inf) | ((y <= 0) & (ax.get_yscale() == "log"))
-            y[high | low] = np.nan
-            error = None if self.errors is None else self.errors[panel][i]
-            if error is not None and self.y_name in SHARES:
+            at_edge = high | low
+            y[at_edge] = np.nan
+            error = None if self.errors is None else self.errors[panel][i - first]
+            if error is not None and self.y_name in robustness_table.SHARES:
                 error = bars_within(y, error, 0.0, 1.0)
-            # From the seventh line on the colours repeat, with other dashes.
-            line_look = look(first + i + (first + i) // 6)
-            style = {"color": look(first + i).color, "linestyle": line_look.linestyle}
-            style |= {"marker": line_look.marker, "markersize": 4, "elinewidth": 0.8}
-            style["label"] = name
-            bars[name] = ax.errorbar(x, y, yerr=error, **style | kwargs)
-            line = mark_as(bars[name].lines[0], _KIND)
-            if high.any() or low.any():
-                (edges[name],) = ax.plot(
-                    x[high | low],
-                    high[high | low].astype(float),
-                    linestyle="none",
-                    marker=line.get_marker(),
-                    markersize=8,
-                    markerfacecolor="none",
-                    markeredgecolor=line.get_color(),
-                    transform=ax.get_xaxis_transform(),
-                    clip_on=False,
-                )
+            # From the seventh line on the colours repeat, with other dashes and marks.
+            style = look(i + i // 6).of_line | {"color": look(i).color, "label": name}
+            style |= {"markersize": 4, "elinewidth": 0.8} | kwargs
+            bars[name] = ax.errorbar(x, y, yerr=error, **style)
+            line = self._register(bars[name].lines[0])
+            if at_edge.any():
+                style = {"transform": ax.get_xaxis_transform(), "clip_on": False, "ls": "none"}
+                style |= {"marker": line.get_marker(), "markersize": 8, "mfc": "none"}
+                style["mec"] = line.get_color()
+                (edges[name],) = ax.plot(x[at_edge], high[at_edge].astype(float), **style)
         return bars, edges
 
     def _draw_references(self, ax: Any) -> list[Any]:
         """Draw the reference values of an agreement as lines below the data."""
-        values = reference_values(self.y_name, self.prior, self.n_classes)
+        values = robustness_table.reference_values(self.y_name, self.prior, self.n_classes)
         drawn = {line.get_label() for line in ax.lines}
         return [
-            ax.axhline(value, color=GREY, lw=1, ls=style, label=label, zorder=0)
+            ax.axhline(value, label=label, **DOTTED | {"ls": style})
             for style, (label, value) in zip(_REFERENCE_STYLES, values.items(), strict=False)
             if label not in drawn
         ]

@@ -18,17 +18,7 @@ from pa_select.model_selection.results_table import (
 )
 from pa_select.model_selection.selection_rules import BestExpected
 from pa_select.model_selection.table_columns import column, recorded_errors, scores_and_errors
-from pa_select.plotting.axes import (
-    AGREEMENT,
-    GREY,
-    STAR,
-    Display,
-    bars_within,
-    ink,
-    legend_above,
-    look,
-    pyplot,
-)
+from pa_select.plotting.axes import AGREEMENT, GREY, Display, bars_within, ink, look, pyplot
 from pa_select.utils.typing import Floats, Mask
 
 # scikit-learn's scores that no model exceeds; "score" is that of the estimators themselves.
@@ -36,7 +26,6 @@ _AT_MOST_1 = (
     "accuracy", "average precision", "balanced accuracy", "f1", "jaccard", "precision", "r2",
     "recall", "roc auc", "score", "top k",
 )  # fmt: skip
-_DIAMOND = {"marker": "D", "markersize": 10, "markeredgewidth": 0.8, "linestyle": "none"}
 # Opacity of the error bars.
 _ALPHA = 0.7
 # Scores closer than this differ only by rounding.
@@ -139,11 +128,17 @@ class PASearchDisplay(Display):
     expected_error: Any = None
     expected_name: str = "expected score"
 
+    _shapes = dict.fromkeys(
+        ("score_error", "agreement", "agreement_error", "eligible", "names", "expected")
+        + ("expected_error",),
+        ("score",),
+    )
+
     @classmethod
     def from_result(
         cls, result: Any, *, score: str | None = None, ax: Any = None, **kwargs: Any
     ) -> Self:
-        """Draw the candidates of a fitted search.
+        """Draw the candidates of a fitted search, named by the parameters that differ.
 
         Parameters
         ----------
@@ -154,11 +149,6 @@ class PASearchDisplay(Display):
             None: the metric that guards the selection.
         ax, **kwargs
             As in `plot`.
-
-        Returns
-        -------
-        PASearchDisplay
-            The names of the candidates are the parameters that differ between them.
 
         Raises
         ------
@@ -174,7 +164,7 @@ class PASearchDisplay(Display):
         metric = first_metric(result, table)
         agreement = column(table, of_agreement, "search")
         guard = getattr(rule, "score", None)
-        name = score or guard or first_metric(result, table)
+        name = score or guard or metric
         value, error = scores_and_errors(table, name)
         threshold = np.nan
         if hasattr(rule, "n_se") and name == guard:
@@ -194,7 +184,7 @@ class PASearchDisplay(Display):
                 "expected_error": table[f"expected_{metric}_se"],
                 "expected_name": f"expected {metric_in_words(metric, scoring)}",
             }
-        display = cls(
+        return cls(
             score=value,
             score_error=error,
             agreement=agreement,
@@ -205,44 +195,28 @@ class PASearchDisplay(Display):
             agreement_error=_agreement_error(table, of_agreement),
             names=candidate_names(table["params"], getattr(result, "estimator", None)),
             **expected,
-        )
-        return display.plot(ax, **kwargs)
+        ).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, zoom: bool = True, **kwargs: Any) -> Self:
         """Draw the candidates.
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in. None: those of a new figure.
+        ax, **kwargs
+            As in the other displays.
         zoom : bool, default=True
             Whether to leave outside the axes those candidates that are further from the
             eligible ones, in score or agreement, than these are from each other. The legend
             counts them, and triangles at the edges show their direction. The chosen
             candidate and the one with the best score are always inside. If there is no guard,
             eligible candidates far below the others are outside, too.
-            False: the axes show all candidates.
-        **kwargs : dict
-            Passed on to ``ax.errorbar`` of all candidates.
-
-        Returns
-        -------
-        Display
-            This display.
 
         Raises
         ------
-        ValueError
-            If there is not one name for each candidate.
+        TypeError, ValueError
+            If `ax` is something else, or there is not one value for each candidate.
         """
         return super().plot(ax, zoom=zoom, **kwargs)
-
-    def _check(self) -> None:
-        n = len(self.score)
-        if self.names is not None and len(self.names) != n:
-            raise ValueError(
-                f"names: expected one for each of {n} candidates, got {len(self.names)}."
-            )
 
     def _draw(self, ax: Any, *, zoom: bool = True, **kwargs: Any) -> None:
         value, value_error, value_name = self.agreement, self.agreement_error, AGREEMENT
@@ -251,27 +225,23 @@ class PASearchDisplay(Display):
             value_name = f"{self.expected_name} at the other site"
         points = np.column_stack([self.score, value]).astype(np.float64)
         n = len(points)
-        given = (self.score_error, value_error)
-        errors = np.column_stack([np.zeros(n) if error is None else error for error in given])
-        errors = np.nan_to_num(errors.astype(np.float64))
+        given = (self.score_error, np.zeros(n) if value_error is None else value_error)
+        errors = np.nan_to_num(np.column_stack(given).astype(np.float64))
         eligible = np.asarray(self.eligible, dtype=bool)
         drawn = np.isfinite(points).all(axis=1)
-        if value_error is None:
-            kwargs = kwargs | {"yerr": None}
-        self.errorbars_ = self._draw_all(ax, points, errors, eligible, drawn, kwargs)
+        style = kwargs if value_error is not None else {"yerr": None} | kwargs
+        self.errorbars_ = self._draw_all(ax, points, errors, eligible, drawn, style)
         self.threshold_ = None
         if np.isfinite(self.threshold):
-            self.threshold_ = ax.axvline(
-                self.threshold, color=ink(ax), ls="--", lw=1, label="guard", zorder=1
-            )
+            style = {"color": ink(ax), "ls": "--", "lw": 1, "zorder": 1}
+            self.threshold_ = ax.axvline(self.threshold, label="guard", **style)
         best, by_score = self.best_index, self._best_by_score(points[:, 0])
         self.chosen_ = self.score_choice_ = None
         if best is not None:
-            style = {"color": look(1).color, **STAR}
-            self.chosen_ = self._mark(ax, best, points, "chosen", style)
+            self.chosen_ = self._mark_one(ax, best, points, "chosen", "*", look(1).color)
         if by_score is not None:
-            style = {"color": look(2).color, **_DIAMOND}
-            self.score_choice_ = self._mark(ax, by_score, points, f"best {self.score_name}", style)
+            name = f"best {self.score_name}"
+            self.score_choice_ = self._mark_one(ax, by_score, points, name, "D", look(2).color)
         self.outside_: list[Any] = []
         if zoom and drawn.any():
             marked = np.isin(np.arange(n), [i for i in (best, by_score) if i is not None])
@@ -281,8 +251,7 @@ class PASearchDisplay(Display):
             ylabel=value_name + ",\nwith standard error" * (value_error is not None),
         )
         marks = [self.threshold_, *self.outside_[:1], self.chosen_, self.score_choice_]
-        handles = [*self.errorbars_.values(), *(mark for mark in marks if mark is not None)]
-        legend_above(ax, handles, fontsize="small")
+        self._legend(ax, [*self.errorbars_.values(), *marks], fontsize="small")
 
     def _draw_all(
         self, ax: Any, points: Any, errors: Any, eligible: Any, drawn: Any, kwargs: dict[str, Any]
@@ -292,6 +261,7 @@ class PASearchDisplay(Display):
             "eligible": (eligible, {"color": look(0).color, "marker": "o", "mec": ink(ax)}),
             "not eligible": (~eligible, {"color": GREY, "marker": "x", "mew": 1.6}),
         }
+        names = self.score_name, AGREEMENT if self.expected is None else self.expected_name
         found = {}
         for kind, (mask, own) in kinds.items():
             if not mask.any():
@@ -299,19 +269,10 @@ class PASearchDisplay(Display):
             here, missing = mask & drawn, int((mask & ~drawn).sum())
             style: dict[str, Any] = {"markersize": 6, "elinewidth": 0.8, "ls": "none", "mew": 0.8}
             style["zorder"] = 4 if kind == "eligible" else 2
-            style |= {
-                "xerr": _bars(points[here, 0], errors[here, 0], self.score_name),
-                "yerr": _bars(
-                    points[here, 1],
-                    errors[here, 1],
-                    AGREEMENT if self.expected is None else self.expected_name,
-                ),
-            }
-            found[kind] = ax.errorbar(
-                *points[here].T,
-                label=f"{kind} ({mask.sum()}{f', {missing} not drawn' if missing else ''})",
-                **style | own | kwargs,
-            )
+            style["label"] = f"{kind} ({mask.sum()}{f', {missing} not drawn' if missing else ''})"
+            for i, name in enumerate(names):
+                style["xy"[i] + "err"] = _bars(points[here, i], errors[here, i], name)
+            found[kind] = ax.errorbar(*points[here].T, **style | own | kwargs)
             for bars in found[kind].lines[2]:  # in a crowd they must not hide the marks
                 bars.set_alpha(kwargs.get("alpha", _ALPHA))
         return found
@@ -325,14 +286,13 @@ class PASearchDisplay(Display):
             return None
         return top
 
-    def _mark(self, ax: Any, index: int, points: Any, what: str, style: dict[str, Any]) -> Any:
+    def _mark_one(self, ax: Any, i: int, points: Any, what: str, marker: str, color: str) -> Any:
         """Mark a candidate, and name it in the legend."""
-        label = what if self.names is None else f"{what}: {self.names[index]}"
-        if not np.isfinite(points[index]).all():
+        label = what if self.names is None else f"{what}: {self.names[i]}"
+        if not np.isfinite(points[i]).all():
             label += " (not drawn)"
-        style = {"markeredgecolor": ink(ax), "label": label, "zorder": 3} | style
-        (mark,) = ax.plot(*points[index, :, None], **style)
-        return mark
+        x, y = points[i, :, None]
+        return self._mark(ax, x, y, marker, color=color, label=label, zorder=3)
 
     def _zoom(self, ax: Any, points: Any, errors: Any, eligible: Any, marked: Any) -> None:
         """Limit the axes to eligible or marked candidates; triangles point to the others."""
@@ -358,16 +318,9 @@ class PASearchDisplay(Display):
         for marker, mask in sides.items():
             side, left = mask & left, left & ~mask
             if side.any():
-                (mark,) = ax.plot(
-                    *np.clip(points[side], low, high).T,
-                    marker,
-                    color=GREY,
-                    markersize=7,
-                    label=f"outside the axes ({outside.sum()})",
-                    clip_on=False,
-                    zorder=5,
-                )
-                self.outside_.append(mark)
+                style = {"color": GREY, "markersize": 7, "clip_on": False, "zorder": 5}
+                style["label"] = f"outside the axes ({outside.sum()})"
+                self.outside_ += ax.plot(*np.clip(points[side], low, high).T, marker, **style)
 
 
 def _bars(values: Any, errors: Any, name: str) -> Any:

@@ -237,12 +237,12 @@ def test_held_out_rows_are_weighted_and_counted_once(digits):
         (
             lambda d, m, X: d.from_estimator(m, X, n_bins=0),
             ValueError,
-            "n_bins: expected a positive integer, got 0",
+            "n_bins: expected a positive number of bins, got 0",
         ),
         (
             lambda d, m, X: d.from_result((RIGHT, RIGHT), n_bins=2.5),
-            ValueError,
-            "n_bins: expected a positive integer, got 2.5",
+            TypeError,
+            "n_bins: expected a whole number of bins, got 2.5",
         ),
         (
             lambda d, m, X: d.from_result((SCORES, RIGHT)),

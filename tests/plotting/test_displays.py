@@ -25,7 +25,7 @@ from pa_select.plotting import (
     RankCorrelationDisplay,
     RobustnessCurveDisplay,
 )
-from pa_select.plotting.axes import Display, legend_above, number
+from pa_select.plotting.axes import Display, number
 
 RNG = np.random.default_rng(0)
 LONG = "a classifier with a rather long name, of sixty characters 1"
@@ -192,6 +192,19 @@ def test_a_new_figure_in_which_no_label_is_cut_off_and_given_axes(make, ax):
     assert ax.get_legend() is not None or display.ax_right_.get_legend() is not None
 
 
+@pytest.mark.parametrize(
+    "name", [name for name in MAKERS if name not in ("calibration", "confidences")]
+)
+def test_parameters_of_another_shape_are_refused_before_there_is_a_figure(name):
+    plt.close("all")
+    display = MAKERS[name](Figure().subplots())
+    for parameter in type(display)._shapes:
+        wrong = dataclasses.replace(display, **{parameter: np.zeros(7)})
+        with pytest.raises(ValueError, match=rf"^{parameter}: expected shape .*got \(7,\)"):
+            wrong.plot()
+    assert not plt.get_fignums()
+
+
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 @pytest.mark.parametrize("style", ["dark_background", "grayscale"])
 def test_every_style_gives_words_that_can_be_read(make, style):
@@ -254,8 +267,8 @@ def test_numbers_in_labels(value, text):
 
 def test_a_legend_has_as_many_columns_as_fit(ax):
     lines = [ax.plot([0, 1], label=f"line {i}")[0] for i in range(4)]
-    assert legend_above(ax, lines)._ncols == 4
+    assert Display._legend(ax, lines)._ncols == 4
     lines[2].set_label("a line " + 5 * "with a long name ")
-    assert legend_above(ax, lines)._ncols == 1
+    assert Display._legend(ax, lines)._ncols == 1
     lines[2].set_label("a line with a name")
-    assert legend_above(ax, lines, fontsize=20)._ncols < legend_above(ax, lines)._ncols
+    assert Display._legend(ax, lines, fontsize=20)._ncols < Display._legend(ax, lines)._ncols

@@ -355,7 +355,7 @@ def test_errors(search, ax):
     plain = GridSearchCV(DummyClassifier(), {"strategy": ["prior"]}).fit(X, Y)
     with pytest.raises(ValueError, match="search: expected one of the metrics .*'agreement'"):
         PASearchDisplay.from_result(plain, ax=ax)
-    with pytest.raises(ValueError, match="names: expected one for each of 2 candidates, got 1"):
+    with pytest.raises(ValueError, match="names: expected shape .* by the length of score, got"):
         PASearchDisplay(
             score=[0, 1], score_error=[0, 0], agreement=[0, 1], eligible=[True, True], names=["a"]
         ).plot(ax)
