@@ -55,8 +55,7 @@ class AgreementCurveDisplay(Display):
     bound_ : matplotlib Line2D or None
         The certified upper bound; None if unknown.
     trained_ : matplotlib Line2D or None
-        The line at beta = 1, the inverse temperature at which a model was trained; None if
-        that is more than two decades from all `betas`.
+        The line at beta = 1, as trained; None if that is two decades from all `betas`.
     ax_, figure_ : matplotlib Axes, Figure
 
     See Also
@@ -107,8 +106,7 @@ class AgreementCurveDisplay(Display):
         result : PosteriorAgreement
             A result that holds its scores, so not one of a search or a callback.
         betas : array-like of shape (n_betas,), default=None
-            Inverse temperatures to draw, positive and finite. None: those where the kernel
-            rises to its maximum and falls below its value at 0.
+            Positive, finite inverse temperatures. None: those of the kernel's rise and fall.
         name : str, default=None
             Name of the curve in the legend.
         ax, **kwargs
@@ -218,11 +216,8 @@ def _check_betas(betas: Any) -> Floats | None:
         raise ValueError(f"betas: expected at least two in a row, got shape {values.shape}.")
     wrong = ~((values > 0) & (values < np.inf))
     if wrong.any():
-        position = int(wrong.argmax())
-        raise ValueError(
-            "betas: expected positive, finite inverse temperatures, which a logarithmic axis "
-            f"can show, got {values[position]:g} at position {position}."
-        )
+        got = f"{values[wrong][0]:g} at position {wrong.argmax()}"
+        raise ValueError(f"betas: expected positive, finite inverse temperatures, got {got}.")
     return np.sort(values)
 
 
@@ -232,11 +227,10 @@ def _curve_of(result: PosteriorAgreement, betas: Floats | None) -> tuple[Floats,
 
     source = result.known_source()
 
+    given = {"prior": source.prior.argument, "sample_weight": source.weight}
+
     def kernel(betas: Floats) -> Floats:
-        values: Floats = pa_kernel(
-            source.a, source.b, betas, prior=source.prior.argument, sample_weight=source.weight
-        )
-        return values
+        return np.asarray(pa_kernel(source.a, source.b, betas, **given))
 
     if betas is not None:
         return betas, kernel(betas)
@@ -258,9 +252,8 @@ def _sample(
 ) -> tuple[Floats, Floats]:
     """Return inverse temperatures that show the kernel's rise and fall, and the kernel there.
 
-    The maximum is `score` at `beta`; where that is 0 or infinite, `scale` fits the scale of the
-    scores. `ceiling` is the largest possible rise: it sets how much of a fall is shown if the
-    kernel does not rise.
+    The maximum is `score` at `beta`, or the scores have this `scale`. Without a rise as much of
+    the fall is shown as half of `ceiling`, the largest possible rise.
     """
     interior = 0 < beta < np.inf
     grid = (beta if interior else scale) * 2.0 ** np.arange(-30, 31)

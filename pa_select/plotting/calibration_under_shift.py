@@ -11,7 +11,7 @@ import numpy as np
 from pa_select.plotting.axes import GREY, Display, check_kind, ink, look, number, pyplot
 from pa_select.scores.class_scores import columns_of
 from pa_select.utils.arrays import check_column
-from pa_select.utils.score_checks import are_probabilities, check_count, check_shape
+from pa_select.utils.score_checks import check_count, check_shape, wrong_row
 from pa_select.utils.typing import Floats
 
 if TYPE_CHECKING:
@@ -32,12 +32,10 @@ class CalibrationUnderShiftDisplay(Display):
 
     Create it with `from_estimator` or `from_result`. Rows are sorted into bins by their
     confidence, which is the probability of the predicted class. Where labels are known, a curve
-    shows the accuracy in each bin. Points below the diagonal are rows of which the classifier is
-    too sure. Below the curves, histograms show how many rows are in each bin; they need no
-    labels. Each place has a colour. Hollow marks and dashed lines are not corrected, filled marks
-    and full lines are corrected. Error bars are one standard error. Bins of fewer than five
-    rows have no point. Keywords of `plot` go to ``ax.errorbar`` of the
-    curves.
+    shows the accuracy in each bin of at least five rows, with its standard error. Below the
+    diagonal the classifier is over-confident. Histograms show how many rows are in each bin.
+    Each place has a colour. Hollow marks and dashed lines are not corrected, filled marks and
+    full lines are. Keywords of `plot` go to ``ax.errorbar`` of the curves.
 
     Parameters
     ----------
@@ -65,10 +63,10 @@ class CalibrationUnderShiftDisplay(Display):
 
     Notes
     -----
-    The labelled rows are predicted by the models of folds that were not fitted to them, whereas
-    the target is predicted by what the classifier predicts with: for ``ensemble=True`` the mean
-    scores of all fold models, which are a little better. The correction is one for the target.
-    On the labelled rows it shows what the correction would do where there is no shift.
+    The predictions of labelled rows are out-of-fold. The target is predicted by what the
+    classifier predicts with: for ``ensemble=True`` the mean scores of all fold models, which are
+    a little better. The correction is for the target; the labelled rows show what it would do
+    without a shift.
 
     References
     ----------
@@ -90,16 +88,7 @@ class CalibrationUnderShiftDisplay(Display):
     >>> display = CalibrationUnderShiftDisplay.from_estimator(model, target)
     >>> list(display.curves_)  # nobody labelled the target
     [('labelled rows', 'before'), ('labelled rows', 'after')]
-    >>> before, after = display.before["target"], display.after["target"]
-    >>> before.mean_confidence > after.mean_confidence
-    True
-
-    For a test somebody labelled it. The corrected confidence is closer to the accuracy, though
-    still above it:
-
-    >>> display = CalibrationUnderShiftDisplay.from_estimator(model, target, y[900:])
-    >>> accuracy = display.after["target"].mean_accuracy
-    >>> before.mean_confidence > after.mean_confidence > accuracy
+    >>> display.before["target"].mean_confidence > display.after["target"].mean_confidence
     True
     """
 
@@ -118,7 +107,7 @@ class CalibrationUnderShiftDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw what a classifier says of its labelled rows and of a target.
+        """Draw how a classifier predicts its "labelled rows" and a "target", the two places.
 
         Parameters
         ----------
@@ -130,20 +119,14 @@ class CalibrationUnderShiftDisplay(Display):
         y : array-like of shape (m,), default=None
             Their labels, if somebody knows them. None: of the target only histograms are drawn.
         n_bins : int, default=10
-            Number of bins, of equal width from 1 / n_classes to 1.
+            Number of bins of equal width, from 1 / n_classes to 1.
         ax, **kwargs
             As in `plot`.
-
-        Returns
-        -------
-        CalibrationUnderShiftDisplay
-            The places are "labelled rows" and "target".
 
         Raises
         ------
         TypeError, ValueError
-            If `estimator` is another classifier or has seen no target, there are no rows, or
-            `y` has other classes or another length.
+            If `estimator` is another classifier or has seen no target, or `X` or `y` is invalid.
         sklearn.exceptions.NotFittedError
             If it is not fitted.
         """
@@ -167,17 +150,13 @@ class CalibrationUnderShiftDisplay(Display):
         columns = _columns(y, estimator.classes_, len(scores), "y")
         held_out, labels, weight, _ = estimator._held_out
         rows = {"rows": held_out.rows, "weight": weight}
-        before, after = (
-            {
-                _LABELLED: reliability(
-                    calibrated(held_out.of_models, beta), labels, n_bins=n_bins, **rows
-                ),
-                _TARGET: reliability(calibrated(scores, beta), columns, n_bins=n_bins),
-            }
-            for beta in (estimator.source_inverse_temperature_, estimator.inverse_temperature_)
-        )
+        tables = []
+        for beta in (estimator.source_inverse_temperature_, estimator.inverse_temperature_):
+            known, target = calibrated(held_out.of_models, beta), calibrated(scores, beta)
+            table = {_LABELLED: reliability(known, labels, n_bins=n_bins, **rows)}
+            tables.append(table | {_TARGET: reliability(target, columns, n_bins=n_bins)})
         ratio = factor_of(estimator.ratio_)
-        return cls(before=before, after=after, ratio=ratio).plot(ax, **kwargs)
+        return cls(before=tables[0], after=tables[1], ratio=ratio).plot(ax, **kwargs)
 
     @classmethod
     def from_result(
@@ -220,8 +199,8 @@ class CalibrationUnderShiftDisplay(Display):
 
         check_count(n_bins, "n_bins", "bins")
         first, second = map(_posteriors, ("before", "after"), result)
-        given = y if isinstance(y, Mapping) else {_TARGET: y}
-        labels = {str(place): column for place, column in given.items()}
+        by_place = y if isinstance(y, Mapping) else {_TARGET: y}
+        labels = {str(place): column for place, column in by_place.items()}
         _check_places(first, second)
         if y is not None and not set(labels) <= set(first):
             raise ValueError(f"y: expected some of the places {list(first)}, got {list(labels)}.")
@@ -229,20 +208,18 @@ class CalibrationUnderShiftDisplay(Display):
         of_columns = np.arange(n_classes) if classes is None else np.asarray(classes)
         if of_columns.shape != (n_classes,):
             raise ValueError(f"classes: expected {n_classes}, got shape {of_columns.shape}.")
-        tables: tuple[dict[str, Reliability], ...] = ({}, {})
+        before: dict[str, Reliability] = {}
+        after: dict[str, Reliability] = {}
         for place, matrix in first.items():
-            other = second[place]
-            for name, one in (("before", matrix), ("after", other)):
-                shape = len(matrix), n_classes
-                if one.shape != shape:
-                    raise ValueError(
-                        f"{name}: expected shape {shape} for {place}, got {one.shape}."
-                    )
-            name = f"y[{place!r}]" if isinstance(y, Mapping) else "y"
-            columns = _columns(labels.get(place), of_columns, len(matrix), name)
-            for table, one in zip(tables, (matrix, other), strict=True):
-                table[place] = reliability(one, columns, n_bins=n_bins)
-        return cls(before=tables[0], after=tables[1]).plot(ax, **kwargs)
+            of_place = f"y[{place!r}]" if isinstance(y, Mapping) else "y"
+            columns = _columns(labels.get(place), of_columns, len(matrix), of_place)
+            shape = len(matrix), n_classes
+            for name, given in (("before", first), ("after", second)):
+                if (got := given[place].shape) != shape:
+                    raise ValueError(f"{name}: expected shape {shape} for {place}, got {got}.")
+            before[place] = reliability(matrix, columns, n_bins=n_bins)
+            after[place] = reliability(second[place], columns, n_bins=n_bins)
+        return cls(before=before, after=after).plot(ax, **kwargs)
 
     def _check(self) -> None:
         _check_places(self.before, self.after)
@@ -325,7 +302,6 @@ def _check_places(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
 
 
 def _columns(y: Any, classes: Any, n: int, name: str) -> Any:
-    """Return the columns of labels, or None without labels."""
     if y is None:
         return None
     return columns_of(check_column(y, n, name), classes, "the columns", name)
@@ -343,12 +319,9 @@ def _posteriors(name: str, given: Any) -> dict[str, Floats]:
         except (TypeError, ValueError) as error:
             raise TypeError(f"{name}: expected a matrix of numbers ({error}).") from error
         check_shape(matrix, name)
-        wrong = ~are_probabilities(matrix)
-        if wrong.any():
-            row = int(wrong.argmax())
-            raise ValueError(
-                f"{name}: expected probabilities, which sum to 1, got {matrix[row].tolist()} in "
-                f"row {row} of {place}."
-            )
+        row = wrong_row(matrix)
+        if row is not None:
+            got = f"{matrix[row].tolist()} in row {row} of {place}"
+            raise ValueError(f"{name}: expected probabilities, which sum to 1, got {got}.")
         matrices[str(place)] = matrix
     return matrices

@@ -29,11 +29,11 @@ _ROW, _AROUND, _WIDTH = 0.21, 1.6, 4.2
 class ExpectedScoreDisplay(Display):
     """The expected score of each candidate at another site, beside the score on labelled rows.
 
-    Create it with `from_result`. Each candidate has a row, and the lowest row has the worst
-    expected score. A thick line is the standard error of the expected score. For
-    the accuracy a thin line is the interval that does not assume calibrated posteriors. A grey
-    mark is the score on the labelled rows. A square is the score of a candidate that predicts
-    adapted rows. Keywords of `plot` go to ``ax.errorbar`` of the expected scores.
+    Create it with `from_result`. Each candidate has a row; the lowest one has the worst expected
+    score. A thick line is the standard error, a thin line the interval of an accuracy, which does
+    not assume calibrated posteriors. A grey mark is the score on the labelled rows. A square is
+    the score of a candidate that predicts adapted rows. Keywords of `plot` go to ``ax.errorbar``
+    of the expected scores.
 
     Parameters
     ----------
@@ -48,17 +48,11 @@ class ExpectedScoreDisplay(Display):
     best_index : int, default=None
         The candidate that was chosen.
     adapted : array-like of shape (n_candidates,) of bool, default=None
-        Whether the rows of the other site are mapped by an adapter before a candidate
-        predicts them. None: for none of them.
+        Whether a candidate predicts rows that an adapter has mapped. None: none of them does.
     true_score : array-like of shape (n_candidates,), default=None
-        Scores of the candidates at the other site, if somebody knows the labels; nan where
-        nobody does. None: no marks.
-    score_name : str, default="score"
-        Name of the score.
-    claimed_name : str, default="score on the labelled rows"
-        Name of `claimed`, for the legend.
-    site : str, default="the other site"
-        Name of the site, for the axis.
+        Scores of the candidates at the other site; nan where nobody knows them. None: no marks.
+    score_name, claimed_name, site : str
+        Names of the score, of `claimed` and of the site, for the axis and the legend.
 
     Attributes
     ----------
@@ -68,18 +62,13 @@ class ExpectedScoreDisplay(Display):
         The expected scores, "expected" and "adapted"; kinds without candidates are missing.
     intervals_ : matplotlib LineCollection or None
         The intervals.
-    claimed_ : matplotlib Line2D or None
-        The scores on the labelled rows.
-    true_ : matplotlib Line2D or None
-        The true scores.
-    chosen_ : matplotlib Line2D or None
-        The mark of the chosen candidate.
+    claimed_, true_, chosen_ : matplotlib Line2D or None
+        The scores on the labelled rows, the true scores and the mark of the chosen candidate.
     ax_, figure_ : matplotlib Axes, Figure
 
     Notes
     -----
-    Candidates without an expected score (they failed) are not drawn. If some candidates are not
-    drawn, the axis of the rows says how many are.
+    Candidates without an expected score (they failed) are not drawn; the axis says how many are.
 
     See Also
     --------
@@ -143,8 +132,7 @@ class ExpectedScoreDisplay(Display):
         ----------
         result : PASearchCV, PARandomizedSearchCV, ExpectedScore or dict of str to ExpectedScore
             A search that was fitted with `paired`, or the expected score of a classifier, or of
-            several by their names. Candidates of a search have the parameters that differ
-            between them as names.
+            several by name. Candidates of a search are named by the parameters that differ.
         score : str, default=None
             Name of the metric. None: the metric that decides the search; of expected scores
             "accuracy" if there are intervals, else "score".
@@ -161,14 +149,11 @@ class ExpectedScoreDisplay(Display):
         sklearn.exceptions.NotFittedError
             If the search is not fitted.
         TypeError, ValueError
-            If `result` is something else or a search that was fitted without `paired`, or it
-            does not know the score, the site or a candidate of `true_scores`.
+            If `result` is something else or was fitted without `paired`, or it does not know the
+            score, the site or a candidate of `true_scores`.
         """
         pyplot()
-        if hasattr(result, "refit"):
-            given = _of_search(result, score, site)
-        else:
-            given = _of_scores(result, score, site)
+        given = (_of_search if hasattr(result, "refit") else _of_scores)(result, score, site)
         truth = _in_order(true_scores, given["names"])
         return cls(**given, true_score=truth).plot(ax, **kwargs)
 

@@ -108,18 +108,16 @@ class AgreementMatrixDisplay(HeatMapDisplay):
     names : sequence of M str, default=None
         Names of the samples. None: their numbers.
     kind : str, default="sample"
-        What each row and each column stands for, for example "environment" or "model"; the
-        label of both axes.
+        What the rows and columns stand for, such as "environment"; the label of both axes.
 
     Attributes
     ----------
-    image_ : matplotlib AxesImage
+    image_, colorbar_ : matplotlib AxesImage; Colorbar or None
         The heat map; its diagonal is masked.
     texts_ : ndarray of shape (M, M) of matplotlib Text, or None
         The values in the cells.
     worst_ : list of matplotlib Rectangle
         The frames of the worst pair, in both orders.
-    colorbar_ : matplotlib Colorbar or None
     ax_, figure_ : matplotlib Axes, Figure
 
     See Also
@@ -256,11 +254,10 @@ class RankCorrelationDisplay(HeatMapDisplay):
 
     Attributes
     ----------
-    image_ : matplotlib AxesImage
+    image_, colorbar_ : matplotlib AxesImage; Colorbar or None
         The heat map, with colours from -1 to 1.
     texts_ : ndarray of shape (n_measures, n_gaps) of matplotlib Text, or None
         The values in the cells.
-    colorbar_ : matplotlib Colorbar or None
     ax_, figure_ : matplotlib Axes, Figure
 
     See Also

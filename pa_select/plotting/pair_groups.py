@@ -31,11 +31,9 @@ _OF = {
 class ConfidenceDisplay(Display):
     """Average confidence where predictions agree and where not, as trained and at the optimum.
 
-    Create it with `from_result`. A hollow mark shows the confidence at inverse temperature 1,
-    as trained. A line leads from it to the filled mark at the optimum. Error bars are one
-    standard error. The legend has the optimal inverse temperature. If it is below 1, the lines
-    fall: the classifier was more confident than its agreement supports. Keywords of `plot` go
-    to ``ax.errorbar``.
+    Create it with `from_result`. A line leads from the hollow mark at inverse temperature 1, as
+    trained, to the filled mark at the optimum. Error bars are one standard error. Lines that fall
+    mean that the classifier was over-confident. Keywords of `plot` go to ``ax.errorbar``.
 
     Parameters
     ----------
@@ -48,7 +46,7 @@ class ConfidenceDisplay(Display):
     betas : sequence of n_models float
         The optimal inverse temperatures, in [0, inf].
     n_pairs : sequence of n_groups int, default=None
-        The number of pairs in each group, which is written below the group.
+        The number of pairs in each group.
     n_classes : int, default=None
         The number of classes, for the line of uniform posteriors.
     names : sequence of n_models str, default=None
@@ -85,14 +83,10 @@ class ConfidenceDisplay(Display):
     >>> logits = 5 * np.eye(3)[rng.integers(0, 3, 200)]
     >>> noisy = logits + 3 * rng.normal(size=logits.shape)
     >>> display = ConfidenceDisplay.from_result(posterior_agreement(logits, noisy))
-    >>> print(f"beta* = {display.betas[0]:.2f}")
-    beta* = 0.76
-    >>> for group, was, now in zip(display.groups, display.trained[0], display.best[0]):
-    ...     print(f"{group}: {was:.2f} -> {now:.2f}")
-    agree: 0.99 -> 0.96
-    disagree: 0.74 -> 0.69
+    >>> [f"{was:.2f} -> {now:.2f}" for was, now in zip(display.trained[0], display.best[0])]
+    ['0.99 -> 0.96', '0.74 -> 0.69']
 
-    The inverse temperature is below 1: the scores are too confident for noise this strong.
+    The classifier was over-confident, both where predictions agree and where not.
     """
 
     groups: Sequence[str]
@@ -133,11 +127,10 @@ class ConfidenceDisplay(Display):
             The columns of the true classes. None: agreeing pairs are not split into right and
             wrong.
         of : {"first", "second", "kept"}, default=None
-            Which average of `Confidence` to draw. None, as in the thesis's figures: "second"
-            for pairs that disagree or are misled, and "first" for the others.
+            Which average of `Confidence` to draw. None, as in the thesis: "second" for pairs
+            that disagree or are misled, and "first" for the others.
         misled : bool, default=False
-            Whether the groups are those of the thesis's figures: right before, wrong before, and
-            misled, as in `PosteriorAgreement.confidence`.
+            Whether the groups are right before, wrong before and misled, as in the thesis.
         ax, **kwargs
             As in `plot`.
 
@@ -173,14 +166,12 @@ class ConfidenceDisplay(Display):
     def _draw(self, ax: Any, **kwargs: Any) -> None:
         n_models, n_groups = np.shape(self.best)
         slot = 0.8 / max(n_models, 2)
-        self.trained_: list[Any] = []
-        self.best_: list[Any] = []
-        self.lines_: list[Any] = []
+        self.trained_, self.best_, self.lines_ = [], [], []
         for i in range(n_models):
             middle = np.arange(n_groups) + slot * (i - (n_models - 1) / 2)
             self._draw_model(ax, i, middle - slot / 4, middle + slot / 4, kwargs)
         self.uniform_ = None
-        if self.n_classes is not None:
+        if self.n_classes:
             self.uniform_ = ax.axhline(1 / self.n_classes, label="uniform posterior", **DOTTED)
         for between in range(n_groups - 1):
             ax.axvline(between + 0.5, color=GREY, lw=0.5, zorder=0)
@@ -223,7 +214,7 @@ class DecompositionDisplay(Display):
     approximations : array-like of shape (n_models, n_groups), default=None
         The thesis's approximations of the contributions; nan where there is none.
     n_pairs : sequence of n_groups int, default=None
-        The number of pairs in each group, which is written below the group.
+        The number of pairs in each group.
     names : sequence of n_models str, default=None
         Names of the models.
 
@@ -329,10 +320,9 @@ class DecompositionDisplay(Display):
         if self.approximations is not None and np.isfinite(self.approximations).any():
             # The sum is nan if an approximation is missing.
             heights = _with_sum(self.approximations).ravel()
-            style = {"color": "white", "markeredgecolor": "black", "markersize": 7}
-            (self.approximations_,) = ax.plot(
-                places.ravel(), heights, "D", label="approximation of the thesis", **style
-            )
+            style = {"color": "white", "mec": "black", "markersize": 7, "ls": "none"}
+            style |= {"marker": "D", "label": "approximation of the thesis"}
+            (self.approximations_,) = ax.plot(places.ravel(), heights, **style)
         ax.axhline(0, color=ink(ax), lw=0.8)
         ax.axvline(n_bars - 1.5, **DOTTED)
         n_pairs = None if self.n_pairs is None else [*self.n_pairs, sum(self.n_pairs)]

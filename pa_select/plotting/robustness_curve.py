@@ -33,14 +33,12 @@ _OTHER = {"ratio": "power", "power": "ratio"}
 class RobustnessCurveDisplay(Display):
     """A measure of robustness against the extent of a shift, a line for each classifier.
 
-    Create it with `from_result` or `from_estimator`. Agreement and the shares of rows have
-    error bars of one standard error. Infinite values are marked at the edge. Several
-    displays of one panel may share their axes; `plot` takes an array of Axes for several panels.
-    Keywords of `plot` go to ``ax.errorbar``.
+    Create it with `from_result` or `from_estimator`. Error bars are one standard error. Infinite
+    values are marked at the edge. Several displays of one panel may share their axes; `plot`
+    takes an array of Axes for several panels. Keywords of `plot` go to ``ax.errorbar``.
 
-    Grey lines mark reference values of an agreement: its largest possible value,
-    log n_classes, and that of a model that always predicts the same class, which is 0 under
-    the marginal prior and log n_classes under the uniform one.
+    Grey lines mark the largest possible agreement, log n_classes, and that of a model that always
+    predicts one class: 0 under the marginal prior and log n_classes under the uniform one.
 
     Parameters
     ----------
@@ -70,8 +68,7 @@ class RobustnessCurveDisplay(Display):
     edges_ : list of (dict of str to matplotlib Line2D)
         The marks of values at the edge, a dict for each panel; only estimators that have any.
     references_ : list of (list of matplotlib Line2D)
-        The grey lines, a list for each panel; empty if `values` are not agreements, and in
-        axes that already have such lines.
+        The grey lines that were added, a list for each panel; empty without agreements.
     axes_ : list of matplotlib Axes
         The panels.
     ax_, figure_ : matplotlib Axes, Figure
@@ -135,14 +132,12 @@ class RobustnessCurveDisplay(Display):
         result : RobustnessCurve
             What `pa_select.robustness_curve` returns.
         y : str, default="pa"
-            The column to draw, which must be a measure. Columns that have a standard error in
-            the table are drawn with error bars of one standard error.
+            The measure to draw, with its standard error if the table has one.
         x : {"ratio", "power"}, default=None
-            The horizontal axis. None: the one that varies (and is not fixed by `at`); if
-            both do, the ratio.
+            The horizontal axis. None: what varies and is not fixed by `at`, or the ratio.
         at : dict of str to float or sequence of float, default=None
-            Values of the other variable, for example ``{"power": 0.3}``, each of which gets
-            a panel. None: all values.
+            Values of the other variable, such as ``{"power": 0.3}``; each has a panel. None:
+            all values.
         ax, **kwargs
             As in `plot`.
 
@@ -358,15 +353,9 @@ def _new_panels(n: int) -> list[Any]:
     """Return Axes with shared scales in a new figure, with room for a legend at the right."""
     columns = _n_columns(n)
     rows = math.ceil(n / columns)
-    figure, grid = pyplot().subplots(
-        rows,
-        columns,
-        sharex=True,
-        sharey=True,
-        squeeze=False,
-        layout="constrained",
-        figsize=(2.5 * columns + 2.2, 2.2 * rows + 0.9),
-    )
+    shared = {"sharex": True, "sharey": True, "squeeze": False, "layout": "constrained"}
+    size = 2.5 * columns + 2.2, 2.2 * rows + 0.9
+    figure, grid = pyplot().subplots(rows, columns, figsize=size, **shared)
     axes = list(grid.ravel())
     for unused in axes[n:]:
         figure.delaxes(unused)

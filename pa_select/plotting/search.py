@@ -58,27 +58,22 @@ class PASearchDisplay(Display):
         The candidate that was chosen.
     threshold : float, default=nan
         The lowest score that the guard allows; nan if there is no guard.
-    score_name : str, default="score"
-        Name of the score.
     agreement_error : array-like of shape (n_candidates,), default=None
         Standard error of the agreement, in nats per pair. None: no error bars.
     names : sequence of n_candidates str, default=None
         Names of the candidates. None: no names in the legend.
     expected, expected_error : array-like of shape (n_candidates,), default=None
-        Expected score of each candidate at the other site, and its standard error, if this
-        decides. They are then drawn instead of the agreement.
-    expected_name : str, default="expected score"
-        Name of the expected score.
+        Expected score of each candidate at the other site, and its standard error. If given,
+        they are drawn instead of the agreement.
+    score_name, expected_name : str
+        Names of the score and of the expected score.
 
     Attributes
     ----------
     errorbars_ : dict of str to matplotlib ErrorbarContainer
         The candidates, "eligible" and "not eligible"; kinds without candidates are missing.
-    chosen_ : matplotlib Line2D or None
-        The mark of the chosen candidate.
-    score_choice_ : matplotlib Line2D or None
-        The mark of the candidate with the best score; None if no score is higher than that
-        of the chosen candidate.
+    chosen_, score_choice_ : matplotlib Line2D or None
+        The marks of the chosen candidate, and of another one if its score is the best.
     threshold_ : matplotlib Line2D or None
         The guard's threshold.
     outside_ : list of matplotlib Line2D
@@ -88,8 +83,7 @@ class PASearchDisplay(Display):
     Notes
     -----
     Candidates without a score, or without what decides (they failed, or have no class scores),
-    cannot be drawn; the legend counts them. The legend is above the axes, where it hides no
-    candidate; set a title with ``figure_.suptitle``.
+    cannot be drawn; the legend counts them. Set a title with ``figure_.suptitle``.
 
     See Also
     --------
