@@ -27,9 +27,8 @@ _N_POINTS = 120
 class AgreementCurveDisplay(Display):
     """Agreement at every inverse temperature, with the certified maximum marked.
 
-    Create it with `from_result` or `from_estimator`. A maximum at an inverse temperature of 0
-    or infinity is drawn at the edge. Several curves may share axes. Keywords of `plot` go to
-    ``ax.plot``.
+    Create it with `from_result` or `from_estimator`. A maximum at 0 or infinity is drawn at the
+    edge. Several curves may share axes. Keywords of `plot` go to ``ax.plot``.
 
     Parameters
     ----------

@@ -22,9 +22,8 @@ class EpochsDisplay(Display):
     """Agreement and accuracy against the epoch of a training, with the kept epoch marked.
 
     Create it with `from_result`. Agreement has the left axis, other scores have the right one.
-    Several trainings may share their axes, best of a figure with ``layout="constrained"``, which
-    makes room for the legend and for the labels on the right. Keywords of `plot` go to the
-    agreement's ``ax.plot``.
+    Several trainings may share their axes, in a figure with ``layout="constrained"``. Keywords
+    of `plot` go to the agreement's ``ax.plot``.
 
     Parameters
     ----------
@@ -47,10 +46,8 @@ class EpochsDisplay(Display):
         The other scores.
     kept_ : matplotlib Line2D or None
         The mark of the kept epoch.
-    ax_, figure_ : matplotlib Axes, Figure
-        The left axes, and their figure.
-    ax_right_ : matplotlib Axes or None
-        The right axes.
+    ax_, figure_, ax_right_ : matplotlib Axes, Figure; Axes or None
+        The left axes, their figure, and the right axes.
 
     See Also
     --------

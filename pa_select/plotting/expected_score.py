@@ -134,7 +134,7 @@ class ExpectedScoreDisplay(Display):
             A search that was fitted with `paired`, or the expected score of a classifier, or of
             several by name. Candidates of a search are named by the parameters that differ.
         score : str, default=None
-            Name of the metric. None: the metric that decides the search; of expected scores
+            Name of the metric. None: the one that decides the search; for expected scores
             "accuracy" if there are intervals, else "score".
         site : str, default=None
             Name of the site, if a search has several. None: the worst site of each candidate.
@@ -171,8 +171,7 @@ class ExpectedScoreDisplay(Display):
         Raises
         ------
         TypeError, ValueError
-            If `ax` is something else, there is not one value for each candidate, or
-            `max_candidates` is not a positive whole number.
+            As in the other displays, or if `max_candidates` is not a positive whole number.
         """
         most = check_count(max_candidates, "max_candidates", "candidates")
         self.candidates_ = self._shown(np.asarray(self.score, dtype=np.float64), most)

@@ -48,11 +48,6 @@ class HeatMapDisplay(Display):
         **kwargs : dict
             Passed on to ``ax.imshow``. Several matrices with the same ``vmin`` and ``vmax`` have
             the same colours.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `ax` is something else, or there is not one name for each row and column.
         """
         super().plot(ax, **kwargs)
         self.colorbar_ = self.texts_ = None

@@ -100,10 +100,9 @@ class ConfidenceDisplay(Display):
     names: Sequence[str] | None = None
     of: str | None = None
 
-    _shapes = {
-        **dict.fromkeys(("trained", "best", "trained_errors", "best_errors"), ("betas", "groups")),
-        **{"n_pairs": ("groups",), "names": ("betas",)},
-    }
+    _shapes = {"n_pairs": ("groups",), "names": ("betas",)} | dict.fromkeys(
+        ("trained", "best", "trained_errors", "best_errors"), ("betas", "groups")
+    )
 
     @classmethod
     def from_result(
@@ -166,7 +165,9 @@ class ConfidenceDisplay(Display):
     def _draw(self, ax: Any, **kwargs: Any) -> None:
         n_models, n_groups = np.shape(self.best)
         slot = 0.8 / max(n_models, 2)
-        self.trained_, self.best_, self.lines_ = [], [], []
+        self.trained_: list[Any] = []
+        self.best_: list[Any] = []
+        self.lines_: list[Any] = []
         for i in range(n_models):
             middle = np.arange(n_groups) + slot * (i - (n_models - 1) / 2)
             self._draw_model(ax, i, middle - slot / 4, middle + slot / 4, kwargs)
@@ -257,9 +258,9 @@ class DecompositionDisplay(Display):
     n_pairs: Sequence[int] | None = None
     names: Sequence[str] | None = None
 
-    _shapes = {
-        **dict.fromkeys(("contributions", "approximations"), ("contributions", "groups")),
-        **{"n_pairs": ("groups",), "names": ("contributions",)},
+    _shapes = dict.fromkeys(("contributions", "approximations"), ("contributions", "groups")) | {
+        "n_pairs": ("groups",),
+        "names": ("contributions",),
     }
 
     @classmethod

@@ -52,10 +52,8 @@ class RobustnessCurveDisplay(Display):
         Names of the estimators in the legend.
     panels : sequence of n_panels float
         The power (if `x` are ratios) or the ratio of each panel.
-    x_name : {"ratio", "power"}, default="ratio"
-        Whether `x` are ratios or powers.
-    y_name : str, default="pa"
-        The column of `pa_select.robustness_curve` that `values` are.
+    x_name, y_name : str
+        Whether `x` are a "ratio" or a "power", and which column `values` are ("pa").
     prior : {"uniform", "marginal"} or array-like, default=None
         The class prior of the agreement, for the label of its axis.
     n_classes : int, default=None
@@ -173,9 +171,7 @@ class RobustnessCurveDisplay(Display):
 
         Parameters
         ----------
-        estimator : object, list of objects or dict of str to object
-            A fitted classifier or several, as in `pa_select.robustness_curve`.
-        X, y, shift, powers, prior
+        estimator, X, y, shift, powers, prior
             As in `pa_select.robustness_curve`.
         ratios : float or sequence of float, default=None
             Shares of the rows that the shift reaches. None: 0, 0.1, ..., 1 for a single
@@ -237,11 +233,7 @@ class RobustnessCurveDisplay(Display):
             corner.legend(handles=handles, handlelength=3, **style)
 
     def _axes(self, ax: Any) -> Any:
-        self.axes_ = self._panels(ax)
-        return self.axes_[0]
-
-    def _panels(self, ax: Any) -> list[Any]:
-        """Return the Axes of the panels, with titles and labels."""
+        """Find the Axes of the panels, give them titles and labels, and return the first."""
         n, label = len(self.panels), robustness_table.label_of(self.y_name, self.prior)
         along, other = _WORDS[self.x_name], _WORDS[_OTHER[self.x_name]]
         titles = [f"{other}: {_short(panel)}" for panel in self.panels]
@@ -249,23 +241,22 @@ class RobustnessCurveDisplay(Display):
             ax = axes_for(ax)
             whole = self.x_name == "power" and self.panels[0] == 1
             ax.set(xlabel=along if whole else f"{along} ({titles[0]})", ylabel=label)
-            return [ax]
+            self.axes_ = [ax]
+            return ax
+        self.axes_ = _new_panels(n) if ax is None else _given_panels(ax)
+        if len(self.axes_) != n:
+            raise ValueError(
+                f"ax: expected Axes for each of {n} panels ({other}), got {len(self.axes_)}; `at` "
+                "chooses fewer panels."
+            )
         if ax is None:
-            axes = _new_panels(n)
-            axes[0].figure.supxlabel(along, fontsize="medium")
-            axes[0].figure.supylabel(label, fontsize="medium", ma="center")
-        else:
-            axes = _given_panels(ax)
-            if len(axes) != n:
-                raise ValueError(
-                    f"ax: expected Axes for each of {n} panels ({other}), got {len(axes)}; `at` "
-                    "chooses fewer panels."
-                )
-            for one in axes:
-                one.set(xlabel=along, ylabel=label)
-        for one, title in zip(axes, titles, strict=True):
+            self.axes_[0].figure.supxlabel(along, fontsize="medium")
+            self.axes_[0].figure.supylabel(label, fontsize="medium", ma="center")
+        for one, title in zip(self.axes_, titles, strict=True):
             one.set_title(title, fontsize="medium")
-        return axes
+            if ax is not None:
+                one.set(xlabel=along, ylabel=label)
+        return self.axes_[0]
 
     def _scale(self, ax: Any) -> None:
         """Use logarithmic axes for inverse temperatures and for powers in equal ratios."""

@@ -13,7 +13,7 @@ from pa_select.plotting.axes import AGREEMENT
 if TYPE_CHECKING:
     from pa_select.assessment import RobustnessCurve
 
-_AXES = ("ratio", "power")
+_AXES = {"ratio": "power", "power": "ratio"}
 # Axis labels by the metric of `robustness_curve` that computes the column. The first two
 # columns are computed with any metric.
 _COLUMNS = {
@@ -127,17 +127,13 @@ def cut(
         x = next(name for name in _AXES if name not in at)
     elif x is None:
         x = "power" if len(lists["ratio"]) == 1 else "ratio"
-    other = "power" if x == "ratio" else "ratio"
+    other = _AXES[x]
     points, panels = np.argsort(lists[x]), np.argsort(lists[other])
     if at:
-        panels = np.array(
-            [_position(lists[other], value, other) for value in np.atleast_1d(at[other])]
-        )
+        values_of_panels = np.atleast_1d(at[other])
+        panels = np.array([_position(lists[other], value, other) for value in values_of_panels])
     if np.isinf(lists[x]).any():
-        raise ValueError(
-            "x: expected finite powers, which an axis can show, got inf; use x='ratio', which "
-            "gives it a panel."
-        )
+        raise ValueError("x: expected finite powers, got inf; x='ratio' gives it a panel.")
 
     def arranged(column: Any) -> Any:
         """Arrange a column by panel, estimator and point."""

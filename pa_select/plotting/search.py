@@ -41,10 +41,9 @@ _MARGIN = 0.06
 class PASearchDisplay(Display):
     """What decides between a search's candidates against their score, with the chosen one marked.
 
-    Create it with `from_result`. The agreement decides, or the expected score at another site if
-    the search was given pairs. If the score alone would choose another candidate, that one
-    is marked too. The legend names marked candidates. Keywords of `plot` go to ``ax.errorbar``
-    of all candidates.
+    Create it with `from_result`. The agreement decides, or for pairs the expected score at another
+    site. If the score alone would choose another candidate, that one is marked too. Keywords of
+    `plot` go to ``ax.errorbar`` of all candidates.
 
     Parameters
     ----------
@@ -199,16 +198,10 @@ class PASearchDisplay(Display):
         ax, **kwargs
             As in the other displays.
         zoom : bool, default=True
-            Whether to leave outside the axes those candidates that are further from the
-            eligible ones, in score or agreement, than these are from each other. The legend
-            counts them, and triangles at the edges show their direction. The chosen
-            candidate and the one with the best score are always inside. If there is no guard,
-            eligible candidates far below the others are outside, too.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `ax` is something else, or there is not one value for each candidate.
+            Whether to leave outside the axes candidates that are further from the eligible
+            ones, in score or agreement, than these are from each other, and without a guard
+            eligible ones far below the others. The legend counts them, and triangles at the
+            edges show their direction. Marked candidates are always inside.
         """
         return super().plot(ax, zoom=zoom, **kwargs)
 
