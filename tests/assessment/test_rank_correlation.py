@@ -87,20 +87,20 @@ def test_intervals_cover():
     """Of bivariate normal models tau is 2 / pi arcsin(correlation)."""
     rng = np.random.default_rng(0)
     truth = 2 / np.pi * np.arcsin(0.6)
-    gap = rng.normal(size=(100, 50))
-    measure = 0.6 * gap + 0.8 * rng.normal(size=(100, 50))
+    gap = rng.normal(size=(60, 50))
+    measure = 0.6 * gap + 0.8 * rng.normal(size=(60, 50))
     found = [
         rank_correlation({"m": m}, {"g": g}, n_bootstrap=200, confidence_level=0.9)
         for m, g in zip(measure, gap, strict=True)
     ]
     covered = sum(f.low[0, 0] <= truth <= f.high[0, 0] for f in found)
-    assert 80 <= covered <= 97
+    assert 47 <= covered <= 59
     wide = rank_correlation({"m": measure[0]}, {"g": gap[0]}, confidence_level=0.99)
     assert wide.low[0, 0] < found[0].low[0, 0]
     assert wide.high[0, 0] > found[0].high[0, 0]
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(st.integers(0, 100))
 def test_only_the_order_counts(seed):
     measures, gaps = tables(15, seed=seed)

@@ -19,7 +19,7 @@ from pa_select.environments import FGSM, FMN, GaussianNoise, TransformShift, mix
 
 X, Y = load_digits(return_X_y=True)
 X, Y = X / 16, np.array([f"digit {label}" for label in Y])
-TRAIN, TEST = slice(0, 600), slice(600, 900)
+TRAIN, TEST = slice(0, 600), slice(600, 750)
 LINEAR = LogisticRegression(max_iter=200).fit(X[TRAIN], Y[TRAIN])
 FOREST = RandomForestClassifier(20, random_state=0).fit(X[TRAIN], Y[TRAIN])
 MODELS = {"linear": LINEAR, "forest": FOREST}
@@ -352,9 +352,9 @@ def test_an_attack_without_labels():
             ValueError,
             r"features: expected one for each of \['linear'",
         ),
-        ({"y": Y[:5]}, ValueError, r"y: expected shape \(300,\), got \(5,\)"),
-        ({"y": np.full(300, "ten")}, ValueError, "y: expected classes of linear, .* got .*'ten'"),
-        ({"groups": Y[:5]}, ValueError, r"groups: expected shape \(300,\), got \(5,\)"),
+        ({"y": Y[:5]}, ValueError, r"y: expected shape \(150,\), got \(5,\)"),
+        ({"y": np.full(150, "ten")}, ValueError, "y: expected classes of linear, .* got .*'ten'"),
+        ({"groups": Y[:5]}, ValueError, r"groups: expected shape \(150,\), got \(5,\)"),
         ({"tol": 0}, ValueError, "tol: expected at least 1e-12"),
         ({"prior": [0.5, 0.5]}, ValueError, "prior: expected"),
         ({"shift": FGSM()}, TypeError, "estimator: expected a torch module"),

@@ -60,7 +60,7 @@ def test_noise_where_the_accuracy_is_known(aware):
 def test_worst_disturbance_where_it_is_known(aware, expected):
     """Weights 3 and -1 meet at 1 when both move by 2, or by their magnitude at 0."""
     found = sharpness(
-        linear([3.0], [-1.0]), ONE, [0], kind="worst", magnitude_aware=aware, tol=0.001
+        linear([3.0], [-1.0]), ONE, [0], kind="worst", magnitude_aware=aware, tol=0.001, n_draws=2
     )
     assert_allclose(found.sigma, expected, rtol=0.002)
     assert found.sigma_above >= expected * (1 - 1e-9)
@@ -71,7 +71,7 @@ def test_worst_disturbance_is_that_of_the_deviation():
     margins = torch.arange(1, 11) / 5.0
     rows = torch.cat([torch.ones(10, 1), margins[:, None]], 1)
     network = nn.Sequential(linear([0.0, 1.0], [0.0, 0.0]))
-    found = sharpness(network, rows, [0] * 10, kind="worst", deviation=0.3, tol=1e-3)
+    found = sharpness(network, rows, [0] * 10, kind="worst", deviation=0.3, tol=1e-3, n_draws=2)
     # Row k is lost where m (1 - 2 s) - 2 s < 0; of ten the fourth must stay.
     assert_allclose(found.sigma, 0.8 / (2 * 0.8 + 2), rtol=2e-3)
     assert_allclose(found.disturbed_accuracy, 0.7)
@@ -79,18 +79,19 @@ def test_worst_disturbance_is_that_of_the_deviation():
 
 @pytest.mark.parametrize("kind", ["pac_bayes", "worst"])
 def test_trained_network(trained, kind):
-    plain = sharpness(trained, DIGITS, LABELS, kind=kind, n_steps=5)
-    aware = sharpness(trained, DIGITS, LABELS, kind=kind, n_steps=5, magnitude_aware=True)
+    how = {"kind": kind, "n_steps": 5, "n_draws": 3}
+    plain = sharpness(trained, DIGITS, LABELS, **how)
+    aware = sharpness(trained, DIGITS, LABELS, magnitude_aware=True, **how)
     for found in (plain, aware):
         assert 0 < found.sigma < found.sigma_above <= found.sigma * (1.02 + 1e-9)
         assert found.accuracy > 0.95
         assert found.accuracy - 0.1 - 1e-9 <= found.disturbed_accuracy <= found.accuracy
-    more = sharpness(trained, DIGITS, LABELS, kind=kind, n_steps=5, deviation=0.4)
+    more = sharpness(trained, DIGITS, LABELS, deviation=0.4, **how)
     assert more.sigma > plain.sigma
 
 
 def test_the_worst_is_worse_than_noise_of_the_same_box(trained):
-    worst = sharpness(trained, DIGITS, LABELS, kind="worst", n_steps=10)
+    worst = sharpness(trained, DIGITS, LABELS, kind="worst", n_steps=10, n_draws=2)
     noise = sharpness(trained, DIGITS, LABELS)
     # Half of the weights move by more than 0.67 standard deviations.
     assert 5 * worst.sigma < noise.sigma
@@ -113,7 +114,7 @@ def test_magnitude_aware_noise_does_not_see_the_scale():
     plain, scaled = (linear(*(scale * weight).tolist()) for scale in (1, 8))
 
     def sigma(network, **how):
-        return sharpness(network, rows, y, n_draws=100, **how).sigma
+        return sharpness(network, rows, y, n_draws=30, **how).sigma
 
     assert_allclose(sigma(scaled), 8 * sigma(plain), rtol=1e-6)
     aware = [sigma(network, magnitude_aware=True) for network in (plain, scaled)]
@@ -124,7 +125,7 @@ def test_ends():
     blind = sharpness(linear([1.0], [1.0]), 0 * ONE, [0])
     assert blind.sigma == blind.sigma_above == math.inf
     # The least disturbance decides a tie.
-    tied = sharpness(linear([0.0], [0.0]), ONE, [0], kind="worst")
+    tied = sharpness(linear([0.0], [0.0]), ONE, [0], kind="worst", n_draws=2, n_steps=5)
     assert tied.sigma == 0
     assert tied.disturbed_accuracy == tied.accuracy == 1
 

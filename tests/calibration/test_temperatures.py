@@ -17,11 +17,11 @@ from pa_select.calibration.temperatures import (
 
 def best_beta(mean_log_likelihood):
     """Where a function of the inverse temperature is largest, by a fine grid and refinement."""
-    grid = np.geomspace(1e-3, 1e3, 400)
+    grid = np.geomspace(1e-3, 1e3, 80)
     best = grid[np.argmax([mean_log_likelihood(beta) for beta in grid])]
     found = minimize_scalar(
         lambda x: -mean_log_likelihood(np.exp(x)),
-        bounds=(np.log(best) - 0.1, np.log(best) + 0.1),
+        bounds=(np.log(best) - 0.2, np.log(best) + 0.2),
         method="bounded",
         options={"xatol": 1e-10},
     )
@@ -109,7 +109,7 @@ def test_a_row_that_is_there_several_times_counts_once():
     ) == pytest.approx(labels_beta(first, labels, rows, weight), rel=1e-4)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(
     seed=st.integers(0, 10**6),
     k=st.integers(2, 5),

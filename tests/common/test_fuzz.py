@@ -401,7 +401,7 @@ def files(draw):
     return bytes(content[: draw(st.just(None) | st.integers(0, len(content)))])
 
 
-@examples(200)
+@examples(100)
 @given(content=files(), header=st.sampled_from([None, None, True, False]))
 def test_readers_refuse_what_they_cannot_read(content, header, tmp_path_factory):
     path = str(tmp_path_factory.getbasetemp() / "any file")

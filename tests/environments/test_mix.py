@@ -16,7 +16,7 @@ X2 = -X - 1
 ORDER = [3, 1, np.nan, 0, np.inf, 5, 2, 2, 9, 4]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(
     n=st.integers(0, 30),
     ratios=st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted),

@@ -25,7 +25,7 @@ from pa_select.datasets import SharedEnvironment
 from pa_select.training.paired_environments import untouched_random_states
 
 X, Y = load_digits(return_X_y=True)
-X, Y = (X[:400] / 16).astype(np.float32), Y[:400].astype(np.int64)
+X, Y = (X[:200] / 16).astype(np.float32), Y[:200].astype(np.int64)
 OTHER = (0.7 * X + 0.1).astype(np.float32)
 PAIR = (SharedEnvironment(X), SharedEnvironment(OTHER))
 COLUMNS = ("pa", "pa_best", "pa_beta", "pa_uniform", "pa_agreement_rate", "pa_seconds")
@@ -197,7 +197,7 @@ def test_outputs_that_are_no_numbers_keep_the_best_so_far():
 def test_the_guard_follows_the_validation_accuracy():
     net = make(PAEarlyStopping(PAIR, patience=100), max_epochs=8).fit(X, Y)
     accuracy, agreement = np.array(net.history[:, "valid_acc"]), np.array(net.history[:, "pa"])
-    n = 80  # a fifth of the rows
+    n = 40  # a fifth of the rows
     error = np.sqrt(accuracy * (1 - accuracy) / n)
     allowed = accuracy >= (accuracy - error).max()
     best = np.flatnonzero(allowed)[agreement[allowed].argmax()] + 1
@@ -254,7 +254,7 @@ def test_shared_environments_are_not_copied():
     net = clone(make(("pa", PAEarlyStopping(PAIR))))
     assert net.callbacks[0][1].environments[0] is PAIR[0]
     assert deepcopy(PAIR[0]) is PAIR[0]
-    with pytest.raises(ValueError, match="y: expected 400 labels, got 3"):
+    with pytest.raises(ValueError, match="y: expected 200 labels, got 3"):
         SharedEnvironment(X, [1, 2, 3])
 
 
@@ -296,7 +296,7 @@ def test_views_of_the_validation_rows_use_its_outputs():
             return super().evaluation_step(batch, training)
 
     scoring = PAScoring(lambda valid: (valid, View(valid)))
-    net = make(scoring, kind=Counting, batch_size=400).fit(X, Y)
+    net = make(scoring, kind=Counting, batch_size=200).fit(X, Y)
     # Validation makes its own pass, in a step of its own; only the view needs another.
     # Both are tried out once before the first step.
     assert Counting.passes == 2 + 4
@@ -311,20 +311,20 @@ def test_views_of_the_validation_rows_use_its_outputs():
 
 
 def test_pairings_weights_and_fewer_pairs():
-    labelled = ((X[:150], Y[:150]), (OTHER[150:], Y[150:]))
+    labelled = ((X[:60], Y[:60]), (OTHER[60:], Y[60:]))
     net = make(PAScoring(labelled, pairing="label")).fit(X, Y)
     paired = callback(net, PAScoring).paired_
     first, second = paired.pairs[0, 1]
     used = np.array(paired.datasets[1].indices)  # the larger one has rows without a partner
-    np.testing.assert_array_equal(Y[:150][first], Y[150:][used[second]])
+    np.testing.assert_array_equal(Y[:60][first], Y[60:][used[second]])
     shared = [SharedEnvironment(*e) for e in labelled]
     again = make(PAScoring(shared, pairing="label")).fit(X, Y)
     assert again.history[:, "pa"] == net.history[:, "pa"]
 
-    rows = np.arange(0, 400, 2), np.arange(1, 400, 2)
-    net = make(PAScoring(PAIR, pairing=rows, sample_weight=np.arange(200.0))).fit(X, Y)
+    rows = np.arange(0, 200, 2), np.arange(1, 200, 2)
+    net = make(PAScoring(PAIR, pairing=rows, sample_weight=np.arange(100.0))).fit(X, Y)
     a, b = (class_scores(net, e)[0] for e in (X[rows[0]], OTHER[rows[1]]))
-    expected = posterior_agreement(a, b, prior="marginal", sample_weight=np.arange(200.0))
+    expected = posterior_agreement(a, b, prior="marginal", sample_weight=np.arange(100.0))
     assert net.history[-1, "pa"] == pytest.approx(expected.score, abs=1e-5)
 
     few = make(PAScoring(PAIR, max_pairs=50)).fit(X, Y)
@@ -420,7 +420,7 @@ def test_binary_tuples_parallel_and_probabilities():
         (PAScoring((X,)), {}, "environments: expected two or more, .* got tuple of 1"),
         (PAScoring(X), {}, "environments: expected two or more, in a tuple or list, got ndarray"),
         (PAScoring((X, np.negative)), {}, r"environments\[1\]: expected rows, got the function"),
-        (PAScoring((X, X[:9])), {}, "as many rows in each .* 400 in environment 0 and 9 in"),
+        (PAScoring((X, X[:9])), {}, "as many rows in each .* 200 in environment 0 and 9 in"),
         (PAScoring((X, X[:0])), {}, r"environments\[1\]: expected at least one row"),
         (PAScoring(PAIR, pairing="label"), {}, r"environments\[0\]: expected .X, y. or a Dataset"),
         (PAScoring(PAIR, pairing="nearest"), {}, "pairing: expected 'identity', 'label'"),
@@ -438,7 +438,7 @@ def test_binary_tuples_parallel_and_probabilities():
         (PAEarlyStopping(PAIR, patience=0), {}, "patience: expected a positive number"),
         (PAEarlyStopping(PAIR, tie="both"), {}, "tie: expected 'first' or 'last'"),
         (
-            PAScoring(((X, Y), (X, np.full(400, 77))), pairing="label"),
+            PAScoring(((X, Y), (X, np.full(200, 77))), pairing="label"),
             {},
             "pairing: expected pairs of environments 0 and 1, got none",
         ),
@@ -481,11 +481,11 @@ def test_regressors_are_refused(kind, criterion, got):
 
 def test_what_is_printed():
     assert repr(PAScoring(PAIR)) == (
-        "PAScoring((<SharedEnvironment of 400 rows>, <SharedEnvironment of 400 rows>))"
+        "PAScoring((<SharedEnvironment of 200 rows>, <SharedEnvironment of 200 rows>))"
     )
-    stopping = PAEarlyStopping(((X, Y), X), patience=3, sample_weight=np.ones(400))
+    stopping = PAEarlyStopping(((X, Y), X), patience=3, sample_weight=np.ones(200))
     assert repr(stopping).startswith(
-        "PAEarlyStopping((<ndarray of 400 rows>, <ndarray of 400 rows>), sample_weight=array("
+        "PAEarlyStopping((<ndarray of 200 rows>, <ndarray of 200 rows>), sample_weight=array("
     )
     assert repr(stopping).endswith(", patience=3)")
     assert len(repr(stopping)) < 200

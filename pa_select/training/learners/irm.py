@@ -66,7 +66,7 @@ class IRMNet(ERMNet):
     >>> X = (2 * np.column_stack([stable, spurious]) - 1).astype("float32")
     >>> def weights(net):
     ...     _ = torch.manual_seed(0)
-    ...     net.set_params(optimizer=torch.optim.Adam, lr=0.3, batch_size=-1, max_epochs=200)
+    ...     net.set_params(optimizer=torch.optim.Adam, lr=0.3, batch_size=-1, max_epochs=100)
     ...     net.set_params(verbose=0, train_split=None).fit(X, y, environments=environments)
     ...     return np.diff(net.module_.weight.detach().numpy(), axis=0)[0]
     >>> erm = weights(ERMNet(lambda: torch.nn.Linear(2, 2)))
