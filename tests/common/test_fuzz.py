@@ -245,7 +245,7 @@ def test_a_result_is_that_of_plain_arrays(problem, prior):
     assert [frozen(value) for value in problem[0]] == before
 
 
-@examples(15)
+@examples(10)
 @given(problem=problems())
 def test_matrices_and_chunks_are_those_of_plain_arrays(problem):
     (a, b, weight), (x, y, w) = problem

@@ -36,7 +36,7 @@ OTHERS = {
     "some labels": make_scorer(metrics.f1_score, labels=[0, 2], average="macro"),
     "quadratic kappa": make_scorer(metrics.cohen_kappa_score, weights="quadratic"),
     "weighted area": get_scorer("roc_auc_ovr_weighted"),
-    "plain function": lambda model, X, y, sample_weight=None: get_scorer("f1_macro")(
+    "plain function": lambda model, X, y, sample_weight=None: get_scorer("accuracy")(
         model, X, y, sample_weight=sample_weight
     ),
 }

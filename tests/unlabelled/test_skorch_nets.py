@@ -48,11 +48,19 @@ def test_an_epoch_has_the_same_score_with_skorchs_cache_and_with_datasets(scorin
     plain = history(expected_scorer(A, B, scoring=scoring), X, Y, use_caching=False, **options)
     assert len(set(plain)) == 3
     lazy = expected_scorer(dataset(A), dataset(B), scoring=scoring)
-    for use_caching in (True, False):
-        for scorer in (expected_scorer(A, B, scoring=scoring), lazy):
-            for rows in ((X, Y), (dataset(X, Y), Y)):
-                found = history(scorer, *rows, use_caching=use_caching, **options)
-                assert found == pytest.approx(plain, rel=1e-5)
+    arrays, of_arrays, of_datasets = (
+        expected_scorer(A, B, scoring=scoring),
+        (X, Y),
+        (dataset(X, Y), Y),
+    )
+    for scorer, rows, use_caching in (  # each two of the three together
+        (arrays, of_arrays, True),
+        (arrays, of_datasets, False),
+        (lazy, of_arrays, False),
+        (lazy, of_datasets, True),
+    ):
+        found = history(scorer, *rows, use_caching=use_caching, **options)
+        assert found == pytest.approx(plain, rel=1e-5)
 
 
 def test_the_epochs_of_a_regressor_are_scored_from_the_cache():
