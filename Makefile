@@ -93,6 +93,12 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_pair_training.py --seeds 2 \
 		--memory build/pair_training --table docs/figures/pair_training.csv \
 		--estimates docs/figures/pair_training_errors.csv
+	$(PIP_INSTALL) pycountry==26.2.16
+	OMP_NUM_THREADS=1 $(BIN)/python examples/study_translated_names.py --seeds 5 \
+		--memory build/translated_names --table docs/figures/translated_names.csv \
+		--errors docs/figures/translated_names_errors.csv \
+		--ranks docs/figures/translated_names_ranks.csv \
+		--draws docs/figures/translated_names_draws.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_pair_planning.py \
 		--table docs/figures/pair_planning.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_regressors.py --seeds 10 \

@@ -274,6 +274,8 @@ def error_lines(data, numbers, of=""):
         for n in known:
             lines.append((label, n, with_error(off[n], error[n]), f"{bias[n]:+.1f}", "", ""))
     for end, adapted in (("", ""), (" adapted", ", adapted")):
+        if f"truth{end}" not in data:  # texts have no adapter
+            continue
         truth, expected = data[f"truth{end}"], data[f"expected{end}"]
         reach = 1.96 * data[f"expected_se{end}"]
         # The accuracy was measured in some rows, whose error the expected score cannot know.

@@ -171,6 +171,77 @@ def test_texts_have_another_spelling_and_no_adapter():
     assert table.at["SiteAdapter", "made, 20 pairs"].startswith("3.0")
 
 
+def test_names_that_are_equal_in_both_languages_are_left_out():
+    import study_translated_names as study
+
+    entries = [{"name": "Germany"}, {"name": "Togo"}, {"name": "Spain"}]
+    german = {"Germany": "Deutschland", "Togo": "Togo", "Spain": "Spanien"}
+    assert study.names_of(entries, german.get) == [
+        ("Germany", "Deutschland"),
+        ("Spain", "Spanien"),
+    ]
+
+
+def test_a_collection_has_each_name_once():
+    pytest.importorskip("pycountry")
+    import study_translated_names as study
+
+    english, others, kinds = study.load_names("de")
+    assert len(set(english)) == len(english)
+    assert (english != others).all()
+    i = english.tolist().index("Germany")
+    assert (others[i], kinds[i]) == ("Deutschland", "country")
+    rows = study.rows_of("pt", 0)
+    assert len(rows.X) <= 300 < len(rows.X) + len(rows.y_pairs)
+    drawn = [*rows.X, *rows.pairs_a]
+    assert len(set(drawn)) == len(drawn)
+
+
+@pytest.mark.filterwarnings("ignore:The interval of the chosen:UserWarning")
+def test_rules_choose_classifiers_of_names():
+    import pandas as pd
+    import study_translated_names as study
+    from pair_rules import Rows
+
+    rng = np.random.default_rng(0)
+    # Endings say the kind, and the other language drops those of half of the language names.
+    stems = ["".join(rng.choice(list("abcdefgh"), 4)) for _ in range(160)]
+    kinds = np.array(["country", "language"] * 80)
+    endings = {"country": "ia", "language": "ish"}
+    a = np.array([stem + endings[kind] for stem, kind in zip(stems, kinds, strict=True)])
+    b = a.copy()
+    b[1::4] = stems[1::4]
+    parts = slice(60), slice(60, 100), slice(100, None)
+    rows = Rows(
+        *(a[parts[0]], kinds[parts[0]], a[parts[1]], b[parts[1]], kinds[parts[1]]),
+        *(b[parts[2]], kinds[parts[2]]),
+    )
+    unit = study.measure(rows, study.GRID[1:2], n_pairs=(20, 40))
+    assert len(unit) == 2 * 6
+    data = pd.concat([unit.assign(problem=p, seed=s) for p in ("de", "fr") for s in range(2)])
+    first = data.query("problem == 'de' and seed == 0 and pairs == 40")
+    gained = study.gains(first)
+    assert list(gained.index) == list(study.RULES)
+    assert gained["accuracy"] + gained["best in hindsight"] == 100 * first["truth"].max()
+    found = study.losses_and_ranks(first)
+    assert 0 < found["true loss"] == pytest.approx(100 * (first.accuracy - first.truth).mean())
+    assert found["expected loss"] > 0
+    assert 0 < found["excess of one class"] < 50
+    table = study.by_language(data, study.gains)
+    assert table.at["all, 40 pairs", "accuracy"] == f"{gained['accuracy']:.1f} +- 0.0"
+    assert list(table.index[:2]) == ["German, 40 pairs", "French, 40 pairs"]
+    ranks, draws = study.ranks_table(data)
+    assert ranks.at["German, 40 pairs", "true loss"] == f"{found['true loss']:.1f}"
+    assert sum(int(number.split()[0]) for number in draws["number"]) == 8
+    errors = study.error_table(data).set_index(["number", "pairs"])
+    away = 100 * (first.expected - first.truth).abs().mean()
+    assert errors.at[("expected score", 40), "absolute error"] == f"{away:.1f} +- 0.0"
+    best = first.loc[first["expected"].idxmax()]
+    away = 100 * abs(best.expected - best.truth)
+    shown = errors.at[("expected score of the choice", 40), "absolute error"]
+    assert shown == f"{away:.1f} +- 0.0"
+
+
 def test_planned_pairs_are_compared_with_later_ones(monkeypatch):
     import pandas as pd
     import study_pair_planning as study
