@@ -151,9 +151,9 @@ def test_texts_have_another_spelling_and_no_adapter():
     import study_pair_training as study
     from pair_rules import Rows
 
-    words = np.array(["the boy", "a phase", "oxen", "a queen"] * 20, dtype=object)
+    words = np.array(["the boy", "a phone", "oxen", "a queen"] * 20, dtype=object)
     at_b = np.array(study.spelt(list(words), study.SPELLING), dtype=object)
-    assert at_b[:4].tolist() == ["dhe boi", "a fase", "oksen", "a kwin"]
+    assert at_b[:4].tolist() == ["dhe boi", "a fone", "oksen", "a kwin"]
     y = np.repeat([["boy", "no", "ox", "no"]], 20, axis=0).ravel()
     rows = Rows(words[:40], y[:40], words[40:60], at_b[40:60], y[40:60], at_b[60:], y[60:])
     plain = clone(study.OF_TEXTS[0]).fit(rows.X, rows.y).score(rows.X_test, rows.y_test)
