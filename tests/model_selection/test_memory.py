@@ -250,7 +250,7 @@ def test_a_killed_search_goes_on(tmp_path, marks, n_jobs):
     script = SCRIPT.format(marks=str(marks), grid=PAUSED, memory=memory, n_jobs=n_jobs)
     path = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     killed = subprocess.Popen([sys.executable, "-c", script], start_new_session=True, env=path)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while n_fits(marks) < 5 and time.monotonic() < deadline:
         time.sleep(0.02)
     os.killpg(killed.pid, signal.SIGKILL)
