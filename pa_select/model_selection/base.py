@@ -37,7 +37,7 @@ from pa_select.model_selection.plan import Plan, by_name, is_sequence_of_splitte
 from pa_select.model_selection.results_table import table_of_candidates
 from pa_select.model_selection.split_scores import Outcome
 from pa_select.utils.estimators import SavedWithVersions
-from pa_select.utils.messages import warn_caller
+from pa_select.utils.messages import keeps_warnings, warn_caller
 from pa_select.utils.sklearn_private import (
     BaseSearchCV,
     Callbacks,
@@ -154,6 +154,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         return diagram + table_of_candidates(self) if hasattr(self, "cv_results_") else diagram
 
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+    @keeps_warnings
     @by_name
     def fit(
         self,

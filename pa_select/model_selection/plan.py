@@ -58,7 +58,6 @@ from pa_select.model_selection.table_columns import (
 )
 from pa_select.utils.arrays import check_column, check_weight
 from pa_select.utils.fits import Split, check_fit_params
-from pa_select.utils.messages import warnings_kept
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples
 from pa_select.utils.typing import Ints
 
@@ -70,7 +69,7 @@ GIVEN = ("environments", "views", "target", "paired", "groups")
 
 
 def by_name(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate ``fit``: its data are given by name, and ``warnings_`` keeps what it warns of."""
+    """Decorate ``fit``: what is given beside X and y is given by name."""
     fit.__qualname__ = "fit"  # Python's own messages would name a base class
 
     @wraps(fit)
@@ -80,8 +79,7 @@ def by_name(fit: Callable[..., Any]) -> Callable[..., Any]:
                 f"fit: expected X, y, and {', '.join(GIVEN)} by name, such as fit(X, y, "
                 f"environments=...), got {len(given)} arguments without a name."
             )
-        with warnings_kept() as self.warnings_:
-            return fit(self, *given, **params)
+        return fit(self, *given, **params)
 
     return checked
 

@@ -128,7 +128,7 @@ class _Report:
 
     def _answer(self) -> str:
         if self.best is None:
-            return "<p>No candidate was chosen, since the search had <code>refit=False</code>.</p>"
+            return "<p>With several metrics and <code>refit=False</code> nothing is chosen.</p>"
         best, words, of_class = self.best, escape(self.words), type(self.search.estimator).__name__
         name = self.names[best]
         if not name.startswith(of_class) and of_class != "Pipeline":
@@ -138,7 +138,8 @@ class _Report:
         if not self.has_pairs:
             agreement = self._with_error("agreement", "agreement_se", best)
             lines.append(f"Its cross-validated {words} is {at_home}.")
-            lines.append(f"Its agreement is {agreement} nats per pair; more is more stable.")
+            if np.isfinite(self._number("agreement", best)):
+                lines.append(f"Its agreement is {agreement} nats per pair; more is more stable.")
             return f'<p class="answer">{" ".join(lines)}</p>'
         expected = self._with_error(self.expected, f"{self.expected}_se", best)
         where = "the other site"
@@ -180,7 +181,7 @@ class _Report:
         if self.has_pairs:
             expected = np.asarray(self.table[self.expected])[self.table["eligible"]]
             if self.table[self.expected][best] >= np.nanmax(expected):
-                return f"no other candidate has a better expected {self.words}"
+                return f"no other eligible candidate has a better expected {self.words}"
         return str(self.table["reason"][best]).removeprefix("eligible: ")
 
     def _picture(self) -> str:
@@ -300,9 +301,9 @@ class _Report:
         if of_pairs > of_home:
             four = np.hypot(of_home, of_pairs / 2)
             yield (
-                f"Most of the standard error, {error:.2g}, comes from the objects: with four "
-                f"times as many it would be {four:.2g} at best. The function plan_pairs "
-                "says which ones to measure."
+                f"Most of the standard error, {error:.2g}, is that of the change between the "
+                f"sites. With four times as many objects it would be {four:.2g} at best. The function "
+                "plan_pairs predicts it, and draw_objects draws the objects to measure."
             )
         else:
             yield (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
+from functools import wraps
 from importlib import import_module
 from typing import Any
 
@@ -17,15 +17,19 @@ _CALLED_WITHIN = ("pa_select", "sklearn", "skorch", "joblib", "lightning", "cont
 _kept: ContextVar[list[str] | None] = ContextVar("kept warnings", default=None)
 
 
-@contextmanager
-def warnings_kept() -> Iterator[list[str]]:
-    """Keep the messages of this package's warnings, which are given as ever."""
-    messages: list[str] = []
-    token = _kept.set(messages)
-    try:
-        yield messages
-    finally:
-        _kept.reset(token)
+def keeps_warnings(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate ``fit``: ``warnings_`` has the messages of this package's warnings."""
+
+    @wraps(fit)
+    def noted(self: Any, *args: Any, **params: Any) -> Any:
+        self.warnings_ = []
+        token = _kept.set(self.warnings_)
+        try:
+            return fit(self, *args, **params)
+        finally:
+            _kept.reset(token)
+
+    return noted
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:

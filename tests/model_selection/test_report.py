@@ -190,7 +190,7 @@ def test_a_search_must_be_fitted(with_pairs, method):
 def test_without_a_choice_the_page_says_so():
     several = {"accuracy": "accuracy", "f1": "f1_macro"}
     search = trees(scoring=several, refit=False).fit(X, y, environments=np.arange(360) % 2)
-    assert "No candidate was chosen" in Page(search.report()).text
+    assert "nothing is chosen" in Page(search.report()).text
     assert not search.summary()["chosen"].any()
 
 
