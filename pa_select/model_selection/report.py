@@ -302,8 +302,8 @@ class _Report:
             four = np.hypot(of_home, of_pairs / 2)
             yield (
                 f"Most of the standard error, {error:.2g}, is that of the change between the "
-                f"sites. With four times as many objects it would be {four:.2g} at best. The function "
-                "plan_pairs predicts it, and draw_objects draws the objects to measure."
+                f"sites. With four times as many objects it would be {four:.2g} at best. The "
+                "function plan_pairs predicts it, and draw_objects draws the objects to measure."
             )
         else:
             yield (
