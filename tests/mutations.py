@@ -103,7 +103,7 @@ TABLE = {
     ("solver/branch_and_bound.py", "test_certificate.py", "cannot_be_certified"): [
         ("no limit on evaluations", "count[active] >= most", "count[active] < 0"),
     ],
-    ("solver/branch_and_bound.py", "test_replicates.py", "certified_ones or several_modes"): [
+    ("solver/branch_and_bound.py", "test_replicate_maxima.py", "certified_ones or modes"): [
         (
             "nothing beyond the last point",
             "kernel.beyond(points, table.beta[tail], table.problem[tail])",
@@ -146,7 +146,7 @@ TABLE = {
     ("solver/kernel_sums.py", "test_known_values.py", "scores_zero"): [
         ("zero times infinity is nan", "nan=0.0", "nan=torch.nan"),
     ],
-    ("solver/replicate_maxima.py", "test_replicates.py", "sums_of_shared_pairs"): [
+    ("solver/replicate_maxima.py", "test_replicate_maxima.py", "sums_of_shared_pairs"): [
         ("overlaps of replicates without weights", "z.log_().mul_(weight)", "z.log_()"),
         ("shares of replicates without their prior", "shares *= factor", "pass"),
         ("no change of the prior in the slope", "+ d * shares", "+ 0 * d * shares"),
@@ -172,21 +172,21 @@ TABLE = {
             "disjoint=means.disjoint >= 0",
         ),
     ],
-    ("solver/replicate_maxima.py", "test_replicates.py", "underflows"): [
+    ("solver/replicate_maxima.py", "test_replicate_maxima.py", "underflows"): [
         (
             "a class that underflows has no posterior",
             "np.isneginf(log_mass), np.nan",
             "np.isneginf(log_mass), -np.inf",
         ),
     ],
-    ("solver/replicate_maxima.py", "test_replicates.py", "certified_ones or several_modes"): [
+    ("solver/replicate_maxima.py", "test_replicate_maxima.py", "certified_ones or modes"): [
         (
             "replicates settled too early",
             "MARGINAL_TOLERANCE if prior.is_marginal else TOLERANCE",
             "0.01",
         ),
     ],
-    ("solver/replicate_maxima.py", "test_replicates.py", "too_many_points"): [
+    ("solver/replicate_maxima.py", "test_replicate_maxima.py", "too_many_points"): [
         ("no limit on common points", "most=_MOST_POINTS", "most=10**9"),
     ],
     ("standard_errors.py", "test_mutations.py", "standard_error_by_its_formula"): [

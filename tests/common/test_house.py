@@ -1,6 +1,7 @@
 """The rooms of the package: imports run one way, and every file says what it is for."""
 
 import ast
+import re
 import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -12,6 +13,7 @@ import pa_select
 
 PACKAGE = Path(pa_select.__file__).parent
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
+TESTS = Path(__file__).parents[1]
 
 # From the ground up. A room imports no room above it, nor another one of its own floor.
 FLOORS = [
@@ -99,6 +101,28 @@ def test_the_first_line_of_every_file_can_stand_in_the_map():
     wrong = [first for first, *rest in lines if first[-1:] != "." or any(rest[:1])]
     assert not wrong
     assert len({first for first, *_ in lines}) == len(FILES)
+
+
+def named_in(cell):
+    """Files that a cell of the table names: a bare name is in the folder of the one before."""
+    folder = Path()
+    for name in re.findall(r"`([\w/]+\.py)`", cell):
+        folder = Path(name).parent if "/" in name else folder
+        yield str(folder / Path(name).name)
+
+
+def test_every_file_of_the_package_has_tests_that_can_be_found():
+    text = (TESTS / "README.md").read_text()
+    rows = [line.split("|")[1:3] for line in text.split("\n") if line.startswith("| `")]
+    listed = {source for sources, _ in rows for source in named_in(sources)}
+    tests = {test for _, tests in rows for test in named_in(tests)}
+    sources = {str(path.relative_to(PACKAGE)) for path in FILES}
+    assert listed <= sources
+    assert [test for test in tests if not (TESTS / test).is_file()] == []
+    for source in sources - listed:
+        room, *names = Path(source).with_suffix("").parts
+        by_name = [TESTS / room / f"test_{name}.py" for name in (room, *names)]
+        assert any(path.is_file() for path in by_name), f"tests/README.md has no row for {source}"
 
 
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])
