@@ -103,7 +103,7 @@ TABLE = {
     ("solver/branch_and_bound.py", "test_certificate.py", "cannot_be_certified"): [
         ("no limit on evaluations", "count[active] >= most", "count[active] < 0"),
     ],
-    ("solver/branch_and_bound.py", "test_replicate_maxima.py", "certified_ones or modes"): [
+    ("solver/branch_and_bound.py", "test_replicate_maxima.py", "certified_ones or several_m"): [
         (
             "nothing beyond the last point",
             "kernel.beyond(points, table.beta[tail], table.problem[tail])",
@@ -179,7 +179,7 @@ TABLE = {
             "np.isneginf(log_mass), -np.inf",
         ),
     ],
-    ("solver/replicate_maxima.py", "test_replicate_maxima.py", "certified_ones or modes"): [
+    ("solver/replicate_maxima.py", "test_replicate_maxima.py", "certified_ones or several_m"): [
         (
             "replicates settled too early",
             "MARGINAL_TOLERANCE if prior.is_marginal else TOLERANCE",
