@@ -39,7 +39,6 @@ from sklearn.svm import SVC
 from pa_select import GuardedSelection, PAScorer
 
 parser = argparse.ArgumentParser(description="Which classifier survives a drifting scanner?")
-parser.add_argument("--save", metavar="FILE", help="save the picture there")
 parser.add_argument("--seed", type=int, default=0, help="of the split and the drifts")
 parser.add_argument("--n-jobs", type=int, default=2)
 options = parser.parse_args()
@@ -241,6 +240,3 @@ right.set(
     title="choices under drifts nobody selected on",
 )
 right.legend(fontsize="small")
-if options.save:
-    figure.savefig(options.save, dpi=120)
-    print(f"\nThe picture is in {options.save}.")
