@@ -72,13 +72,9 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
 
 
 def check_column(values: Any, n: int, name: str) -> NDArray[Any]:
-    """Check labels or environments of n rows and return them as an array.
+    """Check labels or environments of n rows and return them as an array of shape (n,).
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the values are not an array, the shape is neither (n,) nor (n, 1), or a value is
-        missing or masked.
+    The shape (n, 1) is taken, too; missing and masked values are refused.
     """
     if np.ma.is_masked(values):
         raise ValueError(f"{name}: expected a value for each row, got masked ones.")
@@ -100,14 +96,7 @@ def check_column(values: Any, n: int, name: str) -> NDArray[Any]:
 
 
 def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64]:
-    """Check the weights of n rows and return them in double precision.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the weights are not real numbers, the shape is not (n,), a weight is negative or not
-        finite, or all weights are 0.
-    """
+    """Check the weights of n rows, finite and not all 0, and return them in double precision."""
     given = check_column(sample_weight, n, "sample_weight")
     # pandas' nullable columns may convert to objects.
     if given.dtype.kind not in "biuf" and not all(isinstance(x, Real) for x in given):
@@ -137,13 +126,7 @@ def is_dataset(rows: Any) -> bool:
 
 
 def stacked(rows: Any, name: str) -> Any:
-    """Return the rows of a Dataset as one array; other rows are returned as they are.
-
-    Raises
-    ------
-    TypeError
-        If they cannot be stacked, or can only be read one after the other.
-    """
+    """Return the rows of a Dataset as one array; other rows are returned as they are."""
     if not is_dataset(rows):
         return rows
     from pa_select.utils.estimators import refuse_iterable_dataset
@@ -164,13 +147,7 @@ def stacked(rows: Any, name: str) -> Any:
 
 
 def labels_of(rows: Any, y: Any, name: str) -> Any:
-    """Return labels; if y is None, those of a Dataset with items of a row and its label.
-
-    Raises
-    ------
-    TypeError
-        If its items are no such pairs.
-    """
+    """Return labels; if y is None, those of a Dataset with items of a row and its label."""
     if y is not None or not is_dataset(rows):
         return y
     labels = []

@@ -102,15 +102,10 @@ def refuse_iterable_dataset(dataset: Any, name: str) -> None:
 
 
 def first_output(outputs: Any, name: str = "estimator") -> torch.Tensor:
-    """Return the scores that a module returns.
+    """Return the scores that a module returns, a tensor; else an error begins with `name`.
 
     These are its output, the first of several outputs, or what is called ``logits``: a key of a
     mapping, or an attribute, as of the outputs of transformers of Hugging Face.
-
-    Raises
-    ------
-    TypeError
-        If this is not a tensor; the message begins with `name`.
     """
     result: Any
     if isinstance(outputs, Mapping):

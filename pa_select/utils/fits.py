@@ -24,21 +24,9 @@ Split = tuple[Ints, Ints]
 
 
 def check_fit_params(estimator: Any, params: dict[str, Any], arguments: Sequence[str]) -> None:
-    """Check that the estimator's ``fit`` takes the parameters that are passed on to it.
+    """Refuse parameters that the estimator's ``fit`` does not take.
 
-    Parameters
-    ----------
-    estimator : object
-        The estimator.
-    params : dict
-        The parameters, by name.
-    arguments : sequence of str
-        The arguments that the caller's ``fit`` has itself, beside X and y.
-
-    Raises
-    ------
-    TypeError
-        If it does not.
+    `arguments` are those that the caller's ``fit`` has itself, beside X and y.
     """
     if get_config()["enable_metadata_routing"]:
         return  # scikit-learn checks it
@@ -84,17 +72,8 @@ def routed_params(
     """Return the parameters for ``fit`` of ``meta.estimator``, and for the splitter ``meta.cv``.
 
     With metadata routing they are those that were requested. Without it all are for the estimator,
-    and groups for a splitter of the user.
-
-    Raises
-    ------
-    TypeError
-        If neither takes a parameter.
-
-    Warns
-    -----
-    UserWarning
-        If the estimator takes no weights.
+    and groups for a splitter of the user; parameters that neither takes are refused, but weights
+    only cause a warning.
     """
     params = dict(params)
     if sample_weight is not None:

@@ -36,19 +36,10 @@ def named_like(X: Any, rows: Any, same_rows: bool = False) -> Any:
 
 
 def joined(X: Any, others: Sequence[Any]) -> Any:
-    """Stack rows below those of X.
+    """Stack rows below those of X, an array, tensor, sparse matrix, DataFrame, Series or list.
 
-    Parameters
-    ----------
-    X : array, tensor, sparse matrix or array, pandas or polars DataFrame, Series or list
-        The first rows.
-    others : sequence
-        More rows of this type. Arrays, sparse rows and lists may be mixed.
-
-    Returns
-    -------
-    object
-        All rows, of the type of X, with a new index. Floating numbers keep their precision.
+    All have the type of X, but arrays, sparse rows and lists may be mixed. The result has a new
+    index, and floating numbers keep their precision.
     """
     # Imported here: scores are checked without scipy, and rows of a package need only that one.
     from scipy.sparse import csr_array, csr_matrix, issparse, sparray, vstack
@@ -84,11 +75,6 @@ def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X", advice: st
     """Check that rows have the columns and the shape of X, and numbers where X has numbers.
 
     An error ends with `advice` if other columns are there.
-
-    Raises
-    ------
-    ValueError
-        If they do not.
     """
     columns, known = (list(getattr(x, "columns", [])) for x in (rows, X))
     if columns and known and columns != known:
@@ -124,13 +110,7 @@ def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X", advice: st
 
 
 def check_not_missing(rows: Any, X: Any, name: str, estimator: Any) -> None:
-    """Check that rows have no nan if X has none and the estimator does not take it.
-
-    Raises
-    ------
-    ValueError
-        If they have.
-    """
+    """Check that rows have no nan if X has none and the estimator does not take it."""
     missing = _missing(rows)
     if missing is None or not missing.any() or takes_missing(estimator):
         return
@@ -180,28 +160,10 @@ def _missing(rows: Any) -> Any:
 
 
 def view_of(view: Any, X: Any, name: str = "views") -> Any:
-    """Apply one view to X, or look up its rows by the index of X.
+    """Apply one view to X, or look up its rows by the index of X; refuse other numbers of rows.
 
-    Parameters
-    ----------
-    view : callable, shift, transformer or DataFrame
-        ``view(X)``, ``view.transform(X)``, or the rows of ``view`` with the index of X.
-    X : array-like of n rows
-        The rows to view.
-    name : str
-        Name of the view in error messages.
-
-    Returns
-    -------
-    object
-        The n rows of the view, in the order of X.
-
-    Raises
-    ------
-    TypeError
-        If ``view`` has another type, or X has no index to look up.
-    ValueError
-        If rows are missing or ambiguous, or their number differs from n.
+    A view is a callable, a shift, a transformer, or a DataFrame with the rows by their index. The
+    rows are returned in the order of X. Errors begin with `name`.
     """
     if hasattr(view, "loc"):
         return look_up(view, X, name)
@@ -229,13 +191,7 @@ def view_of(view: Any, X: Any, name: str = "views") -> Any:
 
 
 def check_view(view: Any, name: str = "views") -> None:
-    """Check that a view can be applied or looked up.
-
-    Raises
-    ------
-    TypeError
-        If it cannot.
-    """
+    """Check that a view can be applied or looked up."""
     a_class = isinstance(view, type)
     if a_class or not (hasattr(view, "loc") or hasattr(view, "transform") or callable(view)):
         raise TypeError(

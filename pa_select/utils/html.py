@@ -12,20 +12,9 @@ _CELL = "text-align: left; min-width: 9em; padding: 0.3em"
 
 
 def bar_cell(value: float, largest: float, text: str) -> str:
-    """Return a cell of a table whose background is a bar.
+    """Return a cell of a table whose background is a bar, with a text, which is escaped here.
 
-    Parameters
-    ----------
-    value : float
-        Length of the bar; nan has none.
-    largest : float
-        Length of a bar that fills the cell.
-    text : str
-        What is written on it; escaped here.
-
-    Returns
-    -------
-    str
+    A bar of the length `largest` fills the cell; nan has no bar.
     """
     share = value / largest if largest > 0 else math.nan
     percent = 100 * min(share, 1.0) if 0 < share < math.inf else 0.0
@@ -34,20 +23,9 @@ def bar_cell(value: float, largest: float, text: str) -> str:
 
 
 def table(caption: str, header: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]) -> str:
-    """Return a table.
+    """Return a table, whose caption, header and names of rows are escaped here.
 
-    Parameters
-    ----------
-    caption : str
-        What it shows, in words; escaped here.
-    header : sequence of str
-        Names of the columns, the first one of them that of the rows' names; escaped here.
-    rows : iterable of (str, sequence of str)
-        Name of a row, escaped here, and its cells as `bar_cell` makes them.
-
-    Returns
-    -------
-    str
+    The header begins with the head of the rows' names. The cells are as `bar_cell` makes them.
     """
     names = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
     lines = "".join(

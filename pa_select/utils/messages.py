@@ -58,13 +58,7 @@ def named_error(error: Exception, name: str) -> Exception:
 
 
 def optional_import(module: str, extra: str) -> Any:
-    """Import an optional dependency.
-
-    Raises
-    ------
-    ImportError
-        If the package is missing; the message says how to install it.
-    """
+    """Import an optional dependency; if it is missing, the error says how to install it."""
     try:
         return import_module(module)
     except ImportError as error:

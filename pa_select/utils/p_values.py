@@ -14,26 +14,12 @@ def p_value(mean: float, error: float, n: int, largest: float, rounding: float =
 
     Few pairs decide some differences of agreements. Where they are too few to show the spread,
     the t-test rejects too often. So one pair is added that speaks against the mean difference,
-    a continuity correction. Its size is that by which the largest difference exceeds the root
+    a continuity correction [2]_. Its size is that by which the largest difference exceeds the root
     mean square of all of them. So it matters only if few are much larger than the others.
 
-    Parameters
-    ----------
-    mean, error : float
-        The mean of the differences of independent units (pairs or groups) and its standard
-        error.
-    n : int
-        Number of units.
-    largest : float
-        Largest absolute difference of a unit.
-    rounding : float, default=0.0
-        Differences that are at most so large are none.
-
-    Returns
-    -------
-    float
-        In [0, 1]; 1.0 if no difference is larger than `rounding`, nan if `n` is less than 2 or
-        `error` is nan.
+    `mean` and `error` are the mean of the differences of n independent units (pairs or groups) and
+    its standard error, and `largest` is the largest absolute difference. The p-value is 1 if no
+    difference is larger than `rounding`, and nan if n is less than 2 or the error is nan.
 
     References
     ----------

@@ -60,13 +60,7 @@ def check_count(value: Any, name: str, what: str) -> int:
 
 
 def check_matrix(matrix: Any, name: str) -> None:
-    """Check one matrix of scores (n_pairs, n_classes), an array or a tensor.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `check_shape` and `check_values`.
-    """
+    """Check one matrix of scores (n_pairs, n_classes), an array or a tensor."""
     check_shape(matrix, name)
     check_values(matrix, name)
 
@@ -113,24 +107,11 @@ def check_same_shape(
 
 
 def check_values(matrix: Any, name: str, n_rows: int | None = None, numbers: Any = None) -> None:
-    """Check that scores are finite or -inf and neither too large nor too small.
+    """Refuse scores that are nan, inf, too large or too small, by a `BadScoresError`.
 
-    Parameters
-    ----------
-    matrix : array or tensor of shape (n, n_classes)
-        A matrix, or a stack of matrices with ``n_rows`` rows each.
-    name : str
-        Name of the matrix in error messages.
-    n_rows : int, default=None
-        Number of rows of each stacked matrix. None: there is only one matrix.
-    numbers : array-like of shape (n,), default=None
-        What error messages call the rows. None: 0, 1, ...
-
-    Raises
-    ------
-    BadScoresError
-        If a score is nan, inf or beyond `LARGEST_SCORE` in size, or if the scores of a row are
-        all -inf, or all below `SMALLEST_SCORE` in size but not all 0.
+    A score may be at most `LARGEST_SCORE` in size, and a row may not be all -inf, nor all below
+    `SMALLEST_SCORE` in size but not all 0. The matrix may be a stack of matrices with ``n_rows``
+    rows each. `numbers` are what error messages call the rows, by default 0, 1, ...
     """
     library: Any = np if isinstance(matrix, np.ndarray) else sys.modules["torch"]
     if not (matrix.dtype.kind == "f" if library is np else matrix.is_floating_point()):
@@ -226,10 +207,6 @@ def look_like_probabilities(*matrices: Any) -> list[bool]:
     A matrix whose rows are all one-hot holds decisions. It does not look like probabilities
     itself, but does not prevent another matrix from doing so. Reading stops at the first block
     with a row that cannot be probabilities.
-
-    Parameters
-    ----------
-    *matrices : arrays or tensors of shape (n, n_classes)
     """
     n = len(matrices[0])
     uncertain = [False] * len(matrices)
