@@ -140,26 +140,8 @@ def comparable_scores(
     """Compute an estimator's class scores and check that agreement accepts them.
 
     Everything that scores several estimators calls this, so that one with bad scores can be
-    left out before its scores are compared with anything.
-
-    Parameters
-    ----------
-    estimator, X
-        As in `class_scores`.
-    numbers : array-like of shape (n,), default=None
-        What errors call the rows. None: 0, 1, ...
-    labels : array-like, default=None
-        The classes that the estimator may have. None: any.
-
-    Returns
-    -------
-    scores : ndarray of shape (n, n_classes)
-    classes : ndarray of shape (n_classes,)
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `class_scores` and `check_values`; also if a class is not among the labels.
+    left out before its scores are compared with anything. `numbers` are what errors call the rows,
+    by default 0, 1, ..., and `labels` are the classes that the estimator may have, by default any.
     """
     scores, classes = class_scores(estimator, X)
     if hasattr(scores, "detach"):
@@ -298,13 +280,7 @@ def cached_for_only(rows: Any, net: Any) -> Iterator[None]:
 
     skorch's ``EpochScoring`` gives a scorer a net that returns the outputs of the validation
     rows once, whatever rows it is asked for. A scorer that asks for other rows, too, needs this.
-
-    Parameters
-    ----------
-    rows : object
-        The rows that were given to the scorer.
-    net : object
-        A skorch net, or another estimator, which is left as it is.
+    Estimators that are no net are left as they are.
     """
     cached = getattr(net, "__dict__", {}).get("forward_iter")
     if cached is None:

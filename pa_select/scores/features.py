@@ -9,13 +9,7 @@ from numpy.typing import NDArray
 
 
 def features_of(X: Any, features: Any, name: str) -> NDArray[np.float64]:
-    """Return the features of rows, finite numbers of shape (n, n_features).
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the features are not finite numbers; the message begins with `name`.
-    """
+    """Return the features of rows, finite numbers of shape (n, n_features)."""
     # Not at the top: importing pa_select.scores must not import scikit-learn.
     from sklearn.utils.validation import _num_samples
 

@@ -55,10 +55,7 @@ def net_scores(net: Any, X: Any, clip: float) -> tuple[torch.Tensor, NDArray[Any
 def check_classifies(net: Any) -> None:
     """Refuse a skorch net that predicts numbers, whose one output would be read as a margin.
 
-    Raises
-    ------
-    TypeError
-        If it is a regressor, or trained with a loss of regressors and no classifier.
+    It is a regressor, or trained with a loss of regressors and no classifier.
     """
     name = type(net).__name__
     if is_regressor(net):

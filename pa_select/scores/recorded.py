@@ -32,19 +32,10 @@ class _KnownPredictions(BaseEstimator):
 
 
 class RecordedClassifier(ClassifierMixin, _KnownPredictions):
-    """A classifier whose predictions for some rows are known.
+    """A classifier whose class scores and predictions for some rows are known.
 
-    So scikit-learn's scorers can count each row several times without predicting it again.
-
-    Parameters
-    ----------
-    classes : ndarray of shape (n_classes,)
-    scores : ndarray of shape (n, n_classes)
-        Class scores.
-    predicted : ndarray of shape (n,)
-        The predicted classes.
-    probabilities : ndarray of shape (n, n_classes) or None
-        What ``predict_proba`` returns. None: the posteriors at inverse temperature 1.
+    So scikit-learn's scorers can count each row several times without predicting it again. Without
+    `probabilities`, ``predict_proba`` returns the posteriors at inverse temperature 1.
     """
 
     def __init__(
@@ -113,26 +104,14 @@ def row_numbers(rows: Ints) -> Ints:
 
 
 class RecordedRegressor(RegressorMixin, _KnownPredictions):
-    """A regressor whose predictions for some rows are known.
-
-    Parameters
-    ----------
-    predicted : ndarray of shape (n,)
-        The predictions.
-    """
+    """A regressor whose predictions for some rows are known."""
 
     def __init__(self, predicted: Floats) -> None:
         self.predicted = predicted
 
     @classmethod
     def of(cls, estimator: Any, X: Any) -> RecordedRegressor:
-        """Record what an estimator predicts for X.
-
-        Raises
-        ------
-        ValueError
-            If it predicts several values for a row, or a value that is not finite.
-        """
+        """Record what an estimator predicts for X: one finite value for each row, or an error."""
         predicted = np.asarray(estimator.predict(X), dtype=np.float64)
         if predicted.ndim == 2 and predicted.shape[1] == 1:
             predicted = predicted[:, 0]
