@@ -231,15 +231,7 @@ class _ChunkedScores(PairedScores):
 
 
 class _ChunkReader:
-    """Reads and checks all chunks in each iteration, and shows its progress on a bar.
-
-    Parameters
-    ----------
-    chunks : iterable, or callable that returns one
-        As in `agreement_of_chunks`.
-    bar : tqdm
-        Shows the number of the pass and the number of pairs that were read.
-    """
+    """Reads and checks all chunks in each iteration, and shows its progress on a bar."""
 
     def __init__(self, chunks: Any, bar: Any) -> None:
         self._open = _opener(chunks)

@@ -51,29 +51,15 @@ def pooled_agreement(
 ) -> Iterator[PosteriorAgreement]:
     """Yield the agreement of the same pairs for each of many stacks of scores.
 
-    Parameters
-    ----------
-    stacks : sequence of array-likes of shape (n_rows, n_classes)
-        One stack for each candidate: the scores of its fitted models one below the other.
-    pairs : PooledPairs
-        The pairs of rows of every stack. All pairs share one inverse temperature.
-    prior : {"uniform", "marginal"} or array-like of shape (n_classes,), default="marginal"
-        The class prior, as in `posterior_agreement`; the marginal one is the mean of the
-        mean posteriors of the two fitted models of a pair.
-    tol, device
-        As in `posterior_agreement`.
-    certify : bool, default=None
-        As in `posterior_agreement`. None: unless the prior is marginal, whose certificates cost
-        more.
-    names : sequence, default=None
-        What messages call the stacks. None: their indices.
+    A stack has the scores of a candidate's fitted models one below the other. All pairs share one
+    inverse temperature. The marginal prior is the mean of the mean posteriors of the two fitted
+    models of a pair. The other arguments are those of `posterior_agreement`, but None certifies
+    unless the prior is marginal, whose certificates cost more. Messages call the stacks by
+    `names`, by default by their indices.
 
-    Yields
-    ------
-    PosteriorAgreement
-        One for each stack; its terms are in the order of the pairs, and its standard
-        error allows for pairs that share an object. A stack whose agreement cannot be
-        certified gets nan and the reason, ``failure``.
+    The terms of a result are in the order of the pairs, and its standard error allows for pairs
+    that share an object. A stack whose agreement cannot be certified gets nan and the reason,
+    ``failure``.
     """
     # After sorting, the pairs of the same two models are one run.
     order = np.lexsort((pairs.model_b, pairs.model_a))

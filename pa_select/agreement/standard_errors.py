@@ -133,13 +133,7 @@ def _used_parts(terms: Floats, weight: Floats) -> Iterator[tuple[Floats, Floats]
 
 
 def check_groups(groups: Any, n: int) -> Ints:
-    """Return the groups of n pairs as integers.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there is not one group for each pair, one is missing, or their types differ.
-    """
+    """Return the groups of n pairs, of one type and none missing, as integers."""
     values = np.asarray(groups)
     if values.shape != (n,):
         raise ValueError(f"groups: expected one for each of {n} pairs, got shape {values.shape}.")
