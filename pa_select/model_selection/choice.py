@@ -98,27 +98,13 @@ def certify_choice(
     """Choose a candidate, and certify that none that is eligible agrees better.
 
     The maximum of a candidate lies between its agreement and its upper bound. Only candidates
-    whose upper bounds exceed the agreement of the chosen one are computed more exactly.
+    whose upper bounds exceed the agreement of the chosen one are computed more exactly: `refine`
+    takes candidates and a gap, computes their agreements within this gap, and enters agreements
+    and gaps into the table. Gaps of at most `tol` nats count as none.
 
-    Parameters
-    ----------
-    rule : callable
-        A selection rule.
-    table : dict
-        ``cv_results_`` with the columns "agreement", "gap" and "eligible".
-    tol : float
-        Largest gap of agreements that count as known, in nats.
-    refine : callable
-        Takes candidates and a gap; computes their agreements within this gap, and enters
-        agreements and gaps into the table.
-
-    Returns
-    -------
-    best : int
-        The chosen candidate.
-    certified : bool or None
-        Whether no other eligible candidate can have a higher agreement, but for ties. None: the
-        rule does not choose the best agreement, or no candidate was eligible.
+    Returns the chosen candidate, and whether no other eligible candidate can have a higher
+    agreement, but for ties. None: the rule does not choose the best agreement, or no candidate was
+    eligible.
     """
     best = choose(rule, table)
     chooses_it = isinstance(rule, BestAgreement) or getattr(rule, "agreement", "") == "agreement"
@@ -171,19 +157,8 @@ def _mean_difference(terms: Floats, others: Floats, pairs: PooledPairs) -> MeanD
 def not_told_apart(terms: Floats, pairs: PooledPairs, best: int, eligible: Any) -> Any:
     """Find the eligible candidates whose agreement differs little from the chosen one's.
 
-    Parameters
-    ----------
-    terms : ndarray of shape (n_candidates, n_pairs)
-    pairs : PooledPairs
-    best : int
-        The chosen candidate.
-    eligible : ndarray of shape (n_candidates,) of bool
-
-    Returns
-    -------
-    ndarray of shape (n_candidates,) of bool
-        True if the p-value of no difference is at least 0.05; False for the chosen candidate,
-        and if there is no p-value.
+    `terms` has the shape (n_candidates, n_pairs). A candidate is found if the p-value of no
+    difference is at least 0.05, but not the chosen one, nor one without a p-value.
     """
     alike = np.zeros(len(terms), dtype=bool)
     for i in np.flatnonzero(eligible):

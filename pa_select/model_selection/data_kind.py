@@ -212,10 +212,7 @@ def of_rows_tested_twice(splits: Sequence[Split]) -> list[Block]:
 def check_text(value: Any, name: str, X: Any) -> None:
     """Refuse the name of a column where one value for each row, or rows, are expected.
 
-    Raises
-    ------
-    TypeError
-        If value is a text; if X has that column, the message has the right call.
+    If X has that column, the message has the right call.
     """
     if not isinstance(value, str):
         return

@@ -143,13 +143,7 @@ class ObjectOfUser(DataKind):
 
 
 def check_environments(environments: Any, X: Any) -> NDArray[Any]:
-    """Return the environment of each row of X, at least two.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are not.
-    """
+    """Return the environment of each row of X, at least two."""
     check_text(environments, "environments", X)
     if reordered(X, environments):
         environments = look_up(environments, X, "environments")
@@ -203,13 +197,9 @@ FEWEST_ROWS = 5
 class ScorableEnvironments(NamedTuple):
     """The environments whose scores can be compared.
 
-    Parameters
-    ----------
-    defined : dict of str to ndarray of shape (n_environments, n_splits) of bool
-        For each metric, whether it is defined on the test rows of an environment in a split.
-    left_out : dict of str to dict
-        For each metric, the environments that the worst one is not chosen from, with the
-        reasons.
+    For each metric, `defined` says whether it is defined on the test rows of an environment in a
+    split, (n_environments, n_splits), and `left_out` has the environments that the worst one is
+    not chosen from, with the reasons.
     """
 
     defined: dict[str, NDArray[np.bool_]]

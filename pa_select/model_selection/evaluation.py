@@ -41,10 +41,7 @@ def evaluate(
 ) -> Iterator[list[Outcome]]:
     """Yield each candidate's outcomes, one for each split, as soon as all are finished.
 
-    Raises
-    ------
-    ValueError
-        Before any fit, if the estimator does not have a candidate's parameters.
+    Before any fit, candidates with parameters that the estimator lacks are refused.
     """
     _check_parameters(candidates, estimator)
     from tqdm.auto import tqdm

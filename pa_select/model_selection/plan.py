@@ -87,21 +87,8 @@ def by_name(fit: Callable[..., Any]) -> Callable[..., Any]:
 class Plan:
     """All that a search does, except for its candidates.
 
-    Parameters
-    ----------
-    search : PASearchCV or PARandomizedSearchCV
-        The search with its parameters; it need not be fitted.
-    X, y, groups
-        As in ``fit`` of the search.
-    params : dict
-        The other keyword arguments of ``fit``, which are routed.
-    **given
-        `environments`, `views`, `target` and `paired`, as in ``fit`` of the search.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is wrong; the message names it, what was expected and what was found.
+    It is made of the search, which need not be fitted, and of the arguments of its ``fit``:
+    `params` are routed, and `given` are `environments`, `views`, `target` and `paired`.
     """
 
     def __init__(

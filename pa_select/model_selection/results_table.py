@@ -17,15 +17,7 @@ _SUFFIXES = {"_views": " on the views", "_worst_environment": " in the worst env
 
 
 def cv_results_of(search: Any) -> dict[str, Any]:
-    """Return the table of a fitted search.
-
-    Raises
-    ------
-    TypeError
-        If `search` is not a search.
-    sklearn.exceptions.NotFittedError
-        If it is not fitted.
-    """
+    """Return the table of a fitted search."""
     if not hasattr(search, "refit"):
         raise TypeError(f"search: expected a fitted search, got {type(search).__name__}.")
     check_is_fitted(search, "cv_results_")
@@ -58,18 +50,7 @@ _LONGEST_NAME = 60
 def candidate_names(params: Sequence[dict[str, Any]], estimator: Any = None) -> list[str]:
     """Return names such as "SVC, C=10", from the parameters that differ between candidates.
 
-    Parameters
-    ----------
-    params : sequence of dict
-        The parameters of each candidate, as in ``cv_results_["params"]``.
-    estimator : object, default=None
-        The estimator of the search; its class is the name of a candidate if no parameter
-        differs.
-
-    Returns
-    -------
-    list of str
-        A name for each candidate, of at most 60 characters.
+    A name has at most 60 characters. If no parameter differs, it is the class of the `estimator`.
     """
     keys = list(dict.fromkeys(key for candidate in params for key in candidate))
     identities: dict[int, str] = {}  # by id, because the repr of an estimator takes long

@@ -48,13 +48,7 @@ class Site(NamedTuple):
 def make_sites(
     paired: Any, X: Any, estimator: Estimator, adapter: Any, seed: int
 ) -> tuple[list[Site], list[Any]]:
-    """Check the pairs of each site; return the sites and the sources that follow X.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are not pairs of rows like those of X; the message names what is wrong.
-    """
+    """Check the pairs of each site; return the sites and the sources that follow X."""
     # Imported here: workers that fit and score do not need torch.
     from pa_select.unlabelled.paired_rows import (
         check_pairs,
@@ -99,20 +93,8 @@ def adapted_to_sites(
 ) -> Any:
     """Return what to use at the site: a fitted estimator, after an adapter if that helps it.
 
-    Parameters
-    ----------
-    estimator : estimator object
-    adapter : None, "ridge" or estimator
-    sites : sequence of Site
-    sources : sequence
-        X, and the sources that `make_sites` returns.
-    row : mapping
-        The estimator's row of ``cv_results_``, which says whether an adapter helps.
-
-    Returns
-    -------
-    estimator object or dict of these
-        A dict if the sites have names.
+    `sources` are X and those that `make_sites` returns. `row` is the estimator's row of
+    ``cv_results_``, which says whether an adapter helps. Returns a dict if the sites have names.
     """
     # Imported here: workers that fit and score do not need torch.
     from pa_select.unlabelled.site_adapter import SiteAdapter

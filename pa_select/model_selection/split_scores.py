@@ -214,11 +214,7 @@ class Block(NamedTuple):
 class Layout:
     """The rows that the model of each split scores, and their places in the stacked scores.
 
-    Parameters
-    ----------
-    splits : list of (train, test)
-    blocks : iterable of Block
-        All pairs that will be compared.
+    `blocks` are all pairs that will be compared.
     """
 
     def __init__(self, splits: Sequence[Split], blocks: Iterable[Block]) -> None:
@@ -268,15 +264,8 @@ class Layout:
 class Stacks(Sequence[NDArray[Any]]):
     """Stacked scores: those of all models of a candidate, one below the other.
 
-    The stack of a candidate is made when it is indexed.
-
-    Parameters
-    ----------
-    outcomes : list of (list of Outcome)
-        The outcomes of all splits, for each candidate. Those that lack scores have no stack.
-    layout : Layout
-    labels : ndarray
-        The labels of the data; none for regressors.
+    The stack of a candidate is made when it is indexed. It needs the outcomes of all splits:
+    candidates whose outcomes lack scores have none. There are no `labels` of regressors.
     """
 
     def __init__(
