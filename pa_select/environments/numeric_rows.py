@@ -16,13 +16,9 @@ from pa_select.utils.typing import Floats
 class NumericRows(NamedTuple):
     """The numbers of some rows, and a function that converts numbers back to such rows.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n, ...)
-        The numbers in double precision. Do not write to them: they may be the caller's.
-    restore : callable ndarray -> rows
-        Convert changed numbers of the same shape to rows of the original type, in new
-        memory. Precision and device stay the same; integers become floats.
+    The values are in double precision. Do not write to them: they may be the caller's. ``restore``
+    converts changed numbers of the same shape to rows of the original type, in new memory.
+    Precision and device stay the same; integers become floats.
     """
 
     values: Floats
@@ -32,21 +28,8 @@ class NumericRows(NamedTuple):
 def numeric_rows(X: Any, name: str = "X") -> NumericRows:
     """Return the numbers of an array, tensor or list, or of the numeric columns of a DataFrame.
 
-    Parameters
-    ----------
-    X : array, tensor, nested list or pandas or polars DataFrame of n rows
-        In a DataFrame, columns of booleans, text, dates and categories stay unchanged.
-    name : str, default="X"
-        Name of the rows in error messages.
-
-    Returns
-    -------
-    NumericRows
-
-    Raises
-    ------
-    TypeError
-        If the rows do not hold real numbers.
+    In a DataFrame of pandas or polars, columns of booleans, text, dates and categories stay
+    unchanged.
     """
     if is_frame(X):
         return _frame_rows(X, name)
@@ -154,23 +137,8 @@ def distances(before: Floats, after: Floats) -> Floats:
 def clip_to_box(values: Floats, bounds: Any, before: Floats) -> Floats:
     """Clip values to a box; values that were already outside do not move farther out.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n, ...)
-        Changed numbers.
-    bounds : pair of numbers or of arrays that fit a row, or None
-        Smallest and largest value.
-    before : ndarray of shape (n, ...)
-        The numbers before the change.
-
-    Returns
-    -------
-    ndarray of shape (n, ...)
-
-    Raises
-    ------
-    ValueError
-        If the bounds are not such a pair.
+    The bounds are a pair of numbers or of arrays that fit a row, or None. `before` has the numbers
+    before the change.
     """
     if bounds is None:
         return values
@@ -179,13 +147,7 @@ def clip_to_box(values: Floats, bounds: Any, before: Floats) -> Floats:
 
 
 def check_bounds(bounds: Any, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Return the smallest and the largest value, broadcast to the shape of a row.
-
-    Raises
-    ------
-    ValueError
-        If the bounds are not a pair (smallest, largest) of numbers or of arrays that fit a row.
-    """
+    """Return the smallest and the largest value, broadcast to the shape of a row."""
     try:
         low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), shape) for end in bounds)
     except (TypeError, ValueError) as error:

@@ -81,10 +81,7 @@ class Attack(Shift):
 def tensor_of(X: Any, estimator: Any) -> tuple[torch.Tensor, Callable[[torch.Tensor], Any]]:
     """Return rows as a tensor of floats (n, ...), and a function that converts one to X's type.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the rows are not finite real numbers, or not the columns the estimator was fitted to.
+    The rows must be finite real numbers, in the columns that the estimator was fitted to.
     """
     restore: Callable[[torch.Tensor], Any] = _same
     if isinstance(X, torch.Tensor):
@@ -114,10 +111,7 @@ def tensor_of(X: Any, estimator: Any) -> tuple[torch.Tensor, Callable[[torch.Ten
 def box_of(bounds: Any, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the smallest and largest values, of shape (1,) or (d,), on the device of the rows.
 
-    Raises
-    ------
-    ValueError
-        If the bounds are invalid, or a row is outside of them.
+    Rows outside of the bounds are refused.
     """
     if bounds is None:
         infinite = torch.full((1,), torch.inf, dtype=rows.dtype, device=rows.device)
@@ -129,13 +123,7 @@ def box_of(bounds: Any, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]
 
 
 def columns_of(y: Any, X: Any, model: Differentiable, row: torch.Tensor) -> torch.Tensor:
-    """Return the column number of each label's class, (n,).
-
-    Raises
-    ------
-    ValueError
-        If a label is not a class of the model, or labels and rows are in different order.
-    """
+    """Return the column number of each label's class, (n,)."""
     if reordered(X, y):
         raise ValueError("y: expected the rows of X in their order, got another order.")
     labels = check_column(y.detach().cpu() if isinstance(y, torch.Tensor) else y, len(X), "y")

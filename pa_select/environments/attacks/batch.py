@@ -15,18 +15,10 @@ Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 class Batch:
     """Some attacked rows, as points of shape (n, d).
 
-    Parameters
-    ----------
-    model : Differentiable
-        The classifier.
-    rows : Tensor of shape (n, ...)
-        The rows, in the precision in which they are returned.
-    labels : Tensor of shape (n,), or None
-        Column numbers of the classes. None: the decisions at the first evaluated points.
-    low, high : Tensor of shape (1,) or (d,)
-        The box to which the points are clipped.
-    loss : callable
-        Function of logits and labels, of shape (n,), that the attack increases or decreases.
+    The rows have the precision in which they are returned, and the labels are column numbers of
+    the classes; None stands for the decisions at the first evaluated points. Points are clipped to
+    the box from `low` to `high`, each of shape (1,) or (d,). The attack increases or decreases the
+    `loss`.
     """
 
     def __init__(

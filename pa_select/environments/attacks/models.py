@@ -26,18 +26,10 @@ _EXPECTED = (
 class Differentiable(NamedTuple):
     """A classifier as a function that torch can differentiate.
 
-    Parameters
-    ----------
-    logits : callable Tensor of shape (n, ...) -> Tensor of shape (n, n_classes)
-        The scores, always in the precision and on the device of the model; a binary margin m
-        becomes (-m / 2, m / 2). The mode of the modules is not changed: enter
-        `pa_select.scores.modules.evaluation` with ``parts`` first.
-    classes : ndarray of shape (n_classes,), or None
-        The classes of the columns. None: 0, 1, ..., if only the outputs give their number.
-    device : torch.device
-        The device of the computations.
-    parts : tuple of torch.nn.Module
-        The modules to put into evaluation mode.
+    ``logits`` maps a tensor of shape (n, ...) to one of shape (n, n_classes), in the precision and
+    on the device of the model; a binary margin m becomes (-m / 2, m / 2). The mode of the modules
+    is not changed: enter `pa_select.scores.modules.evaluation` with ``parts`` first. ``classes``
+    are those of the columns; None if only the outputs give their number.
     """
 
     logits: Function
@@ -51,26 +43,9 @@ class Differentiable(NamedTuple):
 def differentiable(estimator: Any, device: Any = None) -> Differentiable:
     """Convert a fitted classifier to a differentiable function of its inputs.
 
-    Parameters
-    ----------
-    estimator : torch module, fitted skorch net or scikit-learn classifier
-        A scikit-learn classifier is computed by an exact torch copy in double precision.
-        Pipelines, searches and frozen estimators that end in one of the three also work.
-    device : torch.device or str, default=None
-        Device of the torch copy. None: the CPU. Modules and nets stay on their device.
-
-    Returns
-    -------
-    Differentiable
-
-    Raises
-    ------
-    TypeError
-        If the estimator has another type.
-    ValueError
-        If the device is invalid.
-    sklearn.exceptions.NotFittedError
-        If the estimator is not fitted.
+    A module or a skorch net stays on its device. A scikit-learn classifier is computed by an exact
+    torch copy in double precision on the given device, by default the CPU. Pipelines, searches and
+    frozen estimators that end in one of the three also work.
     """
     before, final = _steps(estimator)
     if isinstance(final, torch.nn.Module):
