@@ -19,16 +19,8 @@ class LazyInputs:
     """Inputs of some rows of a Dataset, read one by one.
 
     This is not a Dataset itself, because callbacks read all items of a Dataset to pair them.
-    It has a shape, so that scikit-learn indexes it like an array.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        The items are tuples whose first entry is the input.
-    rows : ndarray of shape (n,)
-        Positions in the dataset.
-    transform : callable or None
-        Applied to each input.
+    It has a shape, so that scikit-learn indexes it like an array. The items of the Dataset are
+    tuples whose first entry is the input, to which the `transform` is applied.
     """
 
     def __init__(self, dataset: Any, rows: NDArray[np.intp], transform: Any) -> None:
@@ -59,15 +51,7 @@ class LazyInputs:
 
 
 class ComputedFeatures:
-    """Look up features that were computed before, for rows of the same Dataset.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n, n_features)
-        The features.
-    inputs : LazyInputs of n rows
-        The rows to which the features belong.
-    """
+    """Look up features that were computed before, for rows of the same Dataset."""
 
     def __init__(self, points: NDArray[Any], inputs: LazyInputs) -> None:
         self.points = points
