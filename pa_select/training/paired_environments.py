@@ -64,13 +64,7 @@ def pair_up(
     sample_weight: Any,
     max_pairs: int | None,
 ) -> PairedEnvironments:
-    """Check the environments of a net and pair their rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they do not fit together; the message names the argument.
-    """
+    """Check the environments of a net and pair their rows."""
     if not isinstance(environments, (list, tuple)) or len(environments) < 2:
         raise ValueError(
             "environments: expected two or more, in a tuple or list, got "

@@ -82,10 +82,7 @@ class EnvironmentSampler(Sampler[int]):
 def environment_numbers(X: Any, environments: Any) -> Ints:
     """Return a number for each row's environment, from the argument or else from a dict X.
 
-    Raises
-    ------
-    ValueError
-        If there are no environments, one is missing, or all are the same.
+    At least two environments are needed, and none may be missing.
     """
     if environments is None and isinstance(X, Mapping):
         environments = X.get(KEY)
@@ -112,13 +109,7 @@ def without_environments(X: Any) -> Any:
 
 
 def numbers_of(dataset: Any) -> Ints:
-    """Return the environments of the training rows.
-
-    Raises
-    ------
-    ValueError
-        If the rows lost their environments, or all have the same one.
-    """
+    """Return the environments of the training rows, at least two."""
     numbers = _numbers_of(dataset)
     if len(np.unique(numbers)) < 2:
         raise ValueError(

@@ -21,21 +21,8 @@ _SIDES = ("first", "second")
 class PairBatches:
     """Endless batches of pairs: every pair once in a random order, then again.
 
-    Parameters
-    ----------
-    net : skorch.NeuralNet
-        Makes datasets of rows.
-    pairs : tuple (rows, rows) or (rows, view)
-        Two measurements of the same rows, or rows and what makes a view of them.
-    batch_size : int
-        Number of pairs in a batch.
-    random_state : numpy.random.RandomState
-        Orders the pairs, and draws the seeds of views that have one.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `pairs` is not such a tuple, or the numbers of rows differ.
+    The pairs are two measurements of the same rows, or rows and what makes a view of them. The
+    random state orders the pairs, and draws the seeds of views that have one.
     """
 
     def __init__(
@@ -110,13 +97,7 @@ class PairBatches:
 
 
 def check_pairs(pairs: Any) -> tuple[Any, Any]:
-    """Return rows, and their second measurement or a view.
-
-    Raises
-    ------
-    TypeError
-        If `pairs` is not such a tuple.
-    """
+    """Return rows, and their second measurement or a view."""
     if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
         raise TypeError(
             "pairs: expected a tuple (rows, rows measured again) or (rows, view), got "
