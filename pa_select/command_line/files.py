@@ -41,19 +41,7 @@ class InputError(Exception):
 
 
 class Table(NamedTuple):
-    """A saved matrix with its names.
-
-    Attributes
-    ----------
-    name : str
-        Name of the file.
-    values : ndarray
-        The matrix in the shape and type of the file; csv and Parquet have two axes.
-    columns : list of str or None
-        Names of the columns, if the file has them.
-    ids : list or None
-        Names of the rows, if the file has them.
-    """
+    """A saved matrix in the shape and type of its file, with the names that the file has."""
 
     name: str
     values: NDArray[Any]
