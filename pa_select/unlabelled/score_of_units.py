@@ -51,15 +51,10 @@ class Expectation(NamedTuple):
 class ScoreOfUnits(NamedTuple):
     """A score of independent units, and the contribution of each unit to its error.
 
-    Attributes
-    ----------
-    score : float
-    contributions : ndarray of shape (n_units,)
-        To first order, by how much the score changes if the weight of a unit doubles. The units
-        are objects, or parts of them that were left out in turn.
-    step : float
-        For metrics of predicted classes: the root mean square, over wrong classes, of what a unit
-        adds to the sum of all units if its prediction becomes right; 1 for the accuracy.
+    To first order, a contribution is by how much the score changes if the weight of a unit
+    doubles. The units are objects, or parts of them that were left out in turn. For metrics of
+    predicted classes, `step` is the root mean square, over wrong classes, of what a unit adds to
+    the sum of all units if its prediction becomes right; 1 for the accuracy.
     """
 
     score: float
@@ -163,28 +158,18 @@ def accuracy_interval(
     r"""Return the 95 % interval of the accuracy at the other site; arguments broadcast.
 
     The accuracies at the two sites differ by the rate of disagreement at most. Each of the two
-    rates has an exact interval of its own (Clopper and Pearson), and the two samples are
+    rates has an exact interval of its own [1]_, and the two samples are
     independent. With the limits :math:`(l_a, u_a)` of the accuracy a and the upper limit
     :math:`u_d` of the disagreement d, the interval is
 
     .. math:: a - d - \sqrt{(a - l_a)^2 + (u_d - d)^2} \quad\text{to}\quad
         a + d + \sqrt{(u_a - a)^2 + (u_d - d)^2},
 
-    cut at 0 and 1. This is the method of variance estimates recovery: each limit of a sum has the
-    variance of the limits of its terms, and not that at the estimates, which is 0 where no pair
-    disagrees. Newcombe took score limits of the rates; these cover too little here if there are
-    few pairs.
-
-    Parameters
-    ----------
-    accuracy, disagreement : float or ndarray
-        Rates in [0, 1].
-    n_labelled, n_pairs : float or ndarray
-        How many independent labelled rows and pairs they come from; need not be integers.
-
-    Returns
-    -------
-    tuple of two floats or ndarrays
+    cut at 0 and 1. This is the method of variance estimates recovery [3]_: each limit of a sum has
+    the variance of the limits of its terms, and not that at the estimates, which is 0 where no
+    pair disagrees. Newcombe [2]_ took score limits of the rates; these cover too little here if
+    there are few pairs. The numbers of independent labelled rows and of pairs need not be
+    integers.
 
     References
     ----------
@@ -212,19 +197,12 @@ def _exact_limits(rate: Any, n: Any) -> tuple[Any, Any]:
 
 
 def effective_number(right: NDArray[np.bool_], groups: NDArray[Any], n: int) -> float:
-    """Return how many independent rows say as much of the accuracy as rows in groups.
+    """Return how many independent rows say as much of the accuracy as n rows in groups; n at most.
 
     So many rows have the variance of the accuracy of the rows in groups. With few groups that
     variance is itself uncertain, so the number is reduced by the squared quantiles of Student's
-    t, as Korn and Graubard do for surveys.
-
-    Parameters
-    ----------
-    right : ndarray of bool of shape (n_predictions,)
-        Whether each prediction of a labelled row is right; a row may be predicted several times.
-    groups : ndarray of shape (n_predictions,)
-    n : int
-        Number of rows, which is the most that is returned.
+    t, as Korn and Graubard [1]_ do for surveys. `right` says whether each prediction of a labelled
+    row is right; a row may be predicted several times.
 
     References
     ----------

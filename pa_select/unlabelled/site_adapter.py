@@ -39,20 +39,9 @@ class SlopesAndRidge(BaseEstimator):
     are left out are smallest. So sites that differ without a rule keep rows as measured, but
     for the difference of the means. Units do not matter, if both sites use the same ones.
 
-    Parameters
-    ----------
-    slopes : bool, default=True
-        False: the sites have different columns, and the ridge regression predicts all of them.
-
-    Attributes
-    ----------
-    slopes_ : ndarray of shape (n_features,), or float
-        The slope of each column; 1 where it is constant. 0 without slopes.
-    weight_ : float
-        :math:`c`. Infinite if all slopes are 1.
-    penalty_ : float
-        Penalty of the ridge regression, divided by the number of columns. Infinite if it predicts
-        nothing.
+    Without `slopes` the sites have different columns, and the ridge regression predicts all of
+    them. The attribute ``weight_`` is :math:`c`, infinite if all slopes are 1. ``penalty_`` is
+    divided by the number of columns, and infinite if the ridge regression predicts nothing.
     """
 
     def __init__(self, slopes: bool = True) -> None:
