@@ -84,13 +84,7 @@ class Pairs(NamedTuple):
 
 
 def check_rows(pairs: Any, lengths: tuple[int, int], samples: tuple[str, str]) -> Pairs:
-    """Return what a pairing returned as checked row numbers of two samples.
-
-    Raises
-    ------
-    ValueError
-        If they are not row numbers; the message calls the samples by their names `samples`.
-    """
+    """Return what a pairing returned as checked row numbers of two samples, named in errors."""
     found = list(pairs[:2]) if isinstance(pairs, (list, tuple)) else []
     rows = [np.asarray(part) for part in found]
     if len(rows) != 2 or len(rows[0]) != len(rows[1]):
