@@ -64,17 +64,14 @@ class NoisyNet(NeuralNetClassifier):
 
 
 def train(X, y, kind=NeuralNetClassifier, n_epochs=30, seed=0, **settings):
-    """Fit a net of some kind."""
+    """Fit a net of some kind; the settings may replace the module and how it learns."""
     torch.manual_seed(seed)
+    defaults = {"module": Digits, "optimizer": torch.optim.Adam, "lr": 2e-3, "batch_size": 64}
     net = kind(
-        Digits,
         criterion=nn.CrossEntropyLoss,
-        optimizer=torch.optim.Adam,
-        lr=2e-3,
         max_epochs=n_epochs,
-        batch_size=64,
         train_split=None,
         verbose=0,
-        **settings,
+        **(defaults | settings),
     )
     return net.fit(X, y)

@@ -3,7 +3,8 @@ Trainings of the thesis's Experiments 6 and 7
 =============================================
 
 Digits in colour, a small net, and the scores of every epoch, from which rules choose one epoch.
-``plot_epoch_selection_under_shift.py`` and ``study_optimisers.py`` use it.
+``plot_epoch_selection_under_shift.py`` and ``study_optimisers.py`` use it, and ``at_full_size.py``
+with other digits and nets.
 """
 
 import itertools
@@ -20,8 +21,6 @@ from pa_select.datasets import FACTOR_LADDERS, SHORTCUT_LEVELS, co_occurrence, f
 from pa_select.pairing import LabelPairing
 from pa_select.training import ERMNet, IRMNet, LISANet
 
-X, y = load_digits(return_X_y=True)
-digits = X.reshape(-1, 8, 8) / 16
 PAIRINGS = ("other digits", "same digits")
 SETTINGS = {
     6: ("SD", "ID", "1F-MD", "5F-MD", "OOD"),
@@ -30,6 +29,19 @@ SETTINGS = {
 # The thesis reports the mean of the shifted tests in Experiment 6, and test 1 in Experiment 7.
 TARGET = {6: slice(1, 6), 7: slice(1, 2)}
 RULES = ("AFR_P", "PA, uniform", "PA", "PA, guarded", "last epoch", "best epoch")
+
+
+class Digits(NamedTuple):
+    """Grey digits, and how they are drawn and shared out."""
+
+    images: np.ndarray  # (n, height, width) in [0, 1]
+    y: np.ndarray
+    size: int  # of the coloured images, in pixels
+    shares: tuple  # of both sources and of both validation samples; the tests have the rest
+
+
+X, y = load_digits(return_X_y=True)
+SMALL = Digits(X.reshape(-1, 8, 8) / 16, y, 32, (0.2, 0.2, 0.15, 0.15))
 
 
 class Problem(NamedTuple):
@@ -41,23 +53,31 @@ class Problem(NamedTuple):
     tests: list
 
 
-def split(classes, seed):
+def split(classes, seed, digits=SMALL):
     """Return rows of the two sources, of both sides of the validation pairs, and of the tests."""
+    y = digits.y
     rows = np.random.default_rng(seed).permutation(np.flatnonzero(np.isin(y, classes)))
-    ends = (np.array([0.2, 0.4, 0.55, 0.7]) * len(rows)).astype(int)
+    ends = (np.cumsum(digits.shares).round(9) * len(rows)).astype(int)
     first, second, a, b, test = np.split(rows, ends)
     paired = LabelPairing()(a[:, None], b[:, None], y[a], y[b])
     return (first, second), (a[paired.a], b[paired.b]), test
 
 
-def experiment_6(factor, seed):
+def drawn(digits, rows, environment, random_state):
+    """Return images of some digits in an environment, and their labels."""
+    some = digits.images[rows]
+    images = factor_images(some, environment, size=digits.size, random_state=random_state)
+    return images, digits.y[rows]
+
+
+def experiment_6(factor, seed, digits=SMALL):
     """Return one training with all pairs of validation environments."""
-    sources, sides, test = split((1, 4, 7, 9), seed)
+    sources, sides, test = split((1, 4, 7, 9), seed, digits)
     # The same digits get new values within the levels.
     sides = {"first": sides[0], "other digits": sides[1], "same digits": sides[0]}
 
     def sample(rows, environment, draw):
-        return factor_images(digits[rows], environment, random_state=10 * seed + draw), y[rows]
+        return drawn(digits, rows, environment, 10 * seed + draw)
 
     training = FACTOR_LADDERS[f"{factor} training"]
     validation, pairs = {}, {}
@@ -78,16 +98,15 @@ def experiment_6(factor, seed):
     )
 
 
-def experiment_7(factor, setting, seed):
+def experiment_7(factor, setting, seed, digits=SMALL):
     """Return a training in which the setting ties levels of the learning factor to digits."""
-    sources, (a, b), test = split(tuple(SHORTCUT_LEVELS[factor][0]), seed)
+    sources, (a, b), test = split(tuple(SHORTCUT_LEVELS[factor][0]), seed, digits)
     ladder = FACTOR_LADDERS[f"{factor} shortcut"]
 
     def sample(rows, source, draw, environment=ladder[0], unseen=False):
         own = SHORTCUT_LEVELS[factor][source]
-        levels = co_occurrence(y[rows], setting, own, unseen=unseen, random_state=seed)
-        environment = {**environment, factor: levels}
-        return factor_images(digits[rows], environment, random_state=10 * seed + draw), y[rows]
+        levels = co_occurrence(digits.y[rows], setting, own, unseen=unseen, random_state=seed)
+        return drawn(digits, rows, {**environment, factor: levels}, 10 * seed + draw)
 
     def both_sources(environment, unseen, draw):
         halves = [
@@ -142,31 +161,35 @@ LEARNERS = {"ERM": (ERMNet, {}), "IRM": (IRMNet, {"penalty_weight": 1.0}), "LISA
 ADAM = {"optimizer": torch.optim.Adam, "lr": 2e-3}
 
 
-def train(problem, learner, seed, n_epochs, optimiser=ADAM):
-    """Return logits (epochs, n, classes) of all epochs for each validation and test sample."""
-    images, labels = (np.concatenate(part) for part in zip(*problem.sources, strict=True))
-    sources = np.repeat([0, 1], [len(rows) for _, rows in problem.sources])
-    classes, codes = np.unique(labels, return_inverse=True)
-    seen = [images for images, _ in [*problem.validation.values(), *problem.tests]]
+def net_of(learner, seed, n_classes, module=Net, **settings):
+    """Return a net of a learner, which trains for one epoch each time."""
     kind, parameters = LEARNERS[learner]
     torch.manual_seed(seed)
-    net = kind(
-        Net,
-        module__n_classes=len(classes),
-        batch_size=32,
-        iterator_valid__batch_size=256,
+    defaults = {"batch_size": 32, "iterator_valid__batch_size": 256}
+    return kind(
+        module,
+        module__n_classes=n_classes,
         max_epochs=1,
         train_split=None,
         callbacks__print_log=None,
         random_state=seed,
         **parameters,
-        **optimiser,
+        **(defaults | settings),
     )
+
+
+def train(problem, learner, seed, n_epochs, optimiser=ADAM, **settings):
+    """Return logits (epochs, n, classes) of all epochs for each validation and test sample."""
+    images, labels = (np.concatenate(part) for part in zip(*problem.sources, strict=True))
+    sources = np.repeat([0, 1], [len(rows) for _, rows in problem.sources])
+    classes, codes = np.unique(labels, return_inverse=True)
+    seen = [images for images, _ in [*problem.validation.values(), *problem.tests]]
+    net = net_of(learner, seed, len(classes), **optimiser, **settings)
     logits = []
     for _ in range(n_epochs):
         net.partial_fit(images, codes, environments=sources)
-        logits.append(net.forward(np.concatenate(seen)).numpy())
-    parts = np.split(np.stack(logits), np.cumsum([len(sample) for sample in seen])[:-1], axis=1)
+        logits.append([net.forward(sample).numpy() for sample in seen])
+    parts = [np.stack(part) for part in zip(*logits, strict=True)]
     n = len(problem.validation)
     return dict(zip(problem.validation, parts[:n], strict=True)), parts[n:]
 
