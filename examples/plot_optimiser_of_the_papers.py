@@ -9,10 +9,12 @@ or above, and reports the best value on the way. `posterior_agreement` returns t
 maximum instead. This example asks how often Adam ends below it, and by how much, for eight real
 classifiers; which settings find the higher one of two maxima; and what Adam reports where both
 samples are the same. There the thesis uses the score of the unfinished search on purpose, and
-calls it pseudo-PA.
+calls it pseudo-PA. At the end are the paths that the thesis shows: for several starts, for several
+gaps of confidence, and for noise on a share of the rows.
 
 .. [1] V. Jiménez Rodríguez, "Improved robustness of deep learning models through posterior
-   agreement based model selection", Master's thesis, ETH Zurich, 2024, sections 3.6.2 and 4.1.
+   agreement based model selection", Master's thesis, ETH Zurich, 2024, sections 3.6.2, 4.1 and
+   B.1.1.
 """
 
 # %%
@@ -66,9 +68,9 @@ def kernel_and_slope(a, b, beta):
     return value, slope
 
 
-def adam(a, b, n_steps, rate=0.1):
+def adam(a, b, n_steps, rate=0.1, start=1.0):
     """Return beta and the kernel before every step and at the end, (2, n_steps + 1, problems)."""
-    beta = np.ones(len(a))
+    beta = np.full(len(a), start)
     path, mean, square = [], 0.0, 0.0
     for step in range(1, n_steps + 1):
         value, slope = kernel_and_slope(a, b, beta)
@@ -222,8 +224,10 @@ for steps in STEPS:
 # The path over the kernel
 # ------------------------
 # On the left, a classifier whose maximum Adam passes by on its way from beta = 1, outside of the
-# panel. In the middle, the two modes. On the right, what Adam has reached after each step where
-# both samples are the same; the maximum is log 10 for most of the classifiers, at infinity.
+# panel. In the middle, the two modes. With ``return_path=True`` the result of
+# `posterior_agreement` also has the points that its own search evaluated, which are the black
+# dots. On the right, what Adam has reached after each step where both samples are the same; the
+# maximum is log 10 for most of the classifiers, at infinity.
 figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
 ink = axes[0].xaxis.label.get_color()
 passed = keys.index(("linear discriminant analysis", 4))
@@ -233,11 +237,16 @@ cases = (
 )
 titles = "linear discriminant analysis, noise 4", "two modes"
 for axis, title, (one, other, path, betas) in zip(axes, titles, cases, strict=False):
-    kernel, result = pa_kernel(one, other, betas), posterior_agreement(one, other)
+    kernel = pa_kernel(one, other, betas)
+    result = posterior_agreement(one, other, return_path=True)
     axis.plot(betas, kernel, color="#0072B2", label="kernel")
     axis.plot(*path, ".-", color="#E69F00", lw=0.8, label="Adam, step by step")
     axis.plot(*path[:, 0], "s", color="#E69F00", markeredgecolor=ink, label="start, at beta = 1")
     axis.plot(*path[:, -1], "X", color="#D55E00", markeredgecolor=ink, ms=10, label="end")
+    n_points = len(result.path.beta)
+    print(f"{title}: posterior_agreement evaluated {n_points} points, Adam {len(path[0])}")
+    points = result.path.beta, result.path.kernel
+    axis.plot(*points, "o", color=ink, ms=4, zorder=3, label="points of posterior_agreement")
     style = {"color": "#009E73", "markeredgecolor": ink, "ms": 14}
     axis.plot(result.beta, result.score, "*", label="certified maximum", **style)
     axis.set(title=title, xlabel=r"inverse temperature $\beta$", ylim=(None, None))
@@ -250,4 +259,81 @@ for j, name in enumerate(classifiers):
 axes[2].axhline(np.log(10), color="grey", ls=":", label="log 10")
 axes[2].set(title="the same sample twice", xlabel="steps", xscale="log", ylim=(1.8, 2.35))
 axes[2].legend(fontsize="x-small")
+
+# %%
+# Starts, gaps of confidence and shares of noise
+# ----------------------------------------------
+# The thesis shows paths of Adam for a classifier of two classes that answers at random, with
+# several gaps between its two scores (Figure 4.2); for several starts, where the classifier is
+# robust and where it is not (Figures B.1, B.2, B.4 and B.5); and for noise on a share of the
+# images (Figure 4.4). Here are the same paths. Of the 100 pairs of a constructed classifier 50
+# disagree if it is random, and 5 if it is robust. Dotted lines are the certified maxima or their
+# inverse temperatures. The last column of the table counts the points of `posterior_agreement`.
+N_STEPS, GAPS = 500, (0.5, 1, 2, 4, 8)
+STARTS, SHARES = (0.1, 0.5, 1, 2, 5, 10, 20), (0, 0.25, 0.5, 0.75, 1)
+
+
+def two_classes(gap, n_disagreeing):
+    """Return the scores of 100 pairs that differ by a gap."""
+    one = gap * np.eye(2)[np.arange(100) % 2]
+    return one, np.where(np.arange(100)[:, None] < n_disagreeing, one[:, ::-1], one)
+
+
+def noisy_share(share, name="net", noise=4):
+    """Return the scores of the digits, and of a sample in which a share of them is noisy."""
+    clean, noisy = (keys.index((name, level)) for level in (0, noise))
+    is_noisy = rng.permutation(len(a[clean])) < share * len(a[clean])
+    return a[clean], np.where(is_noisy[:, None], b[noisy], a[clean])
+
+
+PANELS = {
+    "random, by gap of the scores": ({gap: (two_classes(gap, 50), 1) for gap in GAPS}, 1),
+    "net, noise 4 on a share of digits": ({share: (noisy_share(share), 1) for share in SHARES}, 1),
+    "random (gap 1), by start": ({start: (two_classes(1, 50), start) for start in STARTS}, 0),
+    "robust (gap 1), by start": ({start: (two_classes(1, 5), start) for start in STARTS}, 0),
+}
+figure, axes = plt.subplots(2, 2, figsize=(10, 7.5), sharex=True, layout="constrained")
+lines = []
+for axis, (title, (cases, shown)) in zip(axes.flat, PANELS.items(), strict=True):
+    for j, (case, ((one, other), start)) in enumerate(cases.items()):
+        path = adam(one[None], other[None], N_STEPS, start=start)[:, :, 0]
+        result = posterior_agreement(one, other, return_path=True)
+        color = plt.cm.viridis(j / len(cases))
+        axis.plot(np.arange(1, N_STEPS + 2), path[shown], color=color, label=f"{case:g}")
+        maximum = (result.beta, result.score)[shown]
+        if np.isfinite(maximum):
+            axis.axhline(maximum, color=color, ls=":", zorder=0)
+        far = result.score - path[1] > 1e-3, np.abs(path[0] - result.beta) > 0.05
+        n_steps = [int(np.append(-1, np.flatnonzero(there))[-1]) + 1 for there in far]
+        said = ["never" if n > N_STEPS else n for n in n_steps]
+        lines.append(
+            {
+                "": title,
+                "case": f"{case:g}",
+                "maximum": f"{result.score:.3f}",
+                "at beta": f"{result.beta:.3g}",
+                "Adam": f"{max(path[1].max(), 0):.3f}",
+                "ends at beta": f"{path[0, -1]:.3g}",
+                "steps to 0.001 nats": said[0],
+                "to 0.05 in beta": said[1],
+                "points": len(result.path.beta),
+            }
+        )
+    axis.set(title=title, xscale="log", ylabel=("beta", "agreement (nats per pair)")[shown])
+    axis.legend(fontsize="x-small", ncols=2)
+axes[0, 0].set_ylim(-0.6, 0.1)
+for axis in axes[1]:
+    axis.set(yscale="symlog", ylim=(-0.1, 30), xlabel="steps")
+print(pd.DataFrame(lines).to_string(index=False))
 plt.show()
+
+# %%
+# On these kernels, which have one maximum, Adam comes within 0.001 nats of it from every start
+# that is shown, as the thesis says. (Without noise the maximum is at infinity.) Each step is 0.1
+# at most, so a start at 20 takes 170 to 240 of them. The inverse temperature takes longer, and at
+# random predictions it had not come to 0 after 500 steps from starts at 5 and above, because the
+# kernel is flat there. A wider gap comes to beta = 0 a little sooner (10 steps instead of 14), but
+# is not sooner close to the maximum: with a narrow gap the start is. With noise on a quarter of
+# the digits the agreement has lost 0.42 nats, and with noise on the last quarter another 0.19, so
+# that it falls most at first, as in the thesis. `posterior_agreement` evaluates 12 to 19 points,
+# and none where all pairs agree, whatever the size of the scores.

@@ -12,7 +12,7 @@ from pa_select.agreement.confidence_interval import confidence_interval
 from pa_select.agreement.posterior_agreement import pa_kernel, posterior_agreement
 from pa_select.agreement.posteriors import Confidence, EntropyChange, Generalization, Part
 from pa_select.agreement.regression_agreement import RegressionAgreement, regression_agreement
-from pa_select.agreement.result import NotAllSolvedError, PosteriorAgreement
+from pa_select.agreement.result import NotAllSolvedError, PosteriorAgreement, SolverPath
 
 __all__ = [
     "AgreementBootstrap",
@@ -25,6 +25,7 @@ __all__ = [
     "Part",
     "PosteriorAgreement",
     "RegressionAgreement",
+    "SolverPath",
     "agreement_matrix",
     "agreement_of_chunks",
     "bootstrap_agreement",

@@ -25,6 +25,7 @@ from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.pairs.paired_scores import PairedScores, Result, normalised
 from pa_select.agreement.result import PosteriorAgreement
 from pa_select.agreement.solved_problems import solve_pairs
+from pa_select.agreement.solver.branch_and_bound import Points
 from pa_select.utils.estimators import resolve_device
 from pa_select.utils.score_checks import look_like_probabilities
 from pa_select.utils.typing import Floats, Ints
@@ -117,7 +118,7 @@ def agreement_of_chunks(
     tol = check_tol(tol, prior)
     with tqdm(unit=" pairs", unit_scale=True, disable=not verbose) as bar:
 
-        def report(value: Floats, upper: Floats) -> None:
+        def report(value: Floats, upper: Floats, _: Points) -> None:
             bar.set_postfix_str(f"score={value[0]:.6g}, gap={upper[0] - value[0]:.1g}")
 
         reader = _ChunkReader(chunks, bar)

@@ -55,6 +55,7 @@ def posterior_agreement(
     device: Device = None,
     process_group: Any = None,
     error_score: ErrorScore = "raise",
+    return_path: bool = False,
 ) -> Any:
     r"""Maximise the posterior agreement of paired scores over the inverse temperature.
 
@@ -108,6 +109,9 @@ def posterior_agreement(
         certified. "raise": an error. nan: a warning, and for this problem a result whose
         numbers are nan and whose ``failure`` has the reason; all others have their results.
         Wrong weights, priors and other arguments always raise an error.
+    return_path : bool, default=False
+        Whether to keep the points that were evaluated, in ``path`` of the result: the inverse
+        temperatures in their order, the kernel, and the bounds that were known.
 
     Returns
     -------
@@ -187,6 +191,7 @@ def posterior_agreement(
         device=device,
         process_group=process_group,
         error_score=error_score,
+        return_path=return_path,
     )
     everything = output if isinstance(output, list) else [output]
     warn_of_failures(everything)
@@ -211,6 +216,7 @@ def agreements(
     device: Any = None,
     process_group: Any = None,
     error_score: Any = "raise",
+    return_path: bool = False,
 ) -> Any:
     """Compute what `posterior_agreement` does, without its warnings about the scores."""
     isolate = not is_raise(error_score)
@@ -243,6 +249,7 @@ def agreements(
             shard=shard,
             names=list(known),
             isolate=isolate or (many and not shared),
+            return_path=return_path,
         )
         results = dict(zip(known, solved, strict=True))
         results |= {i: PosteriorAgreement.failed(e) for i, e in (failures or {}).items()}

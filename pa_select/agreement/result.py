@@ -22,7 +22,65 @@ from pa_select.agreement.posteriors import (
 )
 from pa_select.utils.html import bar_cell, table
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class SolverPath:
+    """The points that the search for a maximum evaluated, in their order.
+
+    `posterior_agreement` returns it with ``return_path=True``, as ``path`` of the result.
+
+    Attributes
+    ----------
+    beta : ndarray of shape (n_points,)
+        The inverse temperatures. 0 stands for the limit from above.
+    kernel : ndarray of shape (n_points,)
+        The normalised kernel at `beta`, in nats per pair.
+    error : ndarray of shape (n_points,)
+        By how much a value of `kernel` may be wrong: 0, but for points that were evaluated in
+        single precision, as large problems are far from their maximum.
+    score : ndarray of shape (n_points,)
+        The best value that was certain after the round of each point.
+    upper_bound : ndarray of shape (n_points,)
+        The upper bound of the kernel at every inverse temperature after that round.
+    round : ndarray of shape (n_points,)
+        The number of that round, from 0. The points of a round are evaluated together.
+
+    Notes
+    -----
+    The limits at 0 and infinity are known before the first round. If nothing can exceed them, for
+    example because all pairs agree, there are no points. ``pandas.DataFrame(vars(path))`` has a
+    row for each point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select import posterior_agreement
+    >>> rng = np.random.default_rng(0)
+    >>> logits = 3 * rng.normal(size=(500, 4))
+    >>> noisy = logits + rng.normal(size=(500, 4))
+    >>> result = posterior_agreement(logits, noisy, return_path=True)
+    >>> path = result.path
+    >>> for beta, kernel in list(zip(path.beta, path.kernel, strict=True))[6:10]:
+    ...     print(f"{kernel:.3f} nats at beta = {beta:.2f}")
+    0.976 nats at beta = 1.55
+    1.004 nats at beta = 2.44
+    0.950 nats at beta = 3.85
+    0.802 nats at beta = 6.07
+    >>> bool(np.isclose(path.kernel.max(), result.score))
+    True
+    """
+
+    beta: Floats
+    kernel: Floats
+    error: Floats
+    score: Floats
+    upper_bound: Floats
+    round: Ints
+
+    def __repr__(self) -> str:
+        return f"SolverPath({len(self.beta)} points in {len(set(self.round.tolist()))} rounds)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +126,8 @@ class PosteriorAgreement:
     failure : str or None
         Why there is no agreement; then all numbers but `n_classes` are nan or 0. None
         everywhere else. See `error_score` of `posterior_agreement`.
+    path : SolverPath or None
+        The points that were evaluated, with `return_path` of `posterior_agreement`.
     """
 
     score: float
@@ -83,6 +143,7 @@ class PosteriorAgreement:
     n_evaluations: int
     source: Problem | None = field(default=None, repr=False)
     failure: str | None = None
+    path: SolverPath | None = field(default=None, repr=False)
 
     @classmethod
     def failed(

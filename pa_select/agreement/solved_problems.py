@@ -11,9 +11,9 @@ import numpy as np
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import Prior
 from pa_select.agreement.pairs.paired_scores import PairedScores, concatenate
-from pa_select.agreement.result import PosteriorAgreement
+from pa_select.agreement.result import PosteriorAgreement, SolverPath
 from pa_select.agreement.solver import kernel_sums as _kernel
-from pa_select.agreement.solver.branch_and_bound import Report
+from pa_select.agreement.solver.branch_and_bound import Points, Report
 from pa_select.agreement.solver.find_maxima import find_maxima
 from pa_select.agreement.solver.marginal_sums import ModelRuns, marginal_terms
 from pa_select.agreement.standard_errors import (
@@ -40,6 +40,7 @@ def solve_problems(
     shard: Shard | None = None,
     names: Sequence[Any] | None = None,
     isolate: bool = False,
+    return_path: bool = False,
 ) -> list[PosteriorAgreement]:
     """Solve many problems; those with the same number of classes are solved together.
 
@@ -56,9 +57,19 @@ def solve_problems(
             pairs = shard.pairs(pairs, batch)
         prior = held[batch[0]].prior
         called = batch if names is None else [names[i] for i in batch]
+        log = _Log() if return_path else None
         solved = solve_pairs(
-            pairs, prior, totals[batch], tol, certify=certify, names=called, isolate=isolate
+            pairs,
+            prior,
+            totals[batch],
+            tol,
+            certify=certify,
+            names=called,
+            report=log,
+            isolate=isolate,
         )
+        if log is not None:
+            solved = [replace(result, path=log.path(k)) for k, result in enumerate(solved)]
         for i, result in zip(batch, solved, strict=True):
             if result.failure is not None:
                 results[i] = result
@@ -90,8 +101,9 @@ def solve_pairs(
     `totals` has the weight of each problem before it was normalised, and `names` what messages
     call the problems, by default their indices. `runs` are those of the fitted models that scored
     the pairs, for the marginal prior; None: one model scored all pairs of a problem. `report` gets
-    the best values and the upper bounds after each round. With `isolate` a problem that cannot be
-    solved gets a result of nan with the reason in ``failure``, rather than raising an error.
+    the best values, the upper bounds and the new points after each round. With `isolate` a problem
+    that cannot be solved gets a result of nan with the reason in ``failure``, rather than raising
+    an error.
     """
     every = np.arange(pairs.n_problems)
     shape = (len(every), pairs.n_classes)
@@ -134,6 +146,26 @@ def solve_pairs(
             reason, results[p].n_classes, len(results[p].terms), results[p].n_evaluations
         )
     return results
+
+
+class _Log:
+    """What a solver reports of a batch of problems, kept for their paths."""
+
+    def __init__(self) -> None:
+        self.rounds: list[tuple[Any, ...]] = []
+
+    def __call__(self, value: Floats, upper: Floats, points: Points) -> None:
+        problem, beta, kernel, error = points
+        number = np.full(len(problem), len(self.rounds))
+        self.rounds.append((problem, beta, kernel, error, value[problem], upper[problem], number))
+
+    def path(self, problem: int) -> SolverPath:
+        """Return the path of one problem, which may be empty."""
+        if not self.rounds:  # no problem needed an evaluation
+            none = np.empty(0)
+            return SolverPath(none, none, none, none, none, none.astype(np.int64))
+        owner, *columns = map(np.concatenate, zip(*self.rounds, strict=True))
+        return SolverPath(*(column[owner == problem] for column in columns))
 
 
 def _batches(problems: Sequence[Problem], largest: int | None) -> Iterator[list[int]]:

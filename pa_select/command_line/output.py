@@ -20,7 +20,7 @@ DONE, FAILED, WRONG_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 # Control characters but the line feed, and marks that turn the direction of a text.
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 # Fields that are as long as the data, or not numbers.
-_LEFT_OUT = ("terms", "source", "failure")
+_LEFT_OUT = ("terms", "source", "failure", "path")
 # What the agreement with each prior is for.
 _PURPOSES = {"marginal": "for ranking models", "uniform": "the papers' metric"}
 

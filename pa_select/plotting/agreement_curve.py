@@ -13,9 +13,10 @@ from pa_select.plotting.axes import AGREEMENT, DOTTED, Display, check_kind, look
 from pa_select.utils.typing import Floats
 
 if TYPE_CHECKING:
-    from pa_select.agreement import PosteriorAgreement
+    from pa_select.agreement import PosteriorAgreement, SolverPath
 
 _BOUND, _TRAINED = "certified upper bound", r"$\beta = 1$, as trained"
+_POINTS = "evaluated by the solver"
 # A change of less than this share of the rise is not visible.
 _INVISIBLE = 0.02
 # How far below its value at 0 a kernel is drawn, as a share of the rise.
@@ -44,6 +45,9 @@ class AgreementCurveDisplay(Display):
         Certified upper bound of the maximum, in nats per pair; nan if unknown.
     name : str, default=None
         Name of the curve in the legend.
+    path : SolverPath, default=None
+        The points that the solver evaluated. Those between the first and the last of `betas`
+        are drawn.
 
     Attributes
     ----------
@@ -51,6 +55,8 @@ class AgreementCurveDisplay(Display):
         The kernel.
     optimum_ : matplotlib Line2D
         The mark of the maximum.
+    points_ : matplotlib Line2D or None
+        The points that the solver evaluated; None without `path` or if none is shown.
     bound_ : matplotlib Line2D or None
         The certified upper bound; None if unknown.
     trained_ : matplotlib Line2D or None
@@ -85,6 +91,7 @@ class AgreementCurveDisplay(Display):
     score: float
     upper_bound: float = math.nan
     name: str | None = None
+    path: SolverPath | None = None
 
     _shapes = {"kernel": ("betas",)}
 
@@ -103,7 +110,8 @@ class AgreementCurveDisplay(Display):
         Parameters
         ----------
         result : PosteriorAgreement
-            A result that holds its scores, so not one of a search or a callback.
+            A result that holds its scores, so not one of a search or a callback. With
+            ``return_path=True`` the points that were evaluated are drawn, too.
         betas : array-like of shape (n_betas,), default=None
             Positive, finite inverse temperatures. None: those of the kernel's rise and fall.
         name : str, default=None
@@ -123,6 +131,7 @@ class AgreementCurveDisplay(Display):
         check_kind(result, PosteriorAgreement)
         betas, kernel = _curve_of(result, betas)
         maximum = {name: getattr(result, name) for name in ("beta", "score", "upper_bound")}
+        maximum["path"] = result.path
         return cls(betas=betas, kernel=kernel, name=name, **maximum).plot(ax, **kwargs)
 
     @classmethod
@@ -187,11 +196,24 @@ class AgreementCurveDisplay(Display):
             label = "_nolegend_" if _BOUND in known else _BOUND
             style = {"color": line.get_color(), "lw": 0.9, "ls": (0, (6, 3))}
             self.bound_ = ax.axhline(self.upper_bound, label=label, **style)
+        self.points_ = self._draw_points(ax, known)
         self.optimum_ = self._mark_optimum(ax, appearance.marker)
         ax.set(xlabel=r"inverse temperature $\beta$", ylabel=AGREEMENT)
         handles = ax.get_legend_handles_labels()[0]
-        handles.sort(key=lambda line: line.get_label() in (_BOUND, _TRAINED))
+        handles.sort(key=lambda line: line.get_label() in (_POINTS, _BOUND, _TRAINED))
         self._legend(ax, handles)
+
+    def _draw_points(self, ax: Any, known: dict[Any, Any]) -> Any:
+        """Draw the points of the path that lie within the curve."""
+        if self.path is None:
+            return None
+        beta, kernel = self.path.beta, self.path.kernel
+        shown = (np.min(self.betas) <= beta) & (beta <= np.max(self.betas))
+        if not shown.any():
+            return None
+        label = "_nolegend_" if _POINTS in known else _POINTS
+        style = {"color": self.line_.get_color(), "ls": "none", "marker": ".", "label": label}
+        return ax.plot(beta[shown], kernel[shown], **style)[0]
 
     def _mark_optimum(self, ax: Any, marker: str) -> Any:
         """Mark the maximum, at an edge if it is at 0 or infinity."""

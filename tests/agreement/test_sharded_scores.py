@@ -33,6 +33,9 @@ def assert_same(answers, alone):
             np.testing.assert_allclose(
                 values[0], expected[name], rtol=1e-9, atol=1e-9, err_msg=name
             )
+        for result in of_ranks if expected["path"] else ():
+            np.testing.assert_array_equal(result["path"], of_ranks[0]["path"])
+            np.testing.assert_allclose(result["path"], expected["path"], rtol=1e-7, atol=1e-9)
         terms = np.concatenate([result["terms"] for result in of_ranks])
         np.testing.assert_allclose(terms, expected["terms"], rtol=1e-9, atol=1e-9)
         for result in of_ranks:

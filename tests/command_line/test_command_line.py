@@ -115,7 +115,7 @@ def test_json_has_the_fields_of_the_result(run):
     decomposition = found.pop("decomposition")
     for name, value in found.items():
         assert value == getattr(expected, name), name
-    assert set(found) == {f for f in vars(expected)} - {"terms", "source", "failure"}
+    assert set(found) == {f for f in vars(expected)} - {"terms", "source", "failure", "path"}
     for name, part in expected.decompose().items():
         assert decomposition[name]["total"] == part.total
         assert decomposition[name]["approximate"] is None

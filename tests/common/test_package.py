@@ -88,6 +88,7 @@ RESULTS = {
     "RegressionAgreement",
     "RobustnessCurve",
     "Sharpness",
+    "SolverPath",
 }
 
 

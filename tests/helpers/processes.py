@@ -91,7 +91,7 @@ def cases():
     large = noisy(30_000, 20, seed=5, dtype=np.float32)
     vector = [0.4, 0.3, 0.2, 0.1]
     found = {
-        "uniform": ((a, b), {}),
+        "uniform": ((a, b), {"return_path": True}),
         "float32": (tuple(x.astype(np.float32) for x in (a, b)), {}),
         "half": (tuple(torch.tensor(x).half() for x in (a, b)), {}),
         "integers": (tuple(x.astype(int) for x in (a, b)), {}),
@@ -118,7 +118,10 @@ def cases():
         "two pairs": ((a[:2], b[:2]), {}),
         "large": (large, {}),
         "many": (tuple(zip(*many, strict=True)), {}),
-        "many marginal": (tuple(zip(*many, strict=True)), {"prior": "marginal"}),
+        "many marginal": (
+            tuple(zip(*many, strict=True)),
+            {"prior": "marginal", "return_path": True},
+        ),
         "many weights": (
             tuple(zip(*many, strict=True)),
             {"sample_weight": [rng.uniform(size=len(p)) for p, _ in many]},
@@ -157,6 +160,7 @@ def numbers(result):
     return [
         {name: getattr(r, name) for name in NUMBERS}
         | {"terms": r.terms, "rows": len(r.source.a), "weight": r.source.weight}
+        | {"path": r.path and list(vars(r.path).values())}
         for r in results
     ]
 

@@ -154,6 +154,29 @@ def test_without_an_upper_bound_there_is_no_line(ax):
     assert AgreementCurveDisplay(**known).plot(ax).bound_ is None
 
 
+@pytest.mark.parametrize("betas", [None, [0.5, 1, 2, 4]])
+def test_points_of_the_solver_that_are_on_the_curve(betas, ax):
+    result = posterior_agreement(LOGITS, NOISY, return_path=True)
+    display = AgreementCurveDisplay.from_result(result, betas=betas, ax=ax)
+    low, high = display.betas.min(), display.betas.max()
+    inside = (result.path.beta >= low) & (result.path.beta <= high)
+    assert inside.any()
+    assert not inside.all()  # the limit at 0 has no place on a logarithmic axis
+    drawn = result.path.beta[inside], result.path.kernel[inside]
+    assert_array_equal(display.points_.get_data(), drawn)
+    again = AgreementCurveDisplay.from_result(result, ax=ax)
+    assert again.points_.get_color() != display.points_.get_color()
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels.count("evaluated by the solver") == 1
+
+
+def test_no_points_without_a_path_or_outside_of_the_curve(ax):
+    assert draw(LOGITS, NOISY, ax=ax).points_ is None
+    result = posterior_agreement(LOGITS, NOISY, return_path=True)
+    far = AgreementCurveDisplay.from_result(result, betas=[1e5, 1e6], ax=ax)
+    assert far.points_ is None
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

@@ -62,7 +62,19 @@ _CLOSER = 0.35
 _EXACT_ZERO = 1e-9
 
 P = TypeVar("P", bound=tuple[Any, ...])
-Report = Callable[[Floats, Floats], None]
+
+
+class Points(NamedTuple):
+    """The points that one round evaluated, arrays of shape (n,)."""
+
+    problem: Ints
+    beta: Floats
+    value: Floats
+    #: By how much a value in single precision may be wrong; 0 for an exact one.
+    error: Floats
+
+
+Report = Callable[[Floats, Floats, Points], None]
 
 
 class Kernel(Protocol[P]):
@@ -167,7 +179,7 @@ def maximize(
     `in_common` points are chosen so that problems have many of them in common: intervals are
     halved, and no Newton step is taken. The search of a problem ends after `most` evaluations.
     Problems in `coarse` may be evaluated in single precision far from their maximum. `report` gets
-    the best values and the upper bounds after each round.
+    the best values, the upper bounds and the new points after each round.
     """
     most = MAX_EVALUATIONS if most is None else most
     n = len(limits.at_zero)
@@ -216,7 +228,8 @@ def maximize(
         top = np.maximum.reduceat(table.bound, start)
         upper[active] = np.minimum(upper[active], np.maximum(top, value[active]))
         if report is not None:
-            report(value, upper)
+            at = fresh.at
+            report(value, upper, Points(fresh.problem, fresh.beta, at.value, at.error))
 
         # Which problems go on: with open intervals, or with a Newton step that gains.
         newton, unpolished, argmax = _newton_steps(table, best, last)

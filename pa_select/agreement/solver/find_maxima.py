@@ -11,7 +11,7 @@ from pa_select.agreement.inputs.validation import Prior
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solver import branch_and_bound as _search
 from pa_select.agreement.solver import kernel_sums as _kernel
-from pa_select.agreement.solver.branch_and_bound import Kernel, Report
+from pa_select.agreement.solver.branch_and_bound import Kernel, Points, Report
 from pa_select.agreement.solver.fixed_prior import FixedPrior
 from pa_select.agreement.solver.kernel_sums import Limits, may_be_coarse
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
@@ -88,9 +88,10 @@ def find_maxima(
         kernel = MarginalPrior(runs or ModelRuns.one_model_each(pairs))
         of_kernel = kernel.limits(limits)
 
-    def with_constant(value: Floats, upper: Floats) -> None:
+    def with_constant(value: Floats, upper: Floats, points: Points) -> None:
         if report is not None:
-            report(value + constant, upper + constant)
+            points = points._replace(value=points.value + constant)
+            report(value + constant, upper + constant, points)
 
     maxima = _search.maximize(
         kernel,

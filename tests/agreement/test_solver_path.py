@@ -1,0 +1,105 @@
+"""The points that a solve evaluated, against brute force."""
+
+import numpy as np
+import pytest
+from helpers import oracle
+from helpers.problems import random_problem
+from numpy.testing import assert_allclose, assert_array_equal
+
+from pa_select import posterior_agreement
+
+
+def noisy(n, n_classes=4, seed=0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    a = 3 * rng.normal(size=(n, n_classes))
+    return a.astype(dtype), (a + rng.normal(size=a.shape)).astype(dtype)
+
+
+def on_a_grid(a, b, prior, weight=None):
+    """Return the kernel at 0, at inf and on a dense grid between."""
+    grid = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 400), [np.inf]])
+    return oracle.kernel(a, b, grid, prior=prior, weight=weight)
+
+
+@pytest.mark.parametrize("prior", ["uniform", "marginal", [0.4, 0.3, 0.2, 0.1]])
+def test_points_lie_on_the_kernel_and_the_best_one_is_the_result(prior):
+    a, b = noisy(200)
+    weight = np.random.default_rng(1).integers(0, 3, 200).astype(float)
+    result = posterior_agreement(a, b, prior=prior, sample_weight=weight, return_path=True)
+    path = result.path
+    assert_allclose(
+        path.kernel, oracle.kernel(a, b, path.beta, prior=prior, weight=weight), atol=1e-9
+    )
+    assert_array_equal(path.error, 0)
+    best = path.kernel.argmax()
+    assert path.kernel[best] == pytest.approx(result.score, abs=1e-12)
+    # The inverse temperature that is reported is a last short step from the best point.
+    assert path.beta[best] == pytest.approx(result.beta, rel=1e-3)
+    # The last evaluation has the terms of the pairs.
+    assert len(path.beta) == result.n_evaluations - 1
+
+
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+def test_bounds_after_each_round_hold(prior):
+    rng = np.random.default_rng(5)
+    for _ in range(30):
+        a, b, weight = random_problem(rng)
+        result = posterior_agreement(a, b, prior=prior, sample_weight=weight, return_path=True)
+        path = result.path
+        highest = on_a_grid(a, b, prior, weight).max()
+        assert (path.upper_bound >= highest - 1e-9).all()
+        assert (path.score <= result.upper_bound + 1e-9).all()
+        # A round ends with one upper bound, not below that of a later one, and the last is the
+        # result's.
+        assert (np.diff(path.round) >= 0).all()
+        assert (np.diff(path.upper_bound) <= 1e-12).all()
+        same = np.diff(path.round) == 0
+        assert (np.diff(path.upper_bound)[same] == 0).all()
+        if len(path.beta):
+            assert path.score[-1] == pytest.approx(result.score, abs=1e-12)
+            last = max(path.upper_bound[-1], result.score)
+            assert last == pytest.approx(result.upper_bound, abs=1e-12)
+
+
+def test_points_in_single_precision_say_by_how_much_they_may_be_wrong():
+    a, b = noisy(30_000, 10, dtype=np.float32)
+    result = posterior_agreement(a, b, return_path=True)
+    path = result.path
+    true = oracle.kernel(a, b, path.beta)
+    assert (path.error > 0).any()
+    assert (np.abs(path.kernel - true) <= path.error + 1e-9).all()
+    exact = path.error == 0
+    assert path.kernel[exact].max() == pytest.approx(result.score, abs=1e-12)
+
+
+def test_each_of_many_problems_has_its_own_points():
+    problems = [noisy(n, k, seed=n) for n, k in ((60, 3), (40, 5), (90, 3))]
+    together = posterior_agreement(*zip(*problems, strict=True), return_path=True)
+    for (a, b), result in zip(problems, together, strict=True):
+        path = result.path
+        assert len(path.beta) == result.n_evaluations - 1
+        assert_allclose(path.kernel, oracle.kernel(a, b, path.beta), atol=1e-9)
+        assert path.kernel.max() == pytest.approx(result.score, abs=1e-12)
+
+
+def test_a_limit_that_nothing_can_exceed_needs_no_points():
+    a, _ = noisy(50)
+    result = posterior_agreement(a, a, return_path=True)
+    assert result.beta == np.inf
+    assert result.path.beta.shape == result.path.round.shape == (0,)
+    assert repr(result.path) == "SolverPath(0 points in 0 rounds)"
+
+
+def test_a_problem_that_is_not_certified_keeps_its_points():
+    rows, columns = [[0, 0, -1, -1]], [[0, -1, 0, -1]]  # the same at every temperature
+    with pytest.warns(UserWarning, match="could not be certified"):
+        result = posterior_agreement(
+            rows, columns, tol=1e-12, error_score=np.nan, return_path=True
+        )
+    assert result.failure is not None
+    assert len(result.path.beta) > 1000
+    assert_allclose(result.path.kernel, oracle.kernel(rows, columns, result.path.beta), atol=1e-9)
+
+
+def test_without_a_request_there_is_no_path():
+    assert posterior_agreement(*noisy(20)).path is None
