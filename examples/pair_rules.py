@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import softmax
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import RidgeCV
@@ -93,6 +94,29 @@ def log_of(posteriors):
     return np.log(np.maximum(posteriors, 1e-12))
 
 
+class Calibration(NamedTuple):
+    """An inverse temperature and a bias of each class."""
+
+    beta: float
+    bias: np.ndarray
+
+    def __call__(self, scores):
+        return softmax(self.beta * scores + self.bias, axis=-1)
+
+    @classmethod
+    def of(cls, scores, labels):
+        """Find the highest likelihood of labels: the temperature, then the biases."""
+        is_label = labels[:, None] == np.unique(labels)
+        beta = min(posterior_agreement(scores, np.where(is_label, 0.0, -np.inf)).beta, 1e6)
+
+        def loss(bias):
+            posterior = log_softmax(beta * scores + bias, axis=1)
+            slope = (np.exp(posterior) - is_label).sum(axis=0) + bias
+            return bias @ bias / 2 - posterior[is_label].sum(), slope
+
+        return cls(beta, minimize(loss, np.zeros(is_label.shape[1]), jac=True).x)
+
+
 def read_folds(search, y, n_sites, members):
     """Return for each number of pairs what the folds' models say that the table does not have.
 
@@ -104,18 +128,19 @@ def read_folds(search, y, n_sites, members):
     ]
     known = [np.concatenate([fold[0] for fold in c]) for c in search.fold_scores_]
     labels = y[np.concatenate([fold[0] for fold in search.fold_rows_])]
-    certain = np.where(labels[:, None] == np.unique(y), 0.0, -np.inf)
-    calibrated = posterior_agreement(known, [certain] * len(known))
-    beta = np.minimum([found.beta for found in calibrated], 1e6)[:, None, None, None]
-    at_rows = [softmax(beta[c, 0, 0] * known[c], axis=-1) for c in np.flatnonzero(members)]
-    again = min(posterior_agreement(log_of(np.mean(at_rows, axis=0)), certain).beta, 1e6)
+    calibrations = [Calibration.of(scores, labels) for scores in known]
+    at_rows = [calibrations[c](known[c]) for c in np.flatnonzero(members)]
+    again = Calibration.of(log_of(np.mean(at_rows, axis=0)), labels)
     for i in range(n_sites):
         a, b, _, adapted = by_source[4 * i : 4 * i + 4]
         flat = (list(rows.reshape(len(rows), -1, rows.shape[-1])) for rows in (a, b))
         agreements = posterior_agreement(*flat, prior="marginal", tol=1e-4)
-        at_a, at_b = softmax(beta * a, axis=-1), softmax(beta * b, axis=-1)
+        at_a, at_b = (
+            np.array([f(scores) for f, scores in zip(calibrations, rows, strict=True)])
+            for rows in (a, b)
+        )
         # A mean of calibrated posteriors is too uncertain, and is calibrated again.
-        ensemble = softmax(again * log_of(at_a[members].mean(axis=0)), axis=-1)
+        ensemble = again(log_of(at_a[members].mean(axis=0)))
         predicted = [rows.argmax(-1) for rows in (a, b, adapted)]
         yield {
             "agreement": np.array([found.score for found in agreements]),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 from sklearn.metrics import accuracy_score, check_scoring
 
 from pa_select.agreement.pooled_agreement import PooledPairs, pooled_agreement
@@ -33,14 +34,17 @@ _LEAST = 1e-12
 _ANY = RecordedClassifier(np.array([0, 1]), np.eye(2), np.array([0, 1]))
 
 
-class Temperature(NamedTuple):
-    """Calibrates scores by an inverse temperature."""
+class TemperatureAndBias(NamedTuple):
+    """Calibrates scores by an inverse temperature and a bias of each class."""
 
     strength: float
+    bias: Floats
 
     def belief(self, model: RecordedClassifier) -> Floats:
         """Return the posteriors of a classifier."""
-        return calibrated(model.scores, self.strength)
+        odds = calibrated(model.scores, self.strength) * np.exp(self.bias)
+        posterior: Floats = odds / odds.sum(axis=1, keepdims=True)
+        return posterior
 
     def labels(self, model: RecordedClassifier) -> Floats:
         """Return the posteriors: they stand in for the labels."""
@@ -73,11 +77,12 @@ class Classification:
         """Record what a classifier predicts for X; the columns are its sorted classes."""
         return RecordedClassifier.of(estimator, X, not is_accuracy(scorer))
 
-    def calibration(self, models: Outputs, y: NDArray[Any], weight: Any) -> Temperature:
-        """Find the inverse temperature of the highest likelihood of labelled rows."""
+    def calibration(self, models: Outputs, y: NDArray[Any], weight: Any) -> TemperatureAndBias:
+        """Find the inverse temperature of the highest likelihood of labelled rows, then biases."""
         scores = np.concatenate([model.scores for model in models])
         columns = columns_of(y, models[0].classes, "the candidate")
-        return Temperature(calibrating_beta(scores, columns, weight))
+        beta = calibrating_beta(scores, columns, weight)
+        return TemperatureAndBias(beta, class_bias(calibrated(scores, beta), columns, weight))
 
     def ensemble(self, posterior: Floats, member: RecordedClassifier) -> RecordedClassifier:
         """Return a mean posterior as a classifier; it is too uncertain, so it is calibrated."""
@@ -191,6 +196,26 @@ def calibrating_beta(scores: Floats, columns: NDArray[np.intp], weight: Any = No
     if result.failure is not None:
         raise RuntimeError(f"calibration: {result.failure}")
     return result.beta
+
+
+def class_bias(posterior: Floats, columns: NDArray[np.intp], weight: Any = None) -> Floats:
+    """Return the bias of each class that gives labelled rows the highest posterior probability.
+
+    At the maximum the posteriors believe in each class as often as labelled rows have it, but for
+    the prior: biases are normal with standard deviation 1, so a rare class is hardly moved.
+    `columns` has the column of each row's label, and `weight` the weights of the rows.
+    """
+    weight = np.ones(len(columns)) if weight is None else weight / np.mean(weight)
+    counts = np.bincount(columns, weight, minlength=posterior.shape[1])
+
+    def loss(bias: Floats) -> tuple[float, Floats]:
+        odds = posterior * np.exp(bias)
+        total = odds.sum(axis=1)
+        value = weight @ np.log(total) - counts @ bias + bias @ bias / 2
+        return value, odds.T @ (weight / total) - counts + bias
+
+    bias: Floats = minimize(loss, np.zeros_like(counts), jac=True, method="L-BFGS-B").x
+    return bias
 
 
 def calibrated(scores: Floats, beta: float) -> Floats:

@@ -21,12 +21,12 @@ from pa_select.unlabelled.score_of_units import (
 from pa_select.utils.typing import Floats, Ints
 
 if TYPE_CHECKING:
-    from pa_select.unlabelled.classification import Classification, Temperature
+    from pa_select.unlabelled.classification import Classification, TemperatureAndBias
     from pa_select.unlabelled.regression import Line, Regression
 
     #: What differs between classifiers and regressors: the stand-in for a label, and metrics.
     Task: TypeAlias = Classification | Regression
-    Calibration: TypeAlias = Temperature | Line
+    Calibration: TypeAlias = TemperatureAndBias | Line
 
 # Candidates within so many standard errors of the best score are the most accurate ones, and
 # within so many they may be chosen: others may have any misfit.

@@ -108,7 +108,7 @@ def expected_score(
     Notes
     -----
     The estimate is unbiased if the calibrated posterior on the row of a is the probability of
-    the classes given both rows. So the temperature must calibrate the classifier at a, the rows
+    the classes given both rows. So the posteriors must be calibrated at a, the rows
     of a must come from where the labelled rows come from, and the row of b must say nothing
     about the label beyond the row of a. Nothing is assumed about what differs at b. Only pairs
     whose two rows are predicted to belong to different classes change the accuracy. So the
@@ -143,7 +143,9 @@ def expected_score(
 
     The inverse temperature is where the agreement of the scores with the labels is highest:
     with labels on one side, posterior agreement is the log-likelihood, and its maximisation is
-    temperature scaling.
+    temperature scaling. A bias of each class then makes the posteriors believe in each class as
+    often as labelled rows have it ([7]_); a normal prior of standard deviation 1 keeps the
+    biases of rare classes small.
 
     References
     ----------
@@ -159,6 +161,8 @@ def expected_score(
        number of positive counts estimated from survey data", Survey Methodology 1998.
     .. [6] A. Agresti, Y. Min, "Simple improved confidence intervals for comparing matched
        proportions", Statistics in Medicine 2005.
+    .. [7] A. M. Alexandari, A. Kundaje, A. Shrikumar, "Maximum likelihood with bias-corrected
+       calibration is hard-to-beat at label shift adaptation", ICML 2020.
 
     Examples
     --------
