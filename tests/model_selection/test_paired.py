@@ -6,8 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from helpers.calibration import calibration
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
@@ -47,17 +46,8 @@ def models_by_hand(X, y, **params):
 
 
 def calibration_by_hand(models, tests, X, y):
-    scores = np.concatenate(
-        [m.decision_function(X[test]) for m, test in zip(models, tests, strict=True)]
-    )
-    labels = y[np.concatenate(tests)]
-    rows = np.arange(len(labels))
-    return minimize_scalar(
-        lambda log_beta: -log_softmax(np.exp(log_beta) * scores, axis=1)[rows, labels].mean(),
-        bounds=(-5, 8),
-        method="bounded",
-        options={"xatol": 1e-9},
-    )
+    scores = [m.decision_function(X[test]) for m, test in zip(models, tests, strict=True)]
+    return calibration(np.concatenate(scores), y[np.concatenate(tests)])
 
 
 def gain_of(q, model, a, b):
@@ -82,10 +72,10 @@ def test_columns_are_those_of_refitting_by_hand():
     assert search.pairing_ == "paired"
     for c, C in enumerate(GRID["C"]):
         models, tests = models_by_hand(X, y, C=C)
-        beta = np.exp(calibration_by_hand(models, tests, X, y).x)
+        calibrate = calibration_by_hand(models, tests, X, y)
         gains, differ = [], []
         for model in models:
-            q = softmax(beta * model.decision_function(a), axis=1)
+            q = calibrate(model.decision_function(a))
             gains.append(gain_of(q, model, a, b))
             differ.append(model.predict(a) != model.predict(b))
         accuracy = table["mean_test_score"][c]
@@ -117,14 +107,14 @@ def test_other_metrics_and_the_one_that_decides():
     assert "expected_accuracy_low" in table
     assert "expected_neg_log_loss_low" not in table
     models, tests = models_by_hand(X, y, C=GRID["C"][1])
-    beta = np.exp(calibration_by_hand(models, tests, X, y).x)
+    calibrate = calibration_by_hand(models, tests, X, y)
     at_a, at_b = (
         np.mean(
             [
                 log_loss(
                     np.tile([0, 1, 2], 60),
                     np.repeat(model.predict_proba(rows), 3, axis=0),
-                    sample_weight=softmax(beta * model.decision_function(a), axis=1).ravel(),
+                    sample_weight=calibrate(model.decision_function(a)).ravel(),
                 )
                 for model in models
             ]
@@ -186,11 +176,7 @@ def test_another_classifier_stands_in_for_the_labels():
     X, y, a, b, labels = problem(n_pairs=200)
     oracle = GaussianNB().fit(a, labels)
     by_oracle = PASearchCV(LogisticRegression(), GRID, reference=oracle).fit(X, y, paired=(a, b))
-    log_scores = oracle.predict_log_proba(X)
-    beta = minimize_scalar(
-        lambda t: log_loss(y, softmax(t * log_scores, axis=1)), bounds=(0.01, 5), method="bounded"
-    ).x
-    q = softmax(beta * oracle.predict_log_proba(a), axis=1)
+    q = calibration(oracle.predict_log_proba(X), y)(oracle.predict_log_proba(a))
     table = by_oracle.cv_results_
     models = [models_by_hand(X, y, C=C)[0] for C in GRID["C"]]
     right = np.array([np.mean([q[rows_of(q), m.predict(a)] for m in ms], axis=0) for ms in models])
@@ -216,20 +202,14 @@ def test_the_ensemble_is_calibrated_again():
     of_test, of_pairs = [], []
     for C in grid["C"]:
         models, tests = models_by_hand(X, y, C=C)
-        beta = np.exp(calibration_by_hand(models, tests, X, y).x)
+        calibrate = calibration_by_hand(models, tests, X, y)
         of_test.append(
-            [
-                softmax(beta * m.decision_function(X[t]), 1)
-                for m, t in zip(models, tests, strict=True)
-            ]
+            [calibrate(m.decision_function(X[t])) for m, t in zip(models, tests, strict=True)]
         )
-        of_pairs.append([softmax(beta * m.decision_function(a), 1) for m in models])
+        of_pairs.append([calibrate(m.decision_function(a)) for m in models])
     log_means = np.log(np.concatenate([np.mean(p, axis=0) for p in zip(*of_test, strict=True)]))
-    labels = y[np.concatenate(tests)]
-    beta = minimize_scalar(
-        lambda t: log_loss(labels, softmax(t * log_means, 1)), bounds=(0.1, 5), method="bounded"
-    ).x
-    q = [softmax(beta * np.log(np.mean(p, axis=0)), 1) for p in zip(*of_pairs, strict=True)]
+    again = calibration(log_means, y[np.concatenate(tests)])
+    q = [again(np.log(np.mean(p, axis=0))) for p in zip(*of_pairs, strict=True)]
     change = np.mean([gain_of(p, m, a, b) for p, m in zip(q, models, strict=True)])
     table = found.cv_results_
     total = table["mean_test_score"][1] + change

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.optimize import minimize_scalar, root
+from helpers.calibration import calibration
+from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array
 from scipy.special import expit, softmax
 from sklearn.base import clone
@@ -122,29 +123,17 @@ def three_classes(seed=0, n=6):
     return model, a, a + rng.normal(size=(n, 2)), X, np.array(["x", "y", "z"])[y]
 
 
-def with_bias(posterior, validation, columns):
-    """Shift both posteriors by the root of the derivative of the penalised likelihood."""
-    counts = np.bincount(columns, minlength=validation.shape[1])
-
-    def shifted(of_rows, bias):
-        return softmax(np.log(of_rows) + bias, axis=1)
-
-    solution = root(lambda bias: shifted(validation, bias).sum(axis=0) - counts + bias, 0 * counts)
-    assert solution.success
-    return shifted(posterior, solution.x), shifted(validation, solution.x)
-
-
-def labels_of_pairs(model, beta, a, X, y):
+def labels_of_pairs(model, a, X, y):
     """The model's calibrated posterior of the rows of a."""
-    posteriors = (softmax(beta * model.decision_function(x), axis=1) for x in (a, X))
-    return with_bias(*posteriors, np.searchsorted(model.classes_, y))[0]
+    columns = np.searchsorted(model.classes_, y)
+    return calibration(model.decision_function(X), columns)(model.decision_function(a))
 
 
 @pytest.mark.filterwarnings("ignore:X_a and X_b:UserWarning")
 def test_accuracy_and_log_loss_are_means_over_all_labellings():
     model, a, b, X, y = three_classes()
     found = expected_score(model, a, b, X, y)
-    q = labels_of_pairs(model, found.beta, a, X, y)
+    q = labels_of_pairs(model, a, X, y)
     accuracy, log_score = model.score(X, y), -log_loss(y, model.predict_proba(X))
     for rows, sign in ((a, -1), (b, 1)):
         predicted, p = model.predict(rows), model.predict_proba(rows)
@@ -163,7 +152,7 @@ def test_accuracy_and_log_loss_are_means_over_all_labellings():
 def test_other_metrics_count_each_pair_once_for_each_class(scoring):
     model, a, b, X, y = three_classes(1, 40)
     found = expected_score(model, a, b, X, y, scoring=scoring)
-    q = labels_of_pairs(model, found.beta, a, X, y)
+    q = labels_of_pairs(model, a, X, y)
     metric = {
         "balanced_accuracy": lambda y, rows, w: balanced_accuracy_score(
             y, model.predict(rows), sample_weight=w
@@ -241,9 +230,8 @@ def test_the_biases_make_posteriors_believe_in_each_class_as_often_as_it_occurs(
     rng = np.random.default_rng(4)
     posterior, y = rng.dirichlet([1, 2, 3, 4], 5000), rng.choice(4, 5000, p=[0.4, 0.3, 0.2, 0.1])
     bias = class_bias(posterior, y)
-    shifted, _ = with_bias(posterior, posterior, y)
-    np.testing.assert_allclose(softmax(np.log(posterior) + bias, axis=1), shifted, atol=1e-4)
-    shares = np.bincount(y) / len(y)
+    shifted, shares = softmax(np.log(posterior) + bias, axis=1), np.bincount(y) / len(y)
+    np.testing.assert_allclose(shifted.mean(axis=0), shares - bias / len(y), atol=1e-6)
     np.testing.assert_allclose(shifted.mean(axis=0), shares, atol=1e-3)
     assert abs(posterior.mean(axis=0) - shares).max() > 0.2
     # Weights count rows, whatever their unit; a class without a row is not lost.
@@ -460,15 +448,8 @@ def test_a_scorer_adapts_the_rows_once():
 
 
 def calibrated_by_hand(scores, validation, columns):
-    """Temperature scaling by scipy's bounded search, then a bias of each class."""
-    beta = minimize_scalar(
-        lambda beta: log_loss(columns, softmax(beta * validation, axis=1)),
-        bounds=(0, 20),
-        method="bounded",
-        options={"xatol": 1e-10},
-    ).x
-    posteriors = (softmax(beta * x, axis=1) for x in (scores, validation))
-    return with_bias(*posteriors, columns)
+    calibrate = calibration(validation, columns)
+    return calibrate(scores), calibrate(validation)
 
 
 @pytest.mark.filterwarnings("ignore:X_a. expected rows like:UserWarning")
@@ -547,8 +528,7 @@ def test_others_may_stand_in_for_the_labels():
     q = np.log(np.maximum(other.predict_proba(a), 1 / 40))
     validation = np.log(np.maximum(other.predict_proba(X), 1 / 40))
     columns = np.searchsorted(model.classes_, y)
-    beta = calibrating_beta(validation, columns)
-    q, _ = with_bias(softmax(beta * q, axis=1), softmax(beta * validation, axis=1), columns)
+    q, _ = calibrated_by_hand(q, validation, columns)
     rows = np.arange(60)
     hits = [q[rows, np.searchsorted(model.classes_, model.predict(x))].mean() for x in (a, b)]
     assert by_other.score == pytest.approx(model.score(X, y) + hits[1] - hits[0], abs=1e-6)
