@@ -290,7 +290,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self, candidates: list[dict[str, Any]], outcomes: list[list[Outcome]], plan: Plan
     ) -> None:
         """Make ``cv_results_``, and choose a candidate."""
-        self.n_splits_ = len(plan.splits)
+        self.n_splits_, self._n_labelled = len(plan.splits), len(plan.data.y)
         self.n_fits_ = len(outcomes) * len(plan.splits)
         self.pairing_ = plan.kind.pairing
         self._report_failures(outcomes, plan.of_regressors)

@@ -7,7 +7,6 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_regressor
 
 from pa_select._version import __version__
 from pa_select.model_selection.results_table import (
@@ -17,14 +16,22 @@ from pa_select.model_selection.results_table import (
     cv_results_of,
     first_metric,
     metric_in_words,
+    scoring_of,
     table_of_candidates,
 )
 from pa_select.utils.messages import optional_import
 
+#: What a search asks for, by the name of the pairing.
+_QUESTIONS = {
+    "environments": "predicts well, and alike in all environments",
+    "views": "predicts well, and changes its predictions least when the rows change as in the "
+    "views",
+    "target": "predicts well, and has models that agree on the unlabelled target",
+}
 #: What was compared, by the name of the pairing.
 _COMPARED = {
-    "paired": "what each candidate predicts for the same objects, measured where the labelled "
-    "rows come from and at the other site; nobody labelled these objects",
+    "paired": "what each candidate predicts for unlabelled objects that were measured twice: "
+    "where the labelled rows come from, and at the other site",
     "environments": "what each candidate predicts for rows of different environments",
     "views": "what each candidate predicts for the rows, and for the same rows as another "
     "environment would show them",
@@ -36,20 +43,26 @@ _COMPARED = {
 }
 #: Candidates that the picture shows.
 _DRAWN = 12
-# Sizes in the picture: width, height of a row, and the space that names have.
-_WIDTH, _ROW, _NAMES = 720, 26, 260
-_STYLE = """
-:root { color-scheme: light dark; --blue: #0072b2; --orange: #d55e00; --grey: #777; }
-@media (prefers-color-scheme: dark) { :root { --blue: #56b4e9; --orange: #e69f00; --grey: #aaa; } }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 46em; margin: 2em auto; padding: 0 1em; }
-h1 { line-height: 1.2; } h2 { margin-top: 2em; }
-.answer { font-size: 1.2em; border-left: 0.3em solid var(--blue); padding-left: 1em; }
-dt { font-weight: bold; } dd { margin: 0 0 0.6em; }
-.wide { overflow-x: auto; } svg { width: 100%; min-width: 30em; height: auto; font-size: 13px; }
-table { border-collapse: collapse; font-size: 0.85em; } caption { text-align: left; }
-th { text-align: left; padding: 0.3em 1em 0.3em 0; } tr { border-bottom: 1px solid var(--grey); }
-footer { margin-top: 3em; color: var(--grey); font-size: 0.85em; }
-@media print { body { margin: 0; max-width: none; } h2 { break-after: avoid; } }
+# Sizes in the picture: width, height of a row, the space that names have, and their characters.
+_WIDTH, _ROW, _NAMES, _LETTERS = 760, 26, 300, 36
+# Colours that can be told apart by everybody, on light and on dark paper.
+_BLUE, _ORANGE, _GREY = "#0072b2", "#d55e00", "#888"
+_STYLE = f"""
+:root {{ color-scheme: light dark; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46em; margin: 2em auto; padding: 0 1em; }}
+h1 {{ line-height: 1.2; }} h2 {{ margin-top: 2em; }}
+.answer {{ font-size: 1.2em; border-left: 0.3em solid {_BLUE}; padding-left: 1em; }}
+dt {{ font-weight: bold; }} dd {{ margin: 0 0 0.6em; }}
+.wide {{ overflow-x: auto; }}
+svg {{ width: 100%; min-width: 30em; height: auto; }}
+table {{ border-collapse: collapse; font-size: 0.85em; }} caption {{ text-align: left; }}
+th {{ text-align: left; padding: 0.3em 1em 0.3em 0; }} tr {{ border-bottom: 1px solid {_GREY}; }}
+footer {{ margin-top: 3em; color: {_GREY}; font-size: 0.85em; }}
+@media print {{
+  body {{ margin: 0; max-width: none; font-size: 13px; }}
+  h2 {{ break-after: avoid; margin-top: 1.2em; }}
+  tr, svg, dd {{ break-inside: avoid; }} table {{ font-size: 0.75em; }}
+}}
 """
 
 
@@ -81,26 +94,29 @@ class _Report:
     def __init__(self, search: Any) -> None:
         self.search, self.table = search, cv_results_of(search)
         self.metric = first_metric(search, self.table)
-        self.words = metric_in_words(self.metric, search.scoring)
-        if self.words == "score" and search.scoring is None:
-            self.words = "R²" if is_regressor(search.estimator) else "accuracy"
+        self.words = metric_in_words(self.metric, scoring_of(search))
         # Errors are recorded with a minus sign, since larger scores are better.
         self.sign = -1 if self.words.startswith("neg ") else 1
         self.words = self.words.removeprefix("neg ")
         self.names = candidate_names(self.table["params"], search.estimator)
         self.best: int | None = getattr(search, "best_index_", None)
+        self._eligible = np.asarray(
+            self.table.get("eligible", np.ones(len(self.names))), dtype=bool
+        )
         self.expected = f"expected_{self.metric}"
         self.home = f"mean_test_{self.metric}"
         self.has_pairs = self.expected in self.table
+        self.where = "the other sites" if "worst_site" in self.table else "the other site"
 
     def page(self) -> str:
-        title = "Which model for the other site?" if self.has_pairs else "Which model?"
+        title = f"Which model for {self.where}?" if self.has_pairs else "Which model?"
         parts = [
             ("", self._answer()),
             ("What was asked", self._question()),
             ("The candidates", self._picture() + self._candidates()),
             ("What to be careful about", self._warnings()),
             ("What to do next", _items(self._advice())),
+            ("How to read the numbers", _definitions(self._words())),
         ]
         body = "".join((f"<h2>{head}</h2>" if head else "") + text for head, text in parts if text)
         return (
@@ -136,10 +152,7 @@ class _Report:
         at_home = self._with_error(self.home, f"se_test_{self.metric}", best)
         lines = [f"Use <strong>{escape(name)}</strong>."]
         if not self.has_pairs:
-            agreement = self._with_error("agreement", "agreement_se", best)
-            lines.append(f"Its cross-validated {words} is {at_home}.")
-            if np.isfinite(self._number("agreement", best)):
-                lines.append(f"Its agreement is {agreement} nats per pair; more is more stable.")
+            lines += [f"Its cross-validated {words} is {at_home}.", *self._elsewhere(best)]
             return f'<p class="answer">{" ".join(lines)}</p>'
         expected = self._with_error(self.expected, f"{self.expected}_se", best)
         where = "the other site"
@@ -148,24 +161,48 @@ class _Report:
         lines.append(f"At {where} its {words} is expected to be {expected}.")
         low, high = self._interval(self.expected, best)
         if np.isfinite([low, high]).all():
-            lines.append(f"With a confidence of 95 % it is between {low:.3g} and {high:.3g}.")
+            lines.append(f"With a confidence of 95 % it is between {low:.3g} and {high:.3g}.")
         lines.append(f"Where the labelled rows come from it is {at_home}.")
         if self._number("adapted", best) == 1:
             lines.append(
-                "Rows of the other site must first be adapted: use <code>best_adapted_</code>."
+                f"Rows of {self.where} must first be adapted: use <code>best_adapted_</code>."
+            )
+        scores = np.asarray(self.table[self.home], dtype=np.float64)
+        usual = int(np.nanargmax(scores)) if np.isfinite(scores).any() else best
+        if usual != best:
+            lines.append(
+                f"Cross-validation alone would choose {escape(self.names[usual])}, which is "
+                f"expected to have {self._score(self.expected, usual):.3g} there."
             )
         return f'<p class="answer">{" ".join(lines)}</p>'
+
+    def _elsewhere(self, best: int) -> Iterator[str]:
+        """Say what is known about other places without pairs."""
+        places = {"views": "On the views", "worst_environment": "In the worst environment"}
+        for suffix, where in places.items():
+            column = f"{self.home}_{suffix}"
+            if column in self.table:
+                error = f"se_test_{self.metric}_{suffix}"
+                yield f"{where} it is {self._with_error(column, error, best)}."
+        if np.isfinite(self._number("agreement", best)):
+            agreement = self._with_error("agreement", "agreement_se", best)
+            yield f"Its agreement is {agreement} nats per pair; more is more stable."
+        yield f"Its {escape(self.words)} at another site is not known."
 
     def _question(self) -> str:
         search, n = self.search, len(self.names)
         pairing = search.pairing_
-        compared = _COMPARED.get(pairing) if isinstance(pairing, str) else None
+        named = pairing if isinstance(pairing, str) else ""
+        asked = _QUESTIONS.get(named, "predicts well, and alike after training on different rows")
+        if self.has_pairs:
+            asked = f"has the best {self.words} at {self.where}, where nothing is labelled"
+        of_class = type(search.estimator).__name__
         said = {
-            "Candidates": f"{n} of {type(search.estimator).__name__}",
-            "Fits": f"each candidate was fitted {search.n_splits_} times, and scored on rows that "
-            "it had not seen",
-            "Score": self.words,
-            "Compared": compared or f"pairs made by {type(pairing).__name__}",
+            "Question": f"Which candidate {asked}?",
+            "Candidates": f"{n}" + (f" of {of_class}" if of_class != "Pipeline" else ""),
+            "Labelled rows": f"{search._n_labelled}; each candidate was fitted {search.n_splits_} "
+            "times, and scored on rows that the fit had not seen",
+            "Compared": _COMPARED.get(named, f"pairs made by {type(pairing).__name__}"),
         }
         objects = getattr(search, "n_objects_", None)
         if isinstance(objects, dict):
@@ -174,15 +211,22 @@ class _Report:
             said["Objects"] = f"{objects}, measured at both sites"
         if self.best is not None:
             said["Why this one"] = self._why(self.best)
-        rows = (f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in said.items())
-        return f"<dl>{''.join(rows)}</dl>"
+        return _definitions(said)
 
     def _why(self, best: int) -> str:
-        if self.has_pairs:
-            expected = np.asarray(self.table[self.expected])[self.table["eligible"]]
-            if self.table[self.expected][best] >= np.nanmax(expected):
-                return f"no other eligible candidate has a better expected {self.words}"
-        return str(self.table["reason"][best]).removeprefix("eligible: ")
+        """Say that the chosen candidate has the best value among the eligible, or the reason."""
+        reason = str(self.table["reason"][best]).removeprefix("eligible: ")
+        decides, words = self.expected, f"expected {self.words}"
+        if not self.has_pairs:
+            decides, words = "agreement", "agreement"
+        values = np.asarray(self.table[decides], dtype=np.float64)[self._eligible]
+        if not self.table[decides][best] >= np.nanmax(values, initial=-np.inf):
+            return reason
+        n = int(self._eligible.sum())
+        among = f"the best {words} of {n} eligible candidates"
+        if n == 1:
+            among = "no other candidate is eligible"
+        return among if self.has_pairs else f"{among}: {reason}"
 
     def _picture(self) -> str:
         """Draw what decides for the best candidates, with standard errors and intervals."""
@@ -209,21 +253,24 @@ class _Report:
         bottom = 20 + _ROW * len(shown)
         ticks = "".join(
             f'<text x="{x(t):.1f}" y="{bottom + 14}" text-anchor="middle">{t:g}</text>'
-            f'<line x1="{x(t):.1f}" x2="{x(t):.1f}" y1="8" y2="{bottom - 4}" stroke="var(--grey)"'
+            f'<line x1="{x(t):.1f}" x2="{x(t):.1f}" y1="8" y2="{bottom - 4}" stroke="{_GREY}"'
             ' stroke-width="0.5" opacity="0.4"/>'
             for t in _ticks(low, high)
         )
         if self.has_pairs:
             legend = (
                 "Circle and thick line: expected at the other site, with standard error. Thin "
-                "line: interval of 95 %. Tick: cross-validated where the labelled rows come from."
+                "line: interval of 95 %. Tick: cross-validated where the labelled rows come from."
             )
         else:
             legend = "Circle and line: agreement in nats per pair, with standard error."
         legend += " Orange: the chosen candidate."
+        if not self._eligible[shown].all():
+            legend += " Grey: not eligible."
         return (
             f'<div class="wide"><svg viewBox="0 0 {_WIDTH} {bottom + 24}" role="img" '
-            f'aria-label="{escape(legend)}" fill="currentColor">{ticks}{marks}</svg></div>'
+            f'aria-label="{escape(legend)}" fill="currentColor" font-size="13">'
+            f"{ticks}{marks}</svg></div>"
             f"<p>{escape(legend)}</p>"
         )
 
@@ -240,7 +287,7 @@ class _Report:
         return {"centre": centre, "low": low, "high": high, "home": home} | ends
 
     def _row(self, i: int, marks: dict[str, float], y: float, x: Any) -> str:
-        colour = "var(--orange)" if i == self.best else "var(--blue)"
+        colour = _ORANGE if i == self.best else _BLUE if self._eligible[i] else _GREY
 
         def line(start: float, end: float, width: float, stroke: str) -> str:
             if not np.isfinite([start, end]).all():
@@ -250,7 +297,8 @@ class _Report:
                 f'stroke="{stroke}" stroke-width="{width}"/>'
             )
 
-        name = self.names[i] if len(self.names[i]) <= 36 else self.names[i][:35] + "…"
+        name = self.names[i]
+        name = name if len(name) <= _LETTERS else name[: _LETTERS - 1] + "…"
         drawn = f'<text x="{_NAMES - 10}" y="{y + 4}" text-anchor="end">{escape(name)}</text>'
         drawn += line(marks["low"], marks["high"], 1, colour)
         drawn += line(marks["first"], marks["last"], 4, colour)
@@ -259,7 +307,7 @@ class _Report:
             home = x(marks["home"])
             drawn += (
                 f'<line x1="{home:.1f}" x2="{home:.1f}" y1="{y - 8}" y2="{y + 8}" '
-                'stroke="var(--grey)" stroke-width="2"/>'
+                'stroke="currentColor" stroke-width="2"/>'
             )
         return drawn
 
@@ -289,8 +337,8 @@ class _Report:
             if self.search.pairing_ != "target":
                 yield (
                     "If the model will be used elsewhere, measure some forty objects at both "
-                    "places. Nobody has to label them, and they tell how accurate each candidate "
-                    "will be there."
+                    "places. They need no labels, and show how accurate each candidate will be "
+                    "there."
                 )
             return
         error, of_home = (
@@ -301,25 +349,45 @@ class _Report:
         if of_pairs > of_home:
             four = np.hypot(of_home, of_pairs / 2)
             yield (
-                f"Most of the standard error, {error:.2g}, is that of the change between the "
-                f"sites. With four times as many objects it would be {four:.2g} at best. The "
-                "function plan_pairs predicts it, and draw_objects draws the objects to measure."
+                f"Most of the standard error, {error:.2g}, comes from the number of objects that "
+                "were measured at both sites. With four times as many it would be "
+                f"{four:.2g} at best (plan_pairs predicts it, draw_objects says which to measure)."
             )
         else:
             yield (
                 f"Most of the standard error, {error:.2g}, comes from the labelled rows. More of "
                 "them, where the present ones come from, would make the expected score more exact."
             )
-        at_home = np.asarray(self.table[self.home], dtype=np.float64)
-        if np.isfinite(at_home).any():
-            by_score = int(np.nanargmax(at_home))
-            if by_score != best:
-                yield (
-                    f"Cross-validation alone would choose {self.names[by_score]}, which is "
-                    f"expected to have {self._score(self.expected, by_score):.3g} instead of "
-                    f"{self._score(self.expected, best):.3g}."
+        yield f"Label some rows of {self.where} if you can, and score the chosen model on them."
+
+    def _words(self) -> dict[str, str]:
+        """Return what the numbers of this page mean."""
+        means = {"Standard error": "a number is usually wrong by less than twice this"}
+        if self.words == "accuracy":
+            means = {"Accuracy": "the share of rows that are predicted correctly"} | means
+        if not self._eligible.all():
+            means["Eligible"] = (
+                "good enough to be chosen: usually a score within some standard errors of the best"
+            )
+        if not self.has_pairs:
+            means["Agreement"] = (
+                "how much the two compared predictions say about each other, in nats; 0 is nothing"
+            )
+            classes = getattr(self.search, "classes_", ())
+            if len(classes):
+                means["Agreement"] += f", {np.log(len(classes)):.2f} the most for these classes"
+        else:
+            means["Expected"] = (
+                "the score on labelled rows, less what is lost by predictions that differ between "
+                "the sites. It relies on the predicted probabilities, and tends to be somewhat "
+                "too high for the best of many candidates"
+            )
+            if f"{self.expected}_low" in self.table:
+                means["Interval"] = (
+                    "holds even if the predicted probabilities are wrong, for a candidate that "
+                    "was named beforehand"
                 )
-        yield "Label some rows of the other site if you can, and score the chosen model on them."
+        return means
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -327,9 +395,14 @@ def _ticks(low: float, high: float) -> list[float]:
     step = 10 ** np.floor(np.log10((high - low) / 4))
     step *= next(factor for factor in (5, 2, 1) if (high - low) / (factor * step) >= 4)
     first, last = np.ceil(low / step), np.floor(high / step)
-    return [round(float(k * step), 12) for k in np.arange(first, last + 1)]
+    return [round(float(k * step), 12) + 0.0 for k in np.arange(first, last + 1)]  # no -0
 
 
 def _items(texts: Sequence[str] | Iterator[str]) -> str:
     lines = "".join(f"<li>{escape(text)}</li>" for text in texts)
     return f"<ul>{lines}</ul>" if lines else ""
+
+
+def _definitions(texts: dict[str, str]) -> str:
+    lines = (f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in texts.items())
+    return f"<dl>{''.join(lines)}</dl>"

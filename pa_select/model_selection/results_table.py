@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from pa_select.utils.html import bar_cell, table
@@ -33,6 +34,13 @@ def metric_in_words(metric: str, scoring: Any) -> str:
         if metric.endswith(suffix):
             metric = metric.removesuffix(suffix) + words
     return metric.replace("_", " ")
+
+
+def scoring_of(search: Any) -> Any:
+    """Return the scoring of a search; None becomes the name of the estimators' usual score."""
+    if search.scoring is None:
+        return "R²" if is_regressor(search.estimator) else "accuracy"
+    return search.scoring
 
 
 def first_metric(search: Any, table: dict[str, Any]) -> str:
@@ -134,7 +142,9 @@ def table_of_candidates(search: Any) -> str:
             cv_results.get(error),
             _longest(cv_results[value], value != "agreement"),
         )
-        for head, (value, error) in columns_that_decide(cv_results, metric, search.scoring).items()
+        for head, (value, error) in columns_that_decide(
+            cv_results, metric, scoring_of(search)
+        ).items()
     }
     n, best = len(cv_results["params"]), getattr(search, "best_index_", None)
     names = candidate_names(cv_results["params"], search.estimator)

@@ -124,7 +124,8 @@ def test_every_site_is_named_and_escaped(with_sites):
     text = Page(page).text
     assert "60 at B & <i>, 60 at Bern" in text
     assert "At the worst site, Bern, its accuracy is" in text
-    assert "expected score at B & <i>" in text
+    assert "expected accuracy at B & <i>" in text
+    assert "at the other sites, where nothing is labelled?" in text
     assert "<i>" not in page
     for message in with_sites.warnings_:
         assert message in text
@@ -143,7 +144,43 @@ def test_without_pairs_the_agreement_is_told(with_environments):
     assert f"{with_environments.cv_results_['agreement'][best]:.3g}" in text
     assert with_environments.cv_results_["reason"][best].removeprefix("eligible: ") in text
     assert "rows of different environments" in text
+    worst = with_environments.cv_results_["mean_test_score_worst_environment"][best]
+    assert f"In the worst environment it is {worst:.3g}" in text
+    assert "Its accuracy at another site is not known." in text
+    assert f"{np.log(10):.2f} the most" in text
     assert "measure some forty objects" in text
+
+
+def test_the_question_and_the_rows_are_said(with_pairs, with_environments):
+    asked = Page(with_pairs.report()).text.split("What was asked")[1]
+    assert asked.startswith("QuestionWhich candidate has the best accuracy at the other site")
+    assert f"Labelled rows{len(X) - 60}; each candidate was fitted 3 times" in asked
+    asked = Page(with_environments.report()).text.split("What was asked")[1]
+    assert asked.startswith(
+        "QuestionWhich candidate predicts well, and alike in all environments?"
+    )
+
+
+def test_the_usual_choice_is_compared():
+    def faded(X):
+        return 0.3 * X
+
+    grid = {"gamma": [1e-4, 1e-3]}
+    search = PASearchCV(SVC(C=10), grid, cv=3).fit(X[60:], y[60:], paired=(X[:60], faded(X[:60])))
+    table = search.cv_results_
+    usual = int(np.argmax(table["mean_test_score"]))
+    assert usual != search.best_index_
+    expected = f"expected to have {table['expected_score'][usual]:.3g} there"
+    assert expected in Page(search.report()).text
+
+
+def test_candidates_that_are_not_eligible_are_grey(with_environments):
+    page = Page(with_environments.report())
+    circles = [attributes["fill"] for tag, attributes in page.marks if tag == "circle"]
+    eligible = with_environments.summary()["eligible"].to_numpy()
+    assert len(set(circles)) == 1 + len(set(eligible[1:]))  # the chosen one has its own
+    assert ("Grey: not eligible." in page.text) == (not eligible.all())
+    assert ("Eligible" in page.text) == (not eligible.all())
 
 
 def test_more_objects_are_advised_where_they_are_what_is_missing(with_sites):
