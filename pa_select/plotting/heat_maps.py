@@ -314,8 +314,9 @@ class RankCorrelationDisplay(HeatMapDisplay):
         return cls(**shown, p_value=result.p_adjusted, level=level).plot(ax, **kwargs)
 
     def _figsize(self) -> tuple[float, float]:
-        width = 0.62 * len(self.gaps) + self._width(self.measures) + 1.4
-        return width, 0.3 * len(self.measures) + 1.4
+        # Beside and below the cells: the colour bar, names, the slanted names of the gaps.
+        width = max(0.65 * len(self.gaps), 1.3) + self._width(self.measures) + 1.7
+        return width, max(0.3 * len(self.measures), 1.2) + 0.7 * self._width(self.gaps) + 0.8
 
     def _image(self) -> tuple[Any, dict[str, Any]]:
         style = {"cmap": "RdBu_r", "vmin": -1, "vmax": 1, "aspect": "auto"}

@@ -146,12 +146,12 @@ def test_the_level_decides_what_is_marked(correlation):
         assert marked == [level > 1] * 4
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (3, 12), (30, 4)])
+@pytest.mark.parametrize("shape", [(2, 1), (6, 1), (1, 1), (3, 12), (30, 4)])
 def test_correlations_fit_their_cells(shape):
     display = RankCorrelationDisplay(
         tau=RNG.uniform(-1, 1, shape),
         measures=[f"product of norms {i}" for i in range(shape[0])],
-        gaps=range(shape[1]),
+        gaps=[f"accuracy drop {j}" for j in range(shape[1])],
         p_value=np.zeros(shape),
     ).plot()
     display.figure_.canvas.draw()
