@@ -15,6 +15,7 @@ PANELS = {
     "plot_certified_maximum": (1, 0),
     "plot_content_on_two_spectrometers": (1, 0),
     "plot_distances_under_attack": (1, 0),
+    "plot_double_descent": (1, 1),
     "plot_drifting_scanner": (1, -1),
     "plot_early_stopping_digits": (1, -1),
     "plot_epoch_selection_under_shift": (2, 0),

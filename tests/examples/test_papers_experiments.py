@@ -60,3 +60,37 @@ def test_measures_of_nets_under_attack_are_compared(run):
     # The nets are the same in both columns, so labels of the measured images rank them well.
     with_labels = table.set_index("measure")["PGD: robustness"]["AFR_T (with labels)"]
     assert float(with_labels.split(" ")[0]) > 0
+
+
+@pytest.fixture
+def by_width():
+    pd = pytest.importorskip("pandas")
+    return pd.read_csv(ROOT / "docs" / "figures" / "double_descent.csv", index_col="width")
+
+
+def test_the_error_descends_twice_and_agreement_is_lowest_where_it_is_highest(by_width):
+    error = by_width["test error"]
+    assert error.idxmax() == 300
+    assert error.loc[:300].idxmin() == 70
+    assert error.loc[300:].is_monotonic_decreasing
+    assert (by_width["training error"].loc[300:] == 0).all()
+    for kind in ("halves", "measurements"):
+        assert by_width[f"agreement, {kind}"].idxmin() == 300
+        assert by_width[f"beta, {kind}"].idxmin() == 300
+
+
+def test_equally_accurate_classifiers_agree_differently(by_width):
+    """Of two rows with nearly the same error the narrow one has more agreement of halves."""
+    narrow, wide = by_width.loc[40], by_width.loc[4000]
+    assert narrow["test error"] == pytest.approx(wide["test error"], abs=0.005)
+    assert narrow["agreement, halves"] > wide["agreement, halves"] + 0.3
+    assert narrow["agreement, measurements"] < wide["agreement, measurements"] - 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_double_descent_is_run_with_one_split(run):
+    table = run("plot_double_descent.py", "--seeds=1").set_index("width")
+    assert table["test error"].idxmax() == 300
+    assert table["agreement, halves"].loc[300] < 0.2
+    assert table["agreement, halves"].max() > 1.2
