@@ -147,6 +147,7 @@ def epochs_of_digits(key, digits, options):
     return [
         {"setting": setting, "pairs": pairing, "rule": rule, "epoch": k + 1}
         | {f"test {j}": test[k] for j, test in enumerate(tests)}
+        | {"beta": selection.resolution(logits[1], k)[0]}
         for (setting, pairing), (_, _, values) in found.items()
         for rule, k in selection.choices(values).items()
     ]
@@ -217,10 +218,17 @@ def attacked(key, samples, options):
         "FMN": {"shift": FMN(np.inf, **steps), "order": "norm"},
     }.items():
         attack |= {"ratios": np.linspace(0, 1, 11), "prior": "uniform"}
-        curve = robustness_curve(net, X_test, y_test, **attack).to_frame()
-        curve["log_kernel"] = curve["n_pairs"] * (curve["pa"] - np.log(10))
-        curve = curve.drop(columns="estimator").assign(attack=name)
-        lines += curve.to_dict("records")
+        curve = robustness_curve(net, X_test, y_test, **attack)
+        table = curve.to_frame().drop(columns="estimator").assign(attack=name)
+        table["log_kernel"] = table["n_pairs"] * (table["pa"] - np.log(10))
+        for line in table.to_dict("records"):
+            result = curve.agreement(power=line["power"], ratio=line["ratio"])
+            line["entropy_change"] = result.entropy_change(y_test).of_rows
+            for group, part in result.decompose(y_test).items():
+                zeta = part.n_pairs and part.approximate - part.n_by_rates * np.log(10)
+                line |= {f"{group}: pairs": part.n_by_rates, f"{group}: delta": part.doubt}
+                line[f"{group}: zeta"] = zeta
+            lines.append(line)
     return lines
 
 

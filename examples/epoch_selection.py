@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.special import softmax
 from sklearn.datasets import load_digits
 from torch import nn
 
@@ -239,6 +240,14 @@ def study(experiment, problem, training):
         target = tests[TARGET[experiment]].mean(0)
         found[kind] = a, b, criteria(a, b, right) | {"best epoch": target}
     return found, tests
+
+
+def resolution(tests, epoch):
+    """Return beta* of tests 0 and 1, and the mean of the largest posterior in test 1 there."""
+    seen, unseen = (logits[epoch] for logits in tests[:2])
+    beta = posterior_agreement(seen, unseen, prior="uniform").beta
+    # At an infinite inverse temperature a posterior is sure.
+    return beta, *(softmax(b * unseen, axis=1).max(1).mean() for b in (1.0, min(beta, 1e9)))
 
 
 def choices(found):

@@ -38,11 +38,19 @@ import itertools
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from epoch_selection import PAIRINGS, RULES, SETTINGS, choices, experiment_6, experiment_7, train
+from epoch_selection import (
+    PAIRINGS,
+    RULES,
+    SETTINGS,
+    choices,
+    experiment_6,
+    experiment_7,
+    resolution,
+    train,
+)
 from epoch_selection import study as study_epochs
-from scipy.special import softmax
 
-from pa_select import EpochSelector, posterior_agreement
+from pa_select import EpochSelector
 
 parser = argparse.ArgumentParser(description="Epoch selection under shift")
 parser.add_argument("--seeds", type=int, default=3)
@@ -90,14 +98,6 @@ def study(problem, kind, seed):
                 records.append((*row, *tests[:, start + k]))
         if kind[0] == 7 and pairing == PAIRINGS[0]:
             resolutions.append((*kind, setting, seed, *resolution(training[1], right.argmax())))
-
-
-def resolution(tests, epoch):
-    """Return beta* of tests 0 and 1, and the mean of the largest posterior in test 1 there."""
-    seen, unseen = (logits[epoch] for logits in tests[:2])
-    beta = posterior_agreement(seen, unseen, prior="uniform").beta
-    # At an infinite inverse temperature a posterior is sure.
-    return beta, *(softmax(b * unseen, axis=1).max(1).mean() for b in (1.0, min(beta, 1e9)))
 
 
 kinds = list(itertools.product(SETTINGS, options.factors, options.learners))

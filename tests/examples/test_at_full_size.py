@@ -100,6 +100,7 @@ def test_epochs_of_digits_are_selected(run, mnist):
     assert set(table["epoch"]) == {1, 2}
     tests = [f"test {j}" for j in range(6)]
     assert table[tests].stack().between(0, 100).all()
+    assert (table["beta"] >= 0).all()
     best = table.set_index(["model", "setting", "pairs", "rule"])[tests[1:]].mean(axis=1)
     best = best[best.index.get_level_values(0).str.contains("experiment 6")].unstack("rule")
     assert (best["best epoch"] >= best["accuracy"] - 1e-9).all()
@@ -156,6 +157,12 @@ def test_nets_are_attacked(run, cifar):
         assert curve["log_kernel"].iloc[0] >= curve["log_kernel"].iloc[-1]
         assert attack in ("PGD", "FMN")
     assert table["n_pairs"].eq(30).all()
+    # The thesis's contributions are numbers of pairs by rates, and at most 0.
+    zeta = table[[name for name in table if name.endswith(": zeta")]]
+    assert zeta.shape[1] == 3
+    assert (zeta <= 1e-9).all(axis=None)
+    right = table["clean_accuracy"] * table["afr_pred"] * 30
+    assert_allclose(table["agree_right: pairs"], right, atol=1e-6)
     assert table.groupby("attack")["power"].nunique()["PGD"] == 3
 
 
