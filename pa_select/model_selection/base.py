@@ -7,8 +7,9 @@ import os
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 import numpy as np
 from sklearn.base import clone, is_regressor
@@ -50,6 +51,8 @@ from pa_select.utils.sklearn_private import (
     _warn_or_raise_about_fit_failures,
 )
 from pa_select.utils.typing import (
+    CrossValidation,
+    Device,
     ErrorScore,
     Estimator,
     Ints,
@@ -57,7 +60,11 @@ from pa_select.utils.typing import (
     PairedRows,
     Pairing,
     PairingName,
+    Predictor,
+    Prior,
+    RandomState,
     Rows,
+    Rule,
     Scoring,
     Selection,
     SelectionName,
@@ -69,10 +76,31 @@ if TYPE_CHECKING:
 SELECTIONS = get_args(SelectionName)
 
 
+@dataclass(eq=False, repr=False)
 class BasePASearch(SavedWithVersions, BaseSearchCV):
     """A search over the candidates that a subclass lists."""
 
-    _parameter_constraints: dict[str, Any] = {
+    estimator: Estimator
+    _: KW_ONLY
+    pairing: Pairing = "repeated"
+    scoring: Scoring = None
+    cv: CrossValidation = None
+    selection: Selection = "guarded"
+    refit: bool | str | Rule = True
+    prior: Prior = "marginal"
+    n_jobs: int | None = None
+    pre_dispatch: Any = "2*n_jobs"
+    verbose: int = 0
+    error_score: ErrorScore = np.nan
+    random_state: RandomState = None
+    device: Device = None
+    tol: float = 1e-6
+    memory: Any = None
+    return_fold_scores: bool = False
+    adapter: str | Estimator | None = None
+    reference: str | Predictor = "ensemble"
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         key: value
         for key, value in BaseSearchCV._parameter_constraints.items()
         if key != "return_train_score"
@@ -92,47 +120,6 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
     __metadata_request__fit = {"groups": UNUSED}  # noqa: RUF012
     # BaseSearchCV reads this attribute; the scores of training rows are never compared.
     return_train_score = False
-
-    def __init__(
-        self,
-        estimator: Estimator,
-        *,
-        pairing: Pairing,
-        scoring: Scoring,
-        cv: Any,
-        selection: Selection,
-        refit: Any,
-        prior: Any,
-        n_jobs: int | None,
-        pre_dispatch: Any,
-        verbose: int,
-        error_score: ErrorScore,
-        random_state: Any,
-        device: Any,
-        tol: float,
-        memory: Any,
-        return_fold_scores: bool,
-        adapter: Any,
-        reference: Any,
-    ) -> None:
-        self.estimator = estimator
-        self.pairing = pairing
-        self.scoring = scoring
-        self.cv = cv
-        self.selection = selection
-        self.refit = refit
-        self.prior = prior
-        self.n_jobs = n_jobs
-        self.pre_dispatch = pre_dispatch
-        self.verbose = verbose
-        self.error_score = error_score
-        self.random_state = random_state
-        self.device = device
-        self.tol = tol
-        self.memory = memory
-        self.return_fold_scores = return_fold_scores
-        self.adapter = adapter
-        self.reference = reference
 
     @abstractmethod
     def _candidates(self) -> Iterable[dict[str, Any]]:
@@ -375,7 +362,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         kind.warn_of_choice(table, metric, self.best_index_)
         self.__dict__.update(kind.attributes_of_choice(table, metric, self.best_index_))
 
-    def _mark_those_not_told_apart(self, table: dict[str, Any], rule: Any) -> None:
+    def _mark_those_not_told_apart(self, table: dict[str, Any], rule: Rule) -> None:
         alike = not_told_apart(
             self.agreement_terms_, self._pairs, self.best_index_, table["eligible"]
         )
@@ -540,7 +527,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             .add(caller="score", callee="score")
             .add(caller="fit", callee="score"),
         )
-        splitters = self.cv if is_sequence_of_splitters(self.cv) else [self.cv]
+        splitters: Any = self.cv if is_sequence_of_splitters(self.cv) else [self.cv]
         for i, splitter in enumerate(splitters):
             router.add(
                 **{f"splitter{i or ''}": splitter},

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 
 from pa_select.model_selection.base import BasePASearch
 from pa_select.utils.sklearn_private import Interval
-from pa_select.utils.typing import (
-    CrossValidation,
-    Device,
-    ErrorScore,
-    Estimator,
-    Pairing,
-    Predictor,
-    Prior,
-    RandomState,
-    Rule,
-    Scoring,
-    Selection,
-)
 
 
+@dataclass(eq=False, repr=False)
 class PASearchCV(BasePASearch):
     """Search over a grid for the candidate that will work under a shift.
 
@@ -296,61 +284,18 @@ class PASearchCV(BasePASearch):
     True
     """
 
-    param_grid: Any
-    _parameter_constraints: dict[str, Any] = {
+    param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePASearch._parameter_constraints,
         "param_grid": [dict, list],
     }
-
-    def __init__(
-        self,
-        estimator: Estimator,
-        param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        *,
-        pairing: Pairing = "repeated",
-        scoring: Scoring = None,
-        cv: CrossValidation = None,
-        selection: Selection = "guarded",
-        refit: bool | str | Rule = True,
-        prior: Prior = "marginal",
-        n_jobs: int | None = None,
-        pre_dispatch: Any = "2*n_jobs",
-        verbose: int = 0,
-        error_score: ErrorScore = np.nan,
-        random_state: RandomState = None,
-        device: Device = None,
-        tol: float = 1e-6,
-        memory: Any = None,
-        return_fold_scores: bool = False,
-        adapter: str | Estimator | None = None,
-        reference: str | Predictor = "ensemble",
-    ) -> None:
-        super().__init__(
-            estimator,
-            pairing=pairing,
-            scoring=scoring,
-            cv=cv,
-            selection=selection,
-            refit=refit,
-            prior=prior,
-            n_jobs=n_jobs,
-            pre_dispatch=pre_dispatch,
-            verbose=verbose,
-            error_score=error_score,
-            random_state=random_state,
-            device=device,
-            tol=tol,
-            memory=memory,
-            return_fold_scores=return_fold_scores,
-            adapter=adapter,
-            reference=reference,
-        )
-        self.param_grid = param_grid
 
     def _candidates(self) -> Iterable[dict[str, Any]]:
         return ParameterGrid(self.param_grid)
 
 
+@dataclass(eq=False, repr=False)
 class PARandomizedSearchCV(BasePASearch):
     """Search over random parameters for the candidate whose models agree best.
 
@@ -393,61 +338,14 @@ class PARandomizedSearchCV(BasePASearch):
     True
     """
 
-    param_distributions: Any
-    n_iter: int
-    random_state: RandomState
-    _parameter_constraints: dict[str, Any] = {
+    param_distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    n_iter: int = 10
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BasePASearch._parameter_constraints,
         "param_distributions": [dict, list],
         "n_iter": [Interval(numbers.Integral, 1, None, closed="left")],
     }
-
-    def __init__(
-        self,
-        estimator: Estimator,
-        param_distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        n_iter: int = 10,
-        *,
-        pairing: Pairing = "repeated",
-        scoring: Scoring = None,
-        cv: CrossValidation = None,
-        selection: Selection = "guarded",
-        refit: bool | str | Rule = True,
-        prior: Prior = "marginal",
-        n_jobs: int | None = None,
-        pre_dispatch: Any = "2*n_jobs",
-        verbose: int = 0,
-        error_score: ErrorScore = np.nan,
-        random_state: RandomState = None,
-        device: Device = None,
-        tol: float = 1e-6,
-        memory: Any = None,
-        return_fold_scores: bool = False,
-        adapter: str | Estimator | None = None,
-        reference: str | Predictor = "ensemble",
-    ) -> None:
-        super().__init__(
-            estimator,
-            pairing=pairing,
-            scoring=scoring,
-            cv=cv,
-            selection=selection,
-            refit=refit,
-            prior=prior,
-            n_jobs=n_jobs,
-            pre_dispatch=pre_dispatch,
-            verbose=verbose,
-            error_score=error_score,
-            random_state=random_state,
-            device=device,
-            tol=tol,
-            memory=memory,
-            return_fold_scores=return_fold_scores,
-            adapter=adapter,
-            reference=reference,
-        )
-        self.param_distributions = param_distributions
-        self.n_iter = n_iter
 
     def _candidates(self) -> Iterable[dict[str, Any]]:
         return ParameterSampler(
