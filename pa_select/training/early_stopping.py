@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -9,10 +10,11 @@ import torch
 from skorch.callbacks import Callback
 
 from pa_select.training.epoch_scoring import PAScoring
-from pa_select.training.epoch_selector import EPOCH_TOL, EpochSelector
+from pa_select.training.epoch_selector import EpochSelector
 from pa_select.utils.messages import warn_caller
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PAEarlyStopping(PAScoring):
     """Stop when the agreement no longer improves, and keep the epoch where it was best.
 
@@ -85,46 +87,13 @@ class PAEarlyStopping(PAScoring):
     True
     """
 
-    def __init__(
-        self,
-        environments: Any,
-        *,
-        pairing: Any = "identity",
-        prior: Any = "marginal",
-        every: int = 1,
-        name: str = "pa",
-        sample_weight: Any = None,
-        max_pairs: int | None = None,
-        device: Any = None,
-        tol: float = EPOCH_TOL,
-        uniform: bool = False,
-        patience: int = 10,
-        min_delta: float = 0.0,
-        load_best: bool = True,
-        tie: Literal["first", "last"] = "first",
-        min_epochs: int = 1,
-        guard: str | None = "auto",
-        sink: Any = print,
-    ) -> None:
-        super().__init__(
-            environments,
-            pairing=pairing,
-            prior=prior,
-            every=every,
-            name=name,
-            sample_weight=sample_weight,
-            max_pairs=max_pairs,
-            device=device,
-            tol=tol,
-            uniform=uniform,
-        )
-        self.patience = patience
-        self.min_delta = min_delta
-        self.load_best = load_best
-        self.tie = tie
-        self.min_epochs = min_epochs
-        self.guard = guard
-        self.sink = sink
+    patience: int = 10
+    min_delta: float = 0.0
+    load_best: bool = True
+    tie: Literal["first", "last"] = "first"
+    min_epochs: int = 1
+    guard: str | None = "auto"
+    sink: Any = print
 
     def initialize(self) -> PAEarlyStopping:
         """Forget all epochs."""

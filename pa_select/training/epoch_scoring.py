@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import reprlib
+from dataclasses import KW_ONLY, dataclass
 from time import perf_counter
 from typing import Any
 
@@ -23,6 +24,7 @@ from pa_select.utils.estimators import first_output
 from pa_select.utils.score_checks import check_count
 
 
+@dataclass(eq=False, repr=False)
 class PAScoring(Callback):
     """Record the posterior agreement of a net on two or more environments, epoch by epoch.
 
@@ -97,30 +99,17 @@ class PAScoring(Callback):
     3
     """
 
-    def __init__(
-        self,
-        environments: Any,
-        *,
-        pairing: Any = "identity",
-        prior: Any = "marginal",
-        every: int = 1,
-        name: str = "pa",
-        sample_weight: Any = None,
-        max_pairs: int | None = None,
-        device: Any = None,
-        tol: float = EPOCH_TOL,
-        uniform: bool = False,
-    ) -> None:
-        self.environments = environments
-        self.pairing = pairing
-        self.prior = prior
-        self.every = every
-        self.name = name
-        self.sample_weight = sample_weight
-        self.max_pairs = max_pairs
-        self.device = device
-        self.tol = tol
-        self.uniform = uniform
+    environments: Any
+    _: KW_ONLY
+    pairing: Any = "identity"
+    prior: Any = "marginal"
+    every: int = 1
+    name: str = "pa"
+    sample_weight: Any = None
+    max_pairs: int | None = None
+    device: Any = None
+    tol: float = EPOCH_TOL
+    uniform: bool = False
 
     def initialize(self) -> PAScoring:
         """Forget all epochs."""
