@@ -68,6 +68,11 @@ class Eligibility(NamedTuple):
     eligible: Mask
     reason: list[str]
 
+    def explained(self, of_eligible: Callable[[int], str]) -> Eligibility:
+        """Give each eligible candidate the reason that a function returns."""
+        pairs = enumerate(zip(self.eligible, self.reason, strict=True))
+        return self._replace(reason=[of_eligible(i) if fits else why for i, (fits, why) in pairs])
+
 
 class _Rule(BaseEstimator, ABC):
     """A rule that chooses among the candidates with a score, and an agreement if it needs one.
@@ -176,13 +181,11 @@ class RankSum(_Rule):
         """Explain which candidates are eligible; the reasons have both ranks."""
         eligibility = super().explain(cv_results)
         by_score, by_agreement = self._ranks(cv_results, np.flatnonzero(eligibility.eligible))
-        reasons = [
-            f"eligible: rank {by_score[i]:g} by {self.score}, {by_agreement[i]:g} by agreement"
-            if eligibility.eligible[i]
-            else reason
-            for i, reason in enumerate(eligibility.reason)
-        ]
-        return Eligibility(eligibility.eligible, reasons)
+        return eligibility.explained(
+            lambda i: (
+                f"eligible: rank {by_score[i]:g} by {self.score}, {by_agreement[i]:g} by agreement"
+            )
+        )
 
     def _ranks(self, cv_results: dict[str, Any], eligible: Any) -> Any:
         """Return ranks by score and by agreement, (2, n_candidates); inf if not eligible."""
@@ -220,14 +223,12 @@ class BestExpected(_Rule):
         eligibility = super().explain(cv_results)
         score, _ = scores_and_errors(cv_results, self.score)
         expected, errors = self._expected(cv_results)
-        reasons = [
-            f"eligible: {self.score} {score[i]:.4g}, expected at the other site {expected[i]:.4g} "
-            f"with a standard error of {errors[i]:.2g}{_how(cv_results, i)}"
-            if eligibility.eligible[i]
-            else reason
-            for i, reason in enumerate(eligibility.reason)
-        ]
-        return Eligibility(eligibility.eligible, reasons)
+        return eligibility.explained(
+            lambda i: (
+                f"eligible: {self.score} {score[i]:.4g}, expected at the other site "
+                f"{expected[i]:.4g} with a standard error of {errors[i]:.2g}{_how(cv_results, i)}"
+            )
+        )
 
 
 def _how(cv_results: dict[str, Any], i: int) -> str:
@@ -249,15 +250,14 @@ class _SimplestWithin(_Rule):
         eligibility = super().explain(cv_results)
         top = int(np.nanargmax(np.where(eligibility.eligible, score, np.nan)))
         near = score >= score[top] - self.n_se * error[top]
-        reasons = [
-            f"{'eligible' if near[i] else 'not eligible'}: {self.score} {score[i]:.4g} is "
-            f"{'' if near[i] else 'not '}within {errors_in_words(self.n_se)} of the best, "
-            f"{score[top]:.4g}"
-            if eligibility.eligible[i]
-            else reason
-            for i, reason in enumerate(eligibility.reason)
-        ]
-        return Eligibility(eligibility.eligible & near, reasons)
+        within = f"within {errors_in_words(self.n_se)} of the best, {score[top]:.4g}"
+        explained = eligibility.explained(
+            lambda i: (
+                f"{'' if near[i] else 'not '}eligible: {self.score} {score[i]:.4g} is "
+                f"{'' if near[i] else 'not '}{within}"
+            )
+        )
+        return explained._replace(eligible=eligibility.eligible & near)
 
     def _best(self, cv_results: dict[str, Any], eligible: Ints) -> int:
         score, _ = scores_and_errors(cv_results, self.score)
