@@ -78,12 +78,7 @@ class AdversarialNet(LearnerNet):
     """
 
     def __init__(
-        self,
-        module: Any,
-        *args: Any,
-        attack: Any = None,
-        clean_weight: float = 0.0,
-        **kwargs: Any,
+        self, module: Any, *args: Any, attack: Any = None, clean_weight: float = 0.0, **kwargs: Any
     ) -> None:
         super().__init__(module, *args, **kwargs)
         self.attack = attack

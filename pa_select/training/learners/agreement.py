@@ -273,13 +273,7 @@ class AgreementNet(LearnerNet):
 
     def _check_parameters(self) -> None:
         check_pairs(self.pairs)
-        kind = self.criterion if isinstance(self.criterion, type) else type(self.criterion)
-        if issubclass(kind, torch.nn.NLLLoss):
-            # With NLLLoss a skorch module returns probabilities, which are no logits.
-            raise ValueError(
-                "criterion: expected one that takes logits, such as CrossEntropyLoss, got "
-                f"{kind.__name__}."
-            )
+        self._refuse_probabilities()
         if not (isinstance(self.weight, Real) and 0 <= self.weight < np.inf):
             raise ValueError(
                 f"weight: expected a finite number of at least 0, got {self.weight!r}."

@@ -60,6 +60,15 @@ class LearnerNet(NeuralNetClassifier):
     def _check_parameters(self) -> None:
         """Raise if a parameter of the learner does not fit."""
 
+    def _refuse_probabilities(self) -> None:
+        """Refuse NLLLoss, with which a skorch module returns probabilities, not logits."""
+        kind = self.criterion if isinstance(self.criterion, type) else type(self.criterion)
+        if issubclass(kind, torch.nn.NLLLoss):
+            raise ValueError(
+                "criterion: expected one that takes logits, such as CrossEntropyLoss, got "
+                f"{kind.__name__}."
+            )
+
 
 def _check_labels(labels: Any, outputs: torch.Tensor, ignored: int | None) -> None:
     """Refuse classes that the module has no output for; torch's own errors name neither."""

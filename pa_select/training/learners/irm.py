@@ -121,10 +121,4 @@ class IRMNet(ERMNet):
                 "penalty_anneal_epochs: expected a number of epochs, at least 0, got "
                 f"{self.penalty_anneal_epochs!r}."
             )
-        kind = self.criterion if isinstance(self.criterion, type) else type(self.criterion)
-        if issubclass(kind, torch.nn.NLLLoss):
-            # With NLLLoss a skorch module returns probabilities, which w must not rescale.
-            raise ValueError(
-                "criterion: expected one that takes logits, such as CrossEntropyLoss, got "
-                f"{kind.__name__}."
-            )
+        self._refuse_probabilities()  # which w must not rescale
