@@ -12,6 +12,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from pa_select.environments.numeric_rows import is_frame, is_polars, is_series, is_tensor, seeded
+from pa_select.utils.arrays import as_numpy
 from pa_select.utils.frames import joined, reordered
 
 
@@ -119,7 +120,7 @@ def shifted_rows(
     if order is None:
         rows = seeded(random_state).permutation(n)
     else:
-        values = np.asarray(order.detach().cpu() if is_tensor(order) else order)
+        values = np.asarray(as_numpy(order))
         if values.shape != (n,):
             raise ValueError(f"order: expected shape ({n},), got {values.shape}.")
         if values.dtype.kind not in "fiub":

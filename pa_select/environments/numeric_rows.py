@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from pa_select.utils.estimators import is_instance
 from pa_select.utils.typing import Floats
 
 
@@ -168,25 +168,19 @@ def seeded(random_state: Any) -> np.random.RandomState:
 
 def is_frame(X: Any) -> bool:
     """Whether this is a pandas DataFrame."""
-    return _is(X, "pandas", "DataFrame")
+    return is_instance(X, "pandas", "DataFrame")
 
 
 def is_polars(X: Any) -> bool:
     """Whether this is a polars DataFrame."""
-    return _is(X, "polars", "DataFrame")
+    return is_instance(X, "polars", "DataFrame")
 
 
 def is_series(X: Any) -> bool:
     """Whether this is a pandas Series."""
-    return _is(X, "pandas", "Series")
+    return is_instance(X, "pandas", "Series")
 
 
 def is_tensor(X: Any) -> bool:
     """Whether this is a torch tensor."""
-    return _is(X, "torch", "Tensor")
-
-
-def _is(X: Any, module: str, name: str) -> bool:
-    # An object of a package's class exists only if the package is imported.
-    loaded = sys.modules.get(module)
-    return loaded is not None and isinstance(X, getattr(loaded, name))
+    return is_instance(X, "torch", "Tensor")

@@ -15,6 +15,7 @@ from pa_select.model_selection.split_scores import OF_X, Data, Layout, Stacks
 from pa_select.model_selection.table_columns import ranks, scores_and_errors
 from pa_select.scores import align_classes, class_scores
 from pa_select.scores.recorded import RecordedClassifier, RecordedRegressor
+from pa_select.utils.arrays import as_numpy
 from pa_select.utils.frames import check_columns, check_not_missing, named_like
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _MultimetricScorer, _num_samples
@@ -197,14 +198,12 @@ class ExpectedColumns:
                     f"reference: expected a fitted {kind}, got one that is not fitted: "
                     f"{reference!r}."
                 ) from error
-            if hasattr(scores, "detach"):
-                scores = scores.detach().cpu().numpy()
             if not np.isin(classes, data.labels).all():
                 raise ValueError(
                     f"reference: expected a classifier of the classes {data.labels.tolist()}, got "
                     f"one of {np.asarray(classes).tolist()}."
                 )
-            scores = align_classes(np.asarray(scores), classes, data.labels)
+            scores = align_classes(np.asarray(as_numpy(scores)), classes, data.labels)
             return RecordedClassifier(data.labels, scores, None)
 
         known = output(OF_X), self.labelled.y

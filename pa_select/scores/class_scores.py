@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pa_select.utils.arrays import as_numbers
+from pa_select.utils.arrays import as_numbers, as_numpy
 from pa_select.utils.estimators import is_instance, is_pipeline, unwrapped
 from pa_select.utils.score_checks import DEFAULT_CLIP as DEFAULT_CLIP
 from pa_select.utils.score_checks import (
@@ -144,9 +144,7 @@ def comparable_scores(
     by default 0, 1, ..., and `labels` are the classes that the estimator may have, by default any.
     """
     scores, classes = class_scores(estimator, X)
-    if hasattr(scores, "detach"):
-        scores = scores.detach().cpu().numpy()
-    matrix = as_numbers(scores, "class scores")
+    matrix = as_numbers(as_numpy(scores), "class scores")
     # A model that was fitted to one class has nothing to compare.
     check_shape(matrix, "class scores", fewest_classes=1)
     if labels is not None and not np.isin(classes, labels).all():

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pa_select.utils.arrays import as_numpy
+
 
 def features_of(X: Any, features: Any, name: str) -> NDArray[np.float64]:
     """Return the features of rows, finite numbers of shape (n, n_features)."""
@@ -23,10 +25,8 @@ def features_of(X: Any, features: Any, name: str) -> NDArray[np.float64]:
         X = transform(X)
     if hasattr(X, "toarray"):
         X = X.toarray()
-    if hasattr(X, "detach"):
-        X = X.detach().cpu().numpy()
     try:
-        points = np.asarray(X, dtype=np.float64)
+        points = np.asarray(as_numpy(X), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name}: expected numbers to measure distances by: {error}.") from error
     points = points.reshape(_num_samples(points), -1)

@@ -10,7 +10,8 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from pa_select.scores.class_scores import class_scores
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.arrays import as_numpy
+from pa_select.utils.typing import Floats, Ints, Predictor, Rows
 
 
 class _KnownPredictions(BaseEstimator):
@@ -56,12 +57,12 @@ class RecordedClassifier(ClassifierMixin, _KnownPredictions):
         return self.classes
 
     @classmethod
-    def of(cls, estimator: Any, X: Any, with_probabilities: bool = True) -> RecordedClassifier:
+    def of(
+        cls, estimator: Predictor, X: Rows, with_probabilities: bool = True
+    ) -> RecordedClassifier:
         """Record what an estimator predicts for X; the columns are its sorted classes."""
         scores, classes = class_scores(estimator, X)
-        if hasattr(scores, "detach"):
-            scores = scores.detach().cpu().double().numpy()
-        scores, order = np.asarray(scores, dtype=np.float64), np.argsort(classes)
+        scores, order = np.asarray(as_numpy(scores), dtype=np.float64), np.argsort(classes)
         known = predictions(estimator, X, scores, classes, with_probabilities)
         probabilities = None if known[1] is None else known[1][:, order]
         return cls(classes[order], np.ascontiguousarray(scores[:, order]), known[0], probabilities)
@@ -80,11 +81,7 @@ class RecordedClassifier(ClassifierMixin, _KnownPredictions):
 
 
 def predictions(
-    estimator: Any,
-    X: Any,
-    scores: Floats,
-    classes: Any,
-    with_probabilities: bool = True,
+    estimator: Predictor, X: Rows, scores: Floats, classes: Any, with_probabilities: bool = True
 ) -> tuple[NDArray[Any], Floats | None]:
     """Return the classes that an estimator predicts, and its probabilities if it has some.
 
@@ -110,7 +107,7 @@ class RecordedRegressor(RegressorMixin, _KnownPredictions):
         self.predicted = predicted
 
     @classmethod
-    def of(cls, estimator: Any, X: Any) -> RecordedRegressor:
+    def of(cls, estimator: Predictor, X: Rows) -> RecordedRegressor:
         """Record what an estimator predicts for X: one finite value for each row, or an error."""
         predicted = np.asarray(estimator.predict(X), dtype=np.float64)
         if predicted.ndim == 2 and predicted.shape[1] == 1:

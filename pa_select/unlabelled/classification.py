@@ -24,7 +24,7 @@ from pa_select.unlabelled.score_of_units import (
 )
 from pa_select.utils.score_checks import check_matrix
 from pa_select.utils.sklearn_private import _PassthroughScorer
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Floats, Ints, Predictor, Rows
 
 #: The outputs of the models of all splits.
 Outputs: TypeAlias = Sequence[RecordedClassifier]
@@ -73,7 +73,7 @@ class Classification:
         except Exception:  # the metric does not like these labels; it will say so for real ones
             return
 
-    def output(self, estimator: Any, X: Any, scorer: Any) -> RecordedClassifier:
+    def output(self, estimator: Predictor, X: Rows, scorer: Any) -> RecordedClassifier:
         """Record what a classifier predicts for X; the columns are its sorted classes."""
         return RecordedClassifier.of(estimator, X, not is_accuracy(scorer))
 

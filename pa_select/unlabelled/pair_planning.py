@@ -12,6 +12,7 @@ from pa_select.scores.class_scores import class_scores
 from pa_select.unlabelled.paired_rows import aligned_pairs
 from pa_select.unlabelled.site_adapter import cross_adapted
 from pa_select.unlabelled.trained import ExpectedScore, estimates
+from pa_select.utils.arrays import as_numpy
 from pa_select.utils.sklearn_private import _num_samples
 from pa_select.utils.typing import Ints
 
@@ -171,7 +172,7 @@ def draw_objects(estimator: Any, X: Any, n_objects: int, *, random_state: Any = 
     array([0, 0, 1, 1, 1, 1, 2, 2, 2])
     """
     scores, classes = class_scores(estimator, X)
-    values = np.asarray(scores.detach().cpu() if hasattr(scores, "detach") else scores)
+    values = np.asarray(as_numpy(scores))
     n = len(values)
     if not 1 <= n_objects <= n:
         raise ValueError(f"n_objects: expected 1 to {n}, the number of rows, got {n_objects!r}.")

@@ -177,11 +177,7 @@ def warn_of_other_rows(X_a: Any, X: Any, name: str = "X_a") -> None:
     some = [x[rng.permutation(len(x))[:_MOST_ROWS]] for x in sides]
     which = np.repeat([0, 1], [len(x) for x in some])
     forest = RandomForestClassifier(
-        50,
-        max_features="sqrt",
-        min_samples_leaf=3,
-        oob_score=True,
-        random_state=0,
+        50, max_features="sqrt", min_samples_leaf=3, oob_score=True, random_state=0
     ).fit(np.concatenate(some), which)
     area = roc_auc_score(which, forest.oob_decision_function_[:, 1])
     n, m = map(len, some)

@@ -20,7 +20,7 @@ from sklearn.metrics import (
 from pa_select.scores.recorded import RecordedRegressor, row_numbers
 from pa_select.unlabelled.score_of_units import LabelledRows, ScoreOfUnits
 from pa_select.utils.sklearn_private import _PassthroughScorer
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Floats, Ints, Predictor, Rows
 
 #: The outputs of the models of all splits.
 Outputs: TypeAlias = Sequence[RecordedRegressor]
@@ -66,7 +66,7 @@ class Regression:
             message = f"scoring: expected a metric of numbers, got {scoring or scorer!r}: {error}"
             raise ValueError(message) from error
 
-    def output(self, estimator: Any, X: Any, scorer: Any) -> RecordedRegressor:
+    def output(self, estimator: Predictor, X: Rows, scorer: Any) -> RecordedRegressor:
         """Record what a regressor predicts for X."""
         return RecordedRegressor.of(estimator, X)
 

@@ -29,6 +29,11 @@ def n_axes(x: Any) -> int:
     return axes + (len(x.shape) if hasattr(x, "shape") else np.ndim(x))
 
 
+def as_numpy(values: Any) -> Any:
+    """Return a tensor's numbers as an array; other values are returned as they are."""
+    return values.detach().cpu().numpy() if hasattr(values, "detach") else values
+
+
 def as_numbers(values: Any, name: str) -> NDArray[Any]:
     """Convert to an array of real or complex numbers, if possible without a copy."""
     array = as_array(values, name)
