@@ -189,10 +189,7 @@ class _ChunkedScores(PairedScores):
         return False
 
     def map_blocks(
-        self,
-        part: Callable[[Block], Result],
-        problems: Ints,
-        dtype: torch.dtype = torch.float64,
+        self, part: Callable[[Block], Result], problems: Ints, dtype: torch.dtype = torch.float64
     ) -> Iterator[tuple[slice, Result]]:
         """Apply a function to all pairs, in one pass over the chunks."""
         number = begin = 0

@@ -17,11 +17,7 @@ from pa_select.agreement.inputs.problem import (
 )
 from pa_select.agreement.inputs.validation import as_labels, check_beta, check_tol, is_raise
 from pa_select.agreement.pairs.paired_scores import concatenate
-from pa_select.agreement.result import (
-    PosteriorAgreement,
-    raise_failures,
-    warn_of_failures,
-)
+from pa_select.agreement.result import PosteriorAgreement, raise_failures, warn_of_failures
 from pa_select.agreement.solved_problems import solve_problems
 from pa_select.agreement.solver import kernel_sums as _kernel
 from pa_select.agreement.solver.marginal_sums import ModelRuns, marginal_kernel

@@ -56,12 +56,7 @@ class PredictionMeasures(NamedTuple):
 
 
 def prediction_measures(
-    scores: Any,
-    y: Any,
-    *,
-    classes: Any = None,
-    tail: float = 0.05,
-    margin_quantile: float = 0.1,
+    scores: Any, y: Any, *, classes: Any = None, tail: float = 0.05, margin_quantile: float = 0.1
 ) -> PredictionMeasures:
     """Measure one model's predictions on one sample.
 

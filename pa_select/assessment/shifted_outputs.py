@@ -218,11 +218,7 @@ class Samples:
 
 
 def curve_table(
-    samples: Samples,
-    keys: list[Key],
-    columns: Mapping[str, Any],
-    chosen: Sequence[str],
-    n: int,
+    samples: Samples, keys: list[Key], columns: Mapping[str, Any], chosen: Sequence[str], n: int
 ) -> dict[str, NDArray[Any]]:
     """Return the columns of the chosen metrics, with nan where an estimator failed.
 
@@ -246,11 +242,7 @@ def curve_table(
 
 
 def _measures(
-    samples: Samples,
-    key: Key,
-    y: Any,
-    chosen: Sequence[str],
-    agreement: Mapping[str, float],
+    samples: Samples, key: Key, y: Any, chosen: Sequence[str], agreement: Mapping[str, float]
 ) -> dict[str, Any]:
     """Return one row of the table."""
     name, power, ratio = key

@@ -17,11 +17,7 @@ from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import refuse_iterable_dataset
 
 #: The metadata fields that define the environments of each data set.
-_FIELDS = {
-    "camelyon17": ("hospital",),
-    "celebA": ("male",),
-    "waterbirds": ("background",),
-}
+_FIELDS = {"camelyon17": ("hospital",), "celebA": ("male",), "waterbirds": ("background",)}
 
 
 class WILDSData(SharedEnvironment):

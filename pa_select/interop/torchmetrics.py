@@ -9,11 +9,7 @@ import torch
 from pa_select.agreement import PosteriorAgreement as Result
 from pa_select.agreement import posterior_agreement
 from pa_select.agreement.inputs.problem import check_pair
-from pa_select.agreement.inputs.validation import (
-    check_prior,
-    check_tol,
-    check_weight,
-)
+from pa_select.agreement.inputs.validation import check_prior, check_tol, check_weight
 from pa_select.utils.messages import optional_import
 
 _Metric: Any = optional_import("torchmetrics", "metrics").Metric

@@ -42,6 +42,7 @@ from sklearn.utils.validation import check_memory
 
 from pa_select.model_selection.split_scores import Data, Outcome, SplitTask, fit_and_score_split
 from pa_select.utils.messages import warn_caller
+from pa_select.utils.typing import Estimator
 
 # What they run is not known before they run.
 _RUN_ANYTHING = (compile, eval, exec, globals, __import__, importlib.import_module)
@@ -82,7 +83,7 @@ class Checkpoint:
         known = None not in shared
         self._splits = [self._key((shared, x), "split") if known else None for x in splits]
 
-    def keys(self, estimator: Any) -> list[str | None]:
+    def keys(self, estimator: Estimator) -> list[str | None]:
         """Return the keys of an estimator, with its parameters set, on each split.
 
         None is the key of a result that cannot be kept, with a warning that says why.

@@ -143,7 +143,7 @@ class DataKind(ABC):
         """Return attributes of the fitted search, given the chosen candidate."""
         return {}
 
-    def attributes_of_refit(self, estimator: Any, row: Mapping[str, Any]) -> dict[str, Any]:
+    def attributes_of_refit(self, estimator: Estimator, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return attributes of the fitted search; `row` is that of the best estimator."""
         return {}
 
@@ -369,11 +369,7 @@ class PairedObjects(DataKind):
         score, interval = self._expected.of_chosen(table, metric, chosen)
         by_site = {site.name: site.n_pairs for site in self.sites}
         n_objects: Any = by_site if self.sites[0].name else by_site[""]
-        return {
-            "expected_score_": score,
-            "expected_interval_": interval,
-            "n_objects_": n_objects,
-        }
+        return {"expected_score_": score, "expected_interval_": interval, "n_objects_": n_objects}
 
     def attributes_of_refit(self, estimator: Estimator, row: Mapping[str, Any]) -> dict[str, Any]:
         sources = [self.rows.X, *self.sources]

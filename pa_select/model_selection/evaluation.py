@@ -138,7 +138,7 @@ def with_parameters(estimator: Estimator, parameters: dict[str, Any]) -> Any:
     return clone(estimator).set_params(**clone(parameters, safe=False))
 
 
-def _check_parameters(candidates: Sequence[dict[str, Any]], estimator: Any) -> None:
+def _check_parameters(candidates: Sequence[dict[str, Any]], estimator: Estimator) -> None:
     """Set the parameters of one candidate for each set of names, to find misspelt names."""
     by_names = {frozenset(parameters): parameters for parameters in candidates}
     for parameters in by_names.values():

@@ -397,7 +397,7 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         return aligned_pairs(rows[0], rows[1], "paired[0]", "paired[1]")
 
     def _pairs(
-        self, estimator: Any, X: Any, y: Any, environments: Any, sample_weight: Any
+        self, estimator: Model, X: Rows, y: Any, environments: Any, sample_weight: Any
     ) -> _ScoredPairs:
         pairing = self._chosen_pairing(environments)
         between = pairing if callable(pairing) else None  # a pairing of two environments
@@ -444,7 +444,7 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         pair_weight = None if weight is None else np.sqrt(weight[a]) * np.sqrt(weight[b])
         return _ScoredPairs(scores[a], scores[b], pair_weight)
 
-    def _scores(self, estimator: Any, X: Any, *samples: Any) -> list[Any]:
+    def _scores(self, estimator: Model, X: Rows, *samples: Rows) -> list[Any]:
         """Return the class scores of some rows, where X are those that skorch has cached."""
         with cached_for_only(X, estimator):
             return [class_scores(estimator, rows, clip=self.clip)[0] for rows in samples]

@@ -41,13 +41,7 @@ from pa_select.model_selection.environments_of_rows import (
     check_environments,
 )
 from pa_select.model_selection.evaluation import chance_scores
-from pa_select.model_selection.split_scores import (
-    Data,
-    Layout,
-    Outcome,
-    SplitTask,
-    Stacks,
-)
+from pa_select.model_selection.split_scores import Data, Layout, Outcome, SplitTask, Stacks
 from pa_select.model_selection.table_columns import (
     Agreements,
     add_ranks_and_drops,
@@ -92,13 +86,7 @@ class Plan:
     """
 
     def __init__(
-        self,
-        search: Any,
-        X: Any,
-        y: Any,
-        groups: Any,
-        params: dict[str, Any],
-        **given: Any,
+        self, search: Any, X: Any, y: Any, groups: Any, params: dict[str, Any], **given: Any
     ) -> None:
         check_fit_params(search.estimator, params, GIVEN)
         check_text(groups, "groups", X)

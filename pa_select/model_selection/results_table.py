@@ -11,7 +11,7 @@ from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from pa_select.utils.html import bar_cell, table
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Estimator, Floats, Ints
 
 # What a search adds to the name of a metric.
 _SUFFIXES = {"_views": " on the views", "_worst_environment": " in the worst environment"}
@@ -55,7 +55,9 @@ _LONGEST_VALUE = 40
 _LONGEST_NAME = 60
 
 
-def candidate_names(params: Sequence[dict[str, Any]], estimator: Any = None) -> list[str]:
+def candidate_names(
+    params: Sequence[dict[str, Any]], estimator: Estimator | None = None
+) -> list[str]:
     """Return names such as "SVC, C=10", from the parameters that differ between candidates.
 
     A name has at most 60 characters. If no parameter differs, it is the class of the `estimator`.

@@ -321,10 +321,7 @@ def class_balances(
                     counts[position] += np.bincount(predicted, minlength=shape[1])
     if not on_test.any():
         on_test += (labels[:, None] == stacks.classes).sum(0)
-    return (
-        on_test / on_test.sum(1, keepdims=True),
-        on_source / on_source.sum(1, keepdims=True),
-    )
+    return (on_test / on_test.sum(1, keepdims=True), on_source / on_source.sum(1, keepdims=True))
 
 
 def warn_of_label_shift(table: dict[str, Any], chosen: int) -> None:

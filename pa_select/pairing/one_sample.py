@@ -125,10 +125,7 @@ def pair_environments(
     return _collect(first, second, len(y), *_NO_PARTNER)
 
 
-_NO_PARTNER = (
-    "has no partner in another environment",
-    "have no partners in another environment",
-)
+_NO_PARTNER = ("has no partner in another environment", "have no partners in another environment")
 
 
 def _pair_every_two(

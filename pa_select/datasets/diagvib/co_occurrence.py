@@ -15,12 +15,7 @@ from pa_select.utils.arrays import check_column
 
 
 def co_occurrence(
-    labels: Any,
-    setting: str,
-    levels: Any,
-    *,
-    unseen: bool = False,
-    random_state: Any = None,
+    labels: Any, setting: str, levels: Any, *, unseen: bool = False, random_state: Any = None
 ) -> NDArray[Any]:
     """Return a level of the learning factor for each row, more or less tied to its class.
 

@@ -152,12 +152,6 @@ FACTOR_LADDERS: Mapping[str, tuple[Environment, ...]] = {
 #: The level of the learning factor for each digit in the first and in the second source
 #: (appendix C.2.2 of the thesis), for `co_occurrence`.
 SHORTCUT_LEVELS: Mapping[str, tuple[Mapping[int, str], Mapping[int, str]]] = {
-    "hue": (
-        {7: "blue", 4: "red", 9: "green"},
-        {7: "yellow", 4: "cyan", 9: "magenta"},
-    ),
-    "position": (
-        {7: "UL", 4: "CC", 9: "LR"},
-        {7: "LC", 4: "UR", 9: "CL"},
-    ),
+    "hue": ({7: "blue", 4: "red", 9: "green"}, {7: "yellow", 4: "cyan", 9: "magenta"}),
+    "position": ({7: "UL", 4: "CC", 9: "LR"}, {7: "LC", 4: "UR", 9: "CL"}),
 }
