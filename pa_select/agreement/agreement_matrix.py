@@ -62,7 +62,7 @@ class AgreementMatrix:
     failures : dict
         Why entries are nan, with ``error_score=nan``: by the number of a sample whose scores
         are wrong, or by the numbers (i, j) of two whose agreement could not be certified.
-        `mean`, `worst` and `gap` are those of the other entries.
+        `mean`, `worst` and `gap` cover the other entries.
     """
 
     scores: Floats

@@ -50,9 +50,8 @@ def agreement_of_chunks(
 ) -> PosteriorAgreement:
     """Maximise the agreement of pairs whose scores are read in chunks, in many passes.
 
-    The result is that of `posterior_agreement` on all chunks one below the other, but only
-    one chunk and a buffer of rows are in memory. How the pairs are cut into chunks does not
-    change the result.
+    The result equals `posterior_agreement` of all chunks stacked, but only one chunk and a
+    buffer of rows are in memory. The division into chunks does not change the result.
 
     Parameters
     ----------

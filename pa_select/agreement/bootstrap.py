@@ -49,7 +49,7 @@ class AgreementComparison(NamedTuple):
     Attributes
     ----------
     difference : float
-        Agreement of the first result minus that of the other, in nats per pair.
+        Agreement of the first result minus agreement of the other, in nats per pair.
     standard_error : float
         Standard error of `difference`, to first order.
     p_value : float
@@ -158,11 +158,11 @@ def compare_agreement(
 ) -> AgreementComparison | list[AgreementComparison]:
     """Compare the agreement of two classifiers on the same pairs.
 
-    To first order an agreement is the mean of its terms. So the standard error of the
-    difference of two agreements is that of the mean difference of their terms. The p-value is
-    that of Student's t-test of this mean, after one pair was added that speaks against the
-    difference, by as much as the largest difference of a pair exceeds their root mean square.
-    The plain test rejects too often where few pairs disagree: one may then carry everything.
+    To first order an agreement is the mean of its terms. So the difference of two agreements
+    has the standard error of the mean difference of their terms. The p-value comes from
+    Student's t-test of this mean, with a continuity correction: one opposing pair is added, as
+    large as the excess of the largest difference over the root mean square. Without it the test
+    rejects too often if few pairs disagree, because one pair may then dominate.
 
     Parameters
     ----------

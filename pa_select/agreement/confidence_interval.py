@@ -29,7 +29,7 @@ _ABSENT = 1e-12
 def confidence_interval(
     result: PosteriorAgreement, confidence_level: float = 0.95, *, groups: Labels | None = None
 ) -> tuple[float, float]:
-    """Compute a confidence interval of an agreement, also of few pairs that nearly all agree.
+    """Compute a confidence interval of an agreement, also for few pairs that nearly all agree.
 
     Parameters
     ----------
@@ -68,9 +68,8 @@ def confidence_interval(
     scale of the square root. With the marginal prior the bias that comes from
     estimating the prior is subtracted [2]_.
 
-    Nothing is drawn at random. Memory and time are those of two more solutions with three
-    times the pairs. How often such intervals hold the true value is on the page
-    :doc:`/score`.
+    Nothing is drawn at random. It costs the memory and time of two more solutions with three
+    times the pairs. The page :doc:`/score` has the coverage of these intervals.
 
     References
     ----------

@@ -82,8 +82,8 @@ def posterior_agreement(
         list with one array for each.
     groups : array-like of shape (n_pairs,), default=None
         The group of each pair, for example its patient or its site; for many problems one
-        such array for all. Pairs of one group are not taken as independent in the standard
-        error; nothing else changes.
+        such array for all. The standard error does not assume that pairs of one group are
+        independent; nothing else changes.
     tol : float, default=None
         Largest certified gap, in nats per pair; at least 1e-12. None: 1e-6, but 1e-5 with
         the marginal prior, whose bounds are less tight.
@@ -101,9 +101,9 @@ def posterior_agreement(
         have the rank's own rows only, which `decompose`, `bootstrap_agreement`,
         `confidence_interval` and `compare_agreement` then use. None: no communication.
     error_score : "raise" or nan, default="raise"
-        What becomes of a problem whose scores are wrong, or whose agreement cannot be
+        How to treat a problem whose scores are wrong, or whose agreement cannot be
         certified. "raise": an error. nan: a warning, and for this problem a result whose
-        numbers are nan and whose ``failure`` has the reason; all others have their results.
+        numbers are nan and whose ``failure`` has the reason; other problems are unaffected.
         Wrong weights, priors and other arguments always raise an error.
     return_path : bool, default=False
         Whether to keep the points that were evaluated, in ``path`` of the result: the inverse
@@ -135,7 +135,7 @@ def posterior_agreement(
         Once for all problems, if the scores of a problem look like probabilities (rows of
         non-negative numbers that sum to 1, not all of them zeros and ones): they are read as
         logits. With the uniform prior, also if at least 95 % of the predictions for at least
-        20 pairs are of one class, since a constant classifier has the highest possible
+        20 pairs are one class, since a constant classifier has the highest possible
         score. The second warning is not given with a process group. With
         ``error_score=nan``, if a problem has no agreement.
 
@@ -147,14 +147,14 @@ def posterior_agreement(
 
     Notes
     -----
-    Sums over pairs are in float64 for scores of any type. The standard error is that of a
-    mean (for weights :math:`\sqrt{\sum w_i^2 (l_i - \bar l)^2} / \sum w_i` with the
-    factor :math:`\sqrt{n / (n-1)}`), since the derivative in the inverse temperature
-    vanishes at the maximum.
+    Sums over pairs are in float64 for scores of any type. The standard error is the standard
+    error of a mean (for weights :math:`\sqrt{\sum w_i^2 (l_i - \bar l)^2} / \sum w_i` with
+    the factor :math:`\sqrt{n / (n-1)}`), since the derivative with respect to the inverse
+    temperature vanishes at the maximum.
 
     Scores tie if they differ from the largest of their row by no more than about 1e-14 of
-    its size in float64, or 1e-6 in float32: rounding alone does not tell classes apart.
-    docs/certificate.rst has the rule, and bounds what it may change.
+    its size in float64, or 1e-6 in float32, so that rounding alone does not decide between
+    classes. docs/certificate.rst has the rule, and bounds its effect.
 
     References
     ----------

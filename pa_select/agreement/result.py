@@ -248,13 +248,13 @@ class PosteriorAgreement:
         y : array-like of shape (n_pairs,), default=None
             The columns of the true classes, as in `decompose`.
         beta : float, default=None
-            The inverse temperature, in [0, inf]. None: that of the maximum. At 1 the
-            posteriors are those of training; the thesis reports the difference of the
-            entropies at the maximum and at 1.
+            The inverse temperature, in [0, inf]. None: `self.beta`, where the maximum is. At 1
+            the posteriors are as trained; the thesis reports the difference of the entropies at
+            the maximum and at 1.
         misled : bool, default=False
-            Whether the groups are those of the thesis, which need `y`: rows that the first
-            sample gets right, rows that it gets wrong, and those of the right ones that get
-            another prediction in the second sample. So "misled" is a part of "right".
+            Whether to use the thesis's groups, which need `y`: rows that the first sample gets
+            right, rows that it gets wrong, and right rows whose prediction changes in the second
+            sample. So "misled" is a part of "right".
 
         Returns
         -------
@@ -285,7 +285,7 @@ class PosteriorAgreement:
         return confidence(self.known_source(), at, y, misled)
 
     def entropy_change(self, y: Any = None) -> EntropyChange:
-        r"""Compare the entropy of posteriors at `beta` with that as trained, at 1.
+        r"""Compare the entropy of posteriors at `beta` with their entropy as trained, at 1.
 
         Parameters
         ----------

@@ -61,7 +61,7 @@ def norm_measures(
     ignored.
 
     The weights of a convolution are read as a matrix with a row for each output channel, as
-    in the study [1]_. The spectral norm of this matrix differs from that of the convolution
+    in the study [1]_. The spectral norm of this matrix differs from the norm of the convolution
     as an operator. The L1,inf norm is the largest sum of absolute weights in one row.
 
     References
@@ -148,8 +148,8 @@ def path_norm(module: Any, input_shape: int | Sequence[int]) -> float:
 
     Notes
     -----
-    The sum over all paths is that of the network's outputs for an input of ones if each weight is
-    squared. Batch normalisations are folded as in `norm_measures`, and biases are ignored.
+    The sum over all paths is the sum of the network's outputs for an input of ones if each weight
+    is squared. Batch normalisations are folded as in `norm_measures`, and biases are ignored.
 
     References
     ----------

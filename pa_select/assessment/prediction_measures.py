@@ -94,7 +94,7 @@ def prediction_measures(
     computed with the trapezoidal rule.
 
     The conditional value at risk is the mean of the losses that reach the losses' quantile
-    at 1 - `tail`. The study [1]_ states 5 %, but its published values are those of
+    at 1 - `tail`. The study [1]_ states 5 %, but its published values are for
     ``tail=0.95``, close to the mean of all losses.
 
     `roc_auc` leaves out classes that no row or every row has.

@@ -211,8 +211,8 @@ def robustness_curve(
           agreement of the unshifted rows with themselves, with "pa_change_se"; for
           "pa_uniform" the "standard_error_uniform"; "afr_pred" (share of rows whose prediction
           is the same), "afr_pred_se", and "afr_pred_change", its difference from 1;
-        - accuracy that is lost: "accuracy_drop", "accuracy_drop_se" (the same rows are
-          predicted twice, so it is not that of two independent accuracies), and
+        - accuracy that is lost: "accuracy_drop", "accuracy_drop_se" (it accounts for the same
+          rows being predicted twice), and
           "relative_accuracy_drop" (as a share of the accuracy before); in the papers' terms
           "afr_true" (equal to "shifted_accuracy") and "afr_true_change";
         - log_loss, of softmax(scores), in nats: "log_loss", "log_loss_gap", both with "_se",

@@ -109,8 +109,8 @@ def sharpness(
     Magnitude-aware noise has the variance sigma ** 2 * w ** 2 + 1e-6. The ascent starts at a
     random point of the box and moves by the signs of the gradient over all rows, in steps of
     2.5 / n_steps of the box, so that it needs no learning rate. The ascent climbs the loss,
-    so sigma depends on the scale of the logits. As it may miss the maximum, sigma is an upper
-    bound on that of the true worst disturbance.
+    so sigma depends on the scale of the logits. The ascent may miss the maximum, so the true
+    worst disturbance may reach the limit at a smaller sigma.
 
     References
     ----------

@@ -57,9 +57,9 @@ class AgreementCalibratedClassifier(
               \cdot \min\left(1, \frac{\beta_{\text{halves}}(\text{target})}
                          {\beta_{\text{halves}}(\text{held-out rows})}\right)
 
-    where :math:`\beta_{\text{labels}}` is that of temperature scaling on the held-out rows, and
-    :math:`\beta_{\text{halves}}` is where one half's posteriors best predict what the other
-    half's model decides, in both directions and over all folds.
+    where :math:`\beta_{\text{labels}}` comes from temperature scaling on the held-out rows. At
+    :math:`\beta_{\text{halves}}` the posteriors of one half's model best predict the decisions of
+    the other half's model, in both directions and over all folds.
 
     Parameters
     ----------
@@ -67,12 +67,12 @@ class AgreementCalibratedClassifier(
         A classifier with ``decision_function`` or ``predict_proba``, or a skorch net.
     cv : int, splitter or iterable of splits, default=5
         The folds, as in `sklearn.calibration.CalibratedClassifierCV`. For a number the folds are
-        stratified, and with groups they are those of `StratifiedGroupKFold`.
+        stratified; with groups they come from `StratifiedGroupKFold`.
     partner : {"hard", "soft"}, default="hard"
         Whether a half's posteriors predict the decisions of the other half's model, or are
         compared with its posteriors (the agreement with the uniform prior).
     ensemble : bool, default=True
-        Whether the scores are the mean of those of the fold models, or those of one model that is
+        Whether to use the mean scores of the fold models, or the scores of one model that is
         fitted to all rows.
     n_jobs : int, default=None
         Number of fits at a time, as in scikit-learn.
@@ -86,7 +86,7 @@ class AgreementCalibratedClassifier(
     inverse_temperature_ : float
         The inverse temperature of the probabilities.
     source_inverse_temperature_ : float
-        That of temperature scaling on the labelled rows.
+        The inverse temperature of temperature scaling on the labelled rows.
     ratio_ : float
         The ratio in the formula, at least 0. Below 1, the models predict each other less well on
         the target than on labelled rows, and the inverse temperature is multiplied by it. A ratio
@@ -100,9 +100,9 @@ class AgreementCalibratedClassifier(
     estimator_ : estimator
         The model that was fitted to all rows. Only for ``ensemble=False``.
     n_features_in_ : int
-        Number of features, if the estimator knows it.
+        Number of features, if the estimator has this attribute.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, if the estimator knows them.
+        Names of the features, if the estimator has this attribute.
 
     See Also
     --------
@@ -111,8 +111,8 @@ class AgreementCalibratedClassifier(
 
     Notes
     -----
-    The agreement of the models on the target alone is no calibrating temperature: models can
-    agree on a class that is right seven times in ten. Labels reveal this only on the source; the
+    The agreement of the models on the target alone does not calibrate: models can agree on a
+    class that is right seven times in ten. Labels reveal this only on the source; the
     ratio of the two agreements transfers it to the target. It assumes that models of different
     rows make different errors on the target. A shift on which all models make the same errors
     cannot be seen by any rule without labels.
@@ -206,7 +206,7 @@ class AgreementCalibratedClassifier(
             pipeline the rows must have passed its first steps already; better make the pipeline
             the `estimator`. A search splits a target of exactly n rows as it splits X.
         groups : array-like of shape (n,), default=None
-            Groups of rows that belong together, such as those of one patient. Neither folds nor
+            Groups of rows that belong together, such as rows of one patient. Neither folds nor
             halves divide them.
         **params : dict
             Passed on to the estimator's ``fit`` and to the splitter as in
@@ -326,8 +326,8 @@ class AgreementCalibratedClassifier(
         Returns
         -------
         ndarray of shape (m, n_classes), or (m,) for two classes
-            The mean scores times the inverse temperature, in nats. Of two classes, the score of
-            the second minus that of the first.
+            The mean scores times the inverse temperature, in nats. For two classes, the score of
+            the second minus the score of the first.
 
         Raises
         ------

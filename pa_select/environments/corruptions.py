@@ -47,7 +47,7 @@ class Corruption(_ImageShift):
     - frost: the authors add photographs of frozen windows; here it is a random texture that is
       smooth as clouds are;
     - motion blur and snow: the authors blur by ImageMagick, whose kernel was written again;
-    - elastic: bilinear interpolation is exact, and that of OpenCV is not.
+    - elastic: bilinear interpolation is exact here, and rounded in OpenCV.
 
     References
     ----------

@@ -265,7 +265,7 @@ class AgreementObjective:
         Returns
         -------
         dict of ndarray
-            The columns of ``cv_results_``, except those of single splits, and "trial", the
+            The columns of ``cv_results_``, without single splits, and "trial", the
             numbers of the trials.
 
         Raises

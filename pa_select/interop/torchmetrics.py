@@ -21,7 +21,8 @@ class PosteriorAgreement(_Metric):
     The maximum over the inverse temperature needs all pairs at once. So the scores are kept
     until `reset`, without a copy, in their type and on their device. In a distributed run they
     stay on their rank; the ranks exchange a few numbers per evaluation. ``forward`` also
-    maximises the agreement of each batch; if you need only that of all pairs, call `update`.
+    maximises the agreement of each batch; if you only need the agreement of all pairs, call
+    `update`.
 
     Parameters
     ----------

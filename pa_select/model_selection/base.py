@@ -206,8 +206,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         sklearn.exceptions.FitFailedWarning
             If fits failed and `error_score` is a number.
         UserWarning
-            If rows or pairs do not look like what they should be, or say too little of the
-            candidates to choose one; the message says what was found, and what would help.
+            If the rows or pairs look wrong, or are too few to distinguish the candidates; the
+            message explains.
         """
         for left_by_an_earlier_fit in (
             "expected_score_",
@@ -408,9 +408,9 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         Returns
         -------
         AgreementComparison
-            ``difference``, the agreement of i minus that of j in nats per pair; its
+            ``difference``, the agreement of i minus the agreement of j in nats per pair; its
             ``standard_error``, which allows for pairs that share a row; and the two-sided
-            ``p_value`` of no difference. It is valid for two candidates that were named
+            ``p_value`` of no difference. The p-value is valid for two candidates that were named
             beforehand: the best of many looks better than it is. All are nan if a candidate has
             no agreement.
 
@@ -446,10 +446,10 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         Returns
         -------
         pandas.DataFrame
-            The rows have the parameters that differ as names; the chosen candidate is first,
-            and then come the others in the order of what decides. The columns are ``chosen``, and
-            those columns of ``cv_results_`` that decide or explain: scores and agreement with
-            their standard errors, for each site if there are several, ``eligible``, ``reason``.
+            A row is named by the parameters that differ. The chosen candidate is first; the
+            value that decides orders the others. The columns are ``chosen``, and the columns of
+            ``cv_results_`` that decide or explain: scores and agreement with their standard
+            errors, for each site if there are several, ``eligible``, ``reason``.
 
         Raises
         ------
@@ -483,7 +483,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         Returns
         -------
         str
-            The page. It contains all that it needs, can be printed, and runs no script.
+            The page. It is self-contained, can be printed, and runs no script.
 
         Raises
         ------

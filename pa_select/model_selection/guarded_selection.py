@@ -49,7 +49,7 @@ class GuardedSelection(BaseEstimator):
     tie_tol : float, default=1e-6
         Agreements that differ by less than this, in nats, are tied.
     floor : "auto", str, float or None, default="auto"
-        The score of predictions that look at no feature: the name of a recorded metric, a
+        The score of predictions that ignore the features: the name of a recorded metric, a
         number, or None for no floor. "auto": what `PASearchCV` measured; else a recorded
         metric "majority_rate" (`pa_select.model_selection.guarded_selection`); else no floor.
 
@@ -58,7 +58,7 @@ class GuardedSelection(BaseEstimator):
     The standard error is the standard deviation over the splits divided by the square root
     of their number. If rows are tested several times, `PASearchCV` counts the splits as if
     each row was tested once. Folds share training data, so the standard error is a rule of
-    thumb. If the splits of `PASearchCV` hold out whole environments, it is that of the rows within
+    thumb. If the splits of `PASearchCV` hold out whole environments, it covers the rows within
     them. Candidates that failed in a split, have no agreement or are not above chance are not
     eligible, and their scores are ignored when the best score is found. If no candidate is
     eligible, the score decides, with a warning.

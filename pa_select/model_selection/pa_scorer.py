@@ -85,8 +85,8 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         - "views": each row with its own views. Needs no y.
         - "environments": rows of different environments with equal label, for any number of
           environments; the pairs of every two environments are pooled. Needs y.
-        - "paired": the two measurements of the objects in `paired`, which nobody labelled.
-          The rows, labels and weights that are scored are not looked at. Needs no y.
+        - "paired": the two measurements of the unlabelled objects in `paired`. The rows,
+          labels and weights that are scored are ignored. Needs no y.
         - a pairing of two samples, such as `pa_select.pairing.NearestPairing`: as for
           "environments", but this object pairs the rows of every two environments. Needs y
           if the object does.
@@ -136,8 +136,8 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
 
     Searches of scikit-learn turn an error of a scorer into a score of nan and a warning for each
     fold. So the parameters are checked when the scorer is made, and a search stops at its first
-    score if it is one of regressors, or if the rows of a fold leave nothing to compare, as
-    those of one environment do.
+    score if the estimators are regressors, or if a fold has nothing to compare, for example
+    rows of only one environment.
 
     References
     ----------
@@ -258,7 +258,7 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         estimator : object
             A fitted classifier that `class_scores` takes.
         X : array-like of n rows
-            The rows to predict. With pairing="paired" those of the pairs are predicted.
+            The rows to predict. With pairing="paired" the rows of the pairs are predicted.
         y : array-like of shape (n,), default=None
             Labels, for the pairings that need them.
         environments : array-like of shape (n,), default=None
@@ -270,7 +270,7 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         Returns
         -------
         float
-            The agreement, in nats per pair; 0 if the classifier knows one class.
+            The agreement, in nats per pair; 0 if the classifier has only one class.
 
         Raises
         ------
@@ -304,7 +304,7 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         environments: Labels | None = None,
         sample_weight: Vector | None = None,
     ) -> PosteriorAgreement:
-        """Compute the agreement that is the score, with all that is known of it.
+        """Compute the agreement whose value is the score, with its error and its bounds.
 
         Parameters
         ----------
@@ -319,7 +319,18 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         Raises
         ------
         TypeError, ValueError
-            As ``__call__``; also if the classifier knows one class.
+            As ``__call__``; also if the classifier has only one class.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from pa_select import PAScorer
+        >>> X, y = load_wine(return_X_y=True)
+        >>> scorer = PAScorer(views=lambda X: 1.1 * X)
+        >>> result = scorer.agreement(GaussianNB().fit(X, y), X)
+        >>> result.n_pairs, result.score == scorer(GaussianNB().fit(X, y), X)
+        (178, True)
         """
         return self._solved(self._pairs(estimator, X, y, environments, sample_weight))
 

@@ -17,9 +17,9 @@ from pa_select.utils.sklearn_private import Interval
 class PASearchCV(BasePASearch):
     """Search over a grid for the candidate that will work under a shift.
 
-    The interface is that of `sklearn.model_selection.GridSearchCV`. With unlabelled objects
-    that were measured at two sites (`paired`) the best candidate is the one that is expected
-    to score the most at the other site. Otherwise it is the one whose posteriors agree best,
+    It has the interface of `sklearn.model_selection.GridSearchCV`. With unlabelled objects
+    that were measured at two sites (`paired`) the best candidate is the one with the highest
+    expected score at the other site. Otherwise it is the one whose posteriors agree best,
     among the candidates that are also accurate. The pairing decides what is compared: models
     fitted to different parts of the data, environments, or views of the same rows.
 
@@ -30,7 +30,7 @@ class PASearchCV(BasePASearch):
     param_grid : dict or list of dict
         As in GridSearchCV.
     pairing : str, callable or object, default="repeated"
-        Which scores are compared. The data that ``fit`` is given says it:
+        Which scores are compared. It follows from the data that ``fit`` is given:
 
         - `environments`: one model scores test rows of different environments with equal
           label; any number of environments. If splits hold out whole environments, the
@@ -39,9 +39,9 @@ class PASearchCV(BasePASearch):
           another environment would. The model has seen neither.
         - `target`: all models of the cross-validation score the unlabelled rows of the
           target; every two models are compared.
-        - `paired`: one model scores both measurements of unlabelled objects. Beside the
-          agreement the search estimates what each candidate will score at the other site,
-          and chooses by that. Regressors need these pairs.
+        - `paired`: one model scores both measurements of unlabelled objects. The search
+          also estimates each candidate's score at the other site, and selects by it.
+          Regressors need these pairs.
 
         If ``fit`` is given none of them:
 
@@ -71,9 +71,9 @@ class PASearchCV(BasePASearch):
         time in another order. If no row is tested twice, "repeated" becomes "split-half",
         with a warning.
     selection : str or callable, default="guarded"
-        The rule that chooses the best candidate. No rule but "agreement" chooses one whose score
-        is less than 2 standard errors above that of predictions that look at no feature, unless
-        none is better; then it warns.
+        The rule that chooses the best candidate. Except for "agreement", a rule chooses no
+        candidate whose score is less than 2 standard errors above the score of predictions that
+        ignore the features, unless no candidate is better; then it warns.
 
         - "guarded": the best agreement among the candidates within 1 standard error of the
           best score. With `views` these are the candidates within 2 standard errors of the
@@ -105,8 +105,8 @@ class PASearchCV(BasePASearch):
     error_score : "raise" or float, default=nan
         As in GridSearchCV. A candidate whose class scores are missing or cannot be compared,
         such as nan, has no agreement: it is not eligible by it, the column "reason" says why,
-        and there is a warning. All other candidates have the results that they have without
-        it. "raise": an error that names the candidate.
+        and there is a warning. Other candidates are unaffected. "raise": an error that names
+        the candidate.
     random_state : int, RandomState instance or None, default=None
         Chooses the default folds and the pairs. None: always the same.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
@@ -119,19 +119,20 @@ class PASearchCV(BasePASearch):
         A cache for the result of every finished (candidate, split). If a search is killed
         and fitted again, it continues from there, with the same results. A cached result is
         used only if the data, the split, the scorers, the estimator with its parameters, your
-        own code behind them and the versions of packages are the same. What depends on
-        objects that cannot be looked through is not cached, with a warning.
+        own code behind them and the versions of packages are the same. Results that depend
+        on objects that cannot be fingerprinted are not cached; a warning says so.
     return_fold_scores : bool, default=False
         Keep the class scores of all models in ``fold_scores_``.
     adapter : None, "ridge" or estimator, default=None
         With `paired`: a regression that maps rows of the other site to rows like X, as
-        `pa_select.SiteAdapter` does. Each candidate is judged with and without
-        it, and the better one counts. No pair is judged by a regression that has seen it. The
-        other site may have columns of its own; then candidates are judged with the adapter alone.
+        `pa_select.SiteAdapter` does. Each candidate is judged with and without it, and the
+        better score counts. The regressions are cross-fitted: each pair is mapped by one that
+        has not seen it. If the other site has other columns, candidates are judged with the
+        adapter alone.
     reference : {"ensemble", "self"} or fitted estimator, default="ensemble"
-        With `paired`: whose posteriors, or predictions of regressors, stand in for the unknown
-        labels. "ensemble": the mean of those of the candidates within 2 standard errors of the
-        best score; "self": the candidate's own. A model, such as the one in use today, must not
+        With `paired`: the posteriors, or predictions of regressors, that replace the unknown
+        labels. "ensemble": the mean over the candidates within 2 standard errors of the best
+        score; "self": the candidate's own. A model, such as the one in use today, must not
         have been fitted to X; give it as a `sklearn.frozen.FrozenEstimator` if the search is
         cloned.
 
@@ -141,71 +142,69 @@ class PASearchCV(BasePASearch):
         The columns of GridSearchCV, and for each candidate (nan if it failed):
 
         - ``agreement``, ``agreement_se``, ``rank_agreement``: agreement in nats per pair,
-          its standard error (which allows for pairs that share a row) and rank; of regressors
-          the mean `regression_agreement` of the models of all splits, which decides nothing;
+          its standard error (which allows for pairs that share a row) and rank; for regressors
+          the mean `regression_agreement` over the splits, which decides nothing;
         - ``agreement_uniform``: agreement with the uniform prior, the papers' metric (this and
-          the next four columns only of classifiers);
+          the next four columns only for classifiers);
         - ``beta``, ``agreement_rate``, ``gap``, ``n_pairs``: as in `PosteriorAgreement`;
         - ``eligible``, ``reason``: whether the candidate could be chosen, and why, in words;
-        - ``not_told_apart``: whether it is eligible and its agreement cannot be told from
-          that of the chosen candidate (the p-value of `compare` is at least 0.05). The choice
-          among these candidates is random. Left out if expected scores decide;
+        - ``not_told_apart``: whether it is eligible and its agreement does not differ
+          significantly from the chosen candidate's (the p-value of `compare` is at least 0.05).
+          The choice among these candidates is random. Left out if expected scores decide;
         - ``n_failed_splits``: in how many splits the fit failed;
         - ``se_test_<metric>``, ``chance_test_<metric>``: standard error of the mean score,
-          and the best score of predictions that look at no feature. If splits hold out whole
-          environments, the error is that of the rows within them;
+          and the best score of predictions that ignore the features. If splits hold out whole
+          environments, the error covers only the rows within them;
         - with views: ``mean_test_<metric>_views``, the score on the views' rows (the
           control that uses the labels);
         - with environments: ``mean_test_<metric>_environment_<name>`` for each,
           ``mean_test_<metric>_worst_environment`` and ``worst_environment_<metric>``.
-          The choice of the worst environment leaves out environments with fewer than 5 test
-          rows, and those in which the metric is not defined (such as the recall if no row
-          is positive), with a warning that names them;
-        - with pairs: ``expected_<metric>``, the score that the candidate is expected to have
-          at the other site (``expected_score`` with a single metric), ``expected_<metric>_se``,
-          its standard error over the objects and the test folds, and, unless `reference` is
-          "self", from the posteriors' errors that the labels show, ``rank_expected_<metric>``, and
-          ``disagreement``, the share of the objects whose two rows are predicted to belong to
-          different classes (of regressors the root mean square of the difference of both
-          predictions). For the accuracy and the usual errors of numbers,
-          ``expected_<metric>_low`` and ``expected_<metric>_high`` are a 95 % interval that holds
-          whether or not posteriors are calibrated. With an adapter, ``adapted`` says whether
-          adapted rows are expected to score more; these columns are then of adapted rows.
+          An environment cannot be the worst one if it has fewer than 5 test rows, or if the
+          metric is not defined in it (such as the recall if no row is positive); a warning
+          names such environments;
+        - with pairs: ``expected_<metric>``, the expected score at the other site
+          (``expected_score`` with a single metric), ``expected_<metric>_se``, its standard error
+          over the objects and the test folds (unless `reference` is "self", it includes how wrong
+          the posteriors are on labelled rows), ``rank_expected_<metric>``, and
+          ``disagreement``, the share of the objects whose two predicted classes differ (for
+          regressors the root mean squared difference of the two predictions). For the accuracy
+          and the usual regression errors, ``expected_<metric>_low`` and
+          ``expected_<metric>_high`` are a 95 % interval that holds even if the posteriors are
+          not calibrated. With an adapter, ``adapted`` says whether adapted rows have the higher
+          expected score; the columns above then describe adapted rows.
           ``expected_<metric>_as_measured`` and ``expected_<metric>_as_adapted`` are the two
-          values, for the metric that decides; the first one is nan if the site has columns of its
-          own. With several sites these
-          columns are of the candidate's worst site, ``worst_site``, and there is one more of
-          each for every site, such as ``expected_score_<site>``;
+          values, for the metric that decides; the first one is nan if the site has other
+          columns. With several sites these columns describe the candidate's worst site,
+          ``worst_site``, and each has a version for every site, such as
+          ``expected_score_<site>``;
         - with a target: ``source_agreement``, the agreement on X (if its rows are tested
           twice), ``agreement_drop`` from X to the target, and ``class_balance_shift``, the
-          share of predictions on the target that would have to change to give the class
-          shares predicted on X.
+          share of target predictions that would have to change to reach the class shares
+          predicted on X.
     best_index_, best_params_, best_score_, best_estimator_ : int, dict, float, estimator
         As in GridSearchCV.
     certified_choice_ : bool or None
-        Whether no other eligible candidate can have a higher agreement than the chosen one, but
-        for ties (`tol` and 1e-6 nats). It compares the chosen candidate's agreement with the
-        upper bounds, ``agreement + gap``, of the others. None if the rule does not choose the
-        best agreement. It says nothing of the error that comes from having few pairs:
-        ``not_told_apart`` and `compare` do.
+        Whether it is certified that no other eligible candidate has a higher agreement, except
+        for ties (`tol` and 1e-6 nats): the upper bounds, ``agreement + gap``, of the others do
+        not exceed the chosen candidate's agreement. None if the rule does not choose the best
+        agreement. It ignores sampling error; for that see ``not_told_apart`` and `compare`.
     best_adapted_ : estimator or dict
-        What to use at the other site: a pipeline of the fitted adapter and `best_estimator_`
-        if adapted rows are expected to score more, or else `best_estimator_`. A dict with
-        several sites. Only with `paired` and `refit`.
+        The model to use at the other site: a pipeline of the fitted adapter and
+        `best_estimator_` if adapted rows have the higher expected score, or else
+        `best_estimator_`. A dict with several sites. Only with `paired` and `refit`.
     expected_score_ : float
-        The expected score of the chosen candidate: with an adapter that of `best_adapted_`,
-        since ``predict`` and ``score`` of the search do not adapt rows. The best of many
-        candidates looks a little better than it is. Only with `paired`.
+        The expected score of the chosen candidate. With an adapter it is the score of
+        `best_adapted_`; ``predict`` and ``score`` of the search do not adapt rows. The best of
+        many candidates looks a little better than it is. Only with `paired`.
     expected_interval_ : tuple of float or None
-        The 95 % interval (low, high) of the accuracy, or of the (root) mean squared or mean
-        absolute error, of the chosen candidate; None if the score is another metric. Only with
-        `paired`.
+        The chosen candidate's 95 % interval (low, high) of the accuracy, or of the (root) mean
+        squared or mean absolute error; None for other metrics. Only with `paired`.
     n_objects_ : int or dict
         Number of different paired objects; by site if there are several. Only with `paired`.
     warnings_ : list of str
         What the last ``fit`` warned about.
     agreement_terms_ : ndarray of shape (n_candidates, n_pairs)
-        Agreement of every pair at the candidate's inverse temperature; not of regressors.
+        Agreement of every pair at the candidate's inverse temperature; only for classifiers.
     pairing_ : str or object
         What was compared: "environments", "views", "target" or "paired", if ``fit`` was given
         them; or else "repeated", "split-half" or the object that made the pairs.
@@ -236,14 +235,13 @@ class PASearchCV(BasePASearch):
     fold would be biased upwards. A class that a model has not seen gets the row's lowest
     score.
 
-    The expected score is the cross-validated score and the change that the pairs lead one to
-    expect: for the accuracy, the mean over the pairs of the probability that the prediction
-    for the row of b is right, less that for the row of a. These probabilities are posteriors
-    on the row of a, at the inverse temperature that the labels of all test rows choose. See
-    `pa_select.expected_score` for what it assumes. Unless `reference` is "self", the
-    cross-validated scores are first shrunk towards what these probabilities say of the
-    candidates, as far as chance explains how both differ (empirical Bayes). Otherwise the best
-    of many candidates looks better than it is.
+    The expected score is the cross-validated score plus the change that the pairs predict. For
+    the accuracy this is the mean, over the pairs, of the probability that the prediction for
+    the row of b is right, minus the probability that the prediction for the row of a is right.
+    These probabilities are posteriors on the row of a, calibrated on out-of-fold rows.
+    `pa_select.expected_score` states the assumptions. Unless `reference` is "self", the
+    cross-validated scores are first shrunk (empirical Bayes) towards the scores that these
+    probabilities predict. Otherwise the best of many candidates looks better than it is.
 
     Agreement measures stability, not truth, so only candidates whose score is close to the
     best score are eligible, except with pairs and with a target. Without views of the expected

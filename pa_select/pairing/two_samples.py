@@ -90,7 +90,7 @@ class IdentityPairing(_Pairing):
 
 
 class IdPairing(_Pairing):
-    """Pair rows with the same identifier, such as that of a patient or a photograph.
+    """Pair rows with the same identifier, such as a patient's or a photograph's.
 
     Parameters
     ----------

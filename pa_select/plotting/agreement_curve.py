@@ -113,7 +113,7 @@ class AgreementCurveDisplay(Display):
             A result that holds its scores, so not one of a search or a callback. With
             ``return_path=True`` the points that were evaluated are drawn, too.
         betas : array-like of shape (n_betas,), default=None
-            Positive, finite inverse temperatures. None: those of the kernel's rise and fall.
+            Positive, finite inverse temperatures. None: the range of the kernel's rise and fall.
         name : str, default=None
             Name of the curve in the legend.
         ax, **kwargs

@@ -40,7 +40,7 @@ class Display(ABC):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw in. None: those of a new figure.
+            Axes to draw in. None: a new figure.
         **kwargs : dict
             Passed on to the function of matplotlib that the class names.
 

@@ -117,7 +117,7 @@ class CalibrationUnderShiftDisplay(Display):
         X : array-like of m rows
             Rows of the target.
         y : array-like of shape (m,), default=None
-            Their labels, if somebody knows them. None: of the target only histograms are drawn.
+            Their labels, if they are known. None: only histograms are drawn for the target.
         n_bins : int, default=10
             Number of bins of equal width, from 1 / n_classes to 1.
         ax, **kwargs
@@ -177,7 +177,7 @@ class CalibrationUnderShiftDisplay(Display):
             The probabilities before and after the correction, each an array-like of shape
             (m, n_classes) for a target, or a dict of such for several places by their names.
         y : array-like of shape (m,), or dict of str to such, default=None
-            Labels of the target, or of those places where somebody knows them.
+            Labels of the target, or of the places where they are known.
         classes : array-like of shape (n_classes,), default=None
             The class of each column. None: 0, 1, ...
         n_bins, ax, **kwargs

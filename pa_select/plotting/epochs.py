@@ -90,11 +90,11 @@ class EpochsDisplay(Display):
         ----------
         result : skorch net, skorch History or list of dict
             A net with `pa_select.PAScoring` or `pa_select.PAEarlyStopping`, its history, or a
-            dict for each epoch. The kept epoch is that of the net's callback. For a history
+            dict for each epoch. The kept epoch is the one of the net's callback. For a history
             alone it is the last one for which the column "pa_best" is true.
         columns : sequence of str, default=("pa", "valid_acc")
-            Columns of the history: that of the agreement, then those of other scores.
-            "valid_acc" is left out if it was not recorded.
+            Columns of the history: the agreement, then other scores. "valid_acc" is left out if
+            it was not recorded.
         name : str, default=None
             Name of the training in the legend.
         ax, **kwargs

@@ -27,7 +27,7 @@ _ROW, _AROUND, _WIDTH = 0.21, 1.6, 4.2
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ExpectedScoreDisplay(Display):
-    """The expected score of each candidate at another site, beside the score on labelled rows.
+    """The expected score of each candidate at another site, and its score on labelled rows.
 
     Create it with `from_result`. Each candidate has a row; the lowest one has the worst expected
     score. A thick line is the standard error, a thin line the interval of an accuracy, which does
@@ -50,7 +50,7 @@ class ExpectedScoreDisplay(Display):
     adapted : array-like of shape (n_candidates,) of bool, default=None
         Whether a candidate predicts rows that an adapter has mapped. None: none of them does.
     true_score : array-like of shape (n_candidates,), default=None
-        Scores of the candidates at the other site; nan where nobody knows them. None: no marks.
+        Scores of the candidates at the other site; nan where unknown. None: no marks.
     score_name, claimed_name, site : str
         Names of the score, of `claimed` and of the site, for the axis and the legend.
 
@@ -73,7 +73,7 @@ class ExpectedScoreDisplay(Display):
     See Also
     --------
     pa_select.PASearchCV : ``fit(X, y, paired=(X_a, X_b))`` computes expected scores.
-    pa_select.expected_score : Computes those of trained classifiers.
+    pa_select.expected_score : Computes the expected scores of trained classifiers.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class ExpectedScoreDisplay(Display):
         site : str, default=None
             Name of the site, if a search has several. None: the worst site of each candidate.
         true_scores : array-like of shape (n_candidates,) or dict of str to float, default=None
-            Scores at the site, if somebody knows the labels: one for each candidate in its
+            Scores at the site, if the labels are known: one for each candidate in its
             order, or by the names that the display gives the candidates.
         ax, **kwargs
             As in `plot`.
@@ -165,7 +165,7 @@ class ExpectedScoreDisplay(Display):
         ax, **kwargs
             As in the other displays. A new figure is higher for many candidates.
         max_candidates : int, default=30
-            Largest number of rows. They are those of the best expected scores, and the row of
+            Largest number of rows. They have the best expected scores, and the row of
             the chosen candidate.
 
         Raises

@@ -38,7 +38,7 @@ class HeatMapDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw in. None: those of a new figure, larger for a larger matrix.
+            Axes to draw in. None: a new figure, larger for a larger matrix.
         include_values, colorbar : bool, default=True
             Whether to write the values into the cells, and to draw a colour bar.
         values_format : str, default=".2f"

@@ -37,8 +37,9 @@ class RobustnessCurveDisplay(Display):
     values are marked at the edge. Several displays of one panel may share their axes; `plot`
     takes an array of Axes for several panels. Keywords of `plot` go to ``ax.errorbar``.
 
-    Grey lines mark the largest possible agreement, log n_classes, and that of a model that always
-    predicts one class: 0 under the marginal prior and log n_classes under the uniform one.
+    Grey lines mark the largest possible agreement, log n_classes, and the agreement of a model
+    that always predicts one class: 0 under the marginal prior and log n_classes under the
+    uniform one.
 
     Parameters
     ----------

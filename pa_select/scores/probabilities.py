@@ -30,7 +30,7 @@ def log_probabilities(probabilities: Any, *, clip: float = DEFAULT_CLIP) -> Any:
     scores : ndarray, torch.Tensor or DataFrame of the shape of `probabilities`
         Log-probabilities, at most about 0. For a tensor, a tensor on the same device without
         gradients; for a pandas DataFrame, one with the same index and columns. The type is
-        float32 if that of `probabilities` is, else float64.
+        float32 if `probabilities` are float32, else float64.
 
     Raises
     ------

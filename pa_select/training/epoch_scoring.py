@@ -74,7 +74,7 @@ class PAScoring(Callback):
     ``Checkpoint(monitor="pa_best")`` and ``EarlyStopping("pa", lower_is_better=False,
     threshold_mode="abs")``.
 
-    An epoch whose outputs cannot be compared, such as those of a training that diverged, has
+    An epoch whose outputs cannot be compared, for example because the training diverged, has
     nan in these columns and causes a warning; training goes on.
 
     ``iterator_valid`` must not shuffle, because the pairs depend on the order of the rows.

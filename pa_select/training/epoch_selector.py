@@ -53,7 +53,7 @@ class EpochSelector:
         one class everywhere scores 0; with the uniform prior such an epoch may be kept.
     patience : int, default=10
         Number of epochs in a row without improvement after which to stop. An epoch is an
-        improvement if the guard allows it and its agreement is higher than that of the last
+        improvement if the guard allows it and its agreement exceeds the agreement of the last
         improvement. The count starts again when the guard excludes the last improvement.
     min_delta : float, default=0.0
         Smallest lead, in nats, that counts as an improvement. The epoch kept is the best
@@ -67,13 +67,13 @@ class EpochSelector:
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where the agreement is computed; None: where the scores are.
     tol : float, default=0.01
-        Largest certified gap, in nats: no inverse temperature has an agreement that exceeds the
-        one found by more than this. The agreement found is that of a local maximum or of a limit
-        of the inverse temperature, and only rarely as far from the largest one.
+        Largest certified gap, in nats: the agreement at any inverse temperature exceeds the one
+        found by at most this. The one found is a local maximum or a limit, and is usually much
+        closer to the global maximum.
     error_score : nan or "raise", default=nan
-        What becomes of an epoch whose scores cannot be compared, such as those of a training
-        that diverged. nan: a warning; the epoch is not kept, and counts as one without
-        improvement. "raise": an error that names the epoch. What is kept stays either way.
+        How to treat an epoch whose scores cannot be compared, for example because the training
+        diverged. nan: a warning; the epoch is not kept, and counts as one without improvement.
+        "raise": an error that names the epoch. The epoch kept so far stays either way.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class EpochSelector:
     -----
     UserWarning
         If both environments are the same data, if the scores look like probabilities, or if
-        those of an epoch cannot be compared.
+        the scores of an epoch cannot be compared.
 
     Notes
     -----

@@ -57,8 +57,8 @@ class PosteriorAgreementLoss(torch.nn.Module):
     With the marginal prior, minus the loss is, for many rows, at most the mutual information of
     the two views, and at most the log of the number of classes. Training maximises it over the
     net and the inverse temperature at once. At a maximum over the inverse temperature the
-    derivative by the net is that of the maximised agreement (envelope theorem), and the scale of
-    the logits feels no force.
+    gradient equals the gradient of the maximised agreement (envelope theorem), and it vanishes
+    with respect to the scale of the logits.
 
     Give `log_beta` a rate of its own and no weight decay: `parameter_group` makes the group for an
     optimiser. Half precision is computed in float32, also under autocast.

@@ -42,13 +42,13 @@ def expected_score(
     r"""Estimate how classifiers or regressors score at another site, from pairs without labels.
 
     The same objects were measured at the site where labels exist (a) and at the other one (b).
-    A classifier's posterior on the row of a, calibrated on labelled rows, stands in for the
-    unknown label of the pair: the pair counts once for every class, with the posterior of the
-    class as its weight. So the metric can be computed for what the classifier predicts for the
-    rows of b, and for what it predicts for the rows of a. The difference is the change to
-    expect, and it is added to the score on the labelled rows. For a regressor the prediction on
-    the row of a, calibrated by a line, and the residuals of the labelled rows stand in for the
-    unknown target: the pair counts once for each value that the target may have.
+    A classifier's posterior on the row of a, calibrated on labelled rows, replaces the unknown
+    label of the pair: the pair counts once for every class, weighted by the posterior of the
+    class. This gives the metric of the predictions for the rows of b, and of the predictions for
+    the rows of a. Their difference is the expected change, which is added to the score on the
+    labelled rows. For a regressor the prediction on the row of a, calibrated by a line, and the
+    residuals of the labelled rows replace the unknown target: the pair counts once for each
+    value that the target may have.
 
     Parameters
     ----------
@@ -61,23 +61,23 @@ def expected_score(
     X_val : array-like or torch Dataset of m rows
         Labelled rows from the site of `X_a` that the estimators were not fitted to.
     y_val : array-like of shape (m,), or None
-        Their labels. None: those of the Dataset `X_val`, whose items are (row, label).
+        Their labels. None: the labels of the Dataset `X_val`, whose items are (row, label).
     scoring : str or callable, default=None
         A scorer of scikit-learn, by name or as made by ``make_scorer``; for classifiers the
         metric must take sample weights. None: the accuracy, or R2 for regressors.
     adapter : None, "ridge" or estimator, default=None
         If given, the model predicts the rows of b after a regression has mapped them to
-        rows of a, as `SiteAdapter` does. No row is mapped by a regression that has seen it. The
-        rows of b may then have columns of their own.
+        rows of a, as `SiteAdapter` does. The regressions are cross-fitted: no row is mapped by
+        one that has seen it. The rows of b may then have other columns.
     reference : {"ensemble", "self"} or fitted estimator, default="ensemble"
-        Whose posteriors (or predictions) stand in for the labels: the mean of those of the most
-        accurate estimators (within two standard errors of the best score), each estimator's own,
-        or those of a model that was not fitted to the labelled rows either. The more accurate it
-        is, the better. The ensemble of a single estimator is itself.
+        The posteriors (or predictions) that replace the labels: the mean over the most accurate
+        estimators (within two standard errors of the best score), each estimator's own, or the
+        posteriors of a model that was not fitted to the labelled rows either. The more accurate
+        the reference is, the better. The ensemble of a single estimator is itself.
     groups : array-like of shape (m,), default=None
-        The group of each labelled row, such as the object that was scanned; two or more. The
-        standard error and the interval then do not take rows of one group as independent, and
-        with few groups they are those of Student's t. Every pair is one object.
+        The group of each labelled row, such as the object that was scanned; at least two groups.
+        The standard error and the interval then do not assume that rows of one group are
+        independent, and use Student's t for few groups. Every pair is one object.
 
     Returns
     -------
@@ -88,44 +88,44 @@ def expected_score(
     ------
     TypeError
         If an estimator is neither a classifier nor a regressor, both kinds are given, the metric
-        takes no sample weights, the targets of regressors are no numbers, the pairs are a dict, or
-        the rows of a Dataset cannot be stacked.
+        takes no sample weights, the targets of regressors are not numbers, the pairs are a dict,
+        or the rows of a Dataset cannot be stacked.
     ValueError
         If X_a and X_b have different numbers of rows, other columns without an adapter, the same
         values or no rows, a label is missing or unknown to an estimator, or `reference` is unknown
-        or has other classes, as the estimators of an ensemble may not have. If all labelled rows
-        are in one group. If a regressor predicts several values, or one that is not finite.
+        or has other classes, or the estimators of an ensemble have different classes. If all
+        labelled rows are in one group. If a regressor predicts several values, or one that is
+        not finite.
 
     Warns
     -----
     UserWarning
         If there are fewer than 20 pairs, the rows of X_a do not look like the labelled rows,
-        the two rows of a pair resemble each other no more than rows paired at random, pairs
-        are of the same object, the paired objects seem to be of other classes than the labelled
-        rows, an estimator predicts every label of the labelled rows, or none better than chance,
-        or it begins with a `SiteAdapter`.
+        the two rows of a pair resemble each other no more than rows paired at random, several
+        pairs have the same object, the paired objects seem to have other classes than the
+        labelled rows, or an estimator predicts all labelled rows correctly, predicts them no
+        better than chance, or starts with a `SiteAdapter`.
 
     Notes
     -----
     The estimate is unbiased if the calibrated posterior on the row of a is the probability of
     the classes given both rows. So the posteriors must be calibrated at a, the rows
-    of a must come from where the labelled rows come from, and the row of b must say nothing
-    about the label beyond the row of a. Nothing is assumed about what differs at b. Only pairs
-    whose two rows are predicted to belong to different classes change the accuracy. So the
-    accuracies at a and b differ by their share at most.
+    of a must have the distribution of the labelled rows, and the row of b must carry no
+    information about the label beyond the row of a. Nothing is assumed about the difference
+    between the sites. Only pairs with two different predictions change the accuracy, so the
+    accuracies at a and b differ at most by the share of these pairs.
 
-    The interval for the accuracy holds whether or not the posterior is calibrated: if a
+    The interval for the accuracy holds even if the posterior is not calibrated: if a
     prediction is right at one site and wrong at the other, the two predictions differ. It
     combines exact intervals of the accuracy on the labelled rows and of the rate of disagreement
-    ([3]_, [4]_), and holds the truth with a probability of at least 0.95 from 20 labelled rows and
-    two pairs on. Rows in groups count as fewer rows ([5]_).
+    ([3]_, [4]_). Its coverage is at least 0.95 from 20 labelled rows and two pairs on. Rows in
+    groups count as fewer rows ([5]_).
 
     The best of several scores on labelled rows is partly luck. So the scores of several
-    estimators are first shrunk towards what the posteriors say of them on the rows of a, as far as
-    chance explains the difference (empirical Bayes), and the standard error adds the misfit of
-    the posteriors that the labels show for those that may be chosen. `PASearchCV` does the same.
-    With ``reference="self"`` nothing is shrunk: an estimator's own posteriors are calibrated on
-    these labels and add no information.
+    estimators are first shrunk (empirical Bayes) towards the scores that the posteriors predict
+    for the rows of a. The standard error includes how wrong the posteriors are on labelled rows.
+    `PASearchCV` does the same. With ``reference="self"`` nothing is shrunk: an estimator's own
+    posteriors are calibrated on these labels and add no information.
 
     For regressors the assumptions are that the calibrated prediction is the mean of the target
     given both rows, and that the errors do not depend on the row of b. The mean squared error then
@@ -135,11 +135,11 @@ def expected_score(
     its mean absolute value (triangle inequality). This gives their intervals, which hold less
     often if the errors have heavy tails.
 
-    No number depends on the order of the rows. The standard errors are those of the delta method;
-    for metrics other than those of predicted classes, log-loss, Brier score, area under the curve
-    and the usual errors of numbers, twenty parts of the rows are left out in turn.
-    To the change of a metric of predicted classes two pairs are added ([6]_): half of one becomes
-    right and half of one becomes wrong, since few pairs say little of how many change.
+    No number depends on the order of the rows. The standard errors use the delta method for
+    metrics of predicted classes, log-loss, Brier score, area under the curve and the usual
+    regression errors. For other metrics twenty parts of the rows are left out in turn
+    (jackknife). For metrics of predicted classes two pseudo-pairs are added to the change
+    ([6]_): half a pair becomes right and half a pair becomes wrong.
 
     The inverse temperature is where the agreement of the scores with the labels is highest:
     with labels on one side, posterior agreement is the log-likelihood, and its maximisation is
@@ -300,24 +300,24 @@ def expected_scorer(
     scoring: str | Scorer | None = None,
     adapter: str | Estimator | None = None,
 ) -> ExpectedScorer:
-    """Make a scorer of the score that is expected at another site.
+    """Make a scorer that returns the expected score at another site.
 
     In `GridSearchCV`, `cross_val_score` and wherever scikit-learn takes a scorer, the test
-    fold's labels calibrate the fold's model, and the pairs, which nobody labelled, say what
-    it is expected to score at the other site.
+    fold's labels calibrate the fold's model, and the unlabelled pairs predict its score at the
+    other site.
 
     Parameters
     ----------
     X_a, X_b : array-like or torch Dataset of n rows
         The same objects, measured at the labelled site and at the other one. They must not be
-        rows of the data that are searched. The rows of Datasets are stacked, and labels that they
-        have are not used.
+        among the rows that are searched. The rows of Datasets are stacked, and their labels are
+        ignored.
     scoring : str or callable, default=None
         A scorer of scikit-learn, by name or as made by ``make_scorer``; for classifiers the
         metric must take sample weights. None: the accuracy, or R2 for regressors.
     adapter : None, "ridge" or estimator, default=None
-        Maps the rows of b to rows of a first, as in `expected_score`. They may then have columns
-        of their own.
+        Maps the rows of b to rows of a first, as in `expected_score`. They may then have other
+        columns.
 
     Returns
     -------
@@ -334,7 +334,7 @@ def expected_scorer(
     -----
     UserWarning
         As `expected_score` for the pairs. In a search the warning that the paired objects seem
-        to be of other classes than a test fold comes once, for the first model that shows it.
+        to have other classes than a test fold comes once, for the first such model.
 
     See Also
     --------

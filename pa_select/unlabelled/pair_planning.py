@@ -47,9 +47,9 @@ def plan_pairs(
     Returns
     -------
     list of ExpectedScore, or dict of str to list
-        For each number of pairs what `expected_score` would say if the further pairs are like the
-        first ones: `standard_error`, and the interval from `low` to `high`. A dict for several
-        estimators.
+        For each number of pairs the result that `expected_score` would return if further pairs
+        are like the first ones: `standard_error`, and the interval from `low` to `high`. A dict
+        for several estimators.
 
     Raises
     ------
@@ -63,13 +63,12 @@ def plan_pairs(
 
     Notes
     -----
-    The squared standard error has a part that stays, from the labelled rows, and a part that falls
+    The squared standard error has a constant part, from the labelled rows, and a part that falls
     with the number of pairs n as 1 / (n + 2). Both are measured on the first pairs, to which
-    `expected_score` adds two (one half becomes right, one half wrong), so that the prediction is
-    rather too large. On shifts that we made the predicted error for 40 to 100 pairs was 1.02 to
-    1.19 times the later one in nine of ten cases with 20 first pairs, and 1.07 to 1.48 times with
-    ten. The width of the interval was at most 12 points off in nine of ten cases with 20 first
-    pairs, and 15 points with ten.
+    `expected_score` adds two pseudo-pairs, so the prediction tends to be too large. On simulated
+    shifts the predicted error for 40 to 100 pairs was 1.02 to 1.19 times the later one in nine of
+    ten cases with 20 first pairs, and 1.07 to 1.48 times with ten. The width of the interval was
+    at most 12 points off in nine of ten cases with 20 first pairs, and 15 points with ten.
 
     The interval does not shrink to a point: unless it is cut at 0 or 1, it is wider than twice the
     disagreement.
@@ -128,7 +127,7 @@ def draw_objects(estimator: Any, X: Any, n_objects: int, *, random_state: Any = 
     n_objects : int
         How many to draw, from 1 to n.
     random_state : int, RandomState instance or None, default=None
-        Draws the objects. None draws always the same.
+        Draws the objects. None always draws the same.
 
     Returns
     -------

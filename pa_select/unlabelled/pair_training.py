@@ -61,9 +61,9 @@ class PairTrainingClassifier(
     votes_ : ndarray of shape (n_pairs,)
         The predicted class of each pair. Only if pairs were given.
     n_features_in_ : int
-        Number of features, if the classifier knows it.
+        Number of features, if the classifier has this attribute.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, if the classifier knows them.
+        Names of the features, if the classifier has this attribute.
 
     See Also
     --------
@@ -75,8 +75,8 @@ class PairTrainingClassifier(
     -----
     A teacher that reads another measurement of the same object is known as supervision transfer or
     cross-modal distillation ([1]_), and without pairs as pseudo-labels. A wrong label for the
-    row of a is learnt for the row of b. What is gained and lost was measured on the page
-    :doc:`/teaching`.
+    row of a is learnt for the row of b. The page :doc:`/teaching` has the measured gains and
+    losses.
 
     References
     ----------

@@ -27,7 +27,7 @@ _ROUNDING = 1e-12
 
 
 class SlopesAndRidge(BaseEstimator):
-    r"""Predict rows of one site from those of another, shrunk to the rows as measured.
+    r"""Predict rows of one site from rows of another, shrunk to the rows as measured.
 
     Each column has a slope, which is shrunk to 1. With the variance :math:`v_j` of column j at the
     other site and its covariance :math:`s_j` with the same column at the labelled site,
@@ -205,8 +205,8 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         sklearn.exceptions.NotFittedError
             If the adapter is not fitted.
         ValueError
-            If the rows are not numbers, have other columns than those that the adapter has learnt
-            from, or are not mapped to those of the labelled site.
+            If the rows are not numbers, have other columns than in ``fit``, or are not mapped to
+            the columns of the labelled site.
         """
         check_is_fitted(self)
         check_columns(X, self._rows_b, "X", "X_b")

@@ -26,33 +26,31 @@ from pa_select.utils.messages import optional_import
 
 
 class ExpectedScore(NamedTuple):
-    """What `expected_score` expects of one model at the other site.
+    """The expected score of one model at the other site, with its error.
 
     Attributes
     ----------
     score : float
         The expected value of the metric on the rows of the second sample, in its own unit.
     standard_error : float
-        Standard error of `score`, from the pairs and from the labelled rows; with several
-        estimators also from the errors of the posteriors that the labels show. With few groups of
-        labelled rows it is larger, so that plus and minus 1.96 of it are an interval of Student's
-        t. nan for one pair.
+        Standard error of `score`, from the pairs and the labelled rows; with several estimators
+        it includes how wrong the posteriors are on labelled rows. With few groups of labelled
+        rows it is larger, so that plus and minus 1.96 of it give an interval of Student's t.
+        nan for one pair.
     low, high : float
         For the accuracy, a 95 % interval in [0, 1] that does not assume calibrated posteriors:
-        from the accuracy on the labelled rows less the rate of disagreement to their sum, each
-        limit further away by what the exact intervals of the two rates say. For the (root) mean
-        squared and the mean absolute error of a regressor likewise, with the norm of the
-        difference of the predictions; if the errors have heavy tails, it holds less often. nan
-        for another metric.
+        the accuracy on the labelled rows minus and plus the rate of disagreement, widened by
+        the exact intervals of both rates. For the (root) mean squared and the mean absolute
+        error of a regressor likewise, with the norm of the difference of the predictions; it
+        holds less often if the errors have heavy tails. nan for other metrics.
     validation_score : float
         The metric on the labelled rows.
     disagreement : float
-        Share of pairs whose two rows are predicted to belong to different classes, in [0, 1].
-        Of a regressor: the root mean square of the difference of the two predictions, in the
-        unit of the target.
+        Share of pairs with two different predictions, in [0, 1]. For a regressor the root mean
+        squared difference of the two predictions, in the unit of the target.
     beta : float
         Inverse temperature at which the labelled rows have the highest likelihood, in [0, inf].
-        Of a regressor: the slope of the line that calibrates its predictions.
+        For a regressor the slope of the line that calibrates its predictions.
     n_pairs : int
         Number of pairs, of different objects.
 

@@ -26,7 +26,7 @@ def co_occurrence(
     - ``"1-CGO"``, ``"2-CGO"``, ``"3-CGO"``, compositional generalization opportunities: 1, 2 or
       3 classes also occur with the level of another class. These are the first class, the last,
       the second to last and so on; each also has the level of the next class (the last class
-      that of the first). With K classes the settings go up to ``"K-CGO"``.
+      has the first one's). With K classes the settings go up to ``"K-CGO"``.
     - ``"ZSO"``, zero shortcut opportunities: each class occurs with all levels.
 
     The numbers of rows with each level of a class differ by at most one.

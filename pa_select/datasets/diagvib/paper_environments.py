@@ -32,7 +32,7 @@ def _ladder(first: Environment, *changes: Environment) -> tuple[Environment, ...
 def factor_combinations(
     source: Environment, target: Environment
 ) -> dict[tuple[str, ...], Environment]:
-    """List the environments in which some factors of one environment are those of another.
+    """List the environments that take some factors of one environment from another.
 
     The paper proposes to test on all of them, so that the order in which factors shift does not
     matter.

@@ -42,7 +42,7 @@ class IRMNet(ERMNet):
     environments, neither weighted nor divided. ``train_loss`` is divided by the weight, so it
     falls when the annealing ends; compare ``train_risk`` instead.
 
-    The penalty of a batch exceeds that of all rows by the variance of the gradient, so use
+    The penalty of a batch exceeds the penalty of all rows by the variance of the gradient, so use
     large batches, or all rows (``batch_size=-1``). With annealing let
     `pa_select.PAEarlyStopping` choose among later epochs (``min_epochs``).
 

@@ -50,7 +50,7 @@ class LISANet(ERMNet):
 
     Notes
     -----
-    The names are those of [2]_. The authors of LISA [1]_ use them the other way round:
+    The names follow [2]_. The authors of LISA [1]_ use them the other way round:
     "intra-label LISA (LISA-L)" has partners of the same label, "intra-domain LISA (LISA-D)"
     of the same domain. Their p_sel, the probability of intra-label LISA, is 1 - `p_select`.
 
