@@ -22,7 +22,7 @@ PANELS = {
     "plot_factor_images": (2, None),
     "plot_image_classifier": (1, 1),
     "plot_ladder_of_shifts": (1, 3),
-    "plot_measures_of_54_networks": (1, 0),
+    "plot_measures_of_54_networks": (2, 0),
     "plot_measures_of_small_nets": (2, 0),
     "plot_models_in_use": (1, 0),
     "plot_new_instrument": (1, 0),

@@ -94,3 +94,26 @@ def test_double_descent_is_run_with_one_split(run):
     assert table["test error"].idxmax() == 300
     assert table["agreement, halves"].loc[300] < 0.2
     assert table["agreement, halves"].max() > 1.2
+
+
+def test_accuracy_of_54_networks_before_and_after():
+    pd = pytest.importorskip("pandas")
+    stats = pytest.importorskip("scipy.stats")
+    networks = pd.read_csv(
+        EXAMPLES / "data" / "robustness_measures" / "networks.csv.gz", index_col=0
+    )
+    is_vgg = networks.index.str.startswith("vgg")
+    plain, vgg = networks[~is_vgg], networks[is_vgg]
+    assert (len(plain), len(vgg)) == (48, 6)
+    line = stats.linregress(networks["accuracy"], networks["test_101_accuracy"])
+    assert line.slope == pytest.approx(1.06, abs=0.01)
+    assert stats.linregress(plain["accuracy"], plain["test_101_accuracy"]).rvalue ** 2 > 0.9
+    for shift in ("fgsm", "cw"):
+        column = f"{shift}_accuracy"
+        assert 0.3 < stats.linregress(plain["accuracy"], plain[column]).rvalue ** 2 < 0.4
+        assert 0.7 < stats.linregress(networks["accuracy"], networks[column]).rvalue ** 2 < 0.77
+    for shift in ("test_101", "fgsm", "pgd", "bim", "cw"):
+        column = f"{shift}_accuracy"
+        assert (vgg[column].min() > plain[column].max()) == (shift != "test_101")
+        assert stats.shapiro(networks[column]).pvalue < 0.001
+        assert stats.shapiro(plain[column]).pvalue > 0.05
