@@ -135,6 +135,8 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--seeds 8 --table docs/figures/distances_under_attack.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_measures_of_small_nets.py \
 		--nets 64 --table docs/figures/small_nets.csv
+	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_measures_of_small_nets.py \
+		--grid study --nets 48 --table docs/figures/small_nets_study.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_double_descent.py \
 		--seeds 10 --table docs/figures/double_descent.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_ladder_of_shifts.py \

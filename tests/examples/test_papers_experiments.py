@@ -117,3 +117,24 @@ def test_accuracy_of_54_networks_before_and_after():
         assert (vgg[column].min() > plain[column].max()) == (shift != "test_101")
         assert stats.shapiro(networks[column]).pvalue < 0.001
         assert stats.shapiro(plain[column]).pvalue > 0.05
+
+
+def test_agreement_predicts_the_losses_of_the_nets_of_the_study():
+    pd = pytest.importorskip("pandas")
+    table = pd.read_csv(ROOT / "docs" / "figures" / "small_nets_study.csv", index_col=0)
+    tau = table.map(lambda cell: float(cell.split(" ")[0]))
+    for shift in ("noise", "turned", "PGD"):
+        lost, gained = tau.loc[f"lost accuracy, {shift}"], tau.loc[f"gained log-loss, {shift}"]
+        assert lost["agreement"] < -0.4 < lost["entropy"]
+        without_labels = gained.drop("with labels").abs()
+        assert without_labels.idxmax() == "inverse temperature"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_nets_of_the_study_are_compared(run):
+    table = run("plot_measures_of_small_nets.py", "--grid=study", "--nets=4")
+    assert len(table) == 6
+    for name in ("agreement", "entropy", "sharpness, magnitude-aware"):
+        tau = table[name].str.split(" ").str[0].astype(float)
+        assert tau.between(-1, 1).all()
