@@ -145,27 +145,6 @@ class AgreementObjective:
     Each finished trial has the user attributes "agreement", "score" and "cv_results" (the
     trial's row of ``cv_results_`` of `pa_select.PASearchCV`), and with `paired`
     "expected_score". A failed trial has "failure".
-
-    Parameters
-    ----------
-    search : PASearchCV
-        The parameters; it is not fitted.
-    plan : Plan
-        The data, splits and pairs that all trials share.
-    space : dict or callable
-        As in `agreement_objective`.
-
-    Examples
-    --------
-    >>> import optuna
-    >>> from sklearn.datasets import load_wine
-    >>> from sklearn.svm import SVC
-    >>> from pa_select.interop.optuna import agreement_objective
-    >>> X, y = load_wine(return_X_y=True)
-    >>> space = {"C": optuna.distributions.FloatDistribution(0.1, 1e4, log=True)}
-    >>> objective = agreement_objective(SVC(), space, X, y, views=lambda X: 1.1 * X)
-    >>> print(f"{objective(optuna.trial.FixedTrial({'C': 1e3})):.2f} nats")
-    0.74 nats
     """
 
     def __init__(self, search: PASearchCV, plan: Plan, space: Any) -> None:
@@ -235,16 +214,7 @@ class AgreementObjective:
         return value if n_values == 1 else (value, attributes["score"])
 
     def parameters(self, trial: Any) -> dict[str, Any]:
-        """Return the estimator's parameters in a running or finished trial.
-
-        Parameters
-        ----------
-        trial : optuna.trial.Trial or optuna.trial.FrozenTrial
-
-        Returns
-        -------
-        dict
-        """
+        """Return the estimator's parameters in a running or finished trial."""
         if not callable(self.space):
             return {name: _suggest(trial, name, d) for name, d in self.space.items()}
         parameters = self.space(trial)
