@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from pa_select.utils.typing import Floats, Labels, Mask
 _FREQUENT = 0.6
 
 
+@dataclass(eq=False, repr=False)
 class GuardedSelection(BaseEstimator):
     """Choose the best agreement among the candidates that are also accurate.
 
@@ -86,22 +88,13 @@ class GuardedSelection(BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        agreement: str = "agreement",
-        score: str = "score",
-        n_se: float = 1,
-        floor_se: float = 2,
-        tie_tol: float = 1e-6,
-        *,
-        floor: str | float | None = "auto",
-    ) -> None:
-        self.agreement = agreement
-        self.score = score
-        self.n_se = n_se
-        self.floor_se = floor_se
-        self.tie_tol = tie_tol
-        self.floor = floor
+    agreement: str = "agreement"
+    score: str = "score"
+    n_se: float = 1
+    floor_se: float = 2
+    tie_tol: float = 1e-6
+    _: KW_ONLY
+    floor: str | float | None = "auto"
 
     def __call__(self, cv_results: dict[str, Any]) -> int:
         """Choose a candidate.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -66,6 +67,7 @@ class _NoScorer:
         return super().__new__(cls)
 
 
+@dataclass(eq=False, repr=False)
 class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
     """Score a fitted classifier by the posterior agreement of paired observations.
 
@@ -163,26 +165,17 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
     178
     """
 
-    def __init__(
-        self,
-        pairing: str | Callable[..., Any] = "label",
-        *,
-        views: Any = None,
-        environments: HasArray | None = None,
-        paired: tuple[Rows, Rows] | None = None,
-        prior: Prior = "marginal",
-        clip: float | Literal["auto"] = "auto",
-        device: Device = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.pairing = pairing
-        self.views = views
-        self.environments = environments
-        self.paired = paired
-        self.prior = prior
-        self.clip = clip
-        self.device = device
-        self.random_state = random_state
+    pairing: str | Callable[..., Any] = "label"
+    _: KW_ONLY
+    views: Any = None
+    environments: HasArray | None = None
+    paired: tuple[Rows, Rows] | None = None
+    prior: Prior = "marginal"
+    clip: float | Literal["auto"] = "auto"
+    device: Device = None
+    random_state: RandomState = None
+
+    def __post_init__(self) -> None:
         # Checked here, since a search would turn the error of a call into nan for every fold.
         self._check()
 

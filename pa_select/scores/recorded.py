@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ class _KnownPredictions(BaseEstimator):
         return predicted
 
 
+@dataclass(eq=False, repr=False)
 class RecordedClassifier(ClassifierMixin, _KnownPredictions):
     """A classifier whose class scores and predictions for some rows are known.
 
@@ -39,17 +41,10 @@ class RecordedClassifier(ClassifierMixin, _KnownPredictions):
     `probabilities`, ``predict_proba`` returns the posteriors at inverse temperature 1.
     """
 
-    def __init__(
-        self,
-        classes: NDArray[Any],
-        scores: Floats,
-        predicted: Any,
-        probabilities: Floats | None = None,
-    ) -> None:
-        self.classes = classes
-        self.scores = scores
-        self.predicted = predicted
-        self.probabilities = probabilities
+    classes: NDArray[Any]
+    scores: Floats
+    predicted: Any
+    probabilities: Floats | None = None
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
@@ -246,20 +247,14 @@ def _listed(names: list[str]) -> str:
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} others"
 
 
+@dataclass(eq=False, repr=False)
 class ExpectedScorer(SavedWithVersions, BaseEstimator):
     """The scorer that `expected_scorer` makes, with its arguments as parameters."""
 
-    def __init__(
-        self,
-        X_a: Rows,
-        X_b: Rows,
-        scoring: str | Scorer | None = None,
-        adapter: str | Estimator | None = None,
-    ) -> None:
-        self.X_a = X_a
-        self.X_b = X_b
-        self.scoring = scoring
-        self.adapter = adapter
+    X_a: Rows
+    X_b: Rows
+    scoring: str | Scorer | None = None
+    adapter: str | Estimator | None = None
 
     @property
     def __name__(self) -> str:
