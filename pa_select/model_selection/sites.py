@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
@@ -154,7 +153,11 @@ class ExpectedColumns:
         # Imported here: workers that fit and score do not need torch.
         from pa_select.unlabelled.classification import Classification, is_accuracy
         from pa_select.unlabelled.regression import Regression
-        from pa_select.unlabelled.score_of_units import LabelledRows, check_several
+        from pa_select.unlabelled.score_of_units import (
+            LabelledRows,
+            check_reference,
+            check_several,
+        )
 
         self._sites, self._error_score = sites, data.error_score
         self._task = Regression() if data.of_regressors else Classification()
@@ -174,6 +177,7 @@ class ExpectedColumns:
         self.needs_probabilities = not all(map(is_accuracy, self.scorers.values()))
         self._of_regressors = data.of_regressors
         self._reference = reference
+        check_reference(reference, data.of_regressors)
         if not isinstance(reference, str):
             self._reference = self._labels_of(reference, data)
         #: For each candidate and site, the mean posterior of each class over the paired objects.
@@ -184,9 +188,6 @@ class ExpectedColumns:
         from pa_select.unlabelled.engine import reference_labels
 
         kind = "regressor" if data.of_regressors else "classifier"
-        if data.of_regressors and is_classifier(reference):
-            name = type(reference).__name__
-            raise TypeError(f"reference: expected a regressor, got {name}, which is a classifier.")
 
         def output(source: int) -> RecordedClassifier | RecordedRegressor:
             try:

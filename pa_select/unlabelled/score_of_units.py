@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta, t
+from sklearn.base import is_classifier
 
 from pa_select.utils.typing import Floats, Ints
 
@@ -237,3 +238,15 @@ def check_several(n_groups: int) -> None:
             "groups: expected rows of at least two groups, got rows of one group, which do not "
             "show how much groups differ. Leave groups out if the rows are independent."
         )
+
+
+def check_reference(reference: Any, of_regressors: bool) -> None:
+    """Refuse what cannot stand in for the labels of paired objects."""
+    if isinstance(reference, str):
+        if reference not in ("self", "ensemble"):
+            raise ValueError(
+                f"reference: expected 'self', 'ensemble' or a fitted estimator, got {reference!r}."
+            )
+    elif of_regressors and is_classifier(reference):
+        name = type(reference).__name__
+        raise TypeError(f"reference: expected a regressor, got {name}, which is a classifier.")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import is_regressor
 from sklearn.utils.validation import _num_samples
 
 from pa_select.scores.class_scores import columns_of
@@ -17,7 +17,7 @@ from pa_select.unlabelled.classification import Classification, calibrated
 from pa_select.unlabelled.engine import LABELLED, Engine, Output, reference_labels
 from pa_select.unlabelled.paired_rows import aligned_pairs, other_mix_of_posteriors
 from pa_select.unlabelled.regression import Regression
-from pa_select.unlabelled.score_of_units import LabelledRows
+from pa_select.unlabelled.score_of_units import LabelledRows, check_reference
 from pa_select.unlabelled.site_adapter import cross_adapted
 from pa_select.utils.arrays import check_column, labels_of
 from pa_select.utils.estimators import named_estimators
@@ -109,11 +109,9 @@ def estimates(
 
     If a list of `warnings` is given, those of the outputs of the estimators are added to it.
     """
-    if isinstance(reference, str) and reference not in ("self", "ensemble"):
-        raise ValueError(
-            f"reference: expected 'self', 'ensemble' or a fitted estimator, got {reference!r}."
-        )
     named = named_estimators(estimators)
+    of_regressors = _are_regressors(named)
+    check_reference(reference, of_regressors)
     X_a, X_b = aligned_pairs(X_a, X_b, adapter=adapter)
     check_columns(X_val, X_a, "X_val", "X_a")
     y_val = check_column(labels_of(X_val, y_val, "X_val"), _num_samples(X_val), "y_val")
@@ -126,13 +124,10 @@ def estimates(
     if adapter is not None:
         X_b = cross_adapted(adapter, X_b, X_a, seed=0)
     task: Classification | Regression = Classification()
-    if _are_regressors(named):
+    if of_regressors:
         if y_val.dtype.kind not in "biuf":
             raise TypeError(f"y_val: expected numbers for regressors, got dtype {y_val.dtype}.")
         task, y_val = Regression(), y_val.astype(np.float64)
-        if not isinstance(reference, str) and is_classifier(reference):
-            name = type(reference).__name__
-            raise TypeError(f"reference: expected a regressor, got {name}, which is a classifier.")
     scorer = task.scorer(scoring, y_val)
     rows = X_val, X_a, X_b
     outputs = [[task.output(one, X, scorer) for one in named.values()] for X in rows]
