@@ -99,6 +99,9 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--errors docs/figures/translated_names_errors.csv \
 		--ranks docs/figures/translated_names_ranks.csv \
 		--draws docs/figures/translated_names_draws.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/study_typefaces.py --seeds 5 \
+		--memory build/typefaces --table docs/figures/typefaces.csv \
+		--errors docs/figures/typefaces_errors.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_pair_planning.py \
 		--table docs/figures/pair_planning.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_regressors.py --seeds 10 \

@@ -172,6 +172,7 @@ MEASURED = [
     ("pairs_measured.rst", "Two real spectrometers"),
     ("pairs_measured.rst", "Shifts that we made"),
     ("pairs_measured.rst", "Names in two languages"),
+    ("pairs_measured.rst", "Characters in two typefaces"),
     ("pairs_measured.rst", "Trained models"),
     ("pairs_measured.rst", "The number of labels"),
     ("regressors.rst", "What we measured"),

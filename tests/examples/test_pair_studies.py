@@ -197,6 +197,27 @@ def test_a_collection_has_each_name_once():
     assert len(set(drawn)) == len(drawn)
 
 
+def test_characters_are_drawn_in_two_typefaces():
+    import study_typefaces as study
+
+    scripts = [study.script_of(ord(c)) for c in "é\u0416Ω∫ა1"]
+    assert scripts == ["LATIN", "CYRILLIC", "GREEK", "SYMBOL", None, None]
+    sans, serif = (
+        study.images_of(face, [ord("T"), ord(".")]) for face in ("DejaVuSans", "STIXGeneral")
+    )
+    assert sans.shape == (2, 256)
+    assert 0 < abs(sans - serif).max() <= sans.max() <= 4
+    # On a common line: the foot of a T is where the dot is, and its bar is above.
+    letter, dot = (image.reshape(16, 16).sum(axis=1).nonzero()[0] for image in sans)
+    assert letter.max() == dot.max() > dot.min() > letter.min()
+    rows = study.rows_of("STIXGeneral", 0)
+    assert (len(rows.X), len(rows.pairs_a)) == (300, 100)
+    assert (rows.pairs_a != rows.pairs_b).any(axis=1).mean() > 0.9
+    # Both images of a pair show the same character, so they are alike.
+    apart = ((rows.pairs_a[:, None] - rows.pairs_b) ** 2).sum(axis=2)
+    assert (apart.argmin(axis=1) == np.arange(100)).mean() > 0.5
+
+
 @pytest.mark.filterwarnings("ignore:The interval of the chosen:UserWarning")
 def test_rules_choose_classifiers_of_names():
     import pandas as pd
