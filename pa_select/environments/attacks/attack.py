@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,17 +20,19 @@ from pa_select.utils.arrays import check_column
 from pa_select.utils.frames import reordered
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Attack(Shift):
     """Base class of attacks; to write your own attack, override `_attack`."""
 
-    #: Order of the norm of a change: 2 or infinity.
-    norm: float
+    #: Order of the norm of a change: 2 or infinity. Not every attack has it as a parameter.
+    norm: float = field(init=False)
+    bounds: Any = None
+    batch_size: int = 256
+    random_state: Any = None
+    device: Any = None
+
     _aimed = True
-    bounds: Any
-    batch_size: int
-    random_state: Any
-    device: Any
-    _loss: staticmethod[[torch.Tensor, torch.Tensor], torch.Tensor]
+    _loss: ClassVar[staticmethod[[torch.Tensor, torch.Tensor], torch.Tensor]]
 
     def _shift(self, X: Any, y: Any, estimator: Any, power: float) -> Shifted:
         self._check()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from pa_select.environments.attacks.attack import Attack, check_count
 from pa_select.environments.attacks.batch import Batch, cross_entropy, direction, project_onto_ball
 
 
+@dataclass(eq=False, repr=False)
 class FGSM(Attack):
     """Fast gradient sign method: one step of a given length that increases the loss.
 
@@ -66,24 +67,11 @@ class FGSM(Attack):
     (0.5, 0.47)
     """
 
+    eps: float = 8 / 255
+
     norm = np.inf
     _power = "eps"
     _loss = staticmethod(cross_entropy)
-
-    def __init__(
-        self,
-        eps: float = 8 / 255,
-        *,
-        bounds: Any = None,
-        batch_size: int = 256,
-        random_state: Any = None,
-        device: Any = None,
-    ) -> None:
-        self.eps = eps
-        self.bounds = bounds
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.device = device
 
     def _attack(
         self, batch: Batch, power: float, rng: np.random.RandomState
@@ -93,6 +81,7 @@ class FGSM(Attack):
         return points, batch.evaluate(points)[1]
 
 
+@dataclass(eq=False, repr=False)
 class PGD(Attack):
     """Projected gradient descent: many small steps within a ball of a given radius.
 
@@ -153,31 +142,15 @@ class PGD(Attack):
     (0.5, 0.28)
     """
 
+    eps: float = 8 / 255
+    _: KW_ONLY
+    norm: float = np.inf
+    steps: int = 40
+    step_size: float | None = None
+    random_start: bool = True
+
     _power = "eps"
     _loss = staticmethod(cross_entropy)
-
-    def __init__(
-        self,
-        eps: float = 8 / 255,
-        *,
-        norm: float = np.inf,
-        steps: int = 40,
-        step_size: float | None = None,
-        random_start: bool = True,
-        bounds: Any = None,
-        batch_size: int = 256,
-        random_state: Any = None,
-        device: Any = None,
-    ) -> None:
-        self.eps = eps
-        self.norm = norm
-        self.steps = steps
-        self.step_size = step_size
-        self.random_start = random_start
-        self.bounds = bounds
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.device = device
 
     def _check(self) -> None:
         super()._check()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from pa_select.environments.attacks.batch import (
 _ROUNDING = 16
 
 
+@dataclass(eq=False, repr=False)
 class FMN(Attack):
     """Fast minimum-norm attack: look for the smallest change that changes the decision.
 
@@ -94,28 +95,14 @@ class FMN(Attack):
     True
     """
 
+    norm: float = 2
+    _: KW_ONLY
+    steps: int = 100
+    max_norm: float = np.inf
+
     _power = "max_norm"
     _unbounded = True
     _loss = staticmethod(margin)
-
-    def __init__(
-        self,
-        norm: float = 2,
-        *,
-        steps: int = 100,
-        max_norm: float = np.inf,
-        bounds: Any = None,
-        batch_size: int = 256,
-        random_state: Any = None,
-        device: Any = None,
-    ) -> None:
-        self.norm = norm
-        self.steps = steps
-        self.max_norm = max_norm
-        self.bounds = bounds
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.device = device
 
     def _check(self) -> None:
         super()._check()
