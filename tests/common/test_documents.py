@@ -189,6 +189,7 @@ MEASURED = [
     ("robustness_measured.rst", "Where a net fails"),
     ("robustness_measured.rst", "Language identifiers and typing errors"),
     ("robustness_measured.rst", "Words that help and words that contradict"),
+    ("robustness_measured.rst", "A pretrained encoder"),
     ("comparison.rst", "Real shifts"),
     ("comparison.rst", "Estimate the accuracy at another site"),
     ("comparison.rst", "Sets of classes at another site"),

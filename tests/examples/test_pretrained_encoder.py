@@ -1,6 +1,7 @@
 """The study of a pretrained encoder runs, with a module of the test and with the real encoder."""
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.testing import assert_allclose
 from pa_select import PAScorer, class_scores
 from pa_select.environments import CharacterEdits
 
+FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 RNG = np.random.default_rng(0)
 LABELS = np.arange(60) % 2
 TEXTS = np.array(
@@ -85,6 +87,23 @@ def test_typing_errors_and_words_lower_the_agreement(study):
         assert scorer(reader, TEXTS) == pytest.approx(
             table.loc["typing errors", name, 2]["pa"], abs=6e-4
         )
+
+
+def test_the_table_of_the_page_has_what_the_thesis_describes():
+    pd = pytest.importorskip("pandas")
+    table = pd.read_csv(FIGURES / "pretrained_encoder.csv")
+    assert len(table) == 4 * (7 + 5 + 5)
+    for (shift, _), curve in table.groupby(["shift", "estimator"]):
+        assert curve["pa"].is_monotonic_decreasing
+        assert curve["pa_uniform"].is_monotonic_decreasing
+        accuracy = curve["shifted_accuracy"]
+        raised = shift == "words that amplify"
+        assert accuracy.is_monotonic_increasing if raised else accuracy.iloc[-1] < accuracy.iloc[0]
+    # The readers of words are those of the experiment in miniature.
+    loaded = pd.read_csv(FIGURES / "loaded_words.csv").set_index(["words", "estimator", "power"])
+    table["words"] = table["shift"].str.removeprefix("words that ")
+    again = table.set_index(["words", "estimator", "power"]).loc[loaded.index, loaded.columns]
+    assert_allclose(again, loaded, atol=2e-3)
 
 
 def test_without_the_package_one_sentence_says_what_to_install(study, monkeypatch):
