@@ -69,6 +69,18 @@ TABLE = {
     ("solver/branch_and_bound.py", "test_certificate.py", "cost_in_evaluations"): [
         ("no expected maximum", "(maximum > a) & (maximum < c)", "maximum > np.inf"),
     ],
+    ("solver/branch_and_bound.py", "test_certificate.py", "polynomial_has_it"): [
+        ("a point of the problem before", "missing[:, 0] |= last[row - 1]", "pass"),
+        ("a point of the problem after", "missing[:, 3] |= last[row + 1]", "pass"),
+        (
+            "free coefficients without a neighbour",
+            "[-np.cumsum(missing, axis=1)]",
+            "[missing * 3]",
+        ),
+    ],
+    ("solver/branch_and_bound.py", "test_certificate.py", "flat_kernels_are_certified_too"): [
+        ("a flat kernel taken for one that falls", " & (np.abs(fall) > tol)", ""),
+    ],
     ("solver/marginal_prior.py", "test_mutations.py", "marginal_prior_leave_room"): [
         ("no room for errors in the prior", "error=sums.error * (1 + ", "error=0 * (1 + "),
     ],
@@ -92,7 +104,7 @@ TABLE = {
         ("the upper bound is the value", "np.maximum(top, ", "np.maximum(-np.inf, "),
         ("values better by rounding alone", "outer[active] + _ROUNDING", "outer[active]"),
         ("the search stops unpolished", "(is_open & ~spent) | unpolished", "is_open & ~spent"),
-        ("bounds of divided intervals kept", "changed = end != ", "changed = -2 == "),
+        ("bounds of divided intervals kept", "np.append(table.is_new[1:], False)", "False"),
     ],
     ("solver/branch_and_bound.py", "test_mutations.py", "cannot_meet"): [
         ("the ceiling for disjoint posteriors", "limits.disjoint, limits.at_zero", "False, 0.0"),

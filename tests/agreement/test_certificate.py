@@ -8,12 +8,13 @@ import pytest
 import torch
 from helpers import oracle
 from helpers.problems import check_against_the_oracle, random_problem, varied_suite
+from numpy.polynomial import Polynomial
 from sklearn.exceptions import ConvergenceWarning
 
 from pa_select import agreement_matrix, pa_kernel, posterior_agreement
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.pairs.paired_scores import concatenate
-from pa_select.agreement.solver import branch_and_bound, find_maxima
+from pa_select.agreement.solver import branch_and_bound, find_maxima, fixed_prior
 from pa_select.agreement.solver.marginal_prior import MarginalPrior
 from pa_select.agreement.solver.marginal_sums import ModelRuns, marginal_kernel
 
@@ -155,7 +156,7 @@ def test_few_scores_need_few_rounds(prior, monkeypatch):
         lambda *arguments: (rounds.append(1), evaluate(*arguments))[1],
     )
     found = posterior_agreement(a, b, prior=prior)
-    assert len(rounds) <= 8
+    assert len(rounds) <= {"uniform": 2, "marginal": 4}[prior]
     # One point in each later round finds the same.
     monkeypatch.setattr(find_maxima, "points_at_once", lambda *sizes: 1)
     n_rounds = len(rounds)
@@ -163,6 +164,30 @@ def test_few_scores_need_few_rounds(prior, monkeypatch):
     assert alone.score == pytest.approx(found.score, abs=1e-11)
     assert alone.beta == pytest.approx(found.beta, rel=1e-5)
     assert len(rounds) - n_rounds >= n_rounds
+
+
+def table_of_values(value, problem, log_beta):
+    """A table of points of polynomials in log(beta), with derivatives in units of beta."""
+    slope, curvature = value.deriv()(log_beta), value.deriv(2)(log_beta)
+    at = fixed_prior.Sums._make(np.zeros((8, len(log_beta))))
+    at = at._replace(l1=value(log_beta), dl1=slope, curvature=curvature - slope)
+    beta, nothing = np.exp(log_beta), np.zeros(len(log_beta))
+    return branch_and_bound._Table(np.array(problem), beta, beta, at, *[nothing] * 3)
+
+
+@pytest.mark.parametrize(
+    ("problem", "degree"), [([0] * 4, 8), ([0, 1, 1, 1], 6), ([0, 1, 1, 2], 4)]
+)
+def test_a_maximum_is_expected_where_the_polynomial_has_it(problem, degree):
+    # A neighbour that counts determines three more coefficients; that of another problem, none.
+    top = Polynomial([-0.3, 1])
+    value = -(top**2) * (1 + 0.05 * Polynomial([0, 1]) ** (degree - 2))
+    log_beta = np.array([-0.6, -0.1, 0.5, 0.9])
+    table = table_of_values(value, problem, log_beta)
+    wrong = np.where(np.array(problem) != problem[1], 5.0, 0.0)
+    table = table._replace(at=table.at._replace(l1=table.at.l1 + wrong))
+    found = branch_and_bound._expected_maximum(table, table.is_last(), np.array([1]))
+    assert found == pytest.approx(np.exp(0.3), rel=1e-9)
 
 
 def test_one_pair_needs_no_search():

@@ -20,8 +20,8 @@ def no_bound(left, right):
     return nothing, nothing
 
 
-def no_maximum(left, right, a, c):
-    return np.full_like(a, np.nan), np.full_like(a, np.inf)
+def no_maximum(table, last, row):
+    return np.full(len(row), np.nan)
 
 
 # What is taken away, and by what it is replaced.

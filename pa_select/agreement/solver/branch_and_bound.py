@@ -1,14 +1,9 @@
 """Certified maximisation of agreement kernels over the inverse temperature.
 
 The kernel is not concave and can have several maxima, so its maximum is found by branch and
-bound; docs/certificate.rst derives the bounds.  A `Kernel` is evaluated at points (inverse
-temperatures), and bounded on each interval between two neighbouring points and beyond the last
-point.  All points of all problems are rows of one table, which is sorted by problem and inverse
-temperature.  So an interval is a row and the next one, and nothing else keeps state.
-
-Each round splits every interval whose bound exceeds the best value by more than the tolerance,
-and takes a Newton step from the best point of each problem.  All problems of a batch advance
-together.  Only the kernel depends on the pairs and on the prior.
+bound; docs/certificate.rst has the steps of a round and derives the bounds.  All points of all
+problems are rows of one table, which is sorted by problem and inverse temperature.  So an interval
+is a row and the next one, and nothing else keeps state.  All problems of a batch advance together.
 
 A constant that is marked "Speed only" changes no certified result; a test turns each of them.
 """
@@ -17,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -57,11 +53,17 @@ _WIDE = 16.0
 _WORTH_A_STEP = 1e-7
 # Speed only: of several points in an interval each is closer than the last to where it is split by
 # this factor, which is below 1.
-_CLOSER = 0.35
-# Speed only: steps to the expected maximum end below this share of the interval.
-_EXACT_ZERO = 1e-9
+_CLOSER = 0.4
+# Speed only: so many Newton steps lead to where a maximum is expected, and so many maxima are
+# expected at once, which bounds the memory.
+_STEPS_TO_MAXIMUM, _MAXIMA_AT_ONCE = 6, 1 << 12
+# Speed only: a neighbouring point helps to place a maximum if it is less than so many lengths of
+# the interval from its middle.
+_NEIGHBOURS = 4.0
 
 P = TypeVar("P", bound=tuple[Any, ...])
+# What chooses where to split the intervals that begin at some rows of the table; see `_splits`.
+Split = Callable[["_Table", Mask, Ints, Floats], tuple[Floats, Floats]]
 
 
 class Points(NamedTuple):
@@ -128,15 +130,11 @@ class _Table(NamedTuple):
     unit: Floats
     #: What the kernel returned, a named tuple.
     at: Any
-    #: Numbers of the points in their order of evaluation.
-    number: Ints
-    #: The point that ended the interval when it was bounded; -1 if there was none.
-    end: Ints
-    #: The bound, where to split the interval, and what a maximum in it is expected to gain over
-    #: the ends.
+    #: Whether the point was evaluated in this round.
+    is_new: Mask
+    #: The bound, and where in the interval it is attained, from 0 to 1.
     bound: Floats
-    split: Floats
-    gain: Floats
+    attained: Floats
 
     def rows(self, which: Any) -> _Table:
         at = self.at._make(x[which] for x in self.at)
@@ -156,7 +154,7 @@ class _Table(NamedTuple):
         """Return the smallest and the largest value of each point that its error allows."""
         value = self.at.value
         value = np.where(np.isfinite(value), value, -np.inf)
-        error = np.nan_to_num(self.at.error)
+        error = np.fmax(self.at.error, 0.0)  # of nan and 0 this is 0
         return value - error, value + error
 
 
@@ -195,6 +193,7 @@ def maximize(
     typical = limits.typical_range
     scale = np.where(typical > 0, np.clip(typical, 1e-300, None), 1.0)
     may_be_coarse = np.zeros(n, dtype=bool) if coarse is None else coarse
+    split = _halves if in_common else partial(_splits, slope=limits.slope, tol=tol)
 
     problem = np.repeat(active, 1 + len(first))
     new = np.outer(1 / scale[active], np.append(0.0, first)).ravel()
@@ -204,7 +203,7 @@ def maximize(
     while len(new):
         # Evaluate the new points, and sort them into the table.
         is_coarse &= may_be_coarse[problem] & coarse_betas(new, scale[problem])
-        fresh = _evaluate(kernel, problem, new, scale[problem], is_coarse, int(count.sum()))
+        fresh = _evaluate(kernel, problem, new, scale[problem], is_coarse)
         table = fresh if table is None else table.joined(fresh)
         count += np.bincount(problem, minlength=n)
         last = table.is_last()
@@ -243,26 +242,20 @@ def maximize(
 
         # Where to go on, and what is not needed any more.
         excess = np.where(is_open[owner] & goes_on, table.bound - value[table.problem], -np.inf)
-        with np.errstate(all="ignore"):
-            if in_common:
-                split = (table.beta + np.append(table.beta[1:], 0)) / 2
-                beyond = _FURTHER * table.beta
-            else:
-                split = table.split
-                beyond = _split_beyond(table.beta, limits.slope[table.problem], excess)
-        table = table._replace(split=np.where(last, beyond, split))
         steps = np.full(len(table.beta), np.nan)
         steps[best[unpolished]] = newton[unpolished]
         several = at_once if count.max() < _MANY else 1
-        dropped, problem, new, is_coarse = _next_points(table, last, steps, excess, tol, several)
+        dropped, problem, new, is_coarse = _next_points(
+            table, last, steps, excess, tol, several, split
+        )
         table = table.rows(goes_on & ~dropped)
     return Maxima(value, beta, upper, count, exhausted)
 
 
 def _evaluate(
-    kernel: Kernel[Any], problem: Ints, beta: Floats, scale: Floats, coarse: Mask, number: int
+    kernel: Kernel[Any], problem: Ints, beta: Floats, scale: Floats, coarse: Mask
 ) -> _Table:
-    """Evaluate points, coarsely where asked for, and number them from `number` on."""
+    """Evaluate points, coarsely where asked for."""
     unit = np.where(beta > 0, beta, 1 / scale)
     order = np.lexsort((beta, problem, coarse))
     n_exact = int((~coarse).sum())
@@ -277,18 +270,16 @@ def _evaluate(
         beta[order],
         unit[order],
         at,
-        number + np.arange(len(beta)),
-        np.full(len(beta), -2),
-        *np.full((3, len(beta)), np.inf),
+        np.ones(len(beta), dtype=bool),
+        *np.full((2, len(beta)), np.inf),
     )
     return table.rows(np.lexsort((table.beta, table.problem))) if parts[1:] else table
 
 
 def _bound_intervals(kernel: Kernel[Any], table: _Table, last: Mask, largest: Floats) -> None:
     """Bound the kernel on the intervals of which an end has changed, in place."""
-    end = np.where(last, -1, np.append(table.number[1:], -1))
-    changed = end != table.end
-    table.end[:] = end
+    changed = table.is_new | np.append(table.is_new[1:], False) & ~last
+    table.is_new[:] = False
     sums = table.at
     tail = np.flatnonzero(changed & last)
     if len(tail):
@@ -302,12 +293,10 @@ def _bound_intervals(kernel: Kernel[Any], table: _Table, last: Mask, largest: Fl
     a, c = table.beta[row], table.beta[row + 1]
     with np.errstate(all="ignore"):
         units = table.unit[row], table.unit[row + 1]
-        bound, attained = kernel.bound(left, right, (a, c), units)
-        split, table.gain[row] = _split_between(left, right, a, c, attained)
-    table.split[row] = split
+        bound, table.attained[row] = kernel.bound(left, right, (a, c), units)
     ends = np.maximum(largest[row], largest[row + 1])
     # Two neighbouring floating-point numbers have none between them.
-    bound = np.where((split <= a) | (split >= c), ends, np.maximum(bound, ends))
+    bound = np.where(np.nextafter(a, c) >= c, ends, np.maximum(bound, ends))
     # If the arithmetic overflows, there is no bound.
     table.bound[row] = np.where(np.isnan(bound), np.inf, bound)
 
@@ -343,7 +332,13 @@ def _newton_steps(table: _Table, best: Ints, last: Mask) -> tuple[Floats, Mask, 
 
 
 def _next_points(
-    table: _Table, last: Mask, steps: Floats, excess: Floats, tol: float, at_once: int
+    table: _Table,
+    last: Mask,
+    steps: Floats,
+    excess: Floats,
+    tol: float,
+    at_once: int,
+    split: Split,
 ) -> tuple[Mask, Ints, Floats, Mask]:
     """Choose the points of the next round.
 
@@ -366,21 +361,17 @@ def _next_points(
         dropped[np.where(last[left] | (worth[left] >= worth[right]), left, right)] = True
         moved = dropped & (np.abs(steps - table.beta) < _NEARBY * table.beta)
         is_divided &= ~again
-    given_up, divided = row[dropped], row[is_divided]
+    given_up, owner = row[dropped], row[is_divided]
     exact = np.where(moved, steps, table.beta)[given_up]
     # A Newton step lies in the interval to the left or to the right of the best point.
     stepping = row[best & ~moved & ~is_divided[row - (steps < table.beta)]]
     dropped[stepping] |= steps[stepping] == table.beta[stepping]
-    far = np.minimum(excess, table.gain)[divided] > _EXACT_BELOW
-    owner, new = divided, table.split[divided]
-    if at_once > 1 and len(divided):
-        n_divided = int(np.bincount(table.problem[divided]).max())
-        # An interval's bound falls with the square of its length.
-        parts = min(at_once // n_divided, int(np.sqrt(min(excess.max() / tol, at_once**2))))
-        begin, end = table.beta[divided], np.append(table.beta[1:], np.inf)[divided]
-        around = _points_around(new, begin, np.where(last[divided], 2 * new, end), parts)
-        owner, far = np.repeat(divided, len(around)), np.repeat(far, len(around))
-        new = around.T.ravel()
+    with np.errstate(all="ignore"):
+        new, gain = split(table, last, owner, excess)
+        if at_once > 1 and len(owner):
+            several, new = _points_around(table, last, owner, new, excess, tol, at_once)
+            owner, gain = owner[several], gain[several]
+    far = np.minimum(excess[owner], gain) > _EXACT_BELOW
     return (
         dropped,
         table.problem[np.concatenate([owner, given_up, stepping])],
@@ -389,19 +380,47 @@ def _next_points(
     )
 
 
-def _split_between(
-    left: Any, right: Any, a: Floats, c: Floats, attained: Floats
-) -> tuple[Floats, Floats]:
-    """Return where to split intervals, and the expected gain of a maximum there.
+def _halves(table: _Table, last: Mask, row: Ints, excess: Floats) -> tuple[Floats, Floats]:
+    """Return the middles of intervals, which problems with points in common have in common."""
+    beta = table.beta
+    middle = (beta + np.append(beta[1:], 0)) / 2
+    return np.where(last, _FURTHER * beta, middle)[row], np.full(len(row), np.inf)
 
-    If the kernel rises at the left end a and falls at the right end c, that is where a maximum is
-    expected; else where the bound is attained, but away from the ends. `attained` is from 0 at the
-    left end to 1, or nan. The gain is that over the values at the ends, in nats; inf where no
-    maximum is expected.
+
+def _splits(
+    table: _Table, last: Mask, row: Ints, excess: Floats, slope: Floats, tol: float
+) -> tuple[Floats, Floats]:
+    """Return where to split the intervals that begin at some rows, and an expected gain.
+
+    If the kernel rises at the left end and falls at the right end, that is where a maximum is
+    expected. Other intervals are split away from their ends: those beside the best point closer to
+    it the higher their bound is, the others where their bound is attained. The gain is that of the
+    maximum over the values at the ends, in nats; inf where no maximum is expected. `slope` has
+    each problem's asymptotic slope of the kernel's convex part.
     """
-    split = _away_from_the_ends(a + (c - a) * np.where(np.isnan(attained), 0.5, attained), a, c)
-    maximum, gain = _expected_maximum(left, right, a, c)
-    return np.where((maximum > a) & (maximum < c), maximum, split), gain
+    at, right = table.at, np.where(last[row], row, row + 1)
+    a, c, share = table.beta[row], table.beta[right], table.attained[row]
+    gain = np.full(len(row), np.inf)
+    for end in (row, right):
+        # In units of beta, derivatives with respect to beta are those with respect to log(beta).
+        change = at.curvature[end] + at.slope[end]
+        gain = np.fmin(gain, np.where(change < 0, -(at.slope[end] ** 2) / (2 * change), np.inf))
+    inside = (a > 0) & (at.slope[row] > 0) & (at.slope[right] < 0)
+    inside &= gain > _WORTH_A_STEP + at.error[row] + at.error[right]
+    maximum = np.full(len(row), np.nan)
+    for begin in range(0, int(inside.sum()), _MAXIMA_AT_ONCE):
+        some = np.flatnonzero(inside)[begin : begin + _MAXIMA_AT_ONCE]
+        maximum[some] = _expected_maximum(table, last, row[some])
+    # The part of an interval beside the best point that is far from it should get closed.
+    rise = table.bound[row] - np.maximum(at.value[row], at.value[right])
+    fall = at.value[row] - at.value[right]
+    near = 1 / (1 + np.sqrt(2 * np.abs(fall) / rise))
+    beside = (a > 0) & (rise - excess[row] <= tol) & (np.abs(fall) > tol)
+    share = np.where(beside, np.where(fall > 0, near, 1 - near), share)
+    split = _away_from_the_ends(a + (c - a) * np.where(np.isnan(share), 0.5, share), a, c)
+    split = np.where((maximum > a) & (maximum < c), maximum, split)
+    beyond = _split_beyond(a, slope[table.problem[row]], excess[row])
+    return np.where(last[row], beyond, split), np.where(inside, gain, np.inf)
 
 
 def _split_beyond(last: Floats, slope: Floats, excess: Floats) -> Floats:
@@ -416,57 +435,73 @@ def _split_beyond(last: Floats, slope: Floats, excess: Floats) -> Floats:
     return np.minimum(np.where(slope < 0, step, 4 * last), LARGEST_BETA)
 
 
-def _points_around(split: Floats, begin: Floats, end: Floats, most: int) -> Floats:
-    """Return `split` and, on either side, points that get closer and closer, (n_points, n)."""
-    share = _CLOSER ** np.arange(1, (most + 1) // 2)[:, None]
-    return np.concatenate(
-        [split - (split - begin) * share, split[None], split + (end - split) * share]
-    )
+def _points_around(
+    table: _Table, last: Mask, row: Ints, split: Floats, excess: Floats, tol: float, at_once: int
+) -> tuple[Ints, Floats]:
+    """Return the points at `split` and, on either side, some that get closer and closer to it.
 
-
-def _expected_maximum(left: Any, right: Any, a: Floats, c: Floats) -> tuple[Floats, Floats]:
-    """Return where a maximum between two points is expected, and its expected gain.
-
-    The cubic that has the slopes and the curvatures of both ends interpolates the slope as a
-    function of log(beta). The maximum is expected where the cubic is zero; nan if the kernel
-    does not rise at the left end and fall at the right end.
+    Return the index of each point's interval, too. A problem gets about `at_once` points.
     """
-    h = np.log(c / a)
-    # In units of beta, derivatives with respect to beta are those with respect to log(beta).
-    g, k = left.slope, right.slope
-    dg, dk = h * (left.curvature + g), h * (right.curvature + k)
-    gain = np.full_like(h, np.inf)
-    for slope, change in ((g, dg), (k, dk)):
-        gain = np.fmin(gain, np.where(change < 0, -(slope**2) * h / (2 * change), np.inf))
-    inside = (a > 0) & (g > 0) & (k < 0) & (gain > _WORTH_A_STEP)
-    at = np.full_like(h, np.nan)
-    if inside.any():
-        zero = _zero_of_cubic(*(x[inside] for x in (g, k, dg, dk)))
-        at[inside] = a[inside] * np.exp(h[inside] * zero)
-    return at, np.where(inside, gain, np.inf)
+    right = np.where(last[row], row, row + 1)
+    begin, end = table.beta[row], np.where(last[row], 2 * split, table.beta[right])
+    # By how much a bound exceeds the values at the ends falls with the square of the length.
+    rise = table.bound[row] - np.maximum(table.at.value[row], table.at.value[right])
+    parts = np.sqrt(rise / (rise - excess[row] + tol))
+    problem = table.problem[row]
+    parts = np.fmin(parts, at_once // np.bincount(problem)[problem])
+    n_aside = (np.maximum(parts, 1).astype(int) - 1) // 2
+    order = np.arange(1, n_aside.max() + 1)[:, None]
+    share = _CLOSER**order
+    points = [split[None], split - (split - begin) * share, split + (end - split) * share]
+    kept = np.concatenate([n_aside[None] >= 0, order <= n_aside, order <= n_aside])
+    return np.nonzero(kept)[1], np.concatenate(points)[kept]
 
 
-def _zero_of_cubic(g: Floats, k: Floats, dg: Floats, dk: Floats) -> Floats:
-    """Find the zero in [0, 1] of cubics with values g > 0 and k < 0 and slopes dg and dk."""
-    low, high = np.zeros_like(g), np.ones_like(g)
-    t = g / (g - k)
-    for _ in range(8):
-        u = 1 - t
-        value = u * u * ((1 + 2 * t) * g + t * dg) + t * t * ((3 - 2 * t) * k - u * dk)
-        slope = u * ((1 - 3 * t) * dg - 6 * t * (g - k)) - t * (2 - 3 * t) * dk
-        low, high = np.where(value > 0, t, low), np.where(value > 0, high, t)
-        step = value / slope
-        t = np.where((t - step >= low) & (t - step <= high), t - step, (low + high) / 2)
-        if (np.abs(step) < _EXACT_ZERO).all():
-            break
-    return t
+def _expected_maximum(table: _Table, last: Mask, row: Ints) -> Floats:
+    """Return where a maximum between points and the next ones is expected.
+
+    The kernel as a function of log(beta) is interpolated by the polynomial with the values, slopes
+    and curvatures at both ends of the interval, and at the points before and after it if these are
+    near. The maximum is expected where its slope is zero.
+    """
+    points = np.stack([row - 1, row, row + 1, np.minimum(row + 2, len(last) - 1)], axis=1)
+    beta, slope, curvature = (x[points] for x in (table.beta, table.at.slope, table.at.curvature))
+    h = np.log(beta[:, 2] / beta[:, 1])[:, None]
+    # log(beta) is 0 and 1 at the ends. Two points that are nearly one would tell nothing.
+    t = np.log(beta / beta[:, [1]]) / h
+    away = np.abs(t - 0.5)
+    missing = ~((away > 0.75) & (away < _NEIGHBOURS))
+    missing[:, 0] |= last[row - 1]
+    missing[:, 3] |= last[row + 1]
+    missing[:, 1:3] = False
+    known = np.stack([table.at.value[points], slope * h, (curvature + slope) * h**2], axis=2)
+    known = np.where(missing[..., None], 0.0, known)
+    power = np.arange(known[0].size)
+    derivative = np.diag(power[1:].astype(float), 1)
+    of_value = np.where(missing, 0.0, t)[..., None] ** power
+    of_slope = of_value @ derivative
+    conditions = np.stack([of_value, of_slope, of_slope @ derivative], axis=2)
+    # Without a neighbour the highest coefficients are 0.
+    highest = np.eye(len(power)).reshape(4, 3, -1)[-np.cumsum(missing, axis=1)]
+    conditions = np.where(missing[..., None, None], highest, conditions)
+    size = len(row), len(power)
+    coefficients = np.linalg.solve(conditions.reshape(*size, -1), known.reshape(*size, 1))
+    slope = (derivative @ coefficients)[..., 0]
+    curvature = slope @ derivative.T
+    # Newton's method, from where a line between the slopes at the ends is zero.
+    t = slope[:, 0] / (slope[:, 0] - slope.sum(1))
+    for _ in range(_STEPS_TO_MAXIMUM):
+        powers = t[:, None] ** power
+        t = np.clip(t - (slope * powers).sum(1) / (curvature * powers).sum(1), 0, 1)
+    maximum: Floats = beta[:, 1] * np.exp(h[:, 0] * t)
+    return maximum
 
 
 def _away_from_the_ends(split: Floats, a: Floats, c: Floats) -> Floats:
-    """Move a splitting point away from the ends of its interval."""
+    """Move a splitting point away from the ends of its interval, and never onto them."""
     ratio = c / a
     wide = (a > 0) & (ratio > _WIDE)
     low = np.where(wide, a * ratio**0.25, a + 0.1 * (c - a))
     high = np.where(wide, a * ratio**0.75, c - 0.1 * (c - a))
     low = np.where(a == 0, 0.02 * c, low)
-    return np.clip(split, low, high)
+    return np.clip(np.clip(split, low, high), np.nextafter(a, c), np.nextafter(c, a))

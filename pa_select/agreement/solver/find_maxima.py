@@ -35,7 +35,11 @@ _NUMBERS_AT_ONCE, _SUMS_OF_PAIR = 1 << 17, 8
 
 def first_betas(most: int) -> Floats:
     """Return up to `most` first points, and at least two, in units of 1 / typical range."""
-    return _FIRST_BETAS if most < 4 else np.geomspace(*_FIRST_RANGE, most)
+    if most < 4:
+        return _FIRST_BETAS
+    begin, end = _FIRST_RANGE
+    points: Floats = begin * (end / begin) ** (np.arange(most) / (most - 1))
+    return points
 
 
 def points_at_once(n_pairs: int, n_classes: int, most: int) -> int:
