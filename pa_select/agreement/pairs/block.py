@@ -3,12 +3,9 @@
 Ties of scores that differ by rounding alone.
 
 The limit of the agreement for an infinite inverse temperature depends on which scores are exactly
-equal.  The same votes of trees, added in another order, differ in the last digit, and then a tie
-of two classes would look like a decision for one of them.  So scores that differ from the largest
-of their row by no more than what rounding of numbers of their size can do are made equal to it,
-where the scores of a block are centred, which all sums over pairs use.
-
-docs/certificate.rst bounds what this may change.
+equal, and the same votes of trees, added in another order, differ in the last digit.  So scores
+that differ from the largest of their row by no more than rounding can do are made equal to it
+where the scores of a block are centred.  docs/certificate.rst bounds what this may change.
 """
 
 from __future__ import annotations

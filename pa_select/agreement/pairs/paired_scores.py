@@ -114,10 +114,11 @@ class PairedScores:
 
     def tensors(self, *values: Floats, dtype: torch.dtype = torch.float64) -> list[torch.Tensor]:
         """Put small arrays on the device in one copy, since the CPU waits for each."""
-        small = [torch.as_tensor(np.ascontiguousarray(x), dtype=torch.float64) for x in values]
+        kind = np.float32 if dtype == torch.float32 else np.float64
+        small = [torch.from_numpy(np.ascontiguousarray(x, dtype=kind)) for x in values]
         if self.device.type == "cpu":
-            return [x.to(dtype) for x in small]
-        flat = torch.cat([x.flatten() for x in small]).to(dtype).to(self.device)
+            return small
+        flat = torch.cat([x.flatten() for x in small]).to(self.device)
         ends = np.cumsum([x.numel() for x in small]).tolist()
         return [
             flat[end - x.numel() : end].view(x.shape) for x, end in zip(small, ends, strict=True)
@@ -186,28 +187,24 @@ class PairedScores:
         first, last, skip, n_rows = piece
         chosen = problems[first:last]
         key = int(chosen[0]), skip, n_rows, dtype
-        kept = self.keeps(dtype)
         alone = len(chosen) == 1
         if alone and key in self._kept_blocks:
             return self._kept_blocks[key]._replace(first=first, last=last)
         lengths = self.counts[chosen] if n_rows is None else np.array([n_rows])
-        starts = self.start_a[chosen] + skip, self.start_b[chosen] + skip
-        if alone or not kept:
-            sides = zip((self.a, self.b), starts, strict=True)
+        starts = [start[chosen] + skip for start in (self.start_a, self.start_b)]
+        kept = self.keeps(dtype)
+        if kept:
+            a, b = map(_columns, self._centred(dtype), starts, (lengths, lengths))
+        else:
             of_ties = *key[:3], torch.promote_types(self.a.dtype, dtype)
             may_tie = of_ties not in self._without_ties
             (a, tied_a), (b, tied_b) = (
                 _classes_first(_rows(store, start, lengths), dtype, may_tie)
-                for store, start in sides
+                for store, start in zip((self.a, self.b), starts, strict=True)
             )
             if alone and not (tied_a or tied_b):
                 self._without_ties.add(of_ties)
-        else:
-            a, b = (
-                _columns(store, start, lengths)
-                for store, start in zip(self._centred(dtype), starts, strict=True)
-            )
-        even = bool((lengths == lengths[0]).all())
+        even = alone or bool((lengths == lengths[0]).all())
         on_cpu = torch.from_numpy(lengths)
         block = Block(
             a,
@@ -250,10 +247,10 @@ class PairedScores:
         return set()
 
     def _centred(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return all scores as in blocks; blocks of several problems are cut from them."""
+        """Return all scores as in blocks, which are cut from them."""
         if dtype not in self._kept_scores:
-            a, _ = _classes_first(self.a, dtype)
-            b = a if self.b is self.a else _classes_first(self.b, dtype)[0]
+            a = _all_classes_first(self.a, dtype)
+            b = a if self.b is self.a else _all_classes_first(self.b, dtype)
             self._kept_scores[dtype] = a, b
         return self._kept_scores[dtype]
 
@@ -319,7 +316,9 @@ def _cut(counts: Ints, n_rows: int) -> Iterator[_Piece]:
 
 
 def _rows(store: torch.Tensor, starts: Ints, lengths: Ints) -> torch.Tensor:
-    """Concatenate runs of rows; without a copy if they follow one another."""
+    """Concatenate runs of rows; without a copy if they follow one another or are all the same."""
+    if store.stride(0) == 0:
+        return store[:1].expand(int(lengths.sum()))
     if (starts[1:] == starts[:-1] + lengths[:-1]).all():
         return store[int(starts[0]) : int(starts[-1] + lengths[-1])]
     return store[_indices(starts, lengths, store.device)]
@@ -360,6 +359,20 @@ def _classes_first(
     else:
         centred, some = scores - scores.amax(0), False
     return centred.to(dtype), some
+
+
+def _all_classes_first(scores: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return scores as `_classes_first`, in steps that stay in a core's cache."""
+    elements = _BLOCK_BYTES.get(scores.device.type, _ACCELERATOR_BLOCK_BYTES) // dtype.itemsize
+    parts = torch.split(scores, max(elements // scores.shape[1], 1))
+    if len(parts) == 1:
+        return _classes_first(scores, dtype)[0]
+    shape = scores.shape if scores.shape[1] >= _MANY_CLASSES else scores.shape[::-1]
+    centred = scores.new_empty(shape, dtype=dtype)
+    centred = centred.T if scores.shape[1] >= _MANY_CLASSES else centred
+    for part, into in zip(parts, torch.split(centred, len(parts[0]), 1), strict=True):
+        into.copy_(_classes_first(part, dtype)[0])
+    return centred
 
 
 def concatenate(

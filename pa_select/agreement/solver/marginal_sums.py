@@ -105,9 +105,11 @@ class ModelMeans:
     ) -> None:
         n = len(index)
         model = np.concatenate([runs.model_a[index], runs.model_b[index]])
-        group = np.tile(owner, 2) * runs.n_models + model
+        group = np.concatenate([owner, owner]) * runs.n_models + model
         self._order = np.argsort(group, kind="stable")
-        present, self._starts = np.unique(group[self._order], return_index=True)
+        ordered = group[self._order]
+        self._starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        present = ordered[self._starts]
         self._model = np.searchsorted(present, group)
         self._log_weight = runs.log_weights[problems].ravel()[present]
         flat = log_mass.reshape(2 * n, -1)
@@ -184,6 +186,9 @@ class _Side(NamedTuple):
     #: (n_rows,) normalisers, and their logs Lambda.
     z: torch.Tensor
     log_z: torch.Tensor
+    #: The units of the rows, and beta / unit: 1, or 0 at beta = 0.
+    unit: torch.Tensor
+    ratio: torch.Tensor
 
 
 class MarginalPasses:
@@ -230,7 +235,7 @@ class MarginalPasses:
         n_classes = self._pairs.n_classes
 
         def part(block: Block) -> torch.Tensor:
-            both = [self._side(block, side) for side in (0, 1)]
+            both = self._sides(block)
             if self._keep:
                 self._kept[block.number] = both
             return torch.stack([self._sums(block, i, side) for i, side in enumerate(both)])
@@ -253,8 +258,16 @@ class MarginalPasses:
         )
         return sums
 
-    def _side(self, block: Block, side: int) -> _Side:
-        unit, ratio = self._unit_and_ratio(block)
+    def _sides(self, block: Block) -> list[_Side]:
+        """Return both sides of a block, those of the first pass if they were kept."""
+        kept = self._kept.pop(block.number, None)
+        if kept is not None:
+            return kept
+        unit = block.spread(self._unit)
+        ratio = block.spread(self._beta) / unit
+        return [self._side(block, side, unit, ratio) for side in (0, 1)]
+
+    def _side(self, block: Block, side: int, unit: torch.Tensor, ratio: torch.Tensor) -> _Side:
         x = block.b if side else block.a
         allowed = None
         if self._pairs.has_zero_posteriors:
@@ -275,12 +288,11 @@ class MarginalPasses:
         if allowed is not None:
             e *= allowed
         z = e.sum(0)
-        return _Side(e, x, z, z.log())
+        return _Side(e, x, z, z.log(), unit, ratio)
 
     def _sums(self, block: Block, side: int, at: _Side) -> torch.Tensor:
         """Return what `sides` sums over the rows of one side."""
-        unit, ratio = self._unit_and_ratio(block)
-        e, x, z, log_z = at
+        e, x, z, log_z, unit, ratio = at
         ex = e * x
         exx = ex * x
         mean, second, third = ex.sum(0) / z, exx.sum(0) / z, (exx * x).sum(0) / z
@@ -312,11 +324,6 @@ class MarginalPasses:
         totals = block.weighted_sum(torch.stack([log_z, -mean, variance, growth, decline]))
         return torch.cat([sums.flatten(0, 1), totals])
 
-    def _unit_and_ratio(self, block: Block) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the units of the block's pairs, and beta / unit: 1, or 0 at beta = 0."""
-        unit = block.spread(self._unit)
-        return unit, block.spread(self._beta) / unit
-
     def overlaps(self, log_prior: Floats, d_log_prior: Floats) -> tuple[Floats, Floats]:
         """Run the second pass: sums over the overlaps of the pairs, with the runs' log priors.
 
@@ -330,8 +337,7 @@ class MarginalPasses:
         factor, y, d = pairs.tensors(inverse.T, log_prior.T, d_log_prior.T, dtype=self._dtype)
 
         def part(block: Block) -> list[torch.Tensor]:
-            kept = self._kept.pop(block.number, None)
-            a, b = kept or [self._side(block, side) for side in (0, 1)]
+            a, b = self._sides(block)
             overlap = (a.e * block.spread(factor)).mul_(b.e)
             z = overlap.sum(0)
             log_z = z.log()

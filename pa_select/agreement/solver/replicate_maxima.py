@@ -1,14 +1,9 @@
 r"""Maxima of many replicates of one problem, searched at common inverse temperatures.
 
 Replicates share their pairs and differ in the weights :math:`w_{ri}` of these. At a common
-inverse temperature the exponentials are the same for all replicates, and sums over pairs are
-products of matrices. With the marginal prior :math:`\pi_{rj}` each replicate has its own
-overlaps :math:`z_{ri} = \sum_j p'_i(j)\, p''_i(j) / \pi_{rj}`, which are a product, too. So
-evaluating a thousand replicates costs little more than evaluating one, and `maximize` starts at
-the same points for all replicates and halves intervals, which keeps points in common.
-
-The kernels differ from those of fixed_prior.py and marginal_prior.py only in how a point is
-evaluated: once for all replicates that have the same inverse temperature.
+inverse temperature the exponentials are the same for all of them, and sums over pairs are products
+of matrices, as are the overlaps :math:`z_{ri} = \sum_j p'_i(j)\, p''_i(j) / \pi_{rj}` with the
+marginal prior. So a point is evaluated once for all replicates that have it in common.
 """
 
 from __future__ import annotations
@@ -245,8 +240,7 @@ class _SharedPasses(MarginalPasses):
 
         The largest class of each pair counts 1. So no overlap underflows: factors are at least 1.
         """
-        kept = self._kept.pop(block.number, None)
-        a, b = kept or [self._side(block, side) for side in (0, 1)]
+        a, b = self._sides(block)
         joint = (block.a + block.b).mul_(block.spread(self._beta))
         top = joint.amax(0)
         return joint.sub_(top).exp_(), a.x + b.x, top - a.log_z - b.log_z
