@@ -1,26 +1,11 @@
 r"""The kernel with a fixed prior: its sums over pairs and their bounds on intervals.
 
 The kernel :math:`k = L_1 - L_2` is a difference of two convex functions of the inverse
-temperature.  On an interval :math:`[a, c]` between two points the smaller of two upper
-bounds is used:
-
-- *chord minus tangents*: :math:`L_1` lies below its chord and :math:`L_2` above its
-  tangents.  The error is of second order in the width of the interval.
-- *two cubics*: Taylor's theorem from both ends, with bounds of the third derivative.  The
-  error is of third order and does not depend on the size of :math:`L_1''` and
-  :math:`L_2''`, so that a few points around a flat maximum certify it.
-
-Beyond the last point :math:`L_1` lies below a line of its asymptotic slope, which is at
-most 0, and :math:`L_2` above its infimum.
-
-The bounds of the third derivative come from moments of the distances :math:`X \ge 0` of a row's
-scores from their top, for the first side A, the second side B and their sum A + B.
-:math:`Z = \sum_j e^{-\beta X_j}`; for the sum each class has a factor, the largest prior divided
-by its own. The third derivative of :math:`\log Z` is minus the third central moment
-:math:`\mu_3` of :math:`X`, and :math:`-E X^3 / 8 \le \mu_3 \le E X^3`. The mean :math:`E X^3`
-falls as :math:`\beta` grows, since its derivative is :math:`-\operatorname{Cov}(X^3, X) \le 0`.
-So a bound at one inverse temperature holds at all larger ones. docs/certificate.rst has the
-proofs.
+temperature.  Its bound on an interval is the smaller of *chord minus tangents*, whose error is of
+second order in the width, and *two cubics*, whose error is of third order.  The latter need bounds
+of the third derivative, which come from moments of the distances :math:`X \ge 0` of a row's scores
+from their top, for the first side A, the second side B and their sum A + B.  For the sum each
+class has a factor, the largest prior divided by its own.  docs/certificate.rst has the proofs.
 """
 
 from __future__ import annotations

@@ -10,15 +10,10 @@ With scores :math:`A_i, B_i` whose row maxima are zero, a prior :math:`\pi` and
 The weighted mean over pairs of the first LSE is :math:`L_1`, that of the other two is
 :math:`L_2`, and the constant :math:`-\log \max_k \pi_k` is added after the search.
 
-This module has the limits at inverse temperatures 0 and infinity (`limits`), the terms of
-the pairs and their means (`pair_terms`, `mean_terms`), and the summed posteriors of each
-class, from which marginal priors are made (`log_masses`, `log_masses_of_top`).  The sums
-that bound the kernel on intervals are in fixed_prior.py and marginal_prior.py.
+The sums that bound the kernel on intervals are in fixed_prior.py and marginal_prior.py.
 
-It also says when an evaluation may be coarse, that is in single precision, and its largest
-error.  Far from the maximum the exponentials may be in single precision, which costs less than
-half, because the bounds allow for the errors.  Sums over pairs are always in double precision,
-and so is every evaluation that is reported.  docs/certificate.rst derives the error.
+Far from the maximum an evaluation may be coarse: its exponentials are in single precision, which
+costs less than half, and the bounds allow for the errors, which docs/certificate.rst derives.
 """
 
 from __future__ import annotations

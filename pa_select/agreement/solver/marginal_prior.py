@@ -3,21 +3,9 @@ r"""The kernel with the marginal prior: its sums over pairs and their bounds on 
 If the prior :math:`\pi_j(\beta)` is the mean posterior, the kernel is not a difference of
 convex functions of :math:`\beta`.  But any lower bounds of :math:`y_j = \log \pi_j` on an
 interval that are affine in :math:`\beta` give an upper bound of the kernel that is such a
-difference.  They come from Jensen's inequality: with the log normaliser :math:`\Lambda_i`
-of a posterior and the shares :math:`P(i \mid j)` of the posteriors in :math:`\pi_j(a)`,
-
-.. math:: y_j(b) \ge y_j(a) + (b - a)\, y_j'(a) - \sum_i P(i \mid j)\, D_i(b),\quad
-          D_i(b) = \Lambda_i(b) - \Lambda_i(a) - (b - a) \Lambda_i'(a) \ge 0.
-
-The mean :math:`\bar D` of all :math:`D_i` is half of what :math:`L_2` exceeds its tangent by,
-so that it needs no bound.  How much :math:`\sum_i P(i \mid j)\, D_i` may exceed
-:math:`\bar D` follows from the variances :math:`V_i = \Lambda_i''` at the point, and from
-bounds of how fast they change.  Both ends of the interval give such a bound, and the smaller
-one is used.  docs/certificate.rst has the derivation.
-
-Beyond the last point the term of a pair is bounded class by class.  The posterior of a class
-that a row ranks first only grows, so the prior of this class cannot fall below what such
-rows give it.
+difference.  Both ends of the interval give such a bound, to first and to second order, from means
+over the shares :math:`P(i \mid j)` of the posteriors in :math:`\pi_j`.  Beyond the last point the
+term of a pair is bounded class by class.  docs/certificate.rst has the derivation.
 """
 
 from __future__ import annotations
