@@ -103,8 +103,10 @@ TABLE = {
         ("no Newton steps at the end", "inexact | ((gain > _POLISH) & is_new)", "inexact"),
         ("the upper bound is the value", "np.maximum(top, ", "np.maximum(-np.inf, "),
         ("values better by rounding alone", "outer[active] + _ROUNDING", "outer[active]"),
-        ("the search stops unpolished", "(is_open & ~spent) | unpolished", "is_open & ~spent"),
         ("bounds of divided intervals kept", "np.append(table.is_new[1:], False)", "False"),
+    ],
+    ("solver/branch_and_bound.py", "test_certificate.py", "polished_without"): [
+        ("the search stops unpolished", "(is_open & ~spent) | unpolished", "is_open & ~spent"),
     ],
     ("solver/branch_and_bound.py", "test_mutations.py", "cannot_meet"): [
         ("the ceiling for disjoint posteriors", "limits.disjoint, limits.at_zero", "False, 0.0"),
