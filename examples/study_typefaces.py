@@ -46,7 +46,7 @@ SHOWN = {
     "labels of the pairs": "labels of the pairs",
     "best in hindsight": "best in hindsight",
     "with adapter: accuracy, always adapted": "always adapted",
-    "with adapter: expected score, if better by 1 SE": "expected score, adapter where it gains",
+    "with adapter: expected score (PASearchCV's default)": "expected score, adapter too",
     "with adapter: labels of the pairs": "labels of the pairs, adapter too",
 }
 
