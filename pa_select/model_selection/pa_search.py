@@ -171,7 +171,8 @@ class PASearchCV(BasePASearch):
           and the usual regression errors, ``expected_<metric>_low`` and
           ``expected_<metric>_high`` are a 95 % interval that holds even if the posteriors are
           not calibrated. With an adapter, ``adapted`` says whether adapted rows have the higher
-          expected score; the columns above then describe adapted rows.
+          expected score; the columns named in this item then describe adapted rows. The agreement
+          is that of the rows as measured, unless the site has other columns.
           ``expected_<metric>_as_measured`` and ``expected_<metric>_as_adapted`` are the two
           values, for the metric that decides; the first one is nan if the site has other
           columns. With several sites these columns describe the candidate's worst site,

@@ -288,7 +288,7 @@ def _check_site_parameters(adapter: Any, reference: Any, paired: Any) -> None:
     if paired is not None:
         return
     if adapter is not None:
-        raise ValueError("adapter: expected None without fit(X, y, paired=...), got one.")
+        raise ValueError("adapter: expected pairs, fit(X, y, paired=(X_a, X_b)), got none.")
     if not named:
         raise ValueError(
             "reference: expected 'self' or 'ensemble' without fit(X, y, paired=...), got a "

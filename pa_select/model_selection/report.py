@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 
 from pa_select._version import __version__
 from pa_select.model_selection.results_table import (
@@ -341,6 +342,15 @@ class _Report:
                     "there."
                 )
             return
+        values = np.asarray(self.table[self.expected], dtype=np.float64)[self._eligible]
+        error_of_choice = self._number(f"{self.expected}_se", best)
+        near = int((values >= self._number(self.expected, best) - error_of_choice).sum()) - 1
+        if near > 0:
+            yield (
+                f"{near} other candidate{'s are' if near > 1 else ' is'} within one standard "
+                "error of the chosen one. Among them take what suits you best, or measure more "
+                "objects."
+            )
         error, of_home = (
             self._number(f"{self.expected}_se", best),
             self._number(f"se_test_{self.metric}", best),
@@ -377,15 +387,19 @@ class _Report:
             if len(classes):
                 means["Agreement"] += f", {np.log(len(classes)):.2f} the most for these classes"
         else:
+            relies_on = "the predicted probabilities"
+            if is_regressor(self.search.estimator):
+                relies_on = "the predictions at the first site"
             means["Expected"] = (
-                "the score on labelled rows, less what is lost by predictions that differ between "
-                "the sites. It relies on the predicted probabilities, and tends to be somewhat "
-                "too high for the best of many candidates"
+                "the score on labelled rows, moved towards what the predictions themselves let "
+                "expect, less what is lost where predictions differ between the sites. It relies "
+                f"on {relies_on}, and tends to be somewhat too high for the best of many "
+                "candidates"
             )
             if f"{self.expected}_low" in self.table:
                 means["Interval"] = (
-                    "holds even if the predicted probabilities are wrong, for a candidate that "
-                    "was named beforehand"
+                    f"holds even if {relies_on} are wrong, for a candidate that was named "
+                    "beforehand; approximate if rows are adapted"
                 )
         return means
 

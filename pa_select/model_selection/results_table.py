@@ -177,8 +177,9 @@ def columns_that_decide(
         words: (score + metric, f"se_test_{metric}"),
         f"{words} on the views": (f"{score}{metric}_views", f"se_test_{metric}_views"),
         f"{words} in the worst environment": (f"{score}{metric}_worst_environment", ""),
-        "agreement (nats)": ("agreement", "agreement_se"),
     }
+    if expected not in cv_results:  # with pairs the agreement decides nothing
+        shown["agreement (nats)"] = "agreement", "agreement_se"
     return {head: names for head, names in shown.items() if names[0] in cv_results}
 
 

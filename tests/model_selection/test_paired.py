@@ -345,7 +345,7 @@ class Refuses(LogisticRegression):
             TypeError,
             "scoring: expected a scorer whose metric takes sample weights",
         ),
-        ({"adapter": "ridge"}, None, ValueError, "adapter: expected None without"),
+        ({"adapter": "ridge"}, None, ValueError, "adapter: expected pairs"),
         ({"reference": GaussianNB()}, None, ValueError, "reference: expected 'self' or"),
         ({"selection": "expected"}, None, ValueError, r"paired: expected some in fit"),
     ],

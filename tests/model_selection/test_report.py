@@ -188,6 +188,10 @@ def test_more_objects_are_advised_where_they_are_what_is_missing(with_sites):
     error, of_home = table["expected_score_se"][i], table["se_test_score"][i]
     of_pairs = np.sqrt(error**2 - of_home**2)
     text = Page(with_sites.report()).text
+    near = table["expected_score"] >= table["expected_score"][i] - error
+    near = int((near & table["eligible"]).sum()) - 1
+    assert near > 0
+    assert f"{near} other candidate" in text
     assert of_pairs > of_home
     assert f"it would be {np.hypot(of_home, of_pairs / 2):.2g} at best" in text
 
@@ -206,6 +210,8 @@ def test_a_summary_has_the_columns_that_decide(name, request):
     assert {"mean_test_score", "se_test_score", "eligible", "reason"} <= set(summary)
     if name == "with_sites":
         assert {"expected_score_Bern", "expected_score_se_Bern", "worst_site"} <= set(summary)
+    # With pairs the agreement decides nothing.
+    assert ("agreement" in summary) == ("expected_score" not in table)
     if name == "with_environments":
         assert "mean_test_score_worst_environment" in summary
     assert len(summary.columns) < 15

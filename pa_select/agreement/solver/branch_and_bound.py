@@ -309,6 +309,7 @@ def _newton_steps(table: _Table, best: Ints, last: Mask) -> tuple[Floats, Mask, 
     """
     gradient, curvature = table.at.slope[best], table.at.curvature[best]
     beta, unit = table.beta[best], table.unit[best]
+    # Before the first row is the last one, which is a last point, too.
     low = np.where(last[best - 1], beta, table.beta[best - 1])
     high = np.where(last[best], beta, np.append(table.beta, 0)[best + 1])
     with np.errstate(all="ignore"):
