@@ -138,16 +138,14 @@ def table_of_candidates(search: Any) -> str:
     """Return what decided between a search's candidates, with bars; the chosen one is first."""
     cv_results = search.cv_results_
     metric = first_metric(search, cv_results)
-    columns = {
-        head: (
-            np.asarray(cv_results[value]),
-            cv_results.get(error),
-            _longest(cv_results[value], value != "agreement"),
-        )
-        for head, (value, error) in columns_that_decide(
-            cv_results, metric, scoring_of(search)
-        ).items()
-    }
+    columns = {}
+    for head, (value, error) in columns_that_decide(
+        cv_results, metric, scoring_of(search)
+    ).items():
+        # Errors are recorded with a minus sign, since larger scores are better.
+        words, values = head.replace("neg ", "", 1), np.asarray(cv_results[value])
+        values = values if words == head else -values
+        columns[words] = values, cv_results.get(error), _longest(values, value != "agreement")
     n, best = len(cv_results["params"]), getattr(search, "best_index_", None)
     names = candidate_names(cv_results["params"], search.estimator)
 
@@ -170,7 +168,8 @@ def columns_that_decide(
 ) -> dict[str, tuple[str, str]]:
     """Return by its head in words each column that decides, and the column of its error."""
     words, expected, score = metric_in_words(metric, scoring), f"expected_{metric}", "mean_test_"
-    shown = {f"expected {words}": (expected, f"{expected}_se")}
+    at_worst = " at the worst site" if "worst_site" in cv_results else ""
+    shown = {f"expected {words}{at_worst}": (expected, f"{expected}_se")}
     for site in sites_of(cv_results):
         shown[f"expected {words} at {site}"] = f"{expected}_{site}", f"{expected}_se_{site}"
     shown |= {

@@ -239,7 +239,8 @@ def test_displays_and_notebooks_show_a_search_of_regressors():
         drawn = PASearchDisplay.from_result(search)
         assert drawn.ax_.get_ylabel().startswith("expected neg root mean squared error at the")
     page = found._repr_html_()
-    assert "expected neg root mean squared error" in page
+    assert "expected root mean squared error" in page
+    assert f"{-found.expected_score_:.3f} ±" in page
 
 
 def test_the_agreement_is_the_mean_of_the_models_of_all_splits():
