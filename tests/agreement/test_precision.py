@@ -67,7 +67,17 @@ def kernels(a, b, weight):
     yield MarginalPrior(ModelRuns.one_model_each(pairs)), limits
 
 
+def opposite(rng, n_classes, share):
+    """Scores of which some rows have large ones on both sides, which nearly cancel."""
+    a, b = rng.normal(size=(2, 200, n_classes))
+    large = 1e5 * np.sign(rng.normal(size=a.shape)) * (rng.random((200, 1)) < share)
+    return a + large, b - large, np.ones(200)
+
+
 def problems():
+    # One temperature suits the rows without large scores, another one the others.
+    for n_classes, share in ((2, 1.0), (2, 0.05), (10, 0.05), (100, 0.05)):
+        yield opposite(np.random.default_rng(0), n_classes, share)
     for _, a, b in varied_suite():
         yield a[:100], b[:100], np.ones(min(len(a), 100))
     for seed in range(100):
@@ -82,7 +92,7 @@ def test_coarse_sums_are_within_their_error():
         for kernel, limits in kernels(a, b, weight):
             if not kernel_module.may_be_coarse(limits, 1 << 20) or limits.disjoint[0]:
                 continue
-            beta = 10 ** rng.uniform(-3, 3, 8) / limits.typical_range
+            beta = np.geomspace(1e-3, 1e3, 8) * 10 ** rng.uniform(-0.4, 0.4) / limits.typical_range
             same = np.zeros(8, dtype=np.int64)
             exact = kernel.evaluate(beta, beta, same)
             coarse = kernel.evaluate(beta, beta, same, coarse=True)

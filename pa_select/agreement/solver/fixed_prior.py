@@ -23,7 +23,7 @@ from pa_select.agreement.solver.kernel_sums import (
     LOWEST_EXPONENT,
     MARGIN,
     Limits,
-    coarse_error,
+    coarse_errors,
 )
 from pa_select.utils.typing import Floats, Ints
 
@@ -95,10 +95,11 @@ class FixedPrior:
         sums = Sums._make([*means.cpu().numpy(), np.zeros(len(beta))])
         if not coarse:
             return sums
+        error, of_cubes = coarse_errors(sums.l1, pairs.n_classes, float(log_weights.max()))
         return sums._replace(
-            error=coarse_error(sums.l1, pairs.n_classes, float(log_weights.max())),
-            rise=sums.rise * MARGIN,
-            fall=sums.fall * MARGIN,
+            error=error,
+            rise=sums.rise * MARGIN + of_cubes,
+            fall=sums.fall * MARGIN + of_cubes,
         )
 
     def bound(

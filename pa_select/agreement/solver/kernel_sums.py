@@ -238,8 +238,20 @@ def coarse_error(log_size: Floats, n_classes: int, prior_range: float = 0.0) -> 
     posterior the mean of beta X is at most log(n_classes), and X, beta and the exponentials
     have relative rounding errors.
     """
-    error: Floats = _ERROR * ((1 + np.log(n_classes) + prior_range) ** 2 + np.abs(log_size))
-    return error
+    return coarse_errors(log_size, n_classes, prior_range)[0]
+
+
+def coarse_errors(
+    log_size: Floats, n_classes: int, prior_range: float = 0.0
+) -> tuple[Floats, Floats]:
+    """Return `coarse_error`, and a bound of the errors of third derivatives of the mean LSE.
+
+    The distances from the top of A + B are rounded relative to the top. Its mean times beta is
+    `log_size`, but for log(n_classes); one distance then counts by the mean of the cube of beta X.
+    """
+    size = 1 + np.log(n_classes) + prior_range
+    error: Floats = _ERROR * (size**2 + np.abs(log_size))
+    return error, size**3 * error
 
 
 def may_be_coarse(limits: Limits, n_scores: int, prior_range: float = 0.0) -> Mask:
