@@ -478,7 +478,7 @@ def test_threads_and_copies_give_the_same():
         ({"prior": [0.5, 0.5]}, ValueError, "prior: expected one probability"),
         ({"tol": 1e-20}, ValueError, "tol: expected at least"),
         ({"groups": [1]}, ValueError, "groups"),
-        ({"adapter": "ridge"}, ValueError, "adapter: expected None without"),
+        ({"adapter": "ridge"}, ValueError, "adapter: expected pairs"),
         ({"selection": "expected"}, ValueError, r"paired: expected some"),
         ({"paired": X}, TypeError, "paired: expected the rows of the same objects"),
     ],
