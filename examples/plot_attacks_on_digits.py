@@ -184,7 +184,28 @@ axes[0].legend()
 #   log K for each pair that is counted, so they are too low.
 # - *Over the share of attacked images* the formula keeps the order of the two nets where they
 #   differ, as the thesis finds.
-#
+
+# %%
+# An attacked image
+# -----------------
+# The thesis's Figure 4.6 shows an image before and after an attack. Each row has one image, and
+# what misleads one of the nets least: the change that FMN found, and its result.
+image = X_test[:1]
+figure, axes = plt.subplots(2, 3, figsize=(6, 4), layout="constrained")
+for row, (name, net) in zip(axes, nets.items(), strict=True):
+    attacked = FMN(np.inf, steps=50, bounds=(0, 1))(image, y_test[:1], estimator=net).X
+    shown = {
+        f"{y_test[0]}, seen as {net.predict(image)[0]}": (image, "gray", 0),
+        f"change, at most {abs(attacked - image).max():.2f}": (attacked - image, "RdBu_r", -1),
+        f"attacked, seen as {net.predict(attacked)[0]}": (attacked, "gray", 0),
+    }
+    for ax, (title, (pixels, colours, low)) in zip(row, shown.items(), strict=True):
+        ax.imshow(np.asarray(pixels).reshape(8, 8), cmap=colours, vmin=low, vmax=1)
+        ax.set_title(title, fontsize="small")
+        ax.set(xticks=[], yticks=[])
+    row[0].set_ylabel(name)
+
+# %%
 # Two nets are too few to compare rankings. Do measures rank more nets in the same order at all
 # shares of attacked images (Table 4.5)? See
 # :ref:`this example <sphx_glr_gallery_plot_distances_under_attack.py>`.
