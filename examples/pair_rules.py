@@ -274,6 +274,17 @@ def with_error(mean, error):
     return f"{round(mean, 1) + 0.0:.1f} +- {error:.1f}"  # -0.0 is 0
 
 
+def by_collection(values):
+    """Return means of each collection with 40 pairs, and of all with each number of pairs."""
+    table = values.loc[40].groupby("problem", sort=False).mean().map("{:.1f}".format)
+    table.index += ", 40 pairs"
+    mean, error = over_problems(values)
+    for n in mean.index:
+        cells = zip(mean.loc[n], error.loc[n], strict=True)
+        table.loc[f"all, {n} pairs"] = [with_error(m, e) for m, e in cells]
+    return table
+
+
 def choice(unit):
     """Return what is known of the choice by the expected score, without and with the adapter."""
     accuracy = unit["accuracy"].to_numpy()

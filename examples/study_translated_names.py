@@ -26,7 +26,7 @@ import joblib
 import numpy as np
 import pandas as pd
 from pair_problems import drawn
-from pair_rules import NUMBERS, best, error_lines, error_of, over_problems, with_error
+from pair_rules import NUMBERS, best, by_collection, error_lines, error_of
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
@@ -210,16 +210,8 @@ def by_unit(data, function):
 
 
 def by_language(data, function):
-    """Return means of each language with 40 pairs, and of all with each number of pairs."""
-    values = by_unit(data, function)
-    of_languages = values.loc[40].groupby("problem", sort=False).mean()
-    table = pd.DataFrame({c: [f"{v:.1f}" for v in of_languages[c]] for c in of_languages})
-    table.index = [f"{LANGUAGES[language]}, 40 pairs" for language in of_languages.index]
-    mean, error = over_problems(values)
-    for n in mean.index:
-        cells = zip(mean.loc[n], error.loc[n], strict=True)
-        table.loc[f"all, {n} pairs"] = [with_error(m, e) for m, e in cells]
-    return table.rename_axis("language")
+    named = by_unit(data.replace({"problem": LANGUAGES}), function)
+    return by_collection(named).rename_axis("language")
 
 
 def ranks_table(data):

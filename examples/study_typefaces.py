@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.ft2font import FT2Font
 from pair_problems import GRID, MODEL, drawn
-from pair_rules import choices, error_table, measure, over_problems, with_error
+from pair_rules import by_collection, choices, error_table, measure
 from PIL import Image, ImageDraw, ImageFont
 
 TYPEFACES = {
@@ -99,14 +99,7 @@ def gain_table(data):
     levels = data.groupby(["pairs", "problem", "seed"], sort=False).apply(choices)
     gains = levels[list(SHOWN)].sub(levels["accuracy"], axis=0).rename(columns=SHOWN)
     gains.insert(0, "accuracy", levels["accuracy"])
-    of_typefaces = gains.loc[40].groupby("problem", sort=False).mean()
-    table = of_typefaces.map("{:.1f}".format)
-    table.index += ", 40 pairs"
-    mean, error = over_problems(gains)
-    for n in mean.index:
-        cells = zip(mean.loc[n], error.loc[n], strict=True)
-        table.loc[f"all, {n} pairs"] = [with_error(m, e) for m, e in cells]
-    return table.rename_axis("typeface")
+    return by_collection(gains).rename_axis("typeface")
 
 
 if __name__ == "__main__":

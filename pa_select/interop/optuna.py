@@ -214,7 +214,16 @@ class AgreementObjective:
         return value if n_values == 1 else (value, attributes["score"])
 
     def parameters(self, trial: Any) -> dict[str, Any]:
-        """Return the estimator's parameters in a running or finished trial."""
+        """Return the estimator's parameters in a running or finished trial.
+
+        Parameters
+        ----------
+        trial : optuna.trial.Trial or optuna.trial.FrozenTrial
+
+        Returns
+        -------
+        dict
+        """
         if not callable(self.space):
             return {name: _suggest(trial, name, d) for name, d in self.space.items()}
         parameters = self.space(trial)

@@ -61,7 +61,7 @@ class Pairs(Protocol):
 
 
 class ShrunkScores(NamedTuple):
-    """ShrunkScores scores, and by how much posteriors are wrong about a candidate.
+    """Shrunk scores, and by how much posteriors are wrong about a candidate.
 
     Attributes
     ----------

@@ -231,23 +231,16 @@ def _tempered(block: Block, beta: torch.Tensor) -> tuple[torch.Tensor, torch.Ten
     )
 
 
-def coarse_error(log_size: Floats, n_classes: int, prior_range: float = 0.0) -> Floats:
-    """Bound the rounding errors of a kernel whose sums over pairs are about `log_size`.
-
-    The bound also holds for the first two derivatives in units of beta: under a tempered
-    posterior the mean of beta X is at most log(n_classes), and X, beta and the exponentials
-    have relative rounding errors.
-    """
-    return coarse_errors(log_size, n_classes, prior_range)[0]
-
-
 def coarse_errors(
     log_size: Floats, n_classes: int, prior_range: float = 0.0
 ) -> tuple[Floats, Floats]:
-    """Return `coarse_error`, and a bound of the errors of third derivatives of the mean LSE.
+    """Bound the rounding errors of a kernel whose sums over pairs are about `log_size`.
 
-    The distances from the top of A + B are rounded relative to the top. Its mean times beta is
-    `log_size`, but for log(n_classes); one distance then counts by the mean of the cube of beta X.
+    The first bound also holds for the first two derivatives in units of beta: under a tempered
+    posterior the mean of beta X is at most log(n_classes), and X, beta and the exponentials have
+    relative rounding errors. The second bound is for the third derivative of the mean LSE of
+    beta (A + B): distances from the top of A + B are rounded relative to the top, whose mean times
+    beta is `log_size` but for log(n_classes), and count by the mean of the cube of beta X.
     """
     size = 1 + np.log(n_classes) + prior_range
     error: Floats = _ERROR * (size**2 + np.abs(log_size))

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from pa_select.agreement.pairs.block import Block
-from pa_select.agreement.solver.kernel_sums import MARGIN, Limits, coarse_error, log_masses_of_top
+from pa_select.agreement.solver.kernel_sums import MARGIN, Limits, coarse_errors, log_masses_of_top
 from pa_select.agreement.solver.marginal_sums import (
     MarginalPasses,
     ModelMeans,
@@ -116,7 +116,7 @@ class MarginalPrior:
             return room
 
         l1 = by_problem(value + l2)
-        error = coarse_error(l1, pairs.n_classes) if coarse else np.zeros_like(l1)
+        error = coarse_errors(l1, pairs.n_classes)[0] if coarse else np.zeros_like(l1)
         margin = MARGIN if coarse else 1.0
         return MarginalSums(
             value=by_problem(value),
