@@ -66,6 +66,11 @@ TABLE = {
     ("solver/marginal_prior.py", "test_certificate.py", "excess_of_variance_from_the_left"): [
         ("second order without the excess from the left", "left.excess / 2 + ", ""),
     ],
+    ("solver/marginal_prior.py", "test_certificate.py", "changes_no_faster"): [
+        ("the mean variance falls as slowly as it grows", "+ 8 * mean_third", "+ mean_third"),
+        ("variances of a class never grow", "third + 8", "8"),
+        ("no growth of variances downwards", "reverse + mean_reverse / 8", "0 * reverse"),
+    ],
     ("solver/branch_and_bound.py", "test_certificate.py", "cost_in_evaluations"): [
         ("no expected maximum", "(maximum > a) & (maximum < c)", "maximum > np.inf"),
     ],

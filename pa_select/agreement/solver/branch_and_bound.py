@@ -364,8 +364,9 @@ def _next_points(
         is_divided &= ~again
     given_up, owner = row[dropped], row[is_divided]
     exact = np.where(moved, steps, table.beta)[given_up]
-    # A Newton step lies in the interval to the left or to the right of the best point.
-    stepping = row[best & ~moved & ~is_divided[row - (steps < table.beta)]]
+    # A Newton step lies in the interval that begins at the best point, or in the one before it.
+    interval = np.where(steps < table.beta, row - 1, row)
+    stepping = row[best & ~moved & ~is_divided[interval]]
     dropped[stepping] |= steps[stepping] == table.beta[stepping]
     with np.errstate(all="ignore"):
         new, gain = split(table, last, owner, excess)
@@ -482,9 +483,10 @@ def _expected_maximum(table: _Table, last: Mask, row: Ints) -> Floats:
     of_value = np.where(missing, 0.0, t)[..., None] ** power
     of_slope = of_value @ derivative
     conditions = np.stack([of_value, of_slope, of_slope @ derivative], axis=2)
-    # Without a neighbour the highest coefficients are 0.
-    highest = np.eye(len(power)).reshape(4, 3, -1)[-np.cumsum(missing, axis=1)]
-    conditions = np.where(missing[..., None, None], highest, conditions)
+    # For the first missing neighbour the three highest coefficients are 0, for the second one the
+    # three before them.
+    zeros = np.eye(len(power)).reshape(4, 3, -1)
+    conditions = np.where(missing[..., None, None], zeros[-np.cumsum(missing, axis=1)], conditions)
     size = len(row), len(power)
     coefficients = np.linalg.solve(conditions.reshape(*size, -1), known.reshape(*size, 1))
     slope = (derivative @ coefficients)[..., 0]

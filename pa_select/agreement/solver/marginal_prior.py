@@ -129,9 +129,9 @@ class MarginalPrior:
             d_log_prior=by_run(d),
             overlap=by_run(overlap),
             excess=by_run(variance - mean_variance),
-            # The mean of V falls at most eight times as fast as it can grow.
+            # With rising beta V falls at most eight times as fast as it can grow.
             growth=margin * by_run(third + 8 * mean_third),
-            decline=margin * by_run(reverse + mean_reverse),
+            decline=margin * by_run(reverse + mean_reverse / 8),
             distance=by_run(x),
             certainty=by_run(np.log(pairs.n_classes) - entropy),
             error=error,
