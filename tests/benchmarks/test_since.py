@@ -35,8 +35,8 @@ TIMES = [
     ("few marginal", "100 pairs and 10 classes, marginal prior", "0.33"),
     ("bootstrap uniform", "1000 replicates of 1000 pairs, uniform prior", "0.33"),
     ("bootstrap marginal", "1000 replicates of 1000 pairs, marginal prior", "0.33"),
-    ("classes uniform", "10 000 pairs and 1000 classes, uniform prior", ""),
-    ("classes marginal", "10 000 pairs and 1000 classes, marginal prior", ""),
+    ("classes uniform", "2000 pairs and 1000 classes, uniform prior", ""),
+    ("classes marginal", "2000 pairs and 1000 classes, marginal prior", ""),
 ]
 N_TURNS = 3
 
