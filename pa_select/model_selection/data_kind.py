@@ -182,7 +182,9 @@ class RepeatedFolds(DataKind):
             "model as good as GridSearchCV's, but not better under a shift. In our studies "
             "fit(X, y, paired=...), with objects measured at both sites, and "
             "fit(X, y, views=...), with views that show the rows as the shift would, gained "
-            "most. This warning is given once."
+            "most. This warning is given once.",
+            # What a search keeps must not depend on the searches before it.
+            keep=False,
         )
 
 

@@ -150,7 +150,8 @@ class PASearchCV(BasePASearch):
         - ``eligible``, ``reason``: whether the candidate could be chosen, and why, in words;
         - ``not_told_apart``: whether it is eligible and its agreement does not differ
           significantly from the chosen candidate's (the p-value of `compare` is at least 0.05).
-          The choice among these candidates is random. Left out if expected scores decide;
+          Among these prefer the most accurate or the simplest one. Left out if expected scores
+          decide;
         - ``n_failed_splits``: in how many splits the fit failed;
         - ``se_test_<metric>``, ``chance_test_<metric>``: standard error of the mean score,
           and the best score of predictions that ignore the features. If splits hold out whole
@@ -203,7 +204,7 @@ class PASearchCV(BasePASearch):
     n_objects_ : int or dict
         Number of different paired objects; by site if there are several. Only with `paired`.
     warnings_ : list of str
-        What the last ``fit`` warned about.
+        What the last ``fit`` warned about, except for the advice that is given once.
     agreement_terms_ : ndarray of shape (n_candidates, n_pairs)
         Agreement of every pair at the candidate's inverse temperature; only for classifiers.
     pairing_ : str or object

@@ -42,8 +42,8 @@ _COMPARED = {
     "split-half": "what two models of each candidate, trained on two halves of the rows, predict "
     "for the same row",
 }
-#: Candidates that the picture shows.
-_DRAWN = 12
+#: Candidates that the picture shows, and that an advice names.
+_DRAWN, _NAMED = 12, 3
 # Sizes in the picture: width, height of a row, the space that names have, and their characters.
 _WIDTH, _ROW, _NAMES, _LETTERS = 760, 26, 300, 36
 # Colours that can be told apart by everybody, on light and on dark paper.
@@ -77,7 +77,7 @@ def summary(search: Any) -> Any:
     columns = {"chosen": np.arange(len(order)) == best}
     for value, error in columns_that_decide(table, metric, search.scoring).values():
         columns |= {name: table[name] for name in (value, error) if name in table}
-    for name in ("adapted", "worst_site", "eligible", "reason"):
+    for name in ("adapted", "worst_site", "eligible", "not_told_apart", "reason"):
         if name in table:
             columns[name] = table[name]
     names = candidate_names(table["params"], search.estimator)
@@ -152,6 +152,8 @@ class _Report:
             name = f"{of_class} with {name}"
         at_home = self._with_error(self.home, f"se_test_{self.metric}", best)
         lines = [f"Use <strong>{escape(name)}</strong>."]
+        if not self._eligible.any():
+            lines = [f"No candidate is good enough. <strong>{escape(name)}</strong> is the best."]
         if not self.has_pairs:
             lines += [f"Its cross-validated {words} is {at_home}.", *self._elsewhere(best)]
             return f'<p class="answer">{" ".join(lines)}</p>'
@@ -216,7 +218,9 @@ class _Report:
 
     def _why(self, best: int) -> str:
         """Say that the chosen candidate has the best value among the eligible, or the reason."""
-        reason = str(self.table["reason"][best]).removeprefix("eligible: ")
+        reason = str(self.table["reason"][best]).removeprefix("not ").removeprefix("eligible: ")
+        if not self._eligible.any():
+            return f"no candidate is eligible: {reason}"
         decides, words = self.expected, f"expected {self.words}"
         if not self.has_pairs:
             decides, words = "agreement", "agreement"
@@ -317,6 +321,11 @@ class _Report:
 
     def _warnings(self) -> str:
         said = list(getattr(self.search, "warnings_", ()))
+        if self.search.pairing_ in ("repeated", "split-half"):
+            said.append(
+                "The search saw no rows from elsewhere. Expect a model about as good as the one "
+                "of the best score, but not a better one where the data differ."
+            )
         failed = int(np.count_nonzero(self.table["n_failed_splits"]))
         if failed:
             said.append(f"{failed} of {len(self.names)} candidates failed in some fit.")
@@ -328,12 +337,14 @@ class _Report:
             return
         best = self.best
         if not self.has_pairs:
-            alike = int(np.sum(self.table.get("not_told_apart", False)))
-            if alike:
+            alike = np.flatnonzero(self.table.get("not_told_apart", False))
+            if alike.size:
+                named = ", ".join(self.names[i] for i in alike[:_NAMED])
+                more = f" and {alike.size - _NAMED} more" if alike.size > _NAMED else ""
                 yield (
-                    f"{alike} other candidate{'s' if alike > 1 else ''} may agree as well as the "
-                    "chosen one: among them the choice is left to chance. More labelled rows make "
-                    "the difference clearer."
+                    f"{named}{more} may agree as well as the chosen candidate: prefer the most "
+                    "accurate or the simplest of all these. More labelled rows make the "
+                    "difference clearer."
                 )
             if self.search.pairing_ != "target":
                 yield (

@@ -32,9 +32,9 @@ def keeps_warnings(fit: Callable[..., Any]) -> Callable[..., Any]:
     return noted
 
 
-def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+def warn_caller(message: str, category: type[Warning] = UserWarning, *, keep: bool = True) -> None:
     """Warn at the first line outside of this package and of the packages that call it."""
-    kept = _kept.get()
+    kept = _kept.get() if keep else None
     if kept is not None and message not in kept:
         kept.append(message)
     level, frame = 1, inspect.currentframe()

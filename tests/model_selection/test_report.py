@@ -15,6 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import shuffle
 
 from pa_select import PASearchCV
+from pa_select.model_selection import data_kind
 
 X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
 X, y = X[:360], y[:360]
@@ -149,6 +150,40 @@ def test_without_pairs_the_agreement_is_told(with_environments):
     assert "Its accuracy at another site is not known." in text
     assert f"{np.log(10):.2f} the most" in text
     assert "measure some forty objects" in text
+
+
+def test_candidates_that_agree_as_well_are_named():
+    grid = {"max_depth": [2, 4, 8, 50, 51]}
+    search = PASearchCV(DecisionTreeClassifier(random_state=0), grid, cv=3)
+    search.fit(X, y, environments=np.arange(360) % 3)
+    summary = search.summary()
+    alike = summary.index[summary["not_told_apart"]].tolist()
+    assert alike  # the last three trees are equal
+    advice = Page(search.report()).text.split("What to do next")[1]
+    named = advice.split(" may agree as well as the chosen candidate: ")[0]
+    assert sorted(named.split(", ")) == sorted(alike)
+
+
+def test_if_no_candidate_is_eligible_the_page_does_not_recommend_one():
+    search = PASearchCV(SVC(), {"C": [1e-9, 1e-8]}, cv=3)
+    with pytest.warns(UserWarning, match="No candidate is within"):
+        search.fit(X[:, :2], y, environments=np.arange(360) % 2)
+    text = Page(search.report()).text
+    assert "No candidate is good enough. SVC with C=" in text
+    assert "no candidate is eligible: score" in text
+    assert "Use" not in text.split("What was asked")[0]
+
+
+def test_the_page_does_not_depend_on_earlier_searches(monkeypatch):
+    monkeypatch.setattr(data_kind, "_suggested", False)
+    with pytest.warns(UserWarning, match="fit was given no pairs"):
+        first = trees().fit(X, y)
+    page = first.report()
+    assert first.fit(X, y).report() == page
+    assert not first.warnings_
+    text = Page(page).text
+    assert "saw no rows from elsewhere." in text
+    assert "fit(X, y" not in text
 
 
 def test_the_question_and_the_rows_are_said(with_pairs, with_environments):
