@@ -416,7 +416,10 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
             a, b = _concatenate([scores] * len(views)), _concatenate(others)
             return _ScoredPairs(a, b, None if weight is None else np.tile(weight, len(views)))
         if y is None and not between:
-            raise _UnscorableRows(f"y: expected labels with pairing={pairing!r}, got None.")
+            raise _UnscorableRows(
+                f"y: expected labels with pairing={pairing!r}, got None. A scorer is called as "
+                "scorer(estimator, X, y), and needs no make_scorer."
+            )
         labels = np.zeros(n) if y is None else check_column(y, n, "y")
         used = np.arange(n) if weight is None else np.flatnonzero(weight)
         seed = 0 if self.random_state is None else self.random_state

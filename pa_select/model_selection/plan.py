@@ -41,6 +41,7 @@ from pa_select.model_selection.environments_of_rows import (
     check_environments,
 )
 from pa_select.model_selection.evaluation import chance_scores
+from pa_select.model_selection.pa_scorer import PAScorer
 from pa_select.model_selection.split_scores import Data, Layout, Outcome, SplitTask, Stacks
 from pa_select.model_selection.table_columns import (
     Agreements,
@@ -93,6 +94,7 @@ class Plan:
         _check_selection(search.selection, search.refit, given)
         _check_site_parameters(search.adapter, search.reference, given.get("paired"))
         scorers, _ = search._get_scorers()
+        _check_scorers(scorers, search.refit)
         #: Whether the candidates are regressors, which have no agreement.
         self.of_regressors = is_regressor(search.estimator)
         X, y = _check_data(search, X, y, given.get("paired"))
@@ -278,6 +280,18 @@ def _check_selection(selection: Any, refit: Any, given: Mapping[str, Any]) -> No
             )
 
 
+def _check_scorers(scorers: Any, refit: Any) -> None:
+    """Check that the score that guards the agreement is not an agreement."""
+    scorers = getattr(scorers, "_scorers", {"score": scorers})
+    first = next(iter(scorers))
+    if isinstance(scorers.get(refit if isinstance(refit, str) else first), PAScorer):
+        raise ValueError(
+            "scoring: expected a score such as 'accuracy' that guards the agreement, got a "
+            "PAScorer. This search computes the agreement itself: leave scoring and a "
+            "GuardedSelection out."
+        )
+
+
 def _check_site_parameters(adapter: Any, reference: Any, paired: Any) -> None:
     """Check the parameters that only pairs of two sites use."""
     named = isinstance(reference, str)
@@ -319,6 +333,7 @@ def _check_data(search: Any, X: Any, y: Any, paired: Any) -> tuple[Any, Any]:
         )
     X, y = indexable(X, y)
     if not of_regressors:
+        check_column(y, _num_samples(X), "y")
         check_classification_targets(y)
         return X, y
     rule = search.refit if callable(search.refit) else search.selection

@@ -23,7 +23,13 @@ def column(cv_results: dict[str, Any], name: str, argument: str) -> Floats:
         if key in cv_results:
             return np.asarray(cv_results[key], dtype=np.float64)
     known = [key[10:] for key in cv_results if key.startswith("mean_test_")]
-    raise ValueError(f"{argument}: expected one of the metrics {known}, got {name!r}.")
+    advice = ""
+    if name == "agreement":  # which only searches of scikit-learn lack
+        advice = (
+            " A search of scikit-learn needs both metrics and their names: scoring={'pa': "
+            "pa_scorer, 'accuracy': 'accuracy'}, refit=GuardedSelection('pa', 'accuracy')."
+        )
+    raise ValueError(f"{argument}: expected one of the metrics {known}, got {name!r}.{advice}")
 
 
 def scores_and_errors(cv_results: dict[str, Any], metric: str) -> tuple[Floats, Floats]:

@@ -76,7 +76,10 @@ def test_floor_and_the_warning_when_nothing_is_eligible():
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        (GuardedSelection("agreement", "acc"), r"agreement: .*\['pa', 'acc'\], got 'agreement'"),
+        (
+            GuardedSelection(),
+            r"agreement: .*\['pa', 'acc'\], got 'agreement'.*refit=GuardedSelection\('pa', 'acc",
+        ),
         (GuardedSelection("pa", "accuracy"), r"score: .*\['pa', 'acc'\], got 'accuracy'"),
         (GuardedSelection("pa", "pa"), "score: expected another metric than agreement='pa'"),
         (GuardedSelection("pa", "acc", floor="dummy"), r"floor: .*\['pa', 'acc'\], got 'dummy'"),

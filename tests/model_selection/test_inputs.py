@@ -16,7 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from pa_select import PARandomizedSearchCV, PASearchCV
+from pa_select import GuardedSelection, PARandomizedSearchCV, PASearchCV, pa_scorer
 from pa_select.utils.estimators import takes_missing
 
 X, Y = load_iris(return_X_y=True)
@@ -61,6 +61,19 @@ def search(**params):
         ({}, {"y": None}, "y: PASearchCV requires y to be passed"),
         ({}, {"y": Y[:9]}, "inconsistent numbers of samples"),
         ({}, {"y": np.linspace(0, 1, 150)}, "Unknown label type: continuous"),
+        (
+            {},
+            {"y": np.where(Y > 0, Y.astype(str), np.array(np.nan, object))},
+            "y: expected a value for each row, got nan in row 0",
+        ),
+        ({}, {"X": Y, "y": FRAME}, r"y: expected shape .150,., got .150, 4."),
+        ({"scoring": pa_scorer}, {}, "scoring: expected a score .* got a PAScorer"),
+        ({"scoring": {"pa": pa_scorer, "score": "accuracy"}, "refit": "pa"}, {}, "got a PAScorer"),
+        (
+            {"scoring": {"pa": pa_scorer, "score": "accuracy"}, "refit": GuardedSelection("pa")},
+            {},
+            "computes the agreement itself: leave scoring and a GuardedSelection out",
+        ),
         ({}, {"y": np.arange(150) // 2}, "cv: expected no more folds than .*, 2, got 5"),
         ({"cv": 51}, {}, "cv: expected no more folds than there are rows .*, 50, got 51"),
         ({"cv": 1}, {}, "'cv' parameter of PASearchCV must be"),
