@@ -61,6 +61,7 @@ def candidate_names(
     """Return names such as "SVC, C=10", from the parameters that differ between candidates.
 
     A name has at most 60 characters. If no parameter differs, it is the class of the `estimator`.
+    Where shortened names are equal, the number of the candidate is added.
     """
     keys = list(dict.fromkeys(key for candidate in params for key in candidate))
     identities: dict[int, str] = {}  # by id, because the repr of an estimator takes long
@@ -79,7 +80,10 @@ def candidate_names(
     short, long = (_names(params, some, identity) for some in (varying, sometimes))
     times = Counter(short)
     names = [a if a and times[a] == 1 else b for a, b in zip(short, long, strict=True)]
-    return [_cut(name or _class_name(estimator), _LONGEST_NAME) for name in names]
+    names = [_cut(name or _class_name(estimator), _LONGEST_NAME) for name in names]
+    times = Counter(names)
+    marks = [f" #{i}" if times[name] > 1 else "" for i, name in enumerate(names)]
+    return [_cut(a, _LONGEST_NAME - len(b)) + b for a, b in zip(names, marks, strict=True)]
 
 
 def _names(params: Sequence[dict[str, Any]], keys: list[str], identity: Any) -> list[str]:
@@ -90,19 +94,34 @@ def _names(params: Sequence[dict[str, Any]], keys: list[str], identity: Any) -> 
     for key in keys:
         word = words[key] if times[words[key]] == 1 else key
         having = [i for i, candidate in enumerate(params) if key in candidate]
-        same_class: dict[str, set[str]] = {}
-        for i in having:
-            same_class.setdefault(_class_name(params[i][key]), set()).add(identity(params[i][key]))
+        texts = _estimator_texts({identity(params[i][key]): params[i][key] for i in having})
         for i in having:
             value = params[i][key]
-            parts[i].append(_part(word, value, len(same_class[_class_name(value)]) == 1))
+            parts[i].append(texts.get(identity(value)) or _part(word, value))
     return [", ".join(words) for words in parts]
 
 
-def _part(word: str, value: Any, only_one: bool) -> str:
-    """Return a parameter's text; for an estimator its class, if there is one of that class."""
-    if hasattr(value, "get_params") and not isinstance(value, type):
-        return _class_name(value) if only_one else _in_line(repr(_last_step(value)))
+def _estimator_texts(values: dict[str, Any]) -> dict[str, str]:
+    """Return the class of each estimator, or its steps if others have the class of its last step.
+
+    Steps that are the same in all estimators of the class are left out, except for the last one.
+    """
+    same_class: dict[str, dict[str, list[str]]] = {}
+    for identity, value in values.items():
+        if hasattr(value, "get_params") and not isinstance(value, type):
+            same_class.setdefault(_class_name(value), {})[identity] = _steps(value)
+    texts = {}
+    for name, members in same_class.items():
+        left_out = set.intersection(*map(set, members.values())) | {"'passthrough'", "None"}
+        for identity, (*before, last) in members.items():
+            differing = [step for step in before if step not in left_out]
+            text = " + ".join([*differing, last])
+            texts[identity] = name if len(members) == 1 else _in_line(text)
+    return texts
+
+
+def _part(word: str, value: Any) -> str:
+    """Return the text of a parameter that is no estimator."""
     if callable(value) and hasattr(value, "__name__"):
         text = str(value.__name__)
     elif isinstance(value, float):
@@ -110,6 +129,16 @@ def _part(word: str, value: Any, only_one: bool) -> str:
     else:
         text = _in_line(str(value))
     return f"{word}={text}"
+
+
+def _steps(estimator: Any) -> list[str]:
+    """Return the text of each step of a pipeline, also of pipelines in it, or the estimator's."""
+    steps = getattr(estimator, "steps", None)
+    if isinstance(steps, list) and steps:
+        return [text for _, step in steps for text in _steps(step)]
+    # The text of a function has an address, which names nothing.
+    function = getattr(estimator, "func", None)
+    return [getattr(function, "__name__", repr(estimator))]
 
 
 def _last_step(estimator: Any) -> Any:

@@ -7,7 +7,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
 from pa_select.model_selection.results_table import candidate_names
@@ -54,6 +54,26 @@ def test_estimators_of_one_class_by_their_parameters():
     dummies = [DummyClassifier(), DummyClassifier(strategy="uniform")]
     names = names_of({"model": [*dummies, SVC()]})
     assert names == ["DummyClassifier()", "DummyClassifier(strategy='uniform')", "SVC"]
+
+
+def test_pipelines_of_one_last_step_by_the_steps_that_differ():
+    pipelines = [make_pipeline(StandardScaler(), PCA(n), SVC()) for n in (2, 5)]
+    names = names_of(
+        {"model": [*pipelines, make_pipeline(StandardScaler(), "passthrough", SVC())]}
+    )
+    assert names == ["PCA(n_components=2) + SVC()", "PCA(n_components=5) + SVC()", "SVC()"]
+    raised, summed = FunctionTransformer(np.exp), FunctionTransformer(np.cumsum)
+    names = names_of({"prepare": [summed, make_pipeline(raised, summed)]})
+    assert names == ["cumsum", "exp + cumsum"]
+
+
+def test_equal_names_have_the_number_of_the_candidate():
+    models = [FunctionTransformer(np.cumsum, kw_args={"axis": n}) for n in (0, 1)]
+    assert names_of({"prepare": [*models, SVC()]}) == ["cumsum #0", "cumsum #1", "SVC"]
+    long = [{"weights": [*range(999), n]} for n in (1, 2)]
+    first, second = candidate_names(long, MODEL)
+    assert first.endswith("… #0")
+    assert second.endswith("… #1")
 
 
 def test_a_parameter_that_only_some_have_tells_where_nothing_else_does():
