@@ -82,7 +82,7 @@ def test_it_takes_what_expected_score_takes():
 
 @pytest.mark.parametrize("n_pairs", [[], [1], [20.5], 20, "20", None])
 def test_numbers_of_pairs_are_checked(n_pairs):
-    with pytest.raises(ValueError, match="n_pairs: expected whole numbers of at least 2, got"):
+    with pytest.raises(ValueError, match="n_pairs: expected a list of whole numbers of at le"):
         plan_pairs(None, None, None, None, None, n_pairs=n_pairs)
 
 
@@ -125,6 +125,15 @@ def test_the_objects_are_spread_over_the_classes():
     )
     assert np.abs(found - every * 100 / len(REST)).max() < 2
     np.testing.assert_array_equal(draw_objects(MODEL, X[:9], 9), np.arange(9))
+
+
+def test_objects_of_a_regressor_are_spread_over_its_predictions():
+    D, t = load_diabetes(return_X_y=True)
+    predicted = Ridge(0.01).fit(D[:200], t[:200]).predict(D[200:])
+    rows = draw_objects(Ridge(0.01).fit(D[:200], t[:200]), D[200:], 22)
+    # One of each eleven neighbours in the order of the predictions.
+    ranks = np.sort(np.argsort(np.argsort(predicted))[rows])
+    np.testing.assert_array_equal(np.diff(ranks), 11)
 
 
 @pytest.mark.parametrize("n_objects", [0, 10, -1])
