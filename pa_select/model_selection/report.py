@@ -168,7 +168,8 @@ class _Report:
         lines.append(f"Where the labelled rows come from it is {at_home}.")
         if self._number("adapted", best) == 1:
             lines.append(
-                f"Rows of {self.where} must first be adapted: use <code>best_adapted_</code>."
+                f"Rows of {self.where} must first be adapted, as <code>best_adapted_</code> does."
+                f"{self._without_adapter()}"
             )
         scores = np.asarray(self.table[self.home], dtype=np.float64)
         usual = int(np.nanargmax(scores)) if np.isfinite(scores).any() else best
@@ -178,6 +179,14 @@ class _Report:
                 f"expected to have {self._score(self.expected, usual):.3g} there."
             )
         return f'<p class="answer">{" ".join(lines)}</p>'
+
+    def _without_adapter(self) -> str:
+        """Say what the best candidate is expected to have if rows of one site are not adapted."""
+        measured = np.asarray(self.table[f"{self.expected}_as_measured"], dtype=np.float64)
+        if "worst_site" in self.table or not np.isfinite(measured).any():
+            return ""
+        best = self.sign * np.nanmax(measured)
+        return f" On rows as measured the best expected {escape(self.words)} is {best:.3g}."
 
     def _elsewhere(self, best: int) -> Iterator[str]:
         """Say what is known about other places without pairs."""
@@ -214,6 +223,12 @@ class _Report:
             said["Objects"] = f"{objects}, measured at both sites"
         if self.best is not None:
             said["Why this one"] = self._why(self.best)
+        chance = np.ravel(self.table.get(f"chance_test_{self.metric}", np.nan))[0]
+        if np.isfinite(chance):
+            said["To beat"] = (
+                f"{self.sign * chance:.3g}, the best {self.words} of predictions that look at no "
+                "feature"
+            )
         return _definitions(said)
 
     def _why(self, best: int) -> str:
@@ -372,7 +387,8 @@ class _Report:
             yield (
                 f"Most of the standard error, {error:.2g}, comes from the number of objects that "
                 "were measured at both sites. With four times as many it would be "
-                f"{four:.2g} at best (plan_pairs predicts it, draw_objects says which to measure)."
+                f"{four:.2g} at best. draw_objects says which to measure; plan_pairs predicts the "
+                "error for any number, with labelled rows that the search has not seen."
             )
         else:
             yield (
@@ -387,8 +403,12 @@ class _Report:
         if self.words == "accuracy":
             means = {"Accuracy": "the share of rows that are predicted correctly"} | means
         if not self._eligible.all():
+            near = (
+                "" if self.has_pairs else "a score within some standard errors of the best, and "
+            )
             means["Eligible"] = (
-                "good enough to be chosen: usually a score within some standard errors of the best"
+                f"good enough to be chosen: usually {near}better than predictions that look at no "
+                "feature by two standard errors"
             )
         if not self.has_pairs:
             means["Agreement"] = (

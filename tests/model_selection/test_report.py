@@ -117,7 +117,12 @@ def test_the_answer_has_the_expected_score(with_pairs):
     assert f"between {low:.3g} and {high:.3g}." in text
     assert f"{with_pairs.cv_results_['mean_test_score'][best]:.3g}" in text
     assert "60, measured at both sites" in text
-    assert ("best_adapted_" in text) == bool(with_pairs.cv_results_["adapted"][best])
+    assert with_pairs.cv_results_["adapted"][best]
+    assert "best_adapted_" in text
+    measured = with_pairs.cv_results_["expected_score_as_measured"].max()
+    assert f"On rows as measured the best expected accuracy is {measured:.3g}." in text
+    chance = with_pairs.cv_results_["chance_test_score"][0]
+    assert f"To beat{chance:.3g}, the best accuracy of predictions that look at no f" in text
 
 
 def test_every_site_is_named_and_escaped(with_sites):
@@ -137,6 +142,8 @@ def test_errors_have_no_minus_sign(of_regressors):
     expected, (low, high) = -of_regressors.expected_score_, of_regressors.expected_interval_
     assert f"its root mean squared error is expected to be {expected:.3g}" in text
     assert f"between {-high:.3g} and {-low:.3g}." in text
+    chance = -of_regressors.cv_results_["chance_test_score"][0]
+    assert f"To beat{chance:.3g}, the best root mean squared error of predictions" in text
 
 
 def test_without_pairs_the_agreement_is_told(with_environments):
@@ -216,6 +223,9 @@ def test_candidates_that_are_not_eligible_are_grey(with_environments):
     assert len(set(circles)) == 1 + len(set(eligible[1:]))  # the chosen one has its own
     assert ("Grey: not eligible." in page.text) == (not eligible.all())
     assert ("Eligible" in page.text) == (not eligible.all())
+    assert ("within some standard errors of the best, and better" in page.text) == (
+        not eligible.all()
+    )
 
 
 def test_more_objects_are_advised_where_they_are_what_is_missing(with_sites):
