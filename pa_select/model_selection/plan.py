@@ -322,10 +322,10 @@ def _check_data(search: Any, X: Any, y: Any, paired: Any) -> tuple[Any, Any]:
     if not is_classifier(search.estimator) and not (of_regressors and paired is not None):
         name = type(search.estimator).__name__
         raise ValueError(
-            f"estimator: expected a classifier, got {name}, which is not a classifier; give a "
-            "regressor fit(X, y, paired=(X_a, X_b)), or use GridSearchCV with "
-            "scoring=expected_scorer(X_a, X_b), or wrap it as a classifier that has a "
-            "decision_function."
+            f"estimator: expected a classifier, got {name}. A regressor needs pairs: "
+            "fit(X, y, paired=(X_a, X_b)), or GridSearchCV with "
+            "scoring=expected_scorer(X_a, X_b). To predict classes by it, wrap it as a "
+            "classifier that has a decision_function."
         )
     if y is None:
         raise ValueError(

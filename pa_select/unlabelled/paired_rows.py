@@ -78,6 +78,11 @@ def aligned_pairs(
             f"{name_b}: expected the {n} objects of {name_a}, measured again, got "
             f"{_num_samples(X_b)} rows."
         )
+    if getattr(X_b, "ndim", 2) == 1 < getattr(X_a, "ndim", 2):
+        raise ValueError(
+            f"{name_b}: expected rows like those of {name_a}, got one value for each object, such "
+            "as labels. The labelled rows and their labels are other arguments."
+        )
     if adapter is None or not has_own_columns(X_b, X_a):
         check_columns(X_b, X_a, name_b, name_a, _IF_OTHER_COLUMNS)
     X_b = aligned_by_index(X_b, X_a, name_b, name_a)

@@ -319,6 +319,10 @@ def test_bad_input_is_named():
     )
     with pytest.raises(ValueError, match=other_columns):
         expected_score(model, a, b[:, :1], X, y)
+    # In the order of a search's arguments, also with an adapter, which takes other columns.
+    for adapter in (None, "ridge"):
+        with pytest.raises(ValueError, match="X_b: expected rows like those of X_a, got one val"):
+            expected_score(model, X, y, a, b, adapter=adapter)
     with pytest.raises(ValueError, match="X_val: expected rows of shape"):
         expected_score(model, a, b, X[:, :1], y)
     with pytest.raises(ValueError, match="y_val: expected shape"):
