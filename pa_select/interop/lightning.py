@@ -145,11 +145,11 @@ class PAEarlyStopping(_Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
-        return {"selector": self.selector_}
+        return self.selector_.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state from a checkpoint."""
-        self.selector_ = state_dict["selector"]
+        self.selector_.load_state_dict(state_dict)
 
     def _score(self, trainer: Any, pl_module: Any) -> None:
         with untouched_random_states(pl_module):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from skorch.callbacks import Callback
 
 from pa_select.training.epoch_scoring import PAScoring
@@ -55,8 +54,10 @@ class PAEarlyStopping(PAScoring):
 
     Notes
     -----
-    With ``partial_fit`` or ``warm_start`` training continues from the best epoch so far. All
-    callbacks process the last epoch before training stops.
+    With ``partial_fit`` or ``warm_start`` training continues from the best epoch so far, and
+    after a crash with skorch's ``LoadInitState`` and ``Checkpoint(monitor="pa_best")``, which
+    come after this callback in the list. All callbacks process the last epoch before training
+    stops.
 
     Expect about the same epoch as with early stopping on validation accuracy, but without
     labels of the environments; the user guide has the figures. With the uniform prior
@@ -123,11 +124,9 @@ class PAEarlyStopping(PAScoring):
         return None if self.selector_ is None else self.selector_.best_state
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
-        """Check and pair the environments, and continue from the best epoch."""
+        """Check and pair the environments, and stop after all other callbacks."""
         super().on_train_begin(net, X=X, y=y, **kwargs)
-        assert self.selector_ is not None
         self.stopped_epoch_ = None
-        self.selector_.go_on(net.module_)
         # The callback that stops training comes last, so that all others process the epoch.
         others = [item for item in net.callbacks_ if not self._is_my_stop(item[1])]
         net.callbacks_ = [*others, (f"{self.name}_stop", _Stop(self))]
@@ -171,35 +170,26 @@ class PAEarlyStopping(PAScoring):
             tol=self.tol,
         )
 
-    def _update(self, net: Any, a: torch.Tensor, b: torch.Tensor, dataset_valid: Any) -> bool:
-        assert self.paired_ is not None
+    def _start(self, net: Any) -> None:
+        """Continue from the best epoch."""
+        super()._start(net)
         assert self.selector_ is not None
-        score, error = self._guard(net, dataset_valid)
-        return self.selector_.update(
-            a,
-            b,
-            net.module_,
-            score=score,
-            score_error=error,
-            sample_weight=self.paired_.weight,
-            epoch=net.history[-1, "epoch"],
-        )
+        self.selector_.go_on(net.module_)
 
-    def _guard(self, net: Any, dataset_valid: Any) -> tuple[float | None, float]:
-        """Return the validation accuracy and its standard error."""
+    def _guard(self, row: Any) -> tuple[float | None, float]:
+        """Return the validation accuracy of an epoch and its standard error."""
         if self.guard is None:
             return None, 0.0
         column = "valid_acc" if self.guard == "auto" else self.guard
-        value = net.history[-1].get(column)
+        value = row.get(column)
         if value is None:
             if self.guard == "auto":
                 return None, 0.0
             raise ValueError(
-                f"guard: expected a column of the history, one of {sorted(net.history[-1])}, "
-                f"got {column!r}."
+                f"guard: expected a column of the history, one of {sorted(row)}, got {column!r}."
             )
         spread = max(float(value) * (1 - float(value)), 0.0)
-        n = len(dataset_valid) if dataset_valid is not None else 0
+        n = sum(batch.get("valid_batch_size", 0) for batch in row["batches"])
         return float(value), float(np.sqrt(spread / n)) if n else 0.0
 
     def _restore(self, net: Any) -> bool:

@@ -13,7 +13,7 @@ import torch
 from skorch.callbacks import Callback
 
 from pa_select.agreement.posterior_agreement import agreements
-from pa_select.training.epoch_selector import EPOCH_TOL, TIE_TOL, EpochSelector
+from pa_select.training.epoch_selector import EPOCH_TOL, EpochSelector
 from pa_select.training.paired_environments import (
     PairedEnvironments,
     pair_up,
@@ -116,6 +116,7 @@ class PAScoring(Callback):
         self.selector_: EpochSelector | None = None
         self.paired_: PairedEnvironments | None = None
         self.captured_: list[Any] | None = None
+        self.started_ = False
         return self
 
     def __repr__(self) -> str:
@@ -133,7 +134,7 @@ class PAScoring(Callback):
         return self.__dict__ | {"paired_": None, "captured_": None}
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
-        """Check and pair the environments, and continue where the history ends."""
+        """Check and pair the environments."""
         check_count(self.every, "every", "epochs")
         self._refuse_same_name(net)
         self.paired_ = None
@@ -141,12 +142,12 @@ class PAScoring(Callback):
             self.paired_ = self._pair_up(net, self.environments)
         if self.selector_ is None or not len(net.history):
             self.selector_ = self._selector()
-            self._resume(net)
+        self.started_ = False
 
     def on_epoch_begin(
         self, net: Any, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any
     ) -> None:
-        """Make the environments from the validation rows, before the first step."""
+        """Before the first step continue where the history ends, and make environments."""
         if self.paired_ is None:
             if dataset_valid is None:
                 raise ValueError(
@@ -154,6 +155,9 @@ class PAScoring(Callback):
                     "with train_split=None."
                 )
             self.paired_ = self._pair_up(net, self.environments(dataset_valid))
+        if not self.started_:
+            self._start(net)
+            self.started_ = True
         due = self._is_due(net)
         uses_valid = any(dataset is dataset_valid for dataset in self.paired_.datasets)
         self.captured_ = [] if due and uses_valid and dataset_valid is not None else None
@@ -180,7 +184,16 @@ class PAScoring(Callback):
         assert self.paired_ is not None
         assert self.selector_ is not None
         a, b = self.paired_.gather(self._scores(net, dataset_valid))
-        better = self._update(net, a, b, dataset_valid)
+        score, error = self._guard(net.history[-1])
+        better = self.selector_.update(
+            a,
+            b,
+            net.module_,
+            score=score,
+            score_error=error,
+            sample_weight=self.paired_.weight,
+            epoch=net.history[-1, "epoch"],
+        )
         result = self.selector_.last
         assert result is not None
         record = net.history.record
@@ -229,12 +242,20 @@ class PAScoring(Callback):
                 made[id(dataset)] = scores_on(net, dataset)
         return [made[id(dataset)] for dataset in self.paired_.datasets]
 
-    def _update(self, net: Any, a: torch.Tensor, b: torch.Tensor, dataset_valid: Any) -> bool:
-        assert self.paired_ is not None
+    def _start(self, net: Any) -> None:
+        """Take over the epochs that are already in the history."""
+        # Not when the training begins, because a callback after this one may load the history.
         assert self.selector_ is not None
-        return self.selector_.update(
-            a, b, sample_weight=self.paired_.weight, epoch=net.history[-1, "epoch"]
-        )
+        if self.selector_.epoch:
+            return
+        for row in net.history:
+            agreement = row.get(self.name, np.nan)
+            if np.isfinite(agreement):
+                self.selector_.replay(row["epoch"], agreement, *self._guard(row))
+
+    def _guard(self, row: Any) -> tuple[float | None, float]:
+        """Return the validation accuracy of an epoch and its standard error: there is no guard."""
+        return None, 0.0
 
     def _uniform_score(self, a: torch.Tensor, b: torch.Tensor) -> float:
         """Return the agreement with the uniform prior."""
@@ -254,19 +275,6 @@ class PAScoring(Callback):
             error_score=np.nan,
         )
         return float(result.score)
-
-    def _resume(self, net: Any) -> None:
-        """Take over the epochs that are already in the history."""
-        assert self.selector_ is not None
-        scored = [
-            (row[self.name], row["epoch"])
-            for row in net.history
-            if np.isfinite(row.get(self.name, np.nan))
-        ]
-        if scored:
-            top = max(score for score, _ in scored)
-            score, epoch = next(s for s in scored if s[0] >= top - TIE_TOL)
-            self.selector_.resume(len(net.history), epoch, score, net.module_)
 
 
 def _described(environments: Any) -> str:

@@ -261,20 +261,24 @@ class EpochSelector:
             return False
         # Do not keep the epoch's scores in memory.
         self.last = result = replace(result, source=None)
-        self.epoch = number
+        self.epoch = int(number)
         if number < self.min_epochs:
             return False
-        value = -math.inf if score is None else float(score)
-        if score is not None:
-            self._lowest = max(self._lowest, value - score_error)
         a, b = as_scores(scores_a, "scores_a"), as_scores(scores_b, "scores_b")
         self._warn_at_first(a, b)
         concerns = _concerns(number, a, b, result)
-        better = self._take(_Epoch(number, result.score, value, None, concerns), state)
+        value = -math.inf if score is None else float(score)
+        new = _Epoch(self.epoch, float(result.score), value, None, concerns)
+        return self._decide(new, float(score_error), state)
+
+    def _decide(self, new: _Epoch, score_error: float, state: Any = None) -> bool:
+        """Return whether the epoch is the one to keep, and count it if it is no improvement."""
+        self._lowest = max(self._lowest, new.score - score_error)
+        better = self._take(new, state)
         assert self._best is not None
         agreement, its_score = self._to_beat
-        improved = value >= self._lowest and (
-            result.score - agreement > max(self.min_delta, TIE_TOL)
+        improved = new.score >= self._lowest and (
+            new.agreement - agreement > max(self.min_delta, TIE_TOL)
         )
         if improved or its_score < self._lowest:
             self._to_beat = self._best.agreement, self._best.score
@@ -291,28 +295,45 @@ class EpochSelector:
         if number >= self.min_epochs:
             self._misses += 1
 
-    def resume(self, epoch: int, best_epoch: int, best_score: float, state: Any = None) -> None:
-        """Continue after earlier epochs.
+    def state_dict(self) -> dict[str, Any]:
+        """Return the epochs so far as numbers and tensors, for a checkpoint of the training."""
+        return {
+            "epoch": self.epoch,
+            "kept": [epoch._asdict() for epoch in self._kept],
+            "best": self.best_epoch,
+            "lowest": self._lowest,
+            "to_beat": self._to_beat,
+            "misses": self._misses,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue after the epochs of a `state_dict`.
 
         Parameters
         ----------
-        epoch : int
-            The last epoch.
-        best_epoch, best_score : int, float
-            The epoch kept, and its agreement.
-        state : torch.nn.Module or dict, default=None
-            State of the epoch kept.
+        state_dict : dict
+            What `state_dict` returned. Save it with the module and the optimiser.
         """
-        self.epoch = epoch
-        self._best = _Epoch(best_epoch, best_score, -math.inf, self._copy(state))
-        self._kept = [self._best]
-        self._to_beat = best_score, -math.inf
-        self._misses = 0
+        self.epoch = state_dict["epoch"]
+        self._kept = [_Epoch(**epoch) for epoch in state_dict["kept"]]
+        chosen = [epoch for epoch in self._kept if epoch.number == state_dict["best"]]
+        self._best = chosen[0] if chosen else None
+        self._lowest = state_dict["lowest"]
+        agreement, score = state_dict["to_beat"]
+        self._to_beat = agreement, score
+        self._misses = state_dict["misses"]
+
+    def replay(self, number: int, agreement: float, score: float | None, error: float) -> None:
+        """Decide again on an earlier epoch, of which no state is known."""
+        self.epoch = int(number)
+        if number >= self.min_epochs:
+            value = -math.inf if score is None else score
+            self._decide(_Epoch(self.epoch, agreement, value, None), error)
 
     def go_on(self, state: Any = None) -> None:
         """Begin another training; `state` becomes the best state if there is none."""
         self._misses = 0
-        if self._best is not None and self._best.state is None:
+        if self.keep_state and self._best is not None and self._best.state is None:
             self._best = self._best._replace(state=self._copy(state))
             self._kept = [self._best]
 
@@ -356,7 +377,8 @@ class EpochSelector:
             return
         self._compared_before = True
         warn_of_probabilities([look_like_probabilities(a, b)])
-        if a.shape == b.shape and bool((a == b).all()):
+        # A constant module has the same scores for any data.
+        if a.shape == b.shape and bool((a == b).all()) and bool((a != a[:1]).any()):
             warn_caller("The two environments are the same data: every module agrees with itself.")
 
 

@@ -48,7 +48,7 @@ class Classifier(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-def fit(tmp_path, callback, module, epochs=6, validate=True):
+def fit(tmp_path, callback, module, epochs=6, validate=True, checkpoint=None):
     torch.manual_seed(0)
     trainer = lightning.Trainer(
         max_epochs=epochs,
@@ -63,7 +63,7 @@ def fit(tmp_path, callback, module, epochs=6, validate=True):
     loaders = [DataLoader(TensorDataset(X, Y), batch_size=100)]
     if validate:
         loaders.append(DataLoader(TensorDataset(X, Y), batch_size=400))
-    trainer.fit(module, *loaders)
+    trainer.fit(module, *loaders, ckpt_path=checkpoint)
     return trainer
 
 
@@ -90,9 +90,16 @@ def test_it_stops_and_takes_loaders(tmp_path):
     trainer = fit(tmp_path, stopping, Classifier(collapse_at=3), epochs=30)
     assert trainer.current_epoch < 10
     assert stopping.selector_.best_epoch <= 2
-    again = PAEarlyStopping((X, OTHER))
-    again.load_state_dict(stopping.state_dict())
-    assert again.selector_.best_epoch == stopping.selector_.best_epoch
+
+
+def test_training_goes_on_from_a_checkpoint(tmp_path):
+    first, file = PAEarlyStopping((X, OTHER)), tmp_path / "last.ckpt"
+    fit(tmp_path, first, Classifier(), epochs=3).save_checkpoint(file)
+    second = PAEarlyStopping((X, OTHER))
+    fit(tmp_path, second, Classifier(collapse_at=4), epochs=5, checkpoint=file)
+    assert second.selector_.epoch == 5
+    assert second.selector_.best_epoch == first.selector_.best_epoch
+    assert second.selector_.best_score == first.selector_.best_score
 
 
 def test_guard_and_wrong_input(tmp_path):

@@ -17,7 +17,14 @@ from skorch import (
     NeuralNetClassifier,
     NeuralNetRegressor,
 )
-from skorch.callbacks import Callback, Checkpoint, EarlyStopping, EpochScoring, LRScheduler
+from skorch.callbacks import (
+    Callback,
+    Checkpoint,
+    EarlyStopping,
+    EpochScoring,
+    LoadInitState,
+    LRScheduler,
+)
 from torch import nn
 
 from pa_select import PAEarlyStopping, PAScoring, class_scores, posterior_agreement
@@ -229,6 +236,20 @@ def test_training_goes_on_from_the_best_epoch():
     best = max(again.history[:, "pa"])
     again.set_params(lr=1e-9).partial_fit(X, Y)
     assert callback(again, PAEarlyStopping).best_score_ >= best
+
+
+def test_training_goes_on_after_a_crash(tmp_path):
+    checkpoint = Checkpoint(monitor="pa_best", dirname=str(tmp_path))
+    first = make(PAEarlyStopping(PAIR), checkpoint).fit(X, Y)
+    saved = callback(first, PAEarlyStopping)
+    # Without the accuracies of the epochs before, the guard would let go of the saved epoch.
+    callbacks = PAEarlyStopping(PAIR), checkpoint, LoadInitState(checkpoint)
+    second = make(Worsen(saved.best_epoch_ + 1, "collapse"), *callbacks, max_epochs=2).fit(X, Y)
+    assert len(second.history) == saved.best_epoch_ + 2
+    again = callback(second, PAEarlyStopping)
+    assert (again.best_epoch_, again.best_score_) == (saved.best_epoch_, saved.best_score_)
+    for name, value in saved.best_state_.items():
+        assert torch.equal(value, second.module_.state_dict()[name])
 
 
 def test_pickles_hold_no_state_twice():

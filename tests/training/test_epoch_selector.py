@@ -113,16 +113,26 @@ def test_states_are_copies_on_the_cpu():
     assert EpochSelector(keep_state=False).update(*epoch(1), module)
 
 
-def test_going_on():
-    selector = EpochSelector(patience=2)
-    selector.resume(7, 5, 0.2, {"w": torch.zeros(1)})
-    assert selector.update(*epoch(1), {"w": torch.ones(1)})
-    assert (selector.best_epoch, selector.epoch) == (8, 8)
-    other = EpochSelector()
-    other.resume(7, 5, 99.0, {"w": torch.zeros(1)})
-    assert not other.update(*epoch(1), {"w": torch.ones(1)})
-    assert other.best_epoch == 5
-    assert other.best_state["w"] == 0
+def test_going_on_from_a_checkpoint(tmp_path):
+    noises, scores = [3, 1, 2, 2, 1.5], [0.5, 0.6, 0.9, 0.9, 0.9]
+
+    def take(selector, epochs):
+        for k in epochs:
+            state = {"w": torch.full((1,), float(k))}
+            selector.update(*epoch(noises[k]), state, score=scores[k], score_error=0.02)
+        return selector
+
+    whole, first = take(EpochSelector(), range(5)), take(EpochSelector(), range(3))
+    # As torch.load reads a checkpoint by default: numbers and tensors, no objects.
+    torch.save({"selector": first.state_dict()}, tmp_path / "checkpoint.pt")
+    second = EpochSelector()
+    second.load_state_dict(torch.load(tmp_path / "checkpoint.pt", weights_only=True)["selector"])
+    assert second.best_state == first.best_state
+    assert take(second, range(3, 5)).state_dict() == whole.state_dict()
+    assert whole.best_epoch == 5
+    empty = EpochSelector()
+    empty.load_state_dict(EpochSelector().state_dict())
+    assert empty.best_epoch is None
 
 
 def test_what_speaks_against_the_epoch_kept():
@@ -132,6 +142,7 @@ def test_what_speaks_against_the_epoch_kept():
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        EpochSelector().update(np.ones((9, 3)), np.ones((9, 3)))  # a constant module
         good = EpochSelector()
         good.update(a, b)
         assert good.concerns == ()
