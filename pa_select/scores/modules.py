@@ -13,7 +13,7 @@ from sklearn.base import is_classifier, is_regressor
 
 from pa_select.agreement.inputs.validation import as_tensor
 from pa_select.utils.estimators import first_output
-from pa_select.utils.score_checks import check_n_rows
+from pa_select.utils.score_checks import ROUNDING, check_n_rows
 
 # Losses of numbers that are no class scores.
 _OF_REGRESSORS = (
@@ -73,6 +73,12 @@ def scores_of_net(net: Any, batches: list[Any], clip: float) -> tuple[torch.Tens
     outputs = torch.cat([first_output(batch).detach() for batch in batches])
     if isinstance(net.criterion_, torch.nn.NLLLoss):
         # skorch's convention: such a module returns probabilities.
+        if bool((outputs < -ROUNDING).any()):
+            raise ValueError(
+                "criterion: expected a module that returns probabilities with NLLLoss, as skorch "
+                f"does, got {outputs.min():.3g}. For logits or their log-softmax take "
+                "CrossEntropyLoss."
+            )
         outputs = outputs.clamp_min(clip).log()
     scores, classes = _columns(outputs, type(net).__name__)
     known = getattr(net, "classes_", None)

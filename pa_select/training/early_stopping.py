@@ -126,6 +126,16 @@ class PAEarlyStopping(PAScoring):
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         """Check and pair the environments, and stop after all other callbacks."""
         super().on_train_begin(net, X=X, y=y, **kwargs)
+        losses = [
+            getattr(other, "name_", getattr(other, "name", ""))
+            for _, other in net.callbacks_
+            if getattr(other, "lower_is_better", False)
+        ]
+        if self.guard in losses:
+            raise ValueError(
+                "guard: expected a column in which higher is better, such as 'valid_acc', got "
+                f"{self.guard!r}."
+            )
         self.stopped_epoch_ = None
         # The callback that stops training comes last, so that all others process the epoch.
         others = [item for item in net.callbacks_ if not self._is_my_stop(item[1])]

@@ -458,6 +458,8 @@ def test_binary_tuples_parallel_and_probabilities():
         (PAScoring(PAIR), {"iterator_valid__shuffle": True}, "iterator_valid__shuffle: expected"),
         (PAEarlyStopping(PAIR, patience=0), {}, "patience: expected a positive number"),
         (PAEarlyStopping(PAIR, tie="both"), {}, "tie: expected 'first' or 'last'"),
+        (PAEarlyStopping(PAIR, guard="valid_loss"), {}, "guard: .* higher is better, .* got 'v"),
+        (PAScoring(PAIR), {"criterion": nn.NLLLoss}, "criterion: expected .* probabilities .* -"),
         (
             PAScoring(((X, Y), (X, np.full(200, 77))), pairing="label"),
             {},
