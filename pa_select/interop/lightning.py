@@ -92,8 +92,9 @@ class PAEarlyStopping(_Callback):
     ) -> None:
         super().__init__()
         if not isinstance(environments, (tuple, list)) or len(environments) != 2:
+            got = f" of {len(environments)}" if isinstance(environments, (tuple, list)) else ""
             raise ValueError(
-                f"environments: expected two, in a tuple, got {type(environments).__name__}."
+                f"environments: expected two, in a tuple, got {type(environments).__name__}{got}."
             )
         for k, environment in enumerate(environments):
             if isinstance(environment, Dataset):

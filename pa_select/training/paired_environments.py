@@ -171,7 +171,9 @@ def _try_out(net: Any, dataset: Any, name: str, prior: Any) -> None:
     try:
         scores = scores_on(net, Subset(dataset, range(min(len(dataset), 2))))
     except (RuntimeError, TypeError, ValueError) as error:
-        raise ValueError(f"{name}: the net cannot score its rows: {error}") from error
+        # torch's further lines list the types of all elements.
+        reason = str(error).split("\n")[0]
+        raise ValueError(f"{name}: the net cannot score its rows: {reason}") from error
     check_prior(prior, scores.shape[1])
 
 

@@ -110,6 +110,8 @@ def test_guard_and_wrong_input(tmp_path):
         fit(tmp_path, PAEarlyStopping((X, OTHER), guard="nothing"), Classifier())
     with pytest.raises(ValueError, match="environments: expected two, in a tuple, got Tensor"):
         PAEarlyStopping(X)
+    with pytest.raises(ValueError, match="environments: expected two, .* got tuple of 3"):
+        PAEarlyStopping((X, X, X))
     shuffled = DataLoader(TensorDataset(X, Y), shuffle=True)
     with pytest.raises(
         ValueError, match=r"environments\[0\]: expected a DataLoader that does not"

@@ -88,6 +88,8 @@ def changed(side, row, value):
     [
         ({"weight": "1"}, Y, "weight: expected a finite number of at least 0, got '1'"),
         ({"ramp": "1"}, Y, r"ramp: expected a share in \[0, 1\], got '1'"),
+        ({"pairs": (X[..., None], X)}, Y, r"pairs: .* \(64,\), got \(64, 1\) in the first rows"),
+        ({"pairs": (X, lambda x: x[:, 0])}, Y, r"pairs: .* got \(\) in the view of rows"),
         ({}, Y + 1, "y: expected numbers of classes from 0 to 9, .* 10 outputs, got 10"),
         ({}, Y - 1, "y: expected numbers of classes from 0 to 9, .* 10 outputs, got -1"),
         (
@@ -340,6 +342,8 @@ def test_a_small_last_batch_is_little_evidence_of_another_class_mix():
     [
         ({"pairs": None}, TypeError, "pairs: expected a tuple .* got NoneType"),
         ({"pairs": X}, TypeError, "pairs: expected a tuple .* got ndarray"),
+        ({"pairs": (X, X, X)}, TypeError, "pairs: expected a tuple .* got tuple of 3"),
+        ({"pairs": (np.negative, X)}, TypeError, "pairs: expected rows first, then their view"),
         ({"pairs": (X[:50], X[:49])}, ValueError, "pairs: expected as many rows of both, got 50"),
         ({"pairs": (X[:9], X[:9])}, ValueError, "pairs: expected at least 16 pairs, got 9"),
         ({"weight": -1.0}, ValueError, "weight: expected a finite number"),

@@ -448,6 +448,7 @@ def test_binary_tuples_parallel_and_probabilities():
         (PAScoring(PAIR, pairing=([0], [999])), {}, "pairing: expected row numbers of environ"),
         (PAScoring((X, X.astype(float))), {}, r"environments\[1\]: the net cannot score its rows"),
         (PAScoring((X, X[:, :9])), {}, r"environments\[1\]: the net cannot score its rows"),
+        (PAScoring((X, X.tolist())), {}, r"environments\[1\]: the net cannot .{1,200}$"),
         (PAScoring(PAIR, prior="flat"), {}, "prior: expected 'uniform', 'marginal'"),
         (PAScoring(PAIR, every=0), {}, "every: expected a positive number"),
         (PAScoring(PAIR, every=1.5), {}, "every: expected a whole number of epochs, got 1.5"),

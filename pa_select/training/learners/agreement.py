@@ -215,7 +215,7 @@ class AgreementNet(LearnerNet):
             X, y = torch.cat([X, self._batches.seen(X)]), torch.cat([y, y])
         self._step += 1
         pairs = self._batches.draw()
-        self._batches.check_dtype(pairs, X)
+        self._batches.check_like(pairs, X)
         return super().train_step((_WithPairs(X, pairs), y), **fit_params)
 
     def infer(self, x: Any, **fit_params: Any) -> Any:

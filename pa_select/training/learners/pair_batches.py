@@ -59,8 +59,8 @@ class PairBatches:
             return first, self.seen(first)
         return first, _batch(self._second, rows)
 
-    def check_dtype(self, batch: tuple[Any, Any], labelled: Any) -> None:
-        """Refuse pairs of another floating type than the labelled rows; torch names neither."""
+    def check_like(self, batch: tuple[Any, Any], labelled: Any) -> None:
+        """Refuse pairs unlike the labelled rows in type or dimensions; torch names neither."""
         for which, rows in zip(_SIDES, batch, strict=True):
             if not (isinstance(rows, torch.Tensor) and isinstance(labelled, torch.Tensor)):
                 continue
@@ -69,6 +69,7 @@ class PairBatches:
                     f"pairs: expected {labelled.dtype}, the type of the labelled rows, got "
                     f"{rows.dtype} in the {which} rows; convert them with .astype."
                 )
+            _check_dimensions(rows, labelled, f"the {which} rows")
 
     def refuse_nan(self, batch: tuple[Any, Any]) -> None:
         """Raise an error that names the pair if rows of the last batch have nan."""
@@ -93,16 +94,21 @@ class PairBatches:
             view = copy(view)  # with all that it was fitted to
             view.random_state = seed
         shown = view_of(view, batch.cpu().numpy(), "pairs")
-        return torch.as_tensor(np.asarray(shown), dtype=batch.dtype).to(batch.device)
+        seen = torch.as_tensor(np.asarray(shown), dtype=batch.dtype).to(batch.device)
+        _check_dimensions(seen, batch, "the view of rows")
+        return seen
 
 
 def check_pairs(pairs: Any) -> tuple[Any, Any]:
     """Return rows, and their second measurement or a view."""
     if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
+        got = f" of {len(pairs)}" if isinstance(pairs, (tuple, list)) else ""
         raise TypeError(
             "pairs: expected a tuple (rows, rows measured again) or (rows, view), got "
-            f"{type(pairs).__name__}."
+            f"{type(pairs).__name__}{got}."
         )
+    if is_view(pairs[0]) and not hasattr(pairs[0], "__len__"):
+        raise TypeError(f"pairs: expected rows first, then their view, got {pairs[0]!r} first.")
     return pairs[0], pairs[1]
 
 
@@ -110,6 +116,14 @@ def is_view(other: Any) -> bool:
     """Whether the second of `pairs` makes views, and is not rows itself."""
     # A dataset of skorch has a method of this name, too.
     return not isinstance(other, Dataset) and (callable(other) or hasattr(other, "transform"))
+
+
+def _check_dimensions(rows: torch.Tensor, like: torch.Tensor, what: str) -> None:
+    if rows.ndim != like.ndim:
+        raise ValueError(
+            f"pairs: expected rows of shape {tuple(like.shape[1:])}, got {tuple(rows.shape[1:])} "
+            f"in {what}."
+        )
 
 
 def _dataset(net: Any, rows: Any) -> Any:
