@@ -6,7 +6,7 @@ The examples repeat the papers' experiments in miniature. This script runs them 
 that the papers used, which have to be on the disk; nothing is downloaded:
 
 - *mnist*: Experiments 6 and 7, epoch selection on coloured digits. ``DIR`` has the IDX files, at
-  any depth, as torchvision leaves them. 128 pixels need about 20 GB of memory.
+  any depth, as torchvision leaves them. 128 pixels need about 20 GB of memory, 64 a quarter.
 - *cifar10*: Experiment 4, an undefended and an adversarially trained net under PGD and FMN.
   ``DIR`` has the pickles ``data_batch_1`` to ``test_batch``. A pickle can run code, so take them
   from a source that you trust. The thesis has published models instead.

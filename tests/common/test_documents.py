@@ -144,7 +144,6 @@ QUOTING = [
     ("docs/training.rst", "On digits of two scanners", "early_stopping.csv"),
     ("docs/theory.rst", "With the papers' settings it ended", "optimiser.csv"),
     ("docs/theory.rst", "The uniform prior without a limit", "richness.csv"),
-    ("docs/papers.rst", "What Adam reports", "optimiser.csv optimiser_problems.csv"),
     ("docs/assessment.rst", "Between models", "distances_under_attack.csv"),
     ("docs/assessment.rst", "Between shifts", "ladder_of_shifts.csv"),
     ("docs/calibration.rst", "Probabilities on tables", "calibration.csv"),
