@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.integrate import trapezoid
 from scipy.special import entr
 from scipy.stats import rankdata
@@ -15,7 +14,7 @@ from pa_select.assessment.shifted_outputs import Outputs, quotient, with_errors
 from pa_select.scores.class_scores import columns_of
 from pa_select.utils.arrays import check_column
 from pa_select.utils.score_checks import check_shape
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, Index, Mask
 
 
 class PredictionMeasures(NamedTuple):
@@ -264,7 +263,7 @@ def sample_gap(
 
 def _outputs_and_labels(
     scores: Any, y: Any, classes: Any, name: str, argument: str
-) -> tuple[Outputs, NDArray[np.intp]]:
+) -> tuple[Outputs, Index]:
     """Return checked scores with what is derived from them, and the column of each label."""
     check_shape(scores if hasattr(scores, "dtype") else np.asarray(scores), name)
     outputs = Outputs.of(scores)
@@ -281,13 +280,13 @@ def _outputs_and_labels(
     return outputs, columns_of(labels, known, "the columns", argument)
 
 
-def _losses(outputs: Outputs, labels: NDArray[np.intp]) -> Floats:
+def _losses(outputs: Outputs, labels: Index) -> Floats:
     """Return the log-loss of each row in nats."""
     losses: Floats = -outputs.log_posterior[np.arange(len(labels)), labels]
     return losses
 
 
-def _rejection_area(wrong: NDArray[np.bool_], uncertainty: Floats) -> float:
+def _rejection_area(wrong: Mask, uncertainty: Floats) -> float:
     """Return the area under the error rate of the rows kept, against the share rejected."""
     _, group, counts = np.unique(uncertainty, return_inverse=True, return_counts=True)
     kept = np.cumsum(counts)
@@ -295,7 +294,7 @@ def _rejection_area(wrong: NDArray[np.bool_], uncertainty: Floats) -> float:
     return float(trapezoid(error_rate, np.append(0.0, kept / len(wrong))))
 
 
-def _roc_auc(log_posterior: Floats, labels: NDArray[np.intp]) -> float:
+def _roc_auc(log_posterior: Floats, labels: Index) -> float:
     """Return the mean area under the ROC curves of classes that some but not all rows have."""
     areas = []
     for k, column in enumerate(log_posterior.T):

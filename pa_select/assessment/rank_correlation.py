@@ -8,13 +8,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import kendalltau
 from sklearn.utils import check_random_state
 
 from pa_select.utils.messages import optional_import
 from pa_select.utils.p_values import adjust_by_holm
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, Index
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +47,8 @@ class RankCorrelation:
     p_adjusted: Floats
     low: Floats
     high: Floats
-    n_models: NDArray[np.intp]
-    n_missing: NDArray[np.intp]
+    n_models: Index
+    n_missing: Index
     confidence_level: float
 
     def __repr__(self) -> str:

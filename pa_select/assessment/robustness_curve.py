@@ -8,7 +8,6 @@ from itertools import product
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
@@ -23,7 +22,16 @@ from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import reordered
 from pa_select.utils.messages import optional_import
-from pa_select.utils.typing import Device, ErrorScore, Labels, Prior, RandomState, Vector
+from pa_select.utils.typing import (
+    Array,
+    Device,
+    ErrorScore,
+    Index,
+    Labels,
+    Prior,
+    RandomState,
+    Vector,
+)
 
 _METRICS = ("agreement", "accuracy", "log_loss", "posterior", "features")
 
@@ -47,12 +55,12 @@ class RobustnessCurve:
         None without labels.
     """
 
-    table: dict[str, NDArray[Any]]
+    table: dict[str, Array]
     estimators: list[str]
     powers: list[float]
     ratios: list[float]
     prior: Any
-    columns: dict[str, NDArray[np.intp] | None] = field(repr=False)
+    columns: dict[str, Index | None] = field(repr=False)
     _samples: Samples = field(repr=False)
 
     @property

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_softmax, rel_entr
 
 from pa_select.agreement import PosteriorAgreement
@@ -24,7 +23,7 @@ from pa_select.scores.features import features_of
 from pa_select.utils.html import bar_cell, table
 from pa_select.utils.messages import named_error, warn_caller
 from pa_select.utils.score_checks import look_like_probabilities
-from pa_select.utils.typing import Floats, Ints, Mask
+from pa_select.utils.typing import Array, Floats, Index, Ints, Mask
 
 # Largest number of scores that are solved at once, which bounds the memory.
 _SCORES_AT_ONCE = 1 << 23
@@ -45,7 +44,7 @@ class Outputs(NamedTuple):
 
     scores: Floats
     log_posterior: Floats
-    predicted: NDArray[np.intp]
+    predicted: Index
 
     @classmethod
     def of(cls, scores: Any) -> Outputs:
@@ -219,7 +218,7 @@ class Samples:
 
 def curve_table(
     samples: Samples, keys: list[Key], columns: Mapping[str, Any], chosen: Sequence[str], n: int
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Array]:
     """Return the columns of the chosen metrics, with nan where an estimator failed.
 
     `columns` has the column of each row's label in an estimator's scores; `n` rows were shifted.
@@ -293,7 +292,7 @@ def with_errors(values: Mapping[str, Floats], groups: Ints | None) -> dict[str, 
 
 
 def _accuracy_measures(
-    before: Outputs, after: Outputs, y: NDArray[np.intp], groups: Ints | None
+    before: Outputs, after: Outputs, y: Index, groups: Ints | None
 ) -> dict[str, float]:
     """Return both accuracies and the accuracy lost, also by their names in the papers."""
     right, still = (1.0 * (outputs.predicted == y) for outputs in (before, after))
@@ -315,7 +314,7 @@ def _kept_predictions(before: Outputs, after: Outputs, groups: Ints | None) -> d
 
 
 def _log_loss_measures(
-    before: Outputs, after: Outputs, y: NDArray[np.intp], groups: Ints | None
+    before: Outputs, after: Outputs, y: Index, groups: Ints | None
 ) -> dict[str, float]:
     """Return the log-loss under the shift in nats, and its increase."""
     rows = np.arange(len(y))

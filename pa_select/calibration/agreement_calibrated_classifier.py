@@ -6,7 +6,6 @@ import numbers
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import check_random_state, column_or_1d, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
@@ -34,7 +33,7 @@ from pa_select.utils.arrays import check_column, check_weight
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.fits import routed_params
 from pa_select.utils.sklearn_private import HasMethods, StrOptions, _fit_context, _num_samples
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Array, Floats
 
 # The arguments of ``fit`` beside X, y and the weights.
 _DATA = ("target", "groups")
@@ -338,7 +337,7 @@ class AgreementCalibratedClassifier(
         difference: Floats = scores[:, 1] - scores[:, 0]
         return difference if len(self.classes_) == 2 else scores
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """Predict the class of the highest probability.
 
         Parameters
@@ -356,7 +355,7 @@ class AgreementCalibratedClassifier(
             If the classifier is not fitted.
         """
         scores = self._scores(X)  # raises before the classes are asked for
-        predicted: NDArray[Any] = self.classes_[scores.argmax(1)]
+        predicted: Array = self.classes_[scores.argmax(1)]
         return predicted
 
     def summary(self) -> str:

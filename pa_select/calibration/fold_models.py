@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedGroupKFold, check_cv
 from sklearn.utils.parallel import delayed
@@ -15,7 +14,7 @@ from sklearn.utils.parallel import delayed
 from pa_select.scores.class_scores import align_classes, class_scores
 from pa_select.utils.fits import Parallel, Split, halves
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples, _safe_split
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Array, Floats, Ints
 
 
 class Fold(NamedTuple):
@@ -52,7 +51,7 @@ class FoldScores(NamedTuple):
 
 
 def make_folds(
-    cv: Any, X: Any, y: NDArray[Any], groups: Any, seed: int, split_params: dict[str, Any]
+    cv: Any, X: Any, y: Array, groups: Any, seed: int, split_params: dict[str, Any]
 ) -> list[Fold]:
     """Split the rows into folds, and the training rows of each into halves.
 
@@ -97,7 +96,7 @@ def _divided(groups: Any) -> str:
     return "y" if groups is None else "groups"
 
 
-def _numbered_folds(n_folds: int, y: NDArray[Any], groups: Any, seed: int) -> Any:
+def _numbered_folds(n_folds: int, y: Array, groups: Any, seed: int) -> Any:
     """Return the splitter for a number of folds."""
     if groups is None:
         fewest = int(np.unique(y, return_counts=True)[1].min())
@@ -117,7 +116,7 @@ def _numbered_folds(n_folds: int, y: NDArray[Any], groups: Any, seed: int) -> An
     return StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
 
 
-def _halved(splits: Sequence[Split], y: NDArray[Any], groups: Any, seed: int) -> list[Split]:
+def _halved(splits: Sequence[Split], y: Array, groups: Any, seed: int) -> list[Split]:
     with warnings.catch_warnings():
         # Of classes with one training row, which both halves get below.
         warnings.simplefilter("ignore", UserWarning)
@@ -138,7 +137,7 @@ def _halved(splits: Sequence[Split], y: NDArray[Any], groups: Any, seed: int) ->
     return halved
 
 
-def _with_single_rows(half: Ints, train: Ints, y: NDArray[Any]) -> Ints:
+def _with_single_rows(half: Ints, train: Ints, y: Array) -> Ints:
     """Add the rows of classes that have one training row alone; both halves need it."""
     labels, first, counts = np.unique(y[train], return_index=True, return_counts=True)
     return np.union1d(half, train[first[counts == 1]])
@@ -147,9 +146,9 @@ def _with_single_rows(half: Ints, train: Ints, y: NDArray[Any]) -> Ints:
 def fit_folds(
     estimator: Any,
     X: Any,
-    y: NDArray[Any],
+    y: Array,
     folds: Sequence[Fold],
-    classes: NDArray[Any],
+    classes: Array,
     fit_params: dict[str, Any],
     n_jobs: Any,
 ) -> tuple[list[FoldModels], FoldScores]:
@@ -168,7 +167,7 @@ def fit_folds(
 
 
 def scores_by_folds(
-    models: Sequence[FoldModels], X: Any, classes: NDArray[Any], n_jobs: Any
+    models: Sequence[FoldModels], X: Any, classes: Array, n_jobs: Any
 ) -> FoldScores:
     """Score rows that no model was fitted to."""
     every = [one for fold in models for one in (fold.model, *fold.halves)]
@@ -182,7 +181,7 @@ def _by_role(scores: Sequence[Floats], rows: Ints) -> FoldScores:
     return FoldScores(model, (first, second), rows)
 
 
-def aligned_scores(model: Any, X: Any, classes: NDArray[Any]) -> Floats:
+def aligned_scores(model: Any, X: Any, classes: Array) -> Floats:
     """Return the scores of a model as an array with a column for each of the classes."""
     scores, known = class_scores(model, X)
     if hasattr(scores, "detach"):
@@ -193,10 +192,10 @@ def aligned_scores(model: Any, X: Any, classes: NDArray[Any]) -> Floats:
 def _fitted_and_scored(
     model: Any,
     X: Any,
-    y: NDArray[Any],
+    y: Array,
     train: Ints,
     held_out: Ints,
-    classes: NDArray[Any],
+    classes: Array,
     fit_params: dict[str, Any],
 ) -> tuple[Any, Floats]:
     rows, labels = _safe_split(model, X, y, train)

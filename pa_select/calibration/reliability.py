@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pa_select.utils.arrays import shares_of
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Floats, Index, Ints
 
 # Added to the right and to the wrong rows of a bin, so that bins of few rows have an error too.
 _HALF_A_ROW = 0.5
@@ -54,7 +53,7 @@ class Reliability(NamedTuple):
 
 def reliability(
     posteriors: Floats,
-    columns: NDArray[np.intp] | None = None,
+    columns: Index | None = None,
     *,
     n_bins: int,
     rows: Ints | None = None,

@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pa_select.agreement.posterior_agreement import agreements
 from pa_select.calibration.fold_models import FoldScores
@@ -25,7 +24,7 @@ from pa_select.utils.arrays import shares_of
 from pa_select.utils.frames import check_columns
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _num_samples
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Floats, Index, Ints
 
 # The row of error is an average, for which so many rows suffice.
 _ROWS_OF_ERROR = 2000
@@ -77,7 +76,7 @@ class HeldOutScores(NamedTuple):
     """
 
     scores: FoldScores
-    columns: NDArray[np.intp]
+    columns: Index
     weight: Floats
     partner: str
 
@@ -102,7 +101,7 @@ class HeldOutScores(NamedTuple):
         return of_target, self.agreement(share_of_error)
 
 
-def labels_beta(scores: Floats, columns: NDArray[np.intp], rows: Ints, weight: Floats) -> float:
+def labels_beta(scores: Floats, columns: Index, rows: Ints, weight: Floats) -> float:
     """Return the inverse temperature at which labelled rows are most likely.
 
     Parameters
@@ -187,7 +186,7 @@ def _maximum(a: Floats, b: Floats, shares: Floats, share_of_error: float) -> tup
     )
 
 
-def _only(scores: Floats, columns: NDArray[np.intp]) -> Floats:
+def _only(scores: Floats, columns: Index) -> Floats:
     """Return scores of decisions: 0 for the class of each row, -inf for all others."""
     decisions = np.full(scores.shape, -np.inf)
     decisions[np.arange(len(scores)), columns] = 0.0

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pa_select.command_line import files, output
 from pa_select.command_line.files import InputError, Table
+from pa_select.utils.typing import Ints
 
 _EXPECT = """\
 Print the accuracy that a classifier is expected to have at another site (b), from objects
@@ -220,7 +220,7 @@ def _files_of_models(options: argparse.Namespace) -> dict[str, list[str]]:
 
 def _read(
     names: dict[str, list[str]], options: argparse.Namespace
-) -> tuple[dict[str, list[Table]], NDArray[np.int64], list[str] | None]:
+) -> tuple[dict[str, list[Table]], Ints, list[str] | None]:
     """Return the scores of each model, the labels, and the names of the columns."""
     files.check_names(
         [*(name for of_model in names.values() for name in of_model), options.labels]

@@ -26,6 +26,7 @@ from pa_select.utils.score_checks import (
     check_values,
     look_like_probabilities,
 )
+from pa_select.utils.typing import Array, Ints
 
 # Earlier versions may unpickle extension types in a file (CVE-2023-47248).
 _SAFE_PYARROW = 15
@@ -33,7 +34,7 @@ _SAFE_PYARROW = 15
 _NAMED = 5
 
 # A matrix, the names of its columns, and those of its rows.
-_Content = tuple[NDArray[Any], list[str] | None, list[Any] | None]
+_Content = tuple[Array, list[str] | None, list[Any] | None]
 
 
 class InputError(Exception):
@@ -44,7 +45,7 @@ class Table(NamedTuple):
     """A saved matrix in the shape and type of its file, with the names that the file has."""
 
     name: str
-    values: NDArray[Any]
+    values: Array
     columns: list[str] | None = None
     ids: list[Any] | None = None
 
@@ -144,7 +145,7 @@ def _check_same_names(one: Table, other: Table) -> None:
 
 def read_labels(
     name: str, scores: Table, columns: list[str] | None, what: str = "pairs"
-) -> tuple[NDArray[np.int64], list[str] | None]:
+) -> tuple[Ints, list[str] | None]:
     """Read one label for each row of the scores, and find the column of each.
 
     Numbers are those of columns, from 0. Strings are names of columns; if the columns have no
@@ -186,9 +187,7 @@ def _sorted_labels(labels: NDArray[np.str_], n_classes: int) -> list[str]:
     return columns
 
 
-def _columns_of(
-    labels: NDArray[Any], n_classes: int, columns: list[str] | None
-) -> NDArray[np.int64]:
+def _columns_of(labels: Array, n_classes: int, columns: list[str] | None) -> Ints:
     """Return the number of the column of each label, which is a name or a number."""
     expected = f"names of columns of the scores, {_quoted(columns or [])}"
     known: list[Any] = [column.strip() for column in columns or ()]
@@ -279,16 +278,16 @@ def _seekable(path: str) -> BinaryIO:
         return BytesIO(file.read())
 
 
-def _npy(file: BinaryIO) -> NDArray[Any]:
+def _npy(file: BinaryIO) -> Array:
     if isinstance(file, BytesIO):
-        values: NDArray[Any] = np.load(file, allow_pickle=False)
+        values: Array = np.load(file, allow_pickle=False)
         return values
     # A large file need not fit into memory.
-    mapped: NDArray[Any] = np.load(file.name, allow_pickle=False, mmap_mode="r")
+    mapped: Array = np.load(file.name, allow_pickle=False, mmap_mode="r")
     return mapped
 
 
-def _npz(file: BinaryIO, example: str, member: str | None) -> NDArray[Any]:
+def _npz(file: BinaryIO, example: str, member: str | None) -> Array:
     with np.load(file, allow_pickle=False) as archive:
         names = [n[:-4] for n in archive.zip.namelist() if n.endswith(".npy")]
         if not names:
@@ -389,7 +388,7 @@ def _csv_labels(text: TextIO, n: int, what: str) -> _Content:
     return labels.astype(np.float64) if are_numbers else labels, None, ids
 
 
-def _cells(text: TextIO, what: str, dtype: Any, converters: Any = None) -> NDArray[Any]:
+def _cells(text: TextIO, what: str, dtype: Any, converters: Any = None) -> Array:
     """Read cells that are separated by commas, as a matrix."""
     try:
         return np.loadtxt(

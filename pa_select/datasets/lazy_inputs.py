@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.utils.data import DataLoader, default_collate
 
 from pa_select.scores.features import features_of
 from pa_select.scores.modules import evaluation
 from pa_select.utils.estimators import module_of, resolve_device
+from pa_select.utils.typing import Array, Index
 
 
 class LazyInputs:
@@ -23,7 +23,7 @@ class LazyInputs:
     tuples whose first entry is the input, to which the `transform` is applied.
     """
 
-    def __init__(self, dataset: Any, rows: NDArray[np.intp], transform: Any) -> None:
+    def __init__(self, dataset: Any, rows: Index, transform: Any) -> None:
         self.dataset = dataset
         self.rows = rows
         self.transform = transform
@@ -53,13 +53,13 @@ class LazyInputs:
 class ComputedFeatures:
     """Look up features that were computed before, for rows of the same Dataset."""
 
-    def __init__(self, points: NDArray[Any], inputs: LazyInputs) -> None:
+    def __init__(self, points: Array, inputs: LazyInputs) -> None:
         self.points = points
         self.dataset = inputs.dataset
         self.place = np.full(len(inputs.dataset), -1)
         self.place[inputs.rows] = np.arange(len(inputs))
 
-    def __call__(self, X: Any) -> NDArray[Any]:
+    def __call__(self, X: Any) -> Array:
         """Look up the features of some of the rows."""
         if not isinstance(X, LazyInputs) or X.dataset is not self.dataset:
             raise TypeError(
@@ -79,7 +79,7 @@ class ComputedFeatures:
 
 def extract_features(
     inputs: LazyInputs, extractor: Any, batch_size: int, device: Any, num_workers: int
-) -> NDArray[Any]:
+) -> Array:
     """Compute the features of all inputs in batches; see `WILDSData.features`."""
     extractor = module_of(extractor)
     module = extractor if isinstance(extractor, torch.nn.Module) else None

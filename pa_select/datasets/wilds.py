@@ -8,13 +8,13 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pa_select.datasets.lazy_inputs import ComputedFeatures, LazyInputs, extract_features
 from pa_select.datasets.shared_environment import SharedEnvironment
 from pa_select.pairing import NearestPairing, Pairs, pair_environments
 from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import refuse_iterable_dataset
+from pa_select.utils.typing import Array
 
 #: The metadata fields that define the environments of each data set.
 _FIELDS = {"camelyon17": ("hospital",), "celebA": ("male",), "waterbirds": ("background",)}
@@ -194,7 +194,7 @@ class WILDSData(SharedEnvironment):
 
     def features(
         self, extractor: Any, *, batch_size: int = 256, device: Any = None, num_workers: int = 0
-    ) -> NDArray[Any]:
+    ) -> Array:
         """Read all rows in batches and compute their features.
 
         Parameters
@@ -298,7 +298,7 @@ class WILDSData(SharedEnvironment):
         return f"{type(self).__name__}({len(self)} rows, environments {names})"
 
 
-def _labels(dataset: Any, y: Any, n: int) -> NDArray[Any]:
+def _labels(dataset: Any, y: Any, n: int) -> Array:
     given = getattr(dataset, "y_array", None) if y is None else y
     if given is None:
         raise ValueError(
@@ -311,7 +311,7 @@ def _labels(dataset: Any, y: Any, n: int) -> NDArray[Any]:
     return labels
 
 
-def _environments(dataset: Any, fields: Any, metadata: Any, n: int) -> NDArray[Any]:
+def _environments(dataset: Any, fields: Any, metadata: Any, n: int) -> Array:
     """The environment of each row."""
     maps: Any = {}
     if metadata is None:
@@ -345,7 +345,7 @@ def _fields(dataset: Any, fields: Any, known: list[Any]) -> list[Any]:
     return chosen
 
 
-def _names_of_codes(codes: NDArray[Any], names: Any) -> NDArray[Any]:
+def _names_of_codes(codes: Array, names: Any) -> Array:
     """Replace numbers by names; a number without a name becomes text."""
     known = [str(name).strip() for name in names]  # WILDS pads names with spaces
     values, inverse = np.unique(codes, return_inverse=True)

@@ -6,7 +6,6 @@ import numbers
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
@@ -14,6 +13,7 @@ from sklearn.utils.validation import _num_samples
 from pa_select.environments.numeric_rows import is_frame, is_polars, is_series, is_tensor, seeded
 from pa_select.utils.arrays import as_numpy
 from pa_select.utils.frames import joined, reordered
+from pa_select.utils.typing import Mask
 
 
 def mix(X: Any, X2: Any, ratio: float, order: Any = None, random_state: Any = None) -> Any:
@@ -74,9 +74,7 @@ def mix(X: Any, X2: Any, ratio: float, order: Any = None, random_state: Any = No
     return rows.asformat(X.format) if sparse.issparse(X) else rows
 
 
-def shifted_rows(
-    n: int, ratio: float, order: Any = None, random_state: Any = None
-) -> NDArray[np.bool_]:
+def shifted_rows(n: int, ratio: float, order: Any = None, random_state: Any = None) -> Mask:
     """Return a mask of the rows that `mix` replaces, for example to mix scores.
 
     Parameters

@@ -6,12 +6,11 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples
 
 from pa_select.environments.numeric_rows import distances, numeric_rows
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, Mask
 
 
 class Shifted(NamedTuple):
@@ -37,7 +36,7 @@ class Shifted(NamedTuple):
 
     X: Any
     norm: Floats
-    success: NDArray[np.bool_] | None = None
+    success: Mask | None = None
 
 
 class Shift(BaseEstimator, ABC):

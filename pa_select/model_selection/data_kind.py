@@ -13,7 +13,6 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pa_select.model_selection.sites import (
     ExpectedColumns,
@@ -44,7 +43,7 @@ from pa_select.utils.fits import Split, halves
 from pa_select.utils.frames import check_columns, named_like, view_of
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _num_samples
-from pa_select.utils.typing import Estimator, Floats
+from pa_select.utils.typing import Array, Estimator, Floats
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
@@ -53,11 +52,11 @@ if TYPE_CHECKING:
 _suggested = False
 
 
-class Rows(NamedTuple):
+class RowsOfX(NamedTuple):
     """The labelled rows of a search."""
 
     X: Any
-    y: NDArray[Any]
+    y: Array
     groups: Any
     #: Chooses pairs, halves and parts.
     seed: int
@@ -72,7 +71,7 @@ class DataKind(ABC):
     #: a second time.
     tested_twice, splitter_twice = False, False
     #: The environments of the rows, if folds are stratified by them, too.
-    strata: NDArray[Any] | None = None
+    strata: Array | None = None
     #: Whether the weight of a pair is that of its rows.
     pairs_have_weights = True
     #: The rows of the sources that follow X.
@@ -82,7 +81,7 @@ class DataKind(ABC):
     #: Whether a metric is computed of recorded probabilities.
     needs_probabilities = False
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: RowsOfX) -> None:
         self.rows = rows
 
     def settled(self, splits: list[Split]) -> tuple[DataKind, list[Split]]:
@@ -233,7 +232,7 @@ class Views(DataKind):
 
     pairing = "views"
 
-    def __init__(self, rows: Rows, views: Any) -> None:
+    def __init__(self, rows: RowsOfX, views: Any) -> None:
         super().__init__(rows)
         n = len(rows.y)
         self.sources = [_check_view(view, rows.X, n, name) for name, view in _by_name(views, n)]
@@ -266,7 +265,7 @@ class Target(DataKind):
     tested_twice = True
     pairs_have_weights = False
 
-    def __init__(self, rows: Rows, target: Any) -> None:
+    def __init__(self, rows: RowsOfX, target: Any) -> None:
         super().__init__(rows)
         self.sources = [_check_target(target, rows.X)]
 
@@ -314,7 +313,7 @@ class PairedObjects(DataKind):
     pairs_have_weights = False
 
     def __init__(
-        self, rows: Rows, paired: Any, estimator: Estimator, adapter: Any, reference: Any
+        self, rows: RowsOfX, paired: Any, estimator: Estimator, adapter: Any, reference: Any
     ) -> None:
         super().__init__(rows)
         self.sites, self.sources = make_sites(paired, rows.X, estimator, adapter, rows.seed)

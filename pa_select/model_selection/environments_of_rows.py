@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-from pa_select.model_selection.data_kind import DataKind, Rows, check_text
+from pa_select.model_selection.data_kind import DataKind, RowsOfX, check_text
 from pa_select.model_selection.split_scores import OF_X, Block, Data, Extra, Layout, SplitTask
 from pa_select.model_selection.table_columns import ScoresOfMetric, environment_columns
 from pa_select.pairing import pair_environments
@@ -20,7 +19,7 @@ from pa_select.utils.fits import Split
 from pa_select.utils.frames import look_up, reordered
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples, _score
-from pa_select.utils.typing import Floats, HasPairs, Ints
+from pa_select.utils.typing import Array, Floats, HasPairs, Ints, Mask
 
 # Parts of the test rows of a split that holds out whole environments.
 _PARTS = 5
@@ -32,7 +31,7 @@ class Environments(DataKind):
     `between` pairs the rows of two environments; None pairs rows of the same label at random.
     """
 
-    def __init__(self, rows: Rows, environments: Any, between: Any = None) -> None:
+    def __init__(self, rows: RowsOfX, environments: Any, between: Any = None) -> None:
         super().__init__(rows)
         self.strata = self.names = check_environments(environments, rows.X)
         self.distinct = np.unique(self.names).tolist()
@@ -112,7 +111,7 @@ class Environments(DataKind):
 class ObjectOfUser(DataKind):
     """A pairing object; `environments` are scored, and passed on to it."""
 
-    def __init__(self, rows: Rows, pairing: HasPairs, environments: Any) -> None:
+    def __init__(self, rows: RowsOfX, pairing: HasPairs, environments: Any) -> None:
         super().__init__(rows)
         self.pairing = pairing
         self._environments = None
@@ -142,7 +141,7 @@ class ObjectOfUser(DataKind):
         return self._environments.score_columns(scores)
 
 
-def check_environments(environments: Any, X: Any) -> NDArray[Any]:
+def check_environments(environments: Any, X: Any) -> Array:
     """Return the environment of each row of X, at least two."""
     check_text(environments, "environments", X)
     if reordered(X, environments):
@@ -202,7 +201,7 @@ class ScorableEnvironments(NamedTuple):
     not chosen from, with the reasons.
     """
 
-    defined: dict[str, NDArray[np.bool_]]
+    defined: dict[str, Mask]
     left_out: dict[str, dict[Any, str]]
 
 
@@ -256,13 +255,13 @@ def _warn(left_out: dict[str, dict[Any, str]]) -> None:
         )
 
 
-def _test_rows(splits: Sequence[SplitTask], environment: Any) -> list[NDArray[np.int64]]:
+def _test_rows(splits: Sequence[SplitTask], environment: Any) -> list[Ints]:
     """Return the test rows of an environment in each split."""
     suffix = f"environment_{environment}"
     return [next(x.rows for x in split.extras if x.suffix == suffix) for split in splits]
 
 
-def _scored(perfect: RecordedClassifier, rows: NDArray[np.int64], data: Data) -> Any:
+def _scored(perfect: RecordedClassifier, rows: Ints, data: Data) -> Any:
     """Return the search's score of perfect predictions on some rows."""
     n = _num_samples(data.sources[0])
     params = _check_method_params(np.zeros((n, 1)), params=data.score_params, indices=rows)

@@ -8,7 +8,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils import _safe_indexing
@@ -22,7 +21,9 @@ from pa_select.utils.arrays import check_column, check_weight, stacked
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.frames import check_view, look_up, view_of
 from pa_select.utils.typing import (
+    Array,
     Device,
+    Floats,
     HasArray,
     Labels,
     Model,
@@ -456,7 +457,7 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         with cached_for_only(X, estimator):
             return [class_scores(estimator, rows, clip=self.clip)[0] for rows in samples]
 
-    def _environments_of(self, X: Any, environments: Any, n: int) -> NDArray[Any]:
+    def _environments_of(self, X: Any, environments: Any, n: int) -> Array:
         if environments is None and self.environments is not None:
             environments = look_up(self.environments, X, "environments")
         if environments is None:
@@ -476,7 +477,7 @@ def _called_by_sklearn() -> bool:
 class _ScoredPairs(NamedTuple):
     a: Any
     b: Any
-    weight: NDArray[np.float64] | None
+    weight: Floats | None
 
 
 def _concatenate(parts: list[Any]) -> Any:

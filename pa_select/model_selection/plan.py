@@ -11,7 +11,6 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 from sklearn.model_selection import (
     GroupKFold,
@@ -29,7 +28,7 @@ from pa_select.model_selection.data_kind import (
     DataKind,
     PairedObjects,
     RepeatedFolds,
-    Rows,
+    RowsOfX,
     SplitHalves,
     Target,
     Views,
@@ -112,7 +111,7 @@ class Plan:
         self.sample_weight = params.get("sample_weight")
         rng = check_random_state(0 if search.random_state is None else search.random_state)
         n = _num_samples(X)
-        rows = Rows(X, check_column(y, n, "y"), groups, int(rng.randint(2**31 - 2)))
+        rows = RowsOfX(X, check_column(y, n, "y"), groups, int(rng.randint(2**31 - 2)))
         weight = None if self.sample_weight is None else check_weight(self.sample_weight, n)
         kind = _kind_of(rows, search, given)
         splits = make_splits(
@@ -232,7 +231,7 @@ class Plan:
         return columns, attributes
 
 
-def _kind_of(rows: Rows, search: Any, given: Mapping[str, Any]) -> DataKind:
+def _kind_of(rows: RowsOfX, search: Any, given: Mapping[str, Any]) -> DataKind:
     """Check what ``fit`` was given, by name, and return it as an object of its kind."""
     given = {name: value for name, value in given.items() if value is not None}
     pairing = search.pairing
@@ -310,7 +309,7 @@ def _check_site_parameters(adapter: Any, reference: Any, paired: Any) -> None:
         )
 
 
-def _positions(rows: Any) -> NDArray[np.int64]:
+def _positions(rows: Any) -> Ints:
     """Return row numbers; a mask is converted to them."""
     rows = np.asarray(rows)
     return np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)

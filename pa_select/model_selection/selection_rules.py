@@ -7,13 +7,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator
 
 from pa_select.model_selection.table_columns import column, recorded_chance, scores_and_errors
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Floats, Ints, Mask, Rule
+from pa_select.utils.typing import Floats, Index, Ints, Mask, Rule
 
 #: The `n_se` of guarded selection by the score on the views.
 N_SE_OF_VIEWS = 2
@@ -48,7 +47,7 @@ def errors_in_words(n: float) -> str:
     return f"{n:g} standard error{'' if n == 1 else 's'}"
 
 
-def first_by(candidates: NDArray[np.intp], keys: list[Floats], cv_results: Any) -> int:
+def first_by(candidates: Index, keys: list[Floats], cv_results: Any) -> int:
     """Return the candidate with the highest keys; the first key that differs decides."""
     # Remaining ties are decided by the candidates' parameters, not by the order of the grid.
     names = [repr(sorted(p.items(), key=str)) for p in cv_results.get("params", [])]

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
@@ -18,7 +17,7 @@ from pa_select.utils.arrays import as_numpy
 from pa_select.utils.frames import check_columns, check_not_missing, named_like
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _MultimetricScorer, _num_samples
-from pa_select.utils.typing import Estimator, Floats, Ints
+from pa_select.utils.typing import Array, Estimator, Floats, Ints
 
 # The names of a site's columns must differ from those of the worst site.
 _ENDS = {"se", "low", "high", "measured", "adapted"}
@@ -145,7 +144,7 @@ class ExpectedColumns:
         self,
         sites: Sequence[Site],
         layout: Layout,
-        groups: NDArray[Any] | None,
+        groups: Array | None,
         data: Data,
         reference: Any,
         weight: Floats | None,

@@ -11,7 +11,6 @@ from traceback import format_exc
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pa_select.scores.class_scores import align_classes, comparable_scores
 from pa_select.scores.recorded import RecordedClassifier, RecordedRegressor, predictions
@@ -24,7 +23,7 @@ from pa_select.utils.sklearn_private import (
     _safe_split,
     _score,
 )
-from pa_select.utils.typing import Estimator, Ints
+from pa_select.utils.typing import Array, Estimator, Floats, Ints
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
@@ -38,7 +37,7 @@ class Extra(NamedTuple):
 
     suffix: str
     source: int
-    rows: NDArray[np.int64]
+    rows: Ints
     #: Whether the rows are so few that a metric may not be defined on them.
     may_fail: bool = False
 
@@ -47,10 +46,10 @@ class Extra(NamedTuple):
 class SplitTask:
     """The work to do for one split."""
 
-    train: NDArray[np.int64]
-    test: NDArray[np.int64]
+    train: Ints
+    test: Ints
     #: Rows of each source whose class scores are needed.
-    scored_rows: dict[int, NDArray[np.int64]]
+    scored_rows: dict[int, Ints]
     extras: Sequence[Extra]
     #: Sources whose predicted classes are needed, too.
     predicted: Sequence[int] = ()
@@ -90,10 +89,10 @@ class Outcome:
     #: Scores on the split's extras, each like ``test_scores``.
     extra_scores: list[Any] = field(default_factory=list)
     #: Class scores of each source, and the classes of their columns.
-    matrices: dict[int, NDArray[Any]] | None = None
-    classes: NDArray[Any] | None = None
+    matrices: dict[int, Array] | None = None
+    classes: Array | None = None
     #: Predicted classes, and probabilities or None, of the sources that need them.
-    predictions: dict[int, tuple[NDArray[Any], NDArray[Any] | None]] | None = None
+    predictions: dict[int, tuple[Array, Array | None]] | None = None
     fit_error: str | None = None
     #: The error if a fitted model has no class scores: one line, and the whole traceback.
     score_error: str | None = None
@@ -171,7 +170,7 @@ def _extra_scores(fitted: Estimator, extra: Extra, split: SplitTask, data: Data)
 
 def _matrices(
     fitted: Estimator, split: SplitTask, data: Data
-) -> tuple[dict[int, NDArray[Any]], NDArray[Any] | None]:
+) -> tuple[dict[int, Array], Array | None]:
     matrices, classes = {}, None
     for source, rows in split.scored_rows.items():
         X, _ = _safe_split(fitted, data.sources[source], None, rows, split.train)
@@ -186,9 +185,9 @@ def _predictions(
     fitted: Estimator,
     split: SplitTask,
     data: Data,
-    matrices: dict[int, NDArray[Any]],
-    classes: NDArray[Any] | None,
-) -> dict[int, tuple[NDArray[Any], NDArray[Any] | None]]:
+    matrices: dict[int, Array],
+    classes: Array | None,
+) -> dict[int, tuple[Array, Array | None]]:
     recorded = {}
     for source in () if data.of_regressors else split.predicted:
         X, _ = _safe_split(
@@ -233,7 +232,7 @@ class Layout:
             self._start[split, source] = start
             start += len(rows)
 
-    def pooled(self, blocks: Sequence[Block], weight: NDArray[np.float64] | None) -> PooledPairs:
+    def pooled(self, blocks: Sequence[Block], weight: Floats | None) -> PooledPairs:
         """Return the pairs of the given blocks as rows of the stacked scores."""
         # Imported here: workers that fit and score do not need torch.
         from pa_select.agreement.pooled_agreement import PooledPairs
@@ -261,7 +260,7 @@ class Layout:
         )
 
 
-class Stacks(Sequence[NDArray[Any]]):
+class Stacks(Sequence[Array]):
     """Stacked scores: those of all models of a candidate, one below the other.
 
     The stack of a candidate is made when it is indexed. It needs the outcomes of all splits:
@@ -269,7 +268,7 @@ class Stacks(Sequence[NDArray[Any]]):
     """
 
     def __init__(
-        self, outcomes: Sequence[Sequence[Outcome]], layout: Layout, labels: NDArray[Any]
+        self, outcomes: Sequence[Sequence[Outcome]], layout: Layout, labels: Array
     ) -> None:
         #: The number of all candidates, and which of them have a stack.
         self.n_candidates = len(outcomes)
@@ -305,7 +304,7 @@ class Stacks(Sequence[NDArray[Any]]):
         stacks._outcomes = [self._outcomes[i] for i in positions]
         return stacks
 
-    def matrix(self, index: int, split: int, source: int) -> NDArray[Any]:
+    def matrix(self, index: int, split: int, source: int) -> Array:
         """Return a split's scores of the rows of a source, with all classes as columns."""
         outcome = self._outcomes[index][split]
         assert outcome.matrices is not None

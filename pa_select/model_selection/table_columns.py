@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 
 from pa_select.model_selection.split_scores import OF_X, Block, Extra, Layout, Outcome, Stacks
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Array, Floats
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
@@ -310,7 +310,7 @@ LARGE_SHIFT = 0.1
 
 
 def class_balances(
-    stacks: Stacks, layout: Layout, labels: NDArray[Any], source: int
+    stacks: Stacks, layout: Layout, labels: Array, source: int
 ) -> tuple[Floats, Floats]:
     """Return the shares of the classes predicted for the test rows and for a source.
 

@@ -6,10 +6,10 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing, check_random_state
 
-from pa_select.pairing.row_pairs import Index, Pairs, check_rows, in_words
+from pa_select.pairing.row_pairs import Pairs, check_rows, in_words
+from pa_select.utils.typing import Array, Index
 
 
 def pair_within_label(y: Any, random_state: Any = None) -> Pairs:
@@ -128,9 +128,7 @@ def pair_environments(
 _NO_PARTNER = ("has no partner in another environment", "have no partners in another environment")
 
 
-def _pair_every_two(
-    environments: NDArray[Any], y: Any, X: Any, pairing: Any, reference: Any
-) -> Pairs:
+def _pair_every_two(environments: Array, y: Any, X: Any, pairing: Any, reference: Any) -> Pairs:
     """Pair every two environments, or the reference with each other one."""
     groups = _rows_by_value(environments)
     if reference is not None:
@@ -156,7 +154,7 @@ def _pair_every_two(
     return _collect(first, second, len(environments), *_NO_PARTNER)
 
 
-def _rows_by_value(values: NDArray[Any]) -> list[Index]:
+def _rows_by_value(values: Array) -> list[Index]:
     """Return the positions of each distinct value, in the order of the sorted values."""
     _, codes = np.unique(values, return_inverse=True)
     order = np.argsort(codes, kind="stable")

@@ -6,9 +6,8 @@ import os
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Index = NDArray[np.intp]
+from pa_select.utils.typing import Index
 
 
 class Pairs(NamedTuple):

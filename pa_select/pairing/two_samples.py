@@ -8,7 +8,6 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
@@ -17,10 +16,11 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import _num_samples
 
 from pa_select.pairing.one_sample import pair_environments
-from pa_select.pairing.row_pairs import Index, Pairs, in_words
+from pa_select.pairing.row_pairs import Pairs, in_words
 from pa_select.scores.features import features_of
 from pa_select.utils.arrays import check_column
 from pa_select.utils.messages import optional_import
+from pa_select.utils.typing import Array, Index
 
 
 class _Pairing(BaseEstimator, ABC):
@@ -119,7 +119,7 @@ class IdPairing(_Pairing):
         order = np.argsort(a)
         return a[order], b[order], ("has an id that the other lacks", "have ids the other lacks")
 
-    def _ids(self, X: Any, name: str) -> NDArray[Any]:
+    def _ids(self, X: Any, name: str) -> Array:
         if not hasattr(X, "index" if self.column is None else "columns"):
             where = "" if self.column is not None else " in an index of pandas"
             raise TypeError(
@@ -373,7 +373,7 @@ def _nearest(a: Any, b: Any, **how: Any) -> tuple[Index, Index]:
     return np.arange(len(a)), search.kneighbors(a, return_distance=False)[:, 0]
 
 
-def _labels(X_a: Any, X_b: Any, y_a: Any, y_b: Any) -> list[NDArray[Any]]:
+def _labels(X_a: Any, X_b: Any, y_a: Any, y_b: Any) -> list[Array]:
     labels = []
     for X, y, name in ((X_a, y_a, "y_a"), (X_b, y_b, "y_b")):
         if y is None:

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pa_select.utils.arrays import as_numbers, as_numpy
 from pa_select.utils.estimators import is_instance, is_pipeline, unwrapped
@@ -21,6 +20,7 @@ from pa_select.utils.score_checks import (
     clipped_logs,
     wrong_row,
 )
+from pa_select.utils.typing import Array, Floats, Index
 
 # Advice for estimators with these parameters, if they lack a score for each class.
 _HINTS = {
@@ -31,7 +31,7 @@ _HINTS = {
 
 def class_scores(
     estimator: Any, X: Any, *, clip: Any = "auto", batch_size: int = 1024
-) -> tuple[Any, NDArray[Any]]:
+) -> tuple[Any, Array]:
     """Compute a fitted classifier's scores, one column for each class.
 
     Parameters
@@ -136,7 +136,7 @@ def class_scores(
 
 def comparable_scores(
     estimator: Any, X: Any, *, numbers: Any = None, labels: Any = None
-) -> tuple[NDArray[Any], NDArray[Any]]:
+) -> tuple[Array, Array]:
     """Compute an estimator's class scores and check that agreement accepts them.
 
     Everything that scores several estimators calls this, so that one with bad scores can be
@@ -183,9 +183,7 @@ def _decision_columns(estimator: Any, final: Any, X: Any, n_classes: int) -> Any
     return None
 
 
-def _log_probabilities(
-    estimator: Any, final: Any, X: Any, classes: NDArray[Any], clip: Any
-) -> NDArray[np.float64]:
+def _log_probabilities(estimator: Any, final: Any, X: Any, classes: Array, clip: Any) -> Floats:
     name = type(final).__name__
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(
@@ -223,9 +221,7 @@ def _resolution(final: Any) -> float:
     return DEFAULT_CLIP
 
 
-def align_classes(
-    scores: NDArray[Any], classes: NDArray[Any], all_classes: NDArray[Any]
-) -> NDArray[Any]:
+def align_classes(scores: Array, classes: Array, all_classes: Array) -> Array:
     """Give scores a column for each of ``all_classes``.
 
     Parameters
@@ -257,9 +253,7 @@ def align_classes(
     return aligned
 
 
-def columns_of(
-    y: NDArray[Any], classes: NDArray[Any], name: str, argument: str = "y"
-) -> NDArray[np.intp]:
+def columns_of(y: Array, classes: Array, name: str, argument: str = "y") -> Index:
     """Return the column of each label in an estimator's scores."""
     known = np.isin(y, classes)
     if not known.all():

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pa_select.utils.arrays import as_numpy
+from pa_select.utils.typing import Floats
 
 
-def features_of(X: Any, features: Any, name: str) -> NDArray[np.float64]:
+def features_of(X: Any, features: Any, name: str) -> Floats:
     """Return the features of rows, finite numbers of shape (n, n_features)."""
     # Not at the top: importing pa_select.scores must not import scikit-learn.
     from sklearn.utils.validation import _num_samples
@@ -70,7 +70,7 @@ class LayerFeatures:
         self.layer = layer
         self.batch_size = batch_size
 
-    def __call__(self, X: Any) -> NDArray[np.float64]:
+    def __call__(self, X: Any) -> Floats:
         """Compute the features of rows.
 
         Parameters
@@ -110,5 +110,5 @@ class LayerFeatures:
                     module(batch.to(dtype) if floats else batch)
         finally:
             hook.remove()
-        features: NDArray[np.float64] = torch.cat(seen).double().numpy()
+        features: Floats = torch.cat(seen).double().numpy()
         return features

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 
 from pa_select.agreement.inputs.validation import as_tensor
 from pa_select.utils.estimators import first_output
 from pa_select.utils.score_checks import ROUNDING, check_n_rows
+from pa_select.utils.typing import Array
 
 # Losses of numbers that are no class scores.
 _OF_REGRESSORS = (
@@ -24,9 +24,7 @@ _OF_REGRESSORS = (
 _KEPT = (torch.float16, torch.float32, torch.float64)
 
 
-def module_scores(
-    module: torch.nn.Module, X: Any, batch_size: int
-) -> tuple[torch.Tensor, NDArray[Any]]:
+def module_scores(module: torch.nn.Module, X: Any, batch_size: int) -> tuple[torch.Tensor, Array]:
     """Return the outputs of a module on its device, computed in batches."""
     parameter = next(module.parameters(), torch.empty(0))
     inputs = X if isinstance(X, torch.Tensor) else as_tensor(X, "X")
@@ -42,7 +40,7 @@ def module_scores(
     return scores, classes
 
 
-def net_scores(net: Any, X: Any, clip: float) -> tuple[torch.Tensor, NDArray[Any]]:
+def net_scores(net: Any, X: Any, clip: float) -> tuple[torch.Tensor, Array]:
     """Return the outputs of a skorch net's module as logits, on the net's device."""
     check_classifies(net)
     net.check_is_fitted()
@@ -68,7 +66,7 @@ def check_classifies(net: Any) -> None:
         )
 
 
-def scores_of_net(net: Any, batches: list[Any], clip: float) -> tuple[torch.Tensor, NDArray[Any]]:
+def scores_of_net(net: Any, batches: list[Any], clip: float) -> tuple[torch.Tensor, Array]:
     """Convert the outputs of a skorch net's module to logits."""
     outputs = torch.cat([first_output(batch).detach() for batch in batches])
     if isinstance(net.criterion_, torch.nn.NLLLoss):
@@ -101,7 +99,7 @@ def evaluation(*modules: torch.nn.Module) -> Iterator[None]:
             part.training = training
 
 
-def _columns(outputs: torch.Tensor, name: str) -> tuple[torch.Tensor, NDArray[Any]]:
+def _columns(outputs: torch.Tensor, name: str) -> tuple[torch.Tensor, Array]:
     if outputs.ndim == 2 and outputs.shape[1] == 1:
         outputs = outputs[:, 0]
     if outputs.ndim == 1:

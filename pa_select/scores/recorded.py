@@ -6,19 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from pa_select.scores.class_scores import class_scores
 from pa_select.utils.arrays import as_numpy
-from pa_select.utils.typing import Floats, Ints, Predictor, Rows
+from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows
 
 
 class _KnownPredictions(BaseEstimator):
     """Returns what was predicted for some rows; X has the numbers of these rows."""
 
-    predicted: NDArray[Any]
+    predicted: Array
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -27,9 +26,9 @@ class _KnownPredictions(BaseEstimator):
         """Do nothing; scorers expect estimators to have this method."""
         return self
 
-    def predict(self, X: Ints) -> NDArray[Any]:
+    def predict(self, X: Ints) -> Array:
         """Return the recorded predictions."""
-        predicted: NDArray[Any] = self.predicted[X[:, 0]]
+        predicted: Array = self.predicted[X[:, 0]]
         return predicted
 
 
@@ -41,13 +40,13 @@ class RecordedClassifier(ClassifierMixin, _KnownPredictions):
     `probabilities`, ``predict_proba`` returns the posteriors at inverse temperature 1.
     """
 
-    classes: NDArray[Any]
+    classes: Array
     scores: Floats
     predicted: Any
     probabilities: Floats | None = None
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Array:
         """The classes of the columns of the scores."""
         return self.classes
 
@@ -77,7 +76,7 @@ class RecordedClassifier(ClassifierMixin, _KnownPredictions):
 
 def predictions(
     estimator: Predictor, X: Rows, scores: Floats, classes: Any, with_probabilities: bool = True
-) -> tuple[NDArray[Any], Floats | None]:
+) -> tuple[Array, Floats | None]:
     """Return the classes that an estimator predicts, and its probabilities if it has some.
 
     An estimator may predict by another threshold than its highest score.

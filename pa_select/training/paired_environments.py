@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.utils.data import Dataset, RandomSampler, Subset
 
 from pa_select.agreement.inputs.validation import check_prior
@@ -21,8 +20,7 @@ from pa_select.scores.class_scores import DEFAULT_CLIP
 from pa_select.scores.modules import check_classifies, net_scores, scores_of_net
 from pa_select.utils.arrays import check_weight, stacked
 from pa_select.utils.estimators import module_of, refuse_iterable_dataset
-
-Ints = NDArray[np.intp]
+from pa_select.utils.typing import Array, Floats, Index
 
 
 @dataclass
@@ -32,9 +30,9 @@ class PairedEnvironments:
     #: A dataset for each environment, of the rows that are in some pair.
     datasets: list[Any]
     #: The rows compared, for every two environments (i, j).
-    pairs: dict[tuple[int, int], tuple[Ints, Ints]]
+    pairs: dict[tuple[int, int], tuple[Index, Index]]
     #: Weights of all pairs, in the order of `pairs`.
-    weight: NDArray[np.float64] | None
+    weight: Floats | None
 
     def gather(self, scores: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the scores of the first and of the second row of all pairs."""
@@ -47,7 +45,7 @@ class PairedEnvironments:
             sides.append(torch.cat(parts))
         return sides[0], sides[1]
 
-    def worst(self, terms: NDArray[np.float64]) -> float:
+    def worst(self, terms: Floats) -> float:
         """Return the lowest mean of the pairs' terms over two environments."""
         lengths = [len(rows[0]) for rows in self.pairs.values()]
         weight = np.ones(len(terms)) if self.weight is None else self.weight
@@ -110,7 +108,7 @@ def _dataset(net: Any, environment: Any) -> Any:
 
 def _rows(
     pairing: Any, environments: Sequence[Any], datasets: list[Any], i: int, j: int
-) -> tuple[Ints, Ints]:
+) -> tuple[Index, Index]:
     lengths = len(datasets[i]), len(datasets[j])
     if isinstance(pairing, str) and pairing == "identity":
         if lengths[0] != lengths[1]:
@@ -138,7 +136,7 @@ def _rows(
     return rows.a, rows.b
 
 
-def _labels(environment: Any, dataset: Any, k: int) -> NDArray[Any]:
+def _labels(environment: Any, dataset: Any, k: int) -> Array:
     """Return the labels of an environment."""
     known = _known_labels(environment, dataset)
     if known is None:
@@ -187,17 +185,17 @@ def _refuse_shuffling(net: Any, dataset: Any) -> None:
         )
 
 
-def _weights(sample_weight: Any, lengths: list[int]) -> NDArray[np.float64] | None:
+def _weights(sample_weight: Any, lengths: list[int]) -> Floats | None:
     if sample_weight is None:
         return None
     return np.concatenate([check_weight(sample_weight, n) for n in lengths])
 
 
 def _sample(
-    pairs: dict[tuple[int, int], tuple[Ints, Ints]],
-    weight: NDArray[np.float64] | None,
+    pairs: dict[tuple[int, int], tuple[Index, Index]],
+    weight: Floats | None,
     max_pairs: int,
-) -> tuple[dict[tuple[int, int], tuple[Ints, Ints]], NDArray[np.float64] | None]:
+) -> tuple[dict[tuple[int, int], tuple[Index, Index]], Floats | None]:
     """Draw at most `max_pairs` pairs of every two environments, the same in each call."""
     if max_pairs < 1:
         raise ValueError(f"max_pairs: expected a positive number, got {max_pairs!r}.")
@@ -214,11 +212,11 @@ def _sample(
 
 def _with_used_rows(
     datasets: list[Any],
-    pairs: dict[tuple[int, int], tuple[Ints, Ints]],
-    weight: NDArray[np.float64] | None,
+    pairs: dict[tuple[int, int], tuple[Index, Index]],
+    weight: Floats | None,
 ) -> PairedEnvironments:
     """Leave out rows that are in no pair, to save their forward passes."""
-    used: list[Ints] = []
+    used: list[Index] = []
     for k, dataset in enumerate(datasets):
         mine = [rows[side] for which, rows in pairs.items() for side in (0, 1) if which[side] == k]
         used.append(np.unique(np.concatenate(mine)))

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn import metrics
 
 from pa_select.unlabelled.score_of_units import ScoreOfUnits
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Array, Floats, Index
 
 Tensor = torch.Tensor
 # From the counts of each class (right ones, labels, predictions) to a numerator and a denominator.
@@ -30,7 +29,7 @@ _KNOWN_OPTIONS = {"average", "beta", "pos_label"}
 
 
 def value_and_gradient(
-    metric: Any, options: Mapping[str, Any], table: Floats, classes: NDArray[Any]
+    metric: Any, options: Mapping[str, Any], table: Floats, classes: Array
 ) -> tuple[float, Floats] | None:
     """Return a metric of a table of counts, and its gradient; None if its formula is not known.
 
@@ -51,7 +50,7 @@ def value_and_gradient(
 
 
 def _formula(
-    metric: Any, options: Mapping[str, Any], classes: NDArray[Any]
+    metric: Any, options: Mapping[str, Any], classes: Array
 ) -> Callable[[Tensor], Tensor] | None:
     """Return a function of the table; None if an option is not known."""
     if metric in _RATIOS:
@@ -71,9 +70,7 @@ def _formula(
     }.get(metric)
 
 
-def _averaged(
-    metric: Any, table: Tensor, average: Any, beta: float, positive: NDArray[np.intp]
-) -> Tensor:
+def _averaged(metric: Any, table: Tensor, average: Any, beta: float, positive: Index) -> Tensor:
     right, true, predicted = table.diagonal(), table.sum(1), table.sum(0)
     if average == "micro":
         right, true, predicted = (count.sum(0, keepdim=True) for count in (right, true, predicted))

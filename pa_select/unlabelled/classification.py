@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.metrics import accuracy_score, check_scoring
 
@@ -24,7 +23,7 @@ from pa_select.unlabelled.score_of_units import (
 )
 from pa_select.utils.score_checks import check_matrix
 from pa_select.utils.sklearn_private import _PassthroughScorer
-from pa_select.utils.typing import Floats, Ints, Predictor, Rows
+from pa_select.utils.typing import Array, Floats, Index, Ints, Predictor, Rows
 
 #: The outputs of the models of all splits.
 Outputs: TypeAlias = Sequence[RecordedClassifier]
@@ -54,13 +53,13 @@ class TemperatureAndBias(NamedTuple):
 class Classification:
     """What the engine asks of classifiers; see `engine.Engine`."""
 
-    def scorer(self, scoring: Any, y: NDArray[Any]) -> Any:
+    def scorer(self, scoring: Any, y: Array) -> Any:
         """Make a scorer, and check that its metric takes sample weights."""
         scorer = check_scoring(_ANY, scoring)
         self.check_scorer(scorer, y)
         return scorer
 
-    def check_scorer(self, scorer: Any, y: NDArray[Any]) -> None:
+    def check_scorer(self, scorer: Any, y: Array) -> None:
         """Refuse a scorer whose metric takes no sample weights."""
         classes = np.unique(y)
         rows = np.arange(2 * len(classes))
@@ -77,7 +76,7 @@ class Classification:
         """Record what a classifier predicts for X; the columns are its sorted classes."""
         return RecordedClassifier.of(estimator, X, not is_accuracy(scorer))
 
-    def calibration(self, models: Outputs, y: NDArray[Any], weight: Any) -> TemperatureAndBias:
+    def calibration(self, models: Outputs, y: Array, weight: Any) -> TemperatureAndBias:
         """Find the inverse temperature of the highest likelihood of labelled rows, then biases."""
         scores = np.concatenate([model.scores for model in models])
         columns = columns_of(y, models[0].classes, "the candidate")
@@ -89,7 +88,7 @@ class Classification:
         scores = np.log(np.maximum(posterior, _LEAST))
         return RecordedClassifier(member.classes, scores, member.predicted)
 
-    def certain(self, model: RecordedClassifier, y: NDArray[Any]) -> Floats:
+    def certain(self, model: RecordedClassifier, y: Array) -> Floats:
         """Return labels as posteriors."""
         return (y[:, None] == model.classes).astype(np.float64)
 
@@ -127,7 +126,7 @@ class Classification:
         return _weighted(scorer, model, np.repeat(rows, k), y, labels.ravel())
 
     def error_of_rate(
-        self, scorer: Any, score: float, model: RecordedClassifier, y: NDArray[Any], groups: Any
+        self, scorer: Any, score: float, model: RecordedClassifier, y: Array, groups: Any
     ) -> float | None:
         """Return the standard error of an accuracy, after two successes and failures are added."""
         if not is_accuracy(scorer):
@@ -180,7 +179,7 @@ def is_accuracy(scorer: Any) -> bool:
     return plain and getattr(scorer, "_score_func", None) is accuracy_score
 
 
-def calibrating_beta(scores: Floats, columns: NDArray[np.intp], weight: Any = None) -> float:
+def calibrating_beta(scores: Floats, columns: Index, weight: Any = None) -> float:
     """Return the inverse temperature at which labelled rows have the highest likelihood.
 
     This is temperature scaling: posterior agreement with labels on one side. `columns` has the
@@ -198,7 +197,7 @@ def calibrating_beta(scores: Floats, columns: NDArray[np.intp], weight: Any = No
     return result.beta
 
 
-def class_bias(posterior: Floats, columns: NDArray[np.intp], weight: Any = None) -> Floats:
+def class_bias(posterior: Floats, columns: Index, weight: Any = None) -> Floats:
     """Return the bias of each class that gives labelled rows the highest posterior probability.
 
     At the maximum the posteriors believe in each class as often as labelled rows have it, but for
@@ -250,7 +249,7 @@ def _of_table(
 
 
 def _weighted(
-    scorer: Any, model: RecordedClassifier, rows: Ints, y: NDArray[Any], weight: Floats
+    scorer: Any, model: RecordedClassifier, rows: Ints, y: Array, weight: Floats
 ) -> float:
     try:
         return float(scorer(model, row_numbers(rows), y, sample_weight=weight))

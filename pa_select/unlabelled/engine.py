@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pa_select.scores.recorded import row_numbers
 from pa_select.unlabelled.score_of_units import (
@@ -18,7 +17,7 @@ from pa_select.unlabelled.score_of_units import (
     parts_of_groups,
     widening,
 )
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Array, Floats, Ints, Mask
 
 if TYPE_CHECKING:
     from pa_select.unlabelled.classification import Classification, TemperatureAndBias
@@ -301,7 +300,7 @@ class Engine:
 
 
 def reference_labels(
-    task: Task, labelled: Output, y: NDArray[Any], pairs: Output, weight: Any = None
+    task: Task, labelled: Output, y: Array, pairs: Output, weight: Any = None
 ) -> Floats:
     """Return what a given model's outputs let stand in for the labels of pairs."""
     return task.calibration([labelled], y, weight).labels(pairs)
@@ -340,8 +339,8 @@ def error_of_score(
     scorer: Any,
     score: float,
     model: Output,
-    y: NDArray[Any],
-    groups: NDArray[Any] | None = None,
+    y: Array,
+    groups: Array | None = None,
 ) -> float:
     """Return the standard error of the score of labelled rows, which may be in groups."""
     if (of_rate := task.error_of_rate(scorer, score, model, y, groups)) is not None:
@@ -360,15 +359,13 @@ def error_of_score(
     return error * widening(len(np.unique(groups)), len(y))
 
 
-def near_best(
-    score: Floats, error: Floats, among: NDArray[np.bool_], n_se: float = N_SE_OF_NEAR
-) -> NDArray[np.bool_]:
+def near_best(score: Floats, error: Floats, among: Mask, n_se: float = N_SE_OF_NEAR) -> Mask:
     """Return which candidates, among some, are not clearly worse than the best one."""
     if not among.any():
         return among
     best = score[among].max()
     error_of_best = np.nan_to_num(error[among & (score == best)]).max()
-    near: NDArray[np.bool_] = among & (score >= best - n_se * error_of_best)
+    near: Mask = among & (score >= best - n_se * error_of_best)
     return near
 
 

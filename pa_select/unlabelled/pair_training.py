@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import column_or_1d, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
@@ -18,7 +17,7 @@ from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.frames import check_columns, joined, named_like
 from pa_select.utils.sklearn_private import HasMethods, _fit_context, _num_samples
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Array, Floats
 
 
 def _estimator_has(method: str) -> Any:
@@ -188,7 +187,7 @@ class PairTrainingClassifier(
         check_is_fitted(self)
         return self.estimator_.decision_function(X)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """Predict the classes of rows, measured at either site.
 
         Parameters

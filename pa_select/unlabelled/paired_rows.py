@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import norm, rankdata
@@ -18,7 +17,7 @@ from sklearn.utils.validation import _num_samples
 from pa_select.utils.arrays import stacked
 from pa_select.utils.frames import check_columns, look_up, named_like
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Array, Floats
 
 #: Fewer pairs give an estimate that says little.
 FEW_PAIRS = 20
@@ -292,7 +291,7 @@ class OtherMix(NamedTuple):
     found: float
     expected: float
 
-    def message(self, name: str, classes: NDArray[Any]) -> str:
+    def message(self, name: str, classes: Array) -> str:
         """Return a warning that names the rows of the pairs."""
         return (
             f"{name}: expected objects of the classes that y has, got objects that seem to be "

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import t
 from sklearn.metrics import (
     check_scoring,
@@ -20,7 +19,7 @@ from sklearn.metrics import (
 from pa_select.scores.recorded import RecordedRegressor, row_numbers
 from pa_select.unlabelled.score_of_units import LabelledRows, ScoreOfUnits
 from pa_select.utils.sklearn_private import _PassthroughScorer
-from pa_select.utils.typing import Floats, Ints, Predictor, Rows
+from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows
 
 #: The outputs of the models of all splits.
 Outputs: TypeAlias = Sequence[RecordedRegressor]
@@ -52,13 +51,13 @@ class Line(NamedTuple):
 class Regression:
     """What the engine asks of regressors; see `engine.Engine`."""
 
-    def scorer(self, scoring: Any, y: NDArray[Any]) -> Any:
+    def scorer(self, scoring: Any, y: Array) -> Any:
         """Make a scorer, and check that its metric takes numbers."""
         scorer = check_scoring(_ANY, "r2" if scoring is None else scoring)
         self.check_scorer(scorer, y, scoring)
         return scorer
 
-    def check_scorer(self, scorer: Any, y: NDArray[Any], scoring: Any = None) -> None:
+    def check_scorer(self, scorer: Any, y: Array, scoring: Any = None) -> None:
         """Refuse a scorer whose metric does not take numbers."""
         try:  # predictions that are no classes, even if all targets are integers
             scorer(RecordedRegressor(y + 0.25), row_numbers(np.arange(len(y))), y)
@@ -70,7 +69,7 @@ class Regression:
         """Record what a regressor predicts for X."""
         return RecordedRegressor.of(estimator, X)
 
-    def calibration(self, models: Outputs, y: NDArray[Any], weight: Any) -> Line:
+    def calibration(self, models: Outputs, y: Array, weight: Any) -> Line:
         """Find the line of least squares, and the quantiles of the residuals of labelled rows."""
         predicted = np.concatenate([model.predicted for model in models])
         slope, offset = _line(predicted, y, weight)
@@ -89,7 +88,7 @@ class Regression:
         """Return a mean prediction as a regressor; it varies less than they do."""
         return RecordedRegressor(mean)
 
-    def certain(self, model: RecordedRegressor, y: NDArray[Any]) -> Floats:
+    def certain(self, model: RecordedRegressor, y: Array) -> Floats:
         """Return targets as one value for each row."""
         return y[:, None]
 

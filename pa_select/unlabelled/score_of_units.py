@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import beta, t
 from sklearn.base import is_classifier
 
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Array, Floats, Ints, Mask
 
 # The standard error of a metric without a formula leaves out so many parts, one at a time.
 _PARTS = 20
@@ -26,10 +25,10 @@ _ROUNDING = 1e-12
 class LabelledRows(NamedTuple):
     """The labels of all rows, and the rows on which the model of each split is scored."""
 
-    y: NDArray[Any]
+    y: Array
     rows: Sequence[Ints]
-    groups: NDArray[Any] | None = None
-    weight: NDArray[Any] | None = None
+    groups: Array | None = None
+    weight: Array | None = None
 
     @property
     def tested(self) -> Ints:
@@ -114,7 +113,7 @@ class ScoreOfUnits(NamedTuple):
         """Return the score and its standard error."""
         return Expectation(self.score, self.standard_error())
 
-    def standard_error(self, groups: NDArray[Any] | None = None) -> float:
+    def standard_error(self, groups: Array | None = None) -> float:
         """Return the standard error (delta method); units of one group count as one.
 
         With few groups it is multiplied so that plus and minus 1.96 of it are the interval of
@@ -146,7 +145,7 @@ def parts_of(*content: Floats, n_parts: int = _PARTS, seed: int = 0) -> Ints:
     return part
 
 
-def parts_of_groups(groups: NDArray[Any]) -> Ints:
+def parts_of_groups(groups: Array) -> Ints:
     """Return the numbers of parts of whole groups."""
     codes: Ints = np.unique(groups, return_inverse=True)[1]
     check_several(int(codes.max()) + 1)
@@ -197,7 +196,7 @@ def _exact_limits(rate: Any, n: Any) -> tuple[Any, Any]:
     return np.where(none, 0.0, low), np.where(all_of_them, 1.0, high)
 
 
-def effective_number(right: NDArray[np.bool_], groups: NDArray[Any], n: int) -> float:
+def effective_number(right: Mask, groups: Array, n: int) -> float:
     """Return how many independent rows say as much of the accuracy as n rows in groups; n at most.
 
     So many rows have the variance of the accuracy of the rows in groups. With few groups that

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import is_regressor
 from sklearn.utils.validation import _num_samples
 
@@ -23,6 +22,7 @@ from pa_select.utils.arrays import check_column, labels_of
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns
 from pa_select.utils.messages import optional_import
+from pa_select.utils.typing import Array
 
 
 class ExpectedScore(NamedTuple):
@@ -165,10 +165,10 @@ def of_outputs(
     task: Classification | Regression,
     names: Sequence[str],
     outputs: Sequence[Sequence[Output]],
-    y_val: NDArray[Any],
+    y_val: Array,
     scorer: Any,
     reference: Any = "ensemble",
-    groups: NDArray[Any] | None = None,
+    groups: Array | None = None,
 ) -> dict[str, ExpectedScore]:
     """Estimate how trained models score at another site, from their recorded predictions.
 
@@ -206,7 +206,7 @@ def of_outputs(
 
 
 def _check_classes(
-    names: Sequence[str], models: Sequence[Output], y_val: NDArray[Any], reference: Any
+    names: Sequence[str], models: Sequence[Output], y_val: Array, reference: Any
 ) -> None:
     """Refuse classifiers that do not know the labels, or cannot stand in for each other."""
     for name, model in zip(names, models, strict=True):

@@ -10,9 +10,8 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Array, Floats, Ints
 
 # Deeper lists are not arrays; a list that contains itself would never end.
 _MOST_AXES = 8
@@ -34,7 +33,7 @@ def as_numpy(values: Any) -> Any:
     return values.detach().cpu().numpy() if hasattr(values, "detach") else values
 
 
-def as_numbers(values: Any, name: str) -> NDArray[Any]:
+def as_numbers(values: Any, name: str) -> Array:
     """Convert to an array of real or complex numbers, if possible without a copy."""
     array = as_array(values, name)
     dtypes: Any = getattr(values, "dtypes", None)
@@ -50,7 +49,7 @@ def as_numbers(values: Any, name: str) -> NDArray[Any]:
     return array
 
 
-def as_array(values: Any, name: str) -> NDArray[Any]:
+def as_array(values: Any, name: str) -> Array:
     """Convert values of any type to a dense array; masked values are an error."""
     if hasattr(values, "toarray") and hasattr(values, "nnz"):
         raise TypeError(f"{name}: expected a dense array, got a sparse one; use .toarray().")
@@ -76,7 +75,7 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
         raise TypeError(f"{name}: expected an array ({error}).") from error
 
 
-def check_column(values: Any, n: int, name: str) -> NDArray[Any]:
+def check_column(values: Any, n: int, name: str) -> Array:
     """Check labels or environments of n rows and return them as an array of shape (n,).
 
     The shape (n, 1) is taken, too; missing and masked values are refused.
@@ -100,7 +99,7 @@ def check_column(values: Any, n: int, name: str) -> NDArray[Any]:
     return column
 
 
-def check_weight(sample_weight: Any, n: int) -> NDArray[np.float64]:
+def check_weight(sample_weight: Any, n: int) -> Floats:
     """Check the weights of n rows, finite and not all 0, and return them in double precision."""
     given = check_column(sample_weight, n, "sample_weight")
     # pandas' nullable columns may convert to objects.

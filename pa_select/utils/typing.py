@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
 
+Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+#: Row numbers as numpy returns them.
+Index = NDArray[np.intp]
 
 
 class HasArray(Protocol):

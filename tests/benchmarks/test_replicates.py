@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from pa_select.agreement.inputs.validation import Prior
+from pa_select.agreement.inputs.validation import CheckedPrior
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solver.find_maxima import find_maxima
 from pa_select.agreement.solver.replicate_maxima import (
@@ -39,7 +39,7 @@ def test_replicates(benchmark, figures, one_thread, n, k, m, prior):
         n, m = n // 10, 20
     a, b = scores(n, k)
     weights = np.random.default_rng(1).multinomial(n, np.full(n, 1 / n), m) / n
-    how = a, b, weights, Prior(prior)
+    how = a, b, weights, CheckedPrior(prior)
     found = benchmark.pedantic(replicate_maxima, how, rounds=3 if benchmark.enabled else 1)
     begin = perf_counter()
     expected = one_by_one(*how)

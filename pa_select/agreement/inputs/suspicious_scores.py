@@ -8,12 +8,11 @@ from itertools import compress
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.score_checks import look_like_probabilities
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, Ints
 
 #: A warning is given if at least this share of the predictions is of one class, for at least
 #: this many pairs.
@@ -115,11 +114,11 @@ def _share_of_first_predictions(a: torch.Tensor, b: torch.Tensor, weight: Floats
     return float(np.bincount(predicted, used).max()) / total if total else 1.0
 
 
-def _first_predictions(scores: torch.Tensor) -> NDArray[np.int64]:
+def _first_predictions(scores: torch.Tensor) -> Ints:
     # For few rows numpy takes a third of torch's time, but it has no bfloat16.
     if scores.device.type == "cpu" and scores.dtype != torch.bfloat16:
         return scores.numpy().argmax(1)
-    predicted: NDArray[np.int64] = scores.argmax(1).cpu().numpy()
+    predicted: Ints = scores.argmax(1).cpu().numpy()
     return predicted
 
 

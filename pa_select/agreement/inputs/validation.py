@@ -8,13 +8,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from pa_select.utils.arrays import as_array, as_numbers, n_axes
 from pa_select.utils.frames import reordered
 from pa_select.utils.score_checks import check_matrix
 from pa_select.utils.score_checks import check_tol as _check_tol
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Array, Floats
 
 #: The inverse of a smaller class probability could overflow.
 SMALLEST_PRIOR = 1e-100
@@ -66,7 +65,7 @@ def as_tensor(values: Any, name: str) -> torch.Tensor:
         return torch.from_numpy(array)
 
 
-def as_labels(values: Any, name: str, rows: Any = None) -> NDArray[Any]:
+def as_labels(values: Any, name: str, rows: Any = None) -> Array:
     """Return labels or groups of any type; check that they are in the order of ``rows``."""
     check_order(values, rows, name)
     if isinstance(values, torch.Tensor):

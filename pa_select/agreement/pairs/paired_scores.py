@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.pairs.block import Block, centred_with_ties, converted
@@ -92,7 +91,7 @@ class PairedScores:
         )
 
     @cached_property
-    def total_weights(self) -> NDArray[np.float64]:
+    def total_weights(self) -> Floats:
         """Sums of the weights of each problem, (n_problems,)."""
         return np.array([weight.sum() for weight in self._weights()])
 
@@ -102,12 +101,12 @@ class PairedScores:
         return np.array([np.count_nonzero(weight) for weight in self._weights()])
 
     @cached_property
-    def host_weight(self) -> NDArray[np.float64]:
+    def host_weight(self) -> Floats:
         """The weights as an array, copied from a device only once, (n_rows,)."""
-        weight: NDArray[np.float64] = self.weight.cpu().numpy()
+        weight: Floats = self.weight.cpu().numpy()
         return weight
 
-    def _weights(self) -> Iterator[NDArray[np.float64]]:
+    def _weights(self) -> Iterator[Floats]:
         weight = self.host_weight
         for start, count in zip(self.start_weight, self.counts, strict=True):
             yield weight[start : start + count]

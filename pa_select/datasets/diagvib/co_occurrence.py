@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples
 
 from pa_select.environments.numeric_rows import seeded
 from pa_select.utils.arrays import check_column
+from pa_select.utils.typing import Array, Mask
 
 
 def co_occurrence(
     labels: Any, setting: str, levels: Any, *, unseen: bool = False, random_state: Any = None
-) -> NDArray[Any]:
+) -> Array:
     """Return a level of the learning factor for each row, more or less tied to its class.
 
     A classifier should predict one factor, but may learn another one if the levels of both
@@ -112,7 +112,7 @@ def co_occurrence(
     return own[code]
 
 
-def _combinations(setting: str, n_classes: int) -> NDArray[np.bool_]:
+def _combinations(setting: str, n_classes: int) -> Mask:
     """Return which class occurs with which class's level, a mask (n_classes, n_classes)."""
     if setting == "ZSO":
         return np.ones((n_classes, n_classes), dtype=bool)

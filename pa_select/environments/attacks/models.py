@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.feature_selection import SelectorMixin
 from sklearn.neural_network import MLPClassifier
@@ -16,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pa_select.scores.modules import _columns
 from pa_select.utils.estimators import first_output, is_instance, is_pipeline, unwrapped
+from pa_select.utils.typing import Array
 
 _EXPECTED = (
     "estimator: expected a torch module, a skorch net or a differentiable scikit-learn "
@@ -33,7 +33,7 @@ class Differentiable(NamedTuple):
     """
 
     logits: Function
-    classes: NDArray[Any] | None
+    classes: Array | None
     device: torch.device
     parts: tuple[torch.nn.Module, ...] = ()
 
@@ -78,7 +78,7 @@ def differentiable(estimator: Any, device: Any = None) -> Differentiable:
 
 class _Model(NamedTuple):
     outputs: Function
-    classes: NDArray[Any] | None
+    classes: Array | None
     device: torch.device
     dtype: torch.dtype | None
     parts: tuple[torch.nn.Module, ...] = ()

@@ -12,6 +12,7 @@ from skorch.dataset import unpack_data
 
 from pa_select.training.learners.environments import InEnvironment
 from pa_select.training.learners.erm import ERMNet
+from pa_select.utils.typing import Index
 
 
 class _Mixed(NamedTuple):
@@ -138,7 +139,7 @@ class LISANet(ERMNet):
 
 def partners(
     same: NDArray[np.generic], other: NDArray[np.generic], rng: np.random.RandomState
-) -> NDArray[np.intp]:
+) -> Index:
     """Draw a partner for each row that is equal in `same` and different in `other`.
 
     A row for which there is none is its own partner.
