@@ -189,7 +189,8 @@ def test_a_net_of_single_precision_reads_adapted_rows():
     X, y = make_classification(300, 6, n_informative=4, random_state=0)
     X = X.astype("float32")
     torch.manual_seed(0)
-    net = NeuralNetClassifier(lambda: torch.nn.Linear(6, 2), max_epochs=3, verbose=0)
+    loss, module = torch.nn.CrossEntropyLoss, torch.nn.Linear(6, 2)
+    net = NeuralNetClassifier(module, criterion=loss, max_epochs=3, verbose=0)
     net.fit(X[:150], y[:150])
     rows = X[150:200], 0.5 * X[150:200], X[200:], y[200:]
     adapted = expected_score(net, *rows, adapter="ridge")
