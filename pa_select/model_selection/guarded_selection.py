@@ -65,8 +65,9 @@ class GuardedSelection(BaseEstimator):
     eligible, and their scores are ignored when the best score is found. If no candidate is
     eligible, the score decides, with a warning.
 
-    With this ``refit`` rule scikit-learn's searches have no ``best_score_``; read
-    ``cv_results_`` at ``best_index_``.
+    With this ``refit`` rule scikit-learn's searches have no ``best_score_``, and their ``score``
+    raises a KeyError: read ``cv_results_`` at ``best_index_``, and score ``best_estimator_``.
+    Halving searches have one metric, and ignore the rule.
 
     Examples
     --------
