@@ -46,7 +46,8 @@ def snippets_of_the_readme():
     return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 
 
-def test_snippets_of_the_readme_run_one_after_the_other(monkeypatch):
+def test_snippets_of_the_readme_run_one_after_the_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     names = {"__name__": "__main__"}
     digits = datasets.load_digits(return_X_y=True)
     # Only the last one has figures. The same searches of all digits are in five_minutes.md.
@@ -55,6 +56,7 @@ def test_snippets_of_the_readme_run_one_after_the_other(monkeypatch):
     *others, last = (compile(code, "README.md", "exec") for code in snippets_of_the_readme())
     for code in others:
         exec(code, names)
+    assert "in the worst environment" in (tmp_path / "report.html").read_text()
     names["X"], names["y"] = digits
     exec(last, names)
     search = names["search"]
