@@ -411,8 +411,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             ``difference``, the agreement of i minus the agreement of j in nats per pair; its
             ``standard_error``, which allows for pairs that share a row; and the two-sided
             ``p_value`` of no difference. The p-value is valid for two candidates that were named
-            beforehand: the best of many looks better than it is. All are nan if a candidate has
-            no agreement.
+            beforehand: the best of many looks better than it is, and ``p_adjusted`` is the same.
+            ``interval`` is nan: nothing is resampled. All are nan if a candidate has no agreement.
 
         Raises
         ------

@@ -154,8 +154,15 @@ class _Report:
         lines = [f"Use <strong>{escape(name)}</strong>."]
         if not self._eligible.any():
             lines = [f"No candidate is good enough. <strong>{escape(name)}</strong> is the best."]
+        scores = np.asarray(self.table[self.home], dtype=np.float64)
+        usual = int(np.nanargmax(scores)) if np.isfinite(scores).any() else best
         if not self.has_pairs:
             lines += [f"Its cross-validated {words} is {at_home}.", *self._elsewhere(best)]
+            if scores[usual] > scores[best]:
+                lines.append(
+                    f"Cross-validation alone would choose {escape(self.names[usual])}, whose "
+                    f"{words} is {self._score(self.home, usual):.3g}."
+                )
             return f'<p class="answer">{" ".join(lines)}</p>'
         expected = self._with_error(self.expected, f"{self.expected}_se", best)
         where = "the other site"
@@ -171,8 +178,6 @@ class _Report:
                 f"Rows of {self.where} must first be adapted, as <code>best_adapted_</code> does."
                 f"{self._without_adapter()}"
             )
-        scores = np.asarray(self.table[self.home], dtype=np.float64)
-        usual = int(np.nanargmax(scores)) if np.isfinite(scores).any() else best
         if usual != best:
             lines.append(
                 f"Cross-validation alone would choose {escape(self.names[usual])}, which is "

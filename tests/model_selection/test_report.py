@@ -171,6 +171,17 @@ def test_candidates_that_agree_as_well_are_named():
     assert sorted(named.split(", ")) == sorted(alike)
 
 
+def test_the_page_names_the_candidate_of_the_best_score():
+    search = trees(selection=lambda table: int(np.argmin(table["mean_test_score"])))
+    search.fit(X, y, environments=np.arange(360) % 3)
+    scores = search.cv_results_["mean_test_score"]
+    best = f"max_depth={TREES['max_depth'][int(np.argmax(scores))]}"
+    said = f"Cross-validation alone would choose {best}, whose accuracy is {scores.max():.3g}."
+    assert said in Page(search.report()).text
+    by_score = trees(selection="score").fit(X, y, environments=np.arange(360) % 3)
+    assert "alone would choose" not in by_score.report()
+
+
 def test_if_no_candidate_is_eligible_the_page_does_not_recommend_one():
     search = PASearchCV(SVC(), {"C": [1e-9, 1e-8]}, cv=3)
     with pytest.warns(UserWarning, match="No candidate is within"):
