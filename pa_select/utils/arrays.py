@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pa_select.utils.typing import Array, Floats, Ints
+from pa_select.utils.typing import Array, Floats, Ints, Labels, Rows, Vector
 
 # Deeper lists are not arrays; a list that contains itself would never end.
 _MOST_AXES = 8
@@ -75,7 +75,7 @@ def as_array(values: Any, name: str) -> Array:
         raise TypeError(f"{name}: expected an array ({error}).") from error
 
 
-def check_column(values: Any, n: int, name: str) -> Array:
+def check_column(values: Labels, n: int, name: str) -> Array:
     """Check labels or environments of n rows and return them as an array of shape (n,).
 
     The shape (n, 1) is taken, too; missing and masked values are refused.
@@ -99,7 +99,7 @@ def check_column(values: Any, n: int, name: str) -> Array:
     return column
 
 
-def check_weight(sample_weight: Any, n: int) -> Floats:
+def check_weight(sample_weight: Vector, n: int) -> Floats:
     """Check the weights of n rows, finite and not all 0, and return them in double precision."""
     given = check_column(sample_weight, n, "sample_weight")
     # pandas' nullable columns may convert to objects.
@@ -123,13 +123,13 @@ def shares_of(rows: Ints, weight: Floats) -> Floats:
     return shares
 
 
-def is_dataset(rows: Any) -> bool:
+def is_dataset(rows: object) -> bool:
     """Whether rows are a torch Dataset; torch is not imported to find out."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(rows, torch.utils.data.Dataset)
 
 
-def stacked(rows: Any, name: str) -> Any:
+def stacked(rows: Any, name: str) -> Rows:
     """Return the rows of a Dataset as one array; other rows are returned as they are."""
     if not is_dataset(rows):
         return rows
@@ -150,7 +150,7 @@ def stacked(rows: Any, name: str) -> Any:
     return array
 
 
-def labels_of(rows: Any, y: Any, name: str) -> Any:
+def labels_of(rows: Any, y: Labels | None, name: str) -> Any:
     """Return labels; if y is None, those of a Dataset with items of a row and its label."""
     if y is not None or not is_dataset(rows):
         return y

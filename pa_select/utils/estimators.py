@@ -11,18 +11,19 @@ from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from pa_select._version import __version__
+from pa_select.utils.typing import Device, Estimators
 
 if TYPE_CHECKING:
     import torch
 
 
-def is_instance(estimator: Any, module: str, name: str) -> bool:
+def is_instance(estimator: object, module: str, name: str) -> bool:
     """Call `isinstance` without an import: a module not yet imported has no instances."""
     home = sys.modules.get(module)
     return home is not None and isinstance(estimator, getattr(home, name))
 
 
-def is_pipeline(estimator: Any) -> bool:
+def is_pipeline(estimator: object) -> bool:
     """Whether the estimator is a `sklearn.pipeline.Pipeline`."""
     return is_instance(estimator, "sklearn.pipeline", "Pipeline")
 
@@ -65,12 +66,12 @@ def takes_missing(estimator: Any) -> bool:
     return bool(get_tags(estimator).input_tags.allow_nan)
 
 
-def _has_others(estimator: Any) -> bool:
+def _has_others(estimator: object) -> bool:
     """Whether an estimator has others inside, which may impute missing values."""
     return any(hasattr(estimator, name) for name in _INSIDE)
 
 
-def named_estimators(estimators: Any) -> dict[str, Any]:
+def named_estimators(estimators: Estimators) -> dict[str, Any]:
     """Return a dict of the estimators by name."""
     if isinstance(estimators, Mapping):
         named = {str(name): estimator for name, estimator in estimators.items()}
@@ -86,12 +87,12 @@ def named_estimators(estimators: Any) -> dict[str, Any]:
     return named
 
 
-def module_of(net: Any) -> Any:
+def module_of(net: object) -> Any:
     """Return the module of a fitted skorch net; other objects are returned as they are."""
     return getattr(net, "module_", net)
 
 
-def refuse_iterable_dataset(dataset: Any, name: str) -> None:
+def refuse_iterable_dataset(dataset: object, name: str) -> None:
     """Raise a TypeError for a Dataset whose rows can only be read one after the other."""
     if is_instance(dataset, "torch.utils.data", "IterableDataset"):
         raise TypeError(
@@ -101,7 +102,7 @@ def refuse_iterable_dataset(dataset: Any, name: str) -> None:
         )
 
 
-def first_output(outputs: Any, name: str = "estimator") -> torch.Tensor:
+def first_output(outputs: object, name: str = "estimator") -> torch.Tensor:
     """Return the scores that a module returns, a tensor; else an error begins with `name`.
 
     These are its output, the first of several outputs, or what is called ``logits``: a key of a
@@ -124,7 +125,7 @@ def first_output(outputs: Any, name: str = "estimator") -> torch.Tensor:
     return tensor
 
 
-def resolve_device(device: Any, *scores: torch.Tensor) -> torch.device:
+def resolve_device(device: Device, *scores: torch.Tensor) -> torch.device:
     """Return the requested device; None: the device of the scores."""
     import torch
 

@@ -17,7 +17,7 @@ from sklearn.utils.metadata_routing import process_routing
 from pa_select.utils.estimators import is_pipeline
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params
-from pa_select.utils.typing import Ints
+from pa_select.utils.typing import Groups, Ints, Labels, Rows, Vector
 
 #: Training rows and test rows.
 Split = tuple[Ints, Ints]
@@ -63,9 +63,9 @@ def takes_parameter(estimator: Any, name: str, likely: bool) -> bool:
 
 def routed_params(
     meta: Any,
-    X: Any,
-    sample_weight: Any,
-    groups: Any,
+    X: Rows,
+    sample_weight: Vector | None,
+    groups: Groups,
     params: dict[str, Any],
     arguments: Sequence[str],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -94,7 +94,7 @@ def routed_params(
     return _check_method_params(X, params), split_params
 
 
-def halves(splits: Sequence[Split], y: Any, groups: Any, seed: int) -> list[Split]:
+def halves(splits: Sequence[Split], y: Labels, groups: Groups, seed: int) -> list[Split]:
     """Make two splits of each: one for each half of the training rows, same test rows."""
     y = np.asarray(y)
     out = []

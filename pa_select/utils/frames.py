@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from pa_select.utils.estimators import takes_missing
+from pa_select.utils.typing import Predictor, Rows
 
 
-def reordered(one: Any, other: Any) -> bool:
+def reordered(one: object, other: object) -> bool:
     """Return whether both have pandas indexes that differ only in their order."""
     first: Any = getattr(one, "index", None)
     second: Any = getattr(other, "index", None)
@@ -71,7 +72,7 @@ def _of_precision(X: Any, rows: Any) -> Any:
     return rows.astype(X.dtype, copy=False) if X.dtype.kind == "f" else rows
 
 
-def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X", advice: str = "") -> None:
+def check_columns(rows: Rows, X: Rows, name: str, name_of_X: str = "X", advice: str = "") -> None:
     """Check that rows have the columns and the shape of X, and numbers where X has numbers.
 
     An error ends with `advice` if other columns are there.
@@ -109,7 +110,7 @@ def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X", advice: st
                 )
 
 
-def check_not_missing(rows: Any, X: Any, name: str, estimator: Any) -> None:
+def check_not_missing(rows: Rows, X: Rows, name: str, estimator: Predictor) -> None:
     """Check that rows have no nan if X has none and the estimator does not take it."""
     missing = _missing(rows)
     if missing is None or not missing.any() or takes_missing(estimator):
@@ -139,7 +140,7 @@ def _columns(rows: Any) -> list[Any]:
     return list(rows.T) if isinstance(rows, np.ndarray) and rows.ndim == 2 else []
 
 
-def _is_no_number(value: Any) -> bool:
+def _is_no_number(value: object) -> bool:
     """Whether a value is a text that is no number."""
     if not isinstance(value, str):
         return False

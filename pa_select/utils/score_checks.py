@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from pa_select.utils.typing import Floats, Ints
+
 #: Larger scores could overflow in a sum over pairs.
 LARGEST_SCORE = 1e100
 #: For a row of smaller scores, other than zeros, the inverse temperature could overflow.
@@ -32,7 +34,7 @@ _CHECKED_ON_DEVICE = 1 << 27
 _FIRST_ROWS, _ROWS_AT_ONCE = 1 << 10, 1 << 16
 
 
-def check_tol(tol: Any, default: float, name: str = "tol") -> float:
+def check_tol(tol: object, default: float, name: str = "tol") -> float:
     """Check the largest gap to certify and return it, in nats per pair."""
     if tol is None:
         return default
@@ -50,7 +52,7 @@ def check_tol(tol: Any, default: float, name: str = "tol") -> float:
     return nats
 
 
-def check_count(value: Any, name: str, what: str) -> int:
+def check_count(value: object, name: str, what: str) -> int:
     """Check a number of things, which is whole and at least 1, and return it."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name}: expected a whole number of {what}, got {value!r}.")
@@ -106,7 +108,9 @@ def check_same_shape(
         raise ValueError(f"{name_b}: expected the shape of {name_a}, {shape_a}, got {shape_b}.")
 
 
-def check_values(matrix: Any, name: str, n_rows: int | None = None, numbers: Any = None) -> None:
+def check_values(
+    matrix: Any, name: str, n_rows: int | None = None, numbers: Ints | None = None
+) -> None:
     """Refuse scores that are nan, inf, too large or too small, by a `BadScoresError`.
 
     A score may be at most `LARGEST_SCORE` in size, and a row may not be all -inf, nor all below
@@ -132,7 +136,7 @@ def check_values(matrix: Any, name: str, n_rows: int | None = None, numbers: Any
 
 
 def _check_rows(
-    rows: Any, name: str, library: Any, n_rows: int | None, begin: int, numbers: Any
+    rows: Any, name: str, library: Any, n_rows: int | None, begin: int, numbers: Ints | None
 ) -> None:
     """Raise an error for rows, numbered from ``begin``, of which some look invalid."""
 
@@ -181,13 +185,13 @@ def are_probabilities(rows: Any) -> Any:
         return (rows >= -ROUNDING).all(axis=1) & (abs(sums - 1) <= ROUNDING)
 
 
-def check_clip(clip: Any, expected: str = "a probability in (0, 0.5)") -> None:
+def check_clip(clip: object, expected: str = "a probability in (0, 0.5)") -> None:
     """Raise an error unless `clip` is a float in (0, 0.5)."""
     if not isinstance(clip, (float, np.floating)) or not 0 < clip < 0.5:
         raise ValueError(f"clip: expected {expected}, got {clip!r}.")
 
 
-def wrong_row(rows: Any) -> int | None:
+def wrong_row(rows: Floats) -> int | None:
     """Return the first row that does not hold probabilities of exclusive classes, or None."""
     right = are_probabilities(rows)
     return None if right.all() else right.tolist().index(False)

@@ -6,7 +6,7 @@ name does.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from sklearn.base import (
@@ -56,13 +56,17 @@ class Callbacks:
     Callbacks are experimental in scikit-learn 1.9. Without them this class does nothing.
     """
 
-    def __init__(self, context: Any, estimator: Any, metadata: dict[str, Any] | None) -> None:
+    def __init__(
+        self, context: Any, estimator: BaseSearchCV, metadata: dict[str, Any] | None
+    ) -> None:
         self.context = context
         self.estimator = estimator
         self.metadata = metadata
 
     @classmethod
-    def of_fit(cls, estimator: Any, n_subtasks: int, metadata: dict[str, Any] | None) -> Callbacks:
+    def of_fit(
+        cls, estimator: BaseSearchCV, n_subtasks: int, metadata: dict[str, Any] | None
+    ) -> Callbacks:
         """Return the task of the whole fit of an estimator."""
         context = None
         if SUPPORTS_CALLBACKS:
@@ -90,7 +94,7 @@ class Callbacks:
                 estimator=self.estimator, X=X, y=y, metadata=self.metadata
             )
 
-    def passed_on_to(self, estimator: Any) -> Any:
+    def passed_on_to(self, estimator: Any) -> AbstractContextManager[Any]:
         """Return a context that passes the callbacks on to the estimator's own fit."""
         if self.context is None:
             return nullcontext()

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.lines
+    import pandas
     import torch
+    from skorch import NeuralNet
+
+    from pa_select.utils.sklearn_private import BaseSearchCV
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -21,6 +27,8 @@ Index = NDArray[np.intp]
 
 class HasArray(Protocol):
     """What numpy can convert: its arrays, tensors, Series and DataFrames."""
+
+    def __len__(self) -> int: ...
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the values as an array."""
@@ -94,15 +102,29 @@ Matrix: TypeAlias = Sequence[Sequence[float]] | Sequence[HasArray] | HasArray
 Scores: TypeAlias = Matrix | Sequence[Sequence[Sequence[float]]]
 Weights: TypeAlias = Vector | Matrix
 Prior: TypeAlias = Literal["uniform", "marginal"] | Vector
+#: Smallest and largest value of numbers, or of each number of a row.
+Bounds: TypeAlias = tuple[float | Vector, float | Vector]
 #: Rows in any form that an estimator takes.
 Rows: TypeAlias = HasShape | HasItems
 #: A fitted model of scikit-learn or skorch, or a torch module.
 Model: TypeAlias = "Predictor | torch.nn.Module"
+Estimators: TypeAlias = "Model | Sequence[Model] | Mapping[str, Model]"
+Net: TypeAlias = "NeuralNet"
+Search: TypeAlias = "BaseSearchCV"
+Frame: TypeAlias = "pandas.DataFrame"
+Axes: TypeAlias = "matplotlib.axes.Axes"
+Line: TypeAlias = "matplotlib.lines.Line2D"
 Scoring: TypeAlias = (
     str | Scorer | Sequence[str] | Mapping[str, str | Scorer] | Callable[..., Any] | None
 )
 CrossValidation: TypeAlias = int | Splitter | Sequence[Splitter] | Iterable[tuple[Any, Any]] | None
 PairedRows: TypeAlias = tuple[Rows, Rows] | Mapping[str, tuple[Rows, Rows]]
+#: The group of each row or pair, or None.
+Groups: TypeAlias = Labels | None
+#: What maps rows of another site to rows of the labelled one.
+Adapter: TypeAlias = str | Estimator | None
+#: Whose posteriors stand in for labels.
+Reference: TypeAlias = "str | Model"
 Device: TypeAlias = "str | torch.device | None"
 RandomState: TypeAlias = int | np.random.RandomState | None
 ErrorScore: TypeAlias = Literal["raise"] | float
