@@ -14,7 +14,7 @@ import torch
 from pa_select.agreement.inputs import suspicious_scores as _notices
 from pa_select.agreement.inputs.problem import check_pair
 from pa_select.agreement.inputs.validation import (
-    Prior,
+    CheckedPrior,
     check_prior,
     check_tol,
     check_weight,
@@ -28,7 +28,7 @@ from pa_select.agreement.solved_problems import solve_pairs
 from pa_select.agreement.solver.branch_and_bound import Points
 from pa_select.utils.estimators import resolve_device
 from pa_select.utils.score_checks import look_like_probabilities
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Device, Floats, Ints, Prior
 
 # Rows are gathered up to this many scores, whatever the size of the chunks. That makes several
 # blocks for each thread of a CPU, or one block for an accelerator.
@@ -42,10 +42,10 @@ _SAME = 0.02
 def agreement_of_chunks(
     chunks: Any,
     *,
-    prior: Any = "uniform",
+    prior: Prior = "uniform",
     tol: float | None = None,
     certify: bool = True,
-    device: Any = None,
+    device: Device = None,
     verbose: int = 0,
 ) -> PosteriorAgreement:
     """Maximise the agreement of pairs whose scores are read in chunks, in many passes.
@@ -127,10 +127,10 @@ def agreement_of_chunks(
 
 
 def _read_first(
-    reader: _ChunkReader, prior: Any, device: Any
-) -> tuple[_ChunkedScores, Prior, float]:
+    reader: _ChunkReader, prior: Prior, device: Device
+) -> tuple[_ChunkedScores, CheckedPrior, float]:
     """Read all chunks once; return the pairs, the checked prior and the total weight."""
-    checked = Prior()
+    checked = CheckedPrior()
     target, n_pairs, n_classes, zeros = torch.device("cpu"), 0, 0, False
     dtypes: set[torch.dtype] = set()
     weights = array("d")  # grows in place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from pa_select.agreement.standard_errors import (
     warn_of_few_pairs,
 )
 from pa_select.utils.p_values import adjust_by_holm
-from pa_select.utils.typing import Floats, Ints, Labels, RandomState
+from pa_select.utils.typing import Floats, Groups, Ints, Labels, RandomState
 
 # This many weights of replicates are held at once: it bounds the memory, not the result.
 _WEIGHTS_AT_ONCE = 1 << 22
@@ -73,7 +73,7 @@ def bootstrap_agreement(
     result: PosteriorAgreement,
     n: int = 1000,
     *,
-    groups: Labels | None = None,
+    groups: Groups = None,
     confidence_level: float = 0.95,
     random_state: RandomState = None,
 ) -> AgreementBootstrap:
@@ -133,7 +133,7 @@ def compare_agreement(
     result_b: PosteriorAgreement,
     *,
     n_bootstrap: int = 0,
-    groups: Labels | None = None,
+    groups: Groups = None,
     confidence_level: float = 0.95,
     random_state: RandomState = None,
 ) -> AgreementComparison: ...
@@ -143,7 +143,7 @@ def compare_agreement(
     result_b: Sequence[PosteriorAgreement],
     *,
     n_bootstrap: int = 0,
-    groups: Labels | None = None,
+    groups: Groups = None,
     confidence_level: float = 0.95,
     random_state: RandomState = None,
 ) -> list[AgreementComparison]: ...
@@ -152,7 +152,7 @@ def compare_agreement(
     result_b: PosteriorAgreement | Sequence[PosteriorAgreement],
     *,
     n_bootstrap: int = 0,
-    groups: Labels | None = None,
+    groups: Groups = None,
     confidence_level: float = 0.95,
     random_state: RandomState = None,
 ) -> AgreementComparison | list[AgreementComparison]:
@@ -256,7 +256,7 @@ def compare_agreement(
 
 
 def _replicates(
-    results: Sequence[PosteriorAgreement], n: int, groups: Any, random_state: Any
+    results: Sequence[PosteriorAgreement], n: int, groups: Groups, random_state: RandomState
 ) -> list[Floats]:
     """Return the scores of all results on the same n replicates."""
     # Imported here: scikit-learn would slow the command line by a second.
@@ -289,7 +289,7 @@ def _replicates(
     return scores
 
 
-def _codes(groups: Any, source: Problem) -> Ints:
+def _codes(groups: Labels, source: Problem) -> Ints:
     return check_groups(as_labels(groups, "groups", source), len(source.weight))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,14 +19,14 @@ from pa_select.agreement.standard_errors import (
     error_of_mean,
     warn_of_few_pairs,
 )
-from pa_select.utils.typing import Floats, Ints, Labels
+from pa_select.utils.typing import Floats, Groups, Ints, Mask
 
 # Classes below this mean posterior are taken as absent.
 _ABSENT = 1e-12
 
 
 def confidence_interval(
-    result: PosteriorAgreement, confidence_level: float = 0.95, *, groups: Labels | None = None
+    result: PosteriorAgreement, confidence_level: float = 0.95, *, groups: Groups = None
 ) -> tuple[float, float]:
     """Compute a confidence interval of an agreement, also for few pairs that nearly all agree.
 
@@ -143,7 +142,7 @@ def intervals_of_agreements(
     return intervals
 
 
-def _with_one_more(source: Problem, used: Any, n: int) -> tuple[Problem, Problem]:
+def _with_one_more(source: Problem, used: Mask, n: int) -> tuple[Problem, Problem]:
     """Add a unit of pairs that disagree, or of pairs that agree, to the n units of a problem."""
     rows = torch.from_numpy(np.flatnonzero(used)).to(source.a.device)
     a, b = source.a[rows], source.b[rows]

@@ -16,7 +16,7 @@ from pa_select.agreement.solved_problems import solve_pairs
 from pa_select.agreement.solver.marginal_sums import ModelRuns
 from pa_select.agreement.standard_errors import standard_error
 from pa_select.utils.estimators import resolve_device
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Device, Floats, Ints, Prior
 
 # This many scores of one side are gathered at once, and this many sums of classes are kept
 # for the runs of two models: it bounds the memory, not the result.
@@ -43,9 +43,9 @@ def pooled_agreement(
     stacks: Sequence[Any],
     pairs: PooledPairs,
     *,
-    prior: Any = "marginal",
+    prior: Prior = "marginal",
     tol: float = 1e-6,
-    device: Any = None,
+    device: Device = None,
     certify: bool | None = None,
     names: Sequence[Any] | None = None,
 ) -> Iterator[PosteriorAgreement]:

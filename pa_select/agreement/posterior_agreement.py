@@ -26,6 +26,7 @@ from pa_select.utils.score_checks import look_like_probabilities
 from pa_select.utils.typing import (
     Device,
     ErrorScore,
+    Groups,
     Ints,
     Labels,
     Matrix,
@@ -45,11 +46,11 @@ def posterior_agreement(
     *,
     prior: Prior = "uniform",
     sample_weight: Weights | None = None,
-    groups: Labels | None = None,
+    groups: Groups = None,
     tol: float | None = None,
     certify: bool = True,
     device: Device = None,
-    process_group: Any = None,
+    process_group: object = None,
     error_score: ErrorScore = "raise",
     return_path: bool = False,
 ) -> Any:
@@ -201,17 +202,17 @@ def posterior_agreement(
 
 
 def agreements(
-    scores_a: Any,
-    scores_b: Any,
+    scores_a: Scores,
+    scores_b: Scores,
     *,
-    prior: Any = "uniform",
-    sample_weight: Any = None,
-    groups: Any = None,
+    prior: Prior = "uniform",
+    sample_weight: Weights | None = None,
+    groups: Groups = None,
     tol: float | None = None,
     certify: bool = True,
-    device: Any = None,
-    process_group: Any = None,
-    error_score: Any = "raise",
+    device: Device = None,
+    process_group: object = None,
+    error_score: ErrorScore = "raise",
     return_path: bool = False,
 ) -> Any:
     """Compute what `posterior_agreement` does, without its warnings about the scores."""
@@ -255,13 +256,13 @@ def agreements(
         return ordered if many else ordered[0]
 
 
-def _joined(process_group: Any) -> AbstractContextManager[Processes]:
+def _joined(process_group: object) -> AbstractContextManager[Processes]:
     from pa_select.agreement.pairs.processes import joined
 
     return joined(process_group)
 
 
-def _check_groups(groups: Any, problem: Problem) -> Ints:
+def _check_groups(groups: Labels, problem: Problem) -> Ints:
     return check_groups(as_labels(groups, "groups", problem), len(problem.weight))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ import torch
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import as_labels
 from pa_select.agreement.standard_errors import error_of_mean
-from pa_select.utils.typing import Floats, Ints, Mask
+from pa_select.utils.typing import Floats, Ints, Labels, Mask
 
 
 def posteriors(scores: torch.Tensor, beta: float) -> torch.Tensor:
@@ -56,7 +56,9 @@ class Part(NamedTuple):
     doubt: float
 
 
-def decompose(source: Problem, terms: Floats, beta: float, y: Any = None) -> dict[str, Part]:
+def decompose(
+    source: Problem, terms: Floats, beta: float, y: Labels | None = None
+) -> dict[str, Part]:
     """Split the sum of the terms by whether pairs agree and, with labels, are right."""
     used = source.weight > 0
     weight = source.weight[used]
@@ -96,7 +98,7 @@ def decompose(source: Problem, terms: Floats, beta: float, y: Any = None) -> dic
     }
 
 
-def groups_of(source: Problem, y: Any = None) -> dict[str, Mask]:
+def groups_of(source: Problem, y: Labels | None = None) -> dict[str, Mask]:
     """Return masks of the pairs of positive weight that agree, disagree, and are right.
 
     With labels, agreeing pairs are split by whether the first sample is right.
@@ -110,13 +112,13 @@ def groups_of(source: Problem, y: Any = None) -> dict[str, Mask]:
     return {"agree_right": agree & right, "agree_wrong": agree & ~right, "disagree": ~agree}
 
 
-def right_rows(source: Problem, y: Any) -> Mask:
+def right_rows(source: Problem, y: Labels) -> Mask:
     """Return a mask of the pairs of positive weight whose first sample is right."""
     right: Mask = source.a.argmax(1).cpu().numpy() == _columns_of(y, source)
     return right[source.weight > 0]
 
 
-def _columns_of(y: Any, source: Problem) -> Ints:
+def _columns_of(y: Labels, source: Problem) -> Ints:
     labels = as_labels(y, "y", source)
     n, n_classes = source.a.shape
     if labels.shape != (n,):
@@ -156,7 +158,7 @@ class Confidence(NamedTuple):
 
 
 def confidence(
-    source: Problem, beta: float, y: Any = None, misled: bool = False
+    source: Problem, beta: float, y: Labels | None = None, misled: bool = False
 ) -> dict[str, Confidence]:
     """Average posteriors of the groups of `decompose`, or of the thesis, which may overlap."""
     used = source.weight > 0
@@ -216,7 +218,7 @@ class EntropyChange(NamedTuple):
     of_ranked_average: float
 
 
-def entropy_change(source: Problem, beta: float, y: Any = None) -> EntropyChange:
+def entropy_change(source: Problem, beta: float, y: Labels | None = None) -> EntropyChange:
     """Compare the entropies at an inverse temperature with those at 1, for correct rows."""
     used = source.weight > 0
     if y is not None:

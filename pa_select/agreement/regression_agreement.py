@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from pa_select.agreement.inputs.validation import as_floats, check_weight
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, Vector
 
 # Two normal posteriors are the same if their predictions differ by rounding alone.
 _ROUNDING = 1e-12
@@ -44,7 +43,7 @@ class RegressionAgreement:
 
 
 def regression_agreement(
-    predictions_a: Any, predictions_b: Any, *, sample_weight: Any = None
+    predictions_a: Vector, predictions_b: Vector, *, sample_weight: Vector | None = None
 ) -> RegressionAgreement:
     r"""Compute the posterior agreement of two predictions of a number.
 
@@ -145,7 +144,7 @@ def regression_agreement(
     return RegressionAgreement(float(score), beta, correlation, error, terms, n)
 
 
-def _checked(predictions: Any, name: str) -> Floats:
+def _checked(predictions: Vector, name: str) -> Floats:
     values = as_floats(predictions, name)
     if values.ndim != 1 or not len(values):
         raise ValueError(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from pa_select.agreement.inputs.problem import Problem
-from pa_select.agreement.inputs.validation import Prior, check_beta
+from pa_select.agreement.inputs.validation import CheckedPrior, check_beta
 from pa_select.agreement.posteriors import (
     Confidence,
     EntropyChange,
@@ -22,7 +21,7 @@ from pa_select.agreement.posteriors import (
 )
 from pa_select.utils.html import bar_cell, table
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Floats, Ints, Labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +178,7 @@ class PosteriorAgreement:
 
     def _most(self) -> float:
         """Return the largest possible score."""
-        prior = Prior() if self.source is None else self.source.prior
+        prior = CheckedPrior() if self.source is None else self.source.prior
         return prior.largest_score(self.n_classes)
 
     def _repr_html_(self) -> str:
@@ -197,7 +196,7 @@ class PosteriorAgreement:
             ],
         )
 
-    def decompose(self, y: Any = None) -> dict[str, Part]:
+    def decompose(self, y: Labels | None = None) -> dict[str, Part]:
         """Split the agreement into the contributions of agreeing and of disagreeing pairs.
 
         Parameters
@@ -239,7 +238,7 @@ class PosteriorAgreement:
         return decompose(self.known_source(), self.terms, self.beta, y)
 
     def confidence(
-        self, y: Any = None, *, beta: float | None = None, misled: bool = False
+        self, y: Labels | None = None, *, beta: float | None = None, misled: bool = False
     ) -> dict[str, Confidence]:
         """Average the posteriors of agreeing and of disagreeing pairs.
 
@@ -284,7 +283,7 @@ class PosteriorAgreement:
         at = self.beta if beta is None else float(check_beta(beta))
         return confidence(self.known_source(), at, y, misled)
 
-    def entropy_change(self, y: Any = None) -> EntropyChange:
+    def entropy_change(self, y: Labels | None = None) -> EntropyChange:
         r"""Compare the entropy of posteriors at `beta` with their entropy as trained, at 1.
 
         Parameters

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pa_select.agreement.inputs.problem import Problem
-from pa_select.agreement.inputs.validation import Prior
+from pa_select.agreement.inputs.validation import CheckedPrior
 from pa_select.agreement.pairs.paired_scores import PairedScores, concatenate
 from pa_select.agreement.result import PosteriorAgreement, SolverPath
 from pa_select.agreement.solver import kernel_sums as _kernel
@@ -21,7 +21,7 @@ from pa_select.agreement.standard_errors import (
     standard_error,
     sum_of_squared_deviations,
 )
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Device, Floats, Ints
 
 if TYPE_CHECKING:
     from pa_select.agreement.pairs.sharded_scores import Shard
@@ -35,7 +35,7 @@ def solve_problems(
     tol: float,
     *,
     certify: bool,
-    device: Any,
+    device: Device,
     groups: Sequence[Ints | None],
     shard: Shard | None = None,
     names: Sequence[Any] | None = None,
@@ -86,7 +86,7 @@ def solve_problems(
 
 def solve_pairs(
     pairs: PairedScores,
-    prior: Prior,
+    prior: CheckedPrior,
     totals: Floats,
     tol: float,
     *,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.p_values import p_value
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Floats, Ints, Labels
 
 # The deviations of this many pairs are held at once: it bounds the memory, not the result.
 _PAIRS_AT_ONCE = 1 << 20
@@ -132,7 +132,7 @@ def _used_parts(terms: Floats, weight: Floats) -> Iterator[tuple[Floats, Floats]
         yield terms[rows][used], weight[rows][used]
 
 
-def check_groups(groups: Any, n: int) -> Ints:
+def check_groups(groups: Labels, n: int) -> Ints:
     """Return the groups of n pairs, of one type and none missing, as integers."""
     values = np.asarray(groups)
     if values.shape != (n,):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pa_select.agreement.inputs.validation import (
-    Prior,
+    CheckedPrior,
     as_floats,
     as_scores,
     as_tensor,
@@ -21,7 +21,7 @@ from pa_select.agreement.inputs.validation import (
 )
 from pa_select.utils.arrays import n_axes
 from pa_select.utils.score_checks import check_same_shape, check_values
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, Prior, Scores, Weights
 
 
 class Problem(NamedTuple):
@@ -32,7 +32,7 @@ class Problem(NamedTuple):
     b: torch.Tensor
     #: (n_pairs,) weights of the pairs.
     weight: Floats
-    prior: Prior = Prior()
+    prior: CheckedPrior = CheckedPrior()
     #: The pandas index of the rows, if the scores came with one.
     index: Any = None
 
@@ -41,22 +41,24 @@ class Problem(NamedTuple):
         return int(self.a.shape[1])
 
 
-def is_batch(scores: Any) -> bool:
+def is_batch(scores: object) -> bool:
     """Whether scores hold many problems: three axes, or a list of matrices."""
     if isinstance(scores, (list, tuple)):
         return len(scores) > 0 and n_axes(scores[0]) >= 2
     return n_axes(scores) == 3
 
 
-def check_problem(scores_a: Any, scores_b: Any, sample_weight: Any, prior: Any) -> Problem:
+def check_problem(
+    scores_a: Scores, scores_b: Scores, sample_weight: Weights | None, prior: Prior
+) -> Problem:
     return check_one_problem(scores_a, scores_b, sample_weight, prior)[0]
 
 
 def check_one_problem(
-    scores_a: Any,
-    scores_b: Any,
-    sample_weight: Any,
-    prior: Any,
+    scores_a: Scores,
+    scores_b: Scores,
+    sample_weight: Weights | None,
+    prior: Prior,
     *,
     shard: bool = False,
     failures: dict[int, str] | None = None,
@@ -78,8 +80,8 @@ def check_one_problem(
 def check_problems(
     scores_a: Any,
     scores_b: Any,
-    sample_weight: Any,
-    prior: Any,
+    sample_weight: Weights | None,
+    prior: Prior,
     *,
     shard: bool = False,
     failures: dict[int, str] | None = None,
@@ -103,7 +105,7 @@ def check_problems(
     }
 
 
-def _check_prior(prior: Any, n_classes: int) -> Prior:
+def _check_prior(prior: Prior, n_classes: int) -> CheckedPrior:
     """Check the prior of a problem; a shard without columns leaves its length to the others."""
     if not n_classes and not isinstance(prior, str):
         n_classes = as_floats(prior, "prior").size
@@ -111,7 +113,7 @@ def _check_prior(prior: Any, n_classes: int) -> Prior:
 
 
 def check_pair(
-    scores_a: Any, scores_b: Any, suffix: str = "", *, shard: bool = False
+    scores_a: Scores, scores_b: Scores, suffix: str = "", *, shard: bool = False
 ) -> tuple[torch.Tensor, ...]:
     """Check both score matrices of one problem, which must have the same shape."""
     names = f"scores_a{suffix}", f"scores_b{suffix}"

@@ -13,7 +13,7 @@ from pa_select.utils.arrays import as_array, as_numbers, n_axes
 from pa_select.utils.frames import reordered
 from pa_select.utils.score_checks import check_matrix
 from pa_select.utils.score_checks import check_tol as _check_tol
-from pa_select.utils.typing import Array, Floats
+from pa_select.utils.typing import Array, Floats, Labels, Prior, Scores, Vector, Weights
 
 #: The inverse of a smaller class probability could overflow.
 SMALLEST_PRIOR = 1e-100
@@ -65,7 +65,7 @@ def as_tensor(values: Any, name: str) -> torch.Tensor:
         return torch.from_numpy(array)
 
 
-def as_labels(values: Any, name: str, rows: Any = None) -> Array:
+def as_labels(values: Labels, name: str, rows: object = None) -> Array:
     """Return labels or groups of any type; check that they are in the order of ``rows``."""
     check_order(values, rows, name)
     if isinstance(values, torch.Tensor):
@@ -80,7 +80,7 @@ def indexed(*samples: Any) -> Any:
     return next((x for x in samples if hasattr(x, "iloc")), None)
 
 
-def check_order(values: Any, rows: Any, name: str, of: str = "the scores") -> None:
+def check_order(values: object, rows: object, name: str, of: str = "the scores") -> None:
     """Refuse values that have the index of ``rows``, but in another order."""
     if hasattr(values, "iloc") and reordered(rows, values):
         raise ValueError(
@@ -89,7 +89,7 @@ def check_order(values: Any, rows: Any, name: str, of: str = "the scores") -> No
         )
 
 
-def check_frames(scores: Any, other: Any, name: str, of: str) -> None:
+def check_frames(scores: object, other: object, name: str, of: str) -> None:
     """Refuse a DataFrame whose rows or columns are in another order than those of `other`."""
     check_order(scores, other, name, of)
     columns = [getattr(x, "columns", None) for x in (other, scores)]
@@ -101,7 +101,7 @@ def check_frames(scores: Any, other: Any, name: str, of: str) -> None:
             )
 
 
-def check_class_scores(scores: Any, name: str) -> None:
+def check_class_scores(scores: object, name: str) -> None:
     """Refuse the pair (scores, classes) that `class_scores` returns: it looks like a batch."""
     if isinstance(scores, tuple) and [n_axes(x) for x in scores] == [2, 1]:
         raise ValueError(
@@ -110,12 +110,12 @@ def check_class_scores(scores: Any, name: str) -> None:
         )
 
 
-def check_tol(tol: Any, prior: Any = "uniform") -> float:
+def check_tol(tol: float | None, prior: Prior = "uniform") -> float:
     """Check the largest gap to certify; None is the default for this prior."""
     return _check_tol(tol, 1e-5 if is_marginal(prior) else 1e-6)
 
 
-def check_scores(scores: Any, name: str, *, shard: bool = False) -> torch.Tensor:
+def check_scores(scores: Scores, name: str, *, shard: bool = False) -> torch.Tensor:
     """Return one score matrix as a tensor (n, K): finite or -inf, K >= 2, no row all -inf.
 
     With `shard` it may have no rows, and then also no columns.
@@ -129,11 +129,11 @@ def check_scores(scores: Any, name: str, *, shard: bool = False) -> torch.Tensor
 
 
 def check_weight(
-    sample_weight: Any,
+    sample_weight: Weights | None,
     n: int,
     name: str = "sample_weight",
     *,
-    rows: Any = None,
+    rows: object = None,
     shard: bool = False,
 ) -> Floats:
     """Return the weights of n pairs in float64; None is one weight of 1, broadcast to all.
@@ -150,7 +150,7 @@ def check_weight(
     return weight
 
 
-def check_weight_values(sample_weight: Any, n: int, name: str, rows: Any = None) -> Floats:
+def check_weight_values(sample_weight: Weights, n: int, name: str, rows: object = None) -> Floats:
     """Return the weights of n pairs in float64, without a check of their sum."""
     check_order(sample_weight, rows, name)
     weight = as_floats(sample_weight, name)
@@ -165,7 +165,7 @@ def check_weight_values(sample_weight: Any, n: int, name: str, rows: Any = None)
     return weight
 
 
-class Prior(NamedTuple):
+class CheckedPrior(NamedTuple):
     r"""A checked class prior: uniform, given, or marginal."""
 
     #: The marginal prior is the mean posterior, which changes with the inverse temperature.
@@ -204,13 +204,13 @@ class Prior(NamedTuple):
         return math.log(n_classes) if self.given is None else -float(np.log(self.given).min())
 
 
-def check_prior(prior: Any, n_classes: int) -> Prior:
+def check_prior(prior: Prior, n_classes: int) -> CheckedPrior:
     """Return a checked prior."""
     if isinstance(prior, str):
         if prior == "uniform":
-            return Prior("uniform")
+            return CheckedPrior("uniform")
         if prior == "marginal":
-            return Prior("marginal")
+            return CheckedPrior("marginal")
         raise ValueError(
             "prior: expected 'uniform', 'marginal' or a vector of class probabilities, "
             f"got {prior!r}."
@@ -236,15 +236,15 @@ def check_prior(prior: Any, n_classes: int) -> Prior:
         )
     if abs(vector.sum() - 1) > 1e-6:
         raise ValueError(f"prior: expected probabilities that sum to 1, got {vector.sum():.9g}.")
-    return Prior("given", vector / vector.sum())
+    return CheckedPrior("given", vector / vector.sum())
 
 
-def is_marginal(prior: Any) -> bool:
+def is_marginal(prior: object) -> bool:
     """Whether the prior is "marginal": it then changes with the inverse temperature."""
     return isinstance(prior, str) and prior == "marginal"
 
 
-def is_raise(error_score: Any) -> bool:
+def is_raise(error_score: object) -> bool:
     """Whether errors of single problems are raised; the alternative is a result of nan."""
     if isinstance(error_score, str) and error_score == "raise":
         return True
@@ -253,7 +253,7 @@ def is_raise(error_score: Any) -> bool:
     raise ValueError(f"error_score: expected 'raise' or nan, got {error_score!r}.")
 
 
-def check_beta(beta: Any) -> Floats:
+def check_beta(beta: float | Vector) -> Floats:
     """Return inverse temperatures in [0, inf], of any shape."""
     betas = as_floats(beta, "beta")
     if not (betas >= 0).all():

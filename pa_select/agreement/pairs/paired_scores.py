@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ import torch
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.pairs.block import Block, centred_with_ties, converted
 from pa_select.utils.estimators import resolve_device
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Device, Floats, Ints
 
 Result = TypeVar("Result")
 
@@ -375,7 +375,7 @@ def _all_classes_first(scores: torch.Tensor, dtype: torch.dtype) -> torch.Tensor
 
 
 def concatenate(
-    problems: Sequence[Problem], device: Any = None, totals: Floats | None = None
+    problems: Sequence[Problem], device: Device = None, totals: Floats | None = None
 ) -> PairedScores:
     """Concatenate problems with the same number of classes on the device to use.
 

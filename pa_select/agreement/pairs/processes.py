@@ -21,7 +21,7 @@ _KINDS: dict[str, type[Exception]] = {"TypeError": TypeError, "ValueError": Valu
 class Processes:
     """The processes of a group; all of them make the same exchanges in the same order."""
 
-    def __init__(self, process_group: Any) -> None:
+    def __init__(self, process_group: object) -> None:
         if not (dist.is_available() and dist.is_initialized()):
             raise ValueError(
                 "process_group: expected torch.distributed to be initialised; call "
@@ -63,7 +63,7 @@ class Processes:
         rows = received[:, _HEAD : _HEAD + len(first)]
         return torch.cat([rows, self._all_gather(rest)], 1) if len(rest) else rows
 
-    def gather_objects(self, value: Any) -> list[Any]:
+    def gather_objects(self, value: object) -> list[Any]:
         """Gather an object from each rank; raise if a rank failed."""
         self.gather(torch.empty(0))
         return self._all_gather_objects(value)
@@ -88,12 +88,12 @@ class Processes:
         self._collect(dist.all_gather, received, values.contiguous())
         return torch.stack(received)
 
-    def _all_gather_objects(self, value: Any) -> list[Any]:
+    def _all_gather_objects(self, value: object) -> list[Any]:
         received: list[Any] = [None] * self._size
         self._collect(dist.all_gather_object, received, value)
         return received
 
-    def _collect(self, collective: Callable[..., Any], received: list[Any], value: Any) -> None:
+    def _collect(self, collective: Callable[..., Any], received: list[Any], value: object) -> None:
         # If this raises, a rank is gone, and no other rank waits for this one.
         self.closed = True
         collective(received, value, group=self._group)
@@ -114,7 +114,7 @@ class Processes:
 
 
 @contextmanager
-def joined(process_group: Any) -> Iterator[Processes]:
+def joined(process_group: object) -> Iterator[Processes]:
     """Raise an error of one rank within this context on all ranks."""
     processes = Processes(process_group)
     try:

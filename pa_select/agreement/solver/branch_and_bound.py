@@ -136,7 +136,7 @@ class _Table(NamedTuple):
     bound: Floats
     attained: Floats
 
-    def rows(self, which: Any) -> _Table:
+    def rows(self, which: Mask | Ints) -> _Table:
         at = self.at._make(x[which] for x in self.at)
         return _Table._make(at if x is self.at else x[which] for x in self)
 

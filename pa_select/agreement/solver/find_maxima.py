@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pa_select.agreement.inputs.validation import Prior
+from pa_select.agreement.inputs.validation import CheckedPrior
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solver import branch_and_bound as _search
 from pa_select.agreement.solver import kernel_sums as _kernel
@@ -66,7 +66,7 @@ class FoundMaxima(NamedTuple):
 
 def find_maxima(
     pairs: PairedScores,
-    prior: Prior,
+    prior: CheckedPrior,
     tol: float,
     names: Sequence[Any] | None = None,
     runs: ModelRuns | None = None,

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from pa_select.agreement.inputs.validation import Prior
+from pa_select.agreement.inputs.validation import CheckedPrior
 from pa_select.agreement.pairs.block import Block
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solver.branch_and_bound import Kernel, maximize
@@ -40,7 +40,9 @@ _OVERLAPS_AT_ONCE = 1 << 16
 _LOWEST_LOG_PRIOR = -300.0
 
 
-def replicate_maxima(a: torch.Tensor, b: torch.Tensor, weights: Floats, prior: Prior) -> Floats:
+def replicate_maxima(
+    a: torch.Tensor, b: torch.Tensor, weights: Floats, prior: CheckedPrior
+) -> Floats:
     """Return the maximum over [0, inf] of the kernel of each replicate of one problem.
 
     The replicates have weights of the pairs, (n_replicates, n_pairs), that sum to one. Their
@@ -72,7 +74,7 @@ def replicate_maxima(a: torch.Tensor, b: torch.Tensor, weights: Floats, prior: P
 
 
 def _kernel(
-    pairs: PairedScores, weights: Floats, prior: Prior
+    pairs: PairedScores, weights: Floats, prior: CheckedPrior
 ) -> tuple[Kernel[Any], Limits, float]:
     """Return the kernel of replicates, its limits, and the constant that it lacks."""
     log_weights = prior.log_weights(pairs.n_classes)
