@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from pa_select.scores.features import features_of
 from pa_select.utils.arrays import check_column
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, Labels, RandomState, Rows
 
 
 class FeatureDiscrepancy(NamedTuple):
@@ -36,7 +36,7 @@ class FeatureDiscrepancy(NamedTuple):
 
 
 def feature_discrepancy(
-    features_a: Any, features_b: Any, *, max_rows: int = 1000, random_state: Any = None
+    features_a: Rows, features_b: Rows, *, max_rows: int = 1000, random_state: RandomState = None
 ) -> FeatureDiscrepancy:
     """Compare two samples of features, row by row and as distributions.
 
@@ -120,7 +120,7 @@ class Invariance(NamedTuple):
     projection_b: Floats
 
 
-def invariance(features_a: Any, features_b: Any, y: Any) -> Invariance:
+def invariance(features_a: Rows, features_b: Rows, y: Labels) -> Invariance:
     """Compare the leading principal components of two environments' features.
 
     The leading direction is computed for each environment separately. If a representation
@@ -184,7 +184,7 @@ def invariance(features_a: Any, features_b: Any, y: Any) -> Invariance:
     return Invariance(float(((z[0] - z[1]) ** 2).mean()), float(np.mean(within)), z[0], z[1])
 
 
-def _paired(features_a: Any, features_b: Any) -> tuple[Floats, Floats]:
+def _paired(features_a: Rows, features_b: Rows) -> tuple[Floats, Floats]:
     a, b = features_of(features_a, None, "features_a"), features_of(features_b, None, "features_b")
     if a.shape != b.shape:
         raise ValueError(f"features_b: expected shape {a.shape} as features_a, got {b.shape}.")

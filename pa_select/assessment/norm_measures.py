@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from pa_select.utils.estimators import first_output, module_of
+from pa_select.utils.typing import Net
 
 # Layers whose weights are a matrix, or are read as one with a row for each output channel.
 _LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -18,7 +19,10 @@ _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
 def norm_measures(
-    module: Any, margin: float | None = None, *, initial: Any = None
+    module: torch.nn.Module | Net,
+    margin: float | None = None,
+    *,
+    initial: torch.nn.Module | None = None,
 ) -> dict[str, float]:
     """Compute norms of a network's weights, also relative to margin and initial weights.
 
@@ -121,7 +125,7 @@ def norm_measures(
     return measures
 
 
-def path_norm(module: Any, input_shape: int | Sequence[int]) -> float:
+def path_norm(module: torch.nn.Module | Net, input_shape: int | Sequence[int]) -> float:
     """Compute the root of the summed squared weights of all paths through a network.
 
     A path leads from one input to one output. Its weight is the product of the weights on it.
@@ -194,7 +198,7 @@ def path_norm(module: Any, input_shape: int | Sequence[int]) -> float:
     return float(outputs.sum().sqrt())
 
 
-def folded(module: Any, name: str) -> nn.Module:
+def folded(module: torch.nn.Module | Net, name: str) -> nn.Module:
     """Return a copy in evaluation mode and double precision, with batch norms folded in."""
     network = module_of(module)
     if not isinstance(network, nn.Module):
@@ -211,7 +215,7 @@ def folded(module: Any, name: str) -> nn.Module:
     return network
 
 
-def _fold(layer: Any, norm: Any, name: str) -> None:
+def _fold(layer: torch.nn.Module, norm: Any, name: str) -> None:
     if not isinstance(layer, _LAYERS) or len(layer.weight) != norm.num_features:
         raise ValueError(
             f"{name}: expected each batch normalisation directly after a linear or convolutional "
@@ -228,7 +232,7 @@ def _fold(layer: Any, norm: Any, name: str) -> None:
         layer.bias = nn.Parameter(scale * bias + shift)
 
 
-def _weights(module: Any, name: str) -> list[torch.Tensor]:
+def _weights(module: torch.nn.Module | Net, name: str) -> list[torch.Tensor]:
     """Return the layers' weights as matrices, with batch normalisations folded in."""
     weights = []
     for part in folded(module, name).modules():

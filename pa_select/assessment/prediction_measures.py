@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.integrate import trapezoid
@@ -14,7 +14,7 @@ from pa_select.assessment.shifted_outputs import Outputs, quotient, with_errors
 from pa_select.scores.class_scores import columns_of
 from pa_select.utils.arrays import check_column
 from pa_select.utils.score_checks import check_shape
-from pa_select.utils.typing import Floats, Index, Mask
+from pa_select.utils.typing import Floats, Index, Labels, Mask, Matrix
 
 
 class PredictionMeasures(NamedTuple):
@@ -55,7 +55,12 @@ class PredictionMeasures(NamedTuple):
 
 
 def prediction_measures(
-    scores: Any, y: Any, *, classes: Any = None, tail: float = 0.05, margin_quantile: float = 0.1
+    scores: Matrix,
+    y: Labels,
+    *,
+    classes: Labels | None = None,
+    tail: float = 0.05,
+    margin_quantile: float = 0.1,
 ) -> PredictionMeasures:
     """Measure one model's predictions on one sample.
 
@@ -192,7 +197,12 @@ class SampleGap(NamedTuple):
 
 
 def sample_gap(
-    scores: Any, y: Any, other_scores: Any, other_y: Any, *, classes: Any = None
+    scores: Matrix,
+    y: Labels,
+    other_scores: Matrix,
+    other_y: Labels,
+    *,
+    classes: Labels | None = None,
 ) -> SampleGap:
     """Measure what one model loses on a second sample of other rows, of any number.
 
@@ -262,7 +272,7 @@ def sample_gap(
 
 
 def _outputs_and_labels(
-    scores: Any, y: Any, classes: Any, name: str, argument: str
+    scores: Matrix, y: Labels, classes: Labels | None, name: str, argument: str
 ) -> tuple[Outputs, Index]:
     """Return checked scores with what is derived from them, and the column of each label."""
     check_shape(scores if hasattr(scores, "dtype") else np.asarray(scores), name)

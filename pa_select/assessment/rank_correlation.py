@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from pa_select.utils.messages import optional_import
 from pa_select.utils.p_values import adjust_by_holm
-from pa_select.utils.typing import Floats, Index
+from pa_select.utils.typing import Floats, Frame, Index, RandomState
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class RankCorrelation:
             f"{int(self.n_models.max())} models)"
         )
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> Frame:
         """Return the table as a DataFrame.
 
         Returns
@@ -85,7 +85,7 @@ def rank_correlation(
     *,
     confidence_level: float = 0.95,
     n_bootstrap: int = 1000,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> RankCorrelation:
     """Compute rank correlations of measures of models with what the models lose.
 
@@ -192,7 +192,7 @@ def rank_correlation(
     )
 
 
-def _is_frame(table: Any) -> bool:
+def _is_frame(table: object) -> bool:
     return hasattr(table, "columns") and hasattr(table, "index")
 
 
@@ -219,7 +219,7 @@ def _table(table: Any, name: str) -> tuple[list[str], Floats]:
     return [str(key) for key in keys], np.stack(columns)
 
 
-def _replicates(x: Floats, y: Floats, n: int, random_state: Any) -> Floats:
+def _replicates(x: Floats, y: Floats, n: int, random_state: RandomState) -> Floats:
     """Return the correlations of n bootstrap samples, of shape (n, n_measures, n_gaps)."""
     n_models = x.shape[1]
     first, second = np.triu_indices(n_models, 1)

@@ -26,10 +26,14 @@ from pa_select.utils.typing import (
     Array,
     Device,
     ErrorScore,
+    Estimators,
+    Frame,
+    Groups,
     Index,
     Labels,
     Prior,
     RandomState,
+    Rows,
     Vector,
 )
 
@@ -59,7 +63,7 @@ class RobustnessCurve:
     estimators: list[str]
     powers: list[float]
     ratios: list[float]
-    prior: Any
+    prior: Prior
     columns: dict[str, Index | None] = field(repr=False)
     _samples: Samples = field(repr=False)
 
@@ -83,7 +87,7 @@ class RobustnessCurve:
     def _repr_html_(self) -> str:
         return table_of_curve(self.table)
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> Frame:
         """Return the table as a DataFrame.
 
         Returns
@@ -132,20 +136,20 @@ class RobustnessCurve:
 
 
 def robustness_curve(
-    estimators: Any,
-    X: Any,
-    y: Any = None,
+    estimators: Estimators,
+    X: Rows,
+    y: Labels | None = None,
     *,
     shift: Any,
-    powers: Vector | None = None,
-    ratios: Vector = (1.0,),
-    metrics: Any = "all",
+    powers: float | Vector | None = None,
+    ratios: float | Vector = (1.0,),
+    metrics: str | Sequence[str] = "all",
     features: Any = None,
     order: Literal["random", "norm"] = "random",
     prior: Prior = "marginal",
     tol: float | None = None,
     device: Device = None,
-    groups: Labels | None = None,
+    groups: Groups = None,
     random_state: RandomState = None,
     verbose: int = 0,
     error_score: ErrorScore = np.nan,
@@ -354,7 +358,7 @@ def _one_of(values: Sequence[Any], choice: Any, name: str) -> Any:
     return choice
 
 
-def _numbers(values: Any, name: str) -> list[float]:
+def _numbers(values: float | Vector, name: str) -> list[float]:
     """Return one number or several different numbers as a list."""
     try:
         array = np.atleast_1d(np.asarray(values, dtype=np.float64))
@@ -368,7 +372,9 @@ def _numbers(values: Any, name: str) -> list[float]:
     return listed
 
 
-def _select_metrics(metrics: Any, has_labels: bool, has_features: bool) -> list[str]:
+def _select_metrics(
+    metrics: str | Sequence[str], has_labels: bool, has_features: bool
+) -> list[str]:
     """Return the metrics asked for; "all" means those whose arguments are given."""
     lacking = {} if has_labels else {"accuracy": "y", "log_loss": "y"}
     if not has_features:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from pa_select.assessment.norm_measures import folded
 from pa_select.scores.class_scores import columns_of
 from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import first_output
+from pa_select.utils.typing import Labels, Net, RandomState, Rows
 
 _KINDS = ("pac_bayes", "worst")
 # Bounds of the search for the largest scale.
@@ -48,9 +49,9 @@ class Sharpness(NamedTuple):
 
 
 def sharpness(
-    module: Any,
-    X: Any,
-    y: Any,
+    module: torch.nn.Module | Net,
+    X: Rows,
+    y: Labels,
     *,
     kind: str = "pac_bayes",
     magnitude_aware: bool = False,
@@ -59,7 +60,7 @@ def sharpness(
     n_steps: int = 20,
     tol: float = 0.02,
     batch_size: int = 1024,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> Sharpness:
     """Find the largest disturbance of a network's weights that costs little accuracy.
 

@@ -23,7 +23,7 @@ from pa_select.scores.features import features_of
 from pa_select.utils.html import bar_cell, table
 from pa_select.utils.messages import named_error, warn_caller
 from pa_select.utils.score_checks import look_like_probabilities
-from pa_select.utils.typing import Array, Floats, Index, Ints, Mask
+from pa_select.utils.typing import Array, Floats, Index, Ints, Mask, Prior, RandomState, Rows
 
 # Largest number of scores that are solved at once, which bounds the memory.
 _SCORES_AT_ONCE = 1 << 23
@@ -69,8 +69,8 @@ class Samples:
 
     before: dict[str, Outputs]
     order: str
-    random_state: Any
-    prior: Any
+    random_state: RandomState
+    prior: Prior
     #: Other arguments of `posterior_agreement`, among them ``error_score`` and ``groups``.
     options: dict[str, Any]
     after: dict[tuple[str, float], Outputs] = field(default_factory=dict)
@@ -84,8 +84,8 @@ class Samples:
     def compute(
         self,
         estimators: Mapping[str, Any],
-        X: Any,
-        y: Any,
+        X: Rows,
+        y: Array | None,
         shift: Shift,
         powers: Sequence[float],
         features: Mapping[str, Any] | None,
@@ -170,7 +170,7 @@ class Samples:
         return before, np.where(replaced[:, None], self.shifted_features[name, power], before)
 
     def solve(
-        self, pairs: Sequence[tuple[Outputs, Outputs]], prior: Any
+        self, pairs: Sequence[tuple[Outputs, Outputs]], prior: Prior
     ) -> list[PosteriorAgreement]:
         """Compute the agreements of pairs of outputs, in batches."""
         results: list[PosteriorAgreement] = []
@@ -241,7 +241,7 @@ def curve_table(
 
 
 def _measures(
-    samples: Samples, key: Key, y: Any, chosen: Sequence[str], agreement: Mapping[str, float]
+    samples: Samples, key: Key, y: Index, chosen: Sequence[str], agreement: Mapping[str, float]
 ) -> dict[str, Any]:
     """Return one row of the table."""
     name, power, ratio = key
@@ -272,7 +272,7 @@ def _measures(
     return row
 
 
-def _mean(values: Any) -> float:
+def _mean(values: Floats | Mask) -> float:
     return float(np.mean(values)) if len(values) else float("nan")
 
 

@@ -33,7 +33,17 @@ from pa_select.utils.arrays import check_column, check_weight
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.fits import routed_params
 from pa_select.utils.sklearn_private import HasMethods, StrOptions, _fit_context, _num_samples
-from pa_select.utils.typing import Array, Floats
+from pa_select.utils.typing import (
+    Array,
+    CrossValidation,
+    Estimator,
+    Floats,
+    Groups,
+    Labels,
+    RandomState,
+    Rows,
+    Vector,
+)
 
 # The arguments of ``fit`` beside X, y and the weights.
 _DATA = ("target", "groups")
@@ -163,13 +173,13 @@ class AgreementCalibratedClassifier(
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: Estimator,
         *,
-        cv: Any = 5,
-        partner: Any = "hard",
+        cv: CrossValidation = 5,
+        partner: str = "hard",
         ensemble: bool = True,
-        n_jobs: Any = None,
-        random_state: Any = None,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
     ) -> None:
         self.estimator = estimator
         self.cv = cv
@@ -181,12 +191,12 @@ class AgreementCalibratedClassifier(
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     def fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
+        X: Rows,
+        y: Labels,
+        sample_weight: Vector | None = None,
         *,
-        target: Any = None,
-        groups: Any = None,
+        target: Rows | None = None,
+        groups: Groups = None,
         **params: Any,
     ) -> AgreementCalibratedClassifier:
         """Fit the models, and find the inverse temperature for the target.
@@ -266,7 +276,7 @@ class AgreementCalibratedClassifier(
         self.inverse_temperature_ = self.source_inverse_temperature_
         return self if target is None else self._calibrate_for(target, "target")
 
-    def recalibrate(self, X: Any) -> AgreementCalibratedClassifier:
+    def recalibrate(self, X: Rows) -> AgreementCalibratedClassifier:
         """Find the inverse temperature for another target, without fitting any model again.
 
         Parameters
@@ -296,7 +306,7 @@ class AgreementCalibratedClassifier(
         check_target(X, X, "X")
         return self._calibrate_for(X, "X")
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Rows) -> Floats:
         """Compute the calibrated probabilities of the classes.
 
         Parameters
@@ -315,7 +325,7 @@ class AgreementCalibratedClassifier(
         """
         return calibrated(self._scores(X), self.inverse_temperature_)
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Rows) -> Floats:
         """Compute the scores whose softmax are the calibrated probabilities.
 
         Parameters
@@ -337,7 +347,7 @@ class AgreementCalibratedClassifier(
         difference: Floats = scores[:, 1] - scores[:, 0]
         return difference if len(self.classes_) == 2 else scores
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Rows) -> Array:
         """Predict the class of the highest probability.
 
         Parameters
@@ -404,7 +414,7 @@ class AgreementCalibratedClassifier(
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         return tags
 
-    def _calibrate_for(self, target: Any, name: str) -> AgreementCalibratedClassifier:
+    def _calibrate_for(self, target: Rows, name: str) -> AgreementCalibratedClassifier:
         scores = scores_by_folds(self.fold_models_, target, self.classes_, self.n_jobs)
         self.target_agreement_, self.source_agreement_ = self._held_out.agreements_with(
             scores, _num_samples(target)
@@ -414,7 +424,7 @@ class AgreementCalibratedClassifier(
         self.inverse_temperature_ = self.source_inverse_temperature_ * factor_of(self.ratio_)
         return self
 
-    def _scores(self, X: Any) -> Floats:
+    def _scores(self, X: Rows) -> Floats:
         """Return the scores that the inverse temperature is for, (m, n_classes)."""
         check_is_fitted(self)
         if hasattr(self, "estimator_"):
@@ -422,7 +432,7 @@ class AgreementCalibratedClassifier(
         scores = [aligned_scores(fold.model, X, self.classes_) for fold in self.fold_models_]
         return np.mean(scores, axis=0)
 
-    def _copy_features(self, model: Any) -> None:
+    def _copy_features(self, model: object) -> None:
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)  # left by an earlier fit
             if hasattr(model, name):

@@ -14,7 +14,7 @@ from sklearn.utils.parallel import delayed
 from pa_select.scores.class_scores import align_classes, class_scores
 from pa_select.utils.fits import Parallel, Split, halves
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples, _safe_split
-from pa_select.utils.typing import Array, Floats, Ints
+from pa_select.utils.typing import Array, CrossValidation, Estimator, Floats, Ints, Model, Rows
 
 
 class Fold(NamedTuple):
@@ -28,7 +28,7 @@ class Fold(NamedTuple):
 class FoldModels(NamedTuple):
     """The fitted models of a fold."""
 
-    model: Any
+    model: Estimator
     halves: tuple[Any, Any]
 
 
@@ -51,7 +51,12 @@ class FoldScores(NamedTuple):
 
 
 def make_folds(
-    cv: Any, X: Any, y: Array, groups: Any, seed: int, split_params: dict[str, Any]
+    cv: CrossValidation,
+    X: Rows,
+    y: Array,
+    groups: Array | None,
+    seed: int,
+    split_params: dict[str, Any],
 ) -> list[Fold]:
     """Split the rows into folds, and the training rows of each into halves.
 
@@ -91,12 +96,12 @@ def make_folds(
     ]
 
 
-def _divided(groups: Any) -> str:
+def _divided(groups: object) -> str:
     """Name the argument that is divided into folds and halves, for messages."""
     return "y" if groups is None else "groups"
 
 
-def _numbered_folds(n_folds: int, y: Array, groups: Any, seed: int) -> Any:
+def _numbered_folds(n_folds: int, y: Array, groups: Array | None, seed: int) -> CrossValidation:
     """Return the splitter for a number of folds."""
     if groups is None:
         fewest = int(np.unique(y, return_counts=True)[1].min())
@@ -116,7 +121,7 @@ def _numbered_folds(n_folds: int, y: Array, groups: Any, seed: int) -> Any:
     return StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
 
 
-def _halved(splits: Sequence[Split], y: Array, groups: Any, seed: int) -> list[Split]:
+def _halved(splits: Sequence[Split], y: Array, groups: Array | None, seed: int) -> list[Split]:
     with warnings.catch_warnings():
         # Of classes with one training row, which both halves get below.
         warnings.simplefilter("ignore", UserWarning)
@@ -144,13 +149,13 @@ def _with_single_rows(half: Ints, train: Ints, y: Array) -> Ints:
 
 
 def fit_folds(
-    estimator: Any,
-    X: Any,
+    estimator: Estimator,
+    X: Rows,
     y: Array,
     folds: Sequence[Fold],
     classes: Array,
     fit_params: dict[str, Any],
-    n_jobs: Any,
+    n_jobs: int | None,
 ) -> tuple[list[FoldModels], FoldScores]:
     """Fit the models of all folds, and score the rows that each fold holds out."""
     fitted = Parallel(n_jobs=n_jobs)(
@@ -167,7 +172,7 @@ def fit_folds(
 
 
 def scores_by_folds(
-    models: Sequence[FoldModels], X: Any, classes: Array, n_jobs: Any
+    models: Sequence[FoldModels], X: Rows, classes: Array, n_jobs: int | None
 ) -> FoldScores:
     """Score rows that no model was fitted to."""
     every = [one for fold in models for one in (fold.model, *fold.halves)]
@@ -181,7 +186,7 @@ def _by_role(scores: Sequence[Floats], rows: Ints) -> FoldScores:
     return FoldScores(model, (first, second), rows)
 
 
-def aligned_scores(model: Any, X: Any, classes: Array) -> Floats:
+def aligned_scores(model: Model, X: Rows, classes: Array) -> Floats:
     """Return the scores of a model as an array with a column for each of the classes."""
     scores, known = class_scores(model, X)
     if hasattr(scores, "detach"):
@@ -190,8 +195,8 @@ def aligned_scores(model: Any, X: Any, classes: Array) -> Floats:
 
 
 def _fitted_and_scored(
-    model: Any,
-    X: Any,
+    model: Estimator,
+    X: Rows,
     y: Array,
     train: Ints,
     held_out: Ints,

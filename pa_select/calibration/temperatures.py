@@ -14,7 +14,7 @@ same weight of it relative to all rows: it decides where errors are rare.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from pa_select.utils.arrays import shares_of
 from pa_select.utils.frames import check_columns
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _num_samples
-from pa_select.utils.typing import Floats, Index, Ints
+from pa_select.utils.typing import Floats, Index, Ints, Rows
 
 # The row of error is an average, for which so many rows suffice.
 _ROWS_OF_ERROR = 2000
@@ -193,7 +193,7 @@ def _only(scores: Floats, columns: Index) -> Floats:
     return decisions
 
 
-def check_target(target: Any, X: Any, name: str) -> None:
+def check_target(target: Rows, X: Rows, name: str) -> None:
     """Check that unlabelled rows of a target have the columns of X, and are not too few."""
     if isinstance(target, str):
         raise TypeError(f"{name}: expected rows like X, got the text {target!r}.")

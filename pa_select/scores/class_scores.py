@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from pa_select.utils.score_checks import (
     clipped_logs,
     wrong_row,
 )
-from pa_select.utils.typing import Array, Floats, Index
+from pa_select.utils.typing import Array, Floats, Index, Ints, Model, Rows
 
 # Advice for estimators with these parameters, if they lack a score for each class.
 _HINTS = {
@@ -30,7 +30,7 @@ _HINTS = {
 
 
 def class_scores(
-    estimator: Any, X: Any, *, clip: Any = "auto", batch_size: int = 1024
+    estimator: Model, X: Rows, *, clip: float | Literal["auto"] = "auto", batch_size: int = 1024
 ) -> tuple[Any, Array]:
     """Compute a fitted classifier's scores, one column for each class.
 
@@ -135,7 +135,7 @@ def class_scores(
 
 
 def comparable_scores(
-    estimator: Any, X: Any, *, numbers: Any = None, labels: Any = None
+    estimator: Model, X: Rows, *, numbers: Ints | None = None, labels: Array | None = None
 ) -> tuple[Array, Array]:
     """Compute an estimator's class scores and check that agreement accepts them.
 
@@ -159,7 +159,7 @@ def comparable_scores(
     return matrix, classes
 
 
-def _is_classifier(estimator: Any) -> bool:
+def _is_classifier(estimator: object) -> bool:
     if hasattr(estimator, "__sklearn_tags__"):
         from sklearn.base import is_classifier
 
@@ -168,7 +168,7 @@ def _is_classifier(estimator: Any) -> bool:
     return hasattr(estimator, "classes_") and hasattr(estimator, "predict")
 
 
-def _decision_columns(estimator: Any, final: Any, X: Any, n_classes: int) -> Any:
+def _decision_columns(estimator: Any, final: object, X: Rows, n_classes: int) -> Floats | None:
     """Return the decision function with a column for each class, or None."""
     pairwise = getattr(final, "decision_function_shape", None) == "ovo" and n_classes > 2
     if pairwise or not hasattr(estimator, "decision_function"):
@@ -183,7 +183,9 @@ def _decision_columns(estimator: Any, final: Any, X: Any, n_classes: int) -> Any
     return None
 
 
-def _log_probabilities(estimator: Any, final: Any, X: Any, classes: Array, clip: Any) -> Floats:
+def _log_probabilities(
+    estimator: Any, final: Any, X: Rows, classes: Array, clip: float | Literal["auto"]
+) -> Floats:
     name = type(final).__name__
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(
@@ -212,7 +214,7 @@ def _log_probabilities(estimator: Any, final: Any, X: Any, classes: Array, clip:
     return clipped_logs(probabilities, _resolution(final) if clip == "auto" else clip)
 
 
-def _resolution(final: Any) -> float:
+def _resolution(final: object) -> float:
     """Return half of the smallest step between a classifier's probabilities."""
     for votes in ("n_estimators", "n_neighbors"):
         n = getattr(final, votes, None)
@@ -267,7 +269,7 @@ def columns_of(y: Array, classes: Array, name: str, argument: str = "y") -> Inde
 
 
 @contextmanager
-def cached_for_only(rows: Any, net: Any) -> Iterator[None]:
+def cached_for_only(rows: object, net: Any) -> Iterator[None]:
     """Let a net return outputs that skorch has cached for these rows, and compute all others.
 
     skorch's ``EpochScoring`` gives a scorer a net that returns the outputs of the validation
@@ -280,7 +282,7 @@ def cached_for_only(rows: Any, net: Any) -> Iterator[None]:
         return
     batches = list(cached())
 
-    def forward_iter(X: Any, *args: Any, **kwargs: Any) -> Any:
+    def forward_iter(X: Rows, *args: Any, **kwargs: Any) -> Any:
         return iter(batches) if X is rows else type(net).forward_iter(net, X, *args, **kwargs)
 
     net.forward_iter = forward_iter

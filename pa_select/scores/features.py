@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from pa_select.utils.arrays import as_numpy
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, Rows
 
 
-def features_of(X: Any, features: Any, name: str) -> Floats:
+def features_of(X: Rows, features: Any, name: str) -> Floats:
     """Return the features of rows, finite numbers of shape (n, n_features)."""
     # Not at the top: importing pa_select.scores must not import scikit-learn.
     from sklearn.utils.validation import _num_samples
@@ -70,7 +70,7 @@ class LayerFeatures:
         self.layer = layer
         self.batch_size = batch_size
 
-    def __call__(self, X: Any) -> Floats:
+    def __call__(self, X: Rows) -> Floats:
         """Compute the features of rows.
 
         Parameters

@@ -13,7 +13,7 @@ from sklearn.base import is_classifier, is_regressor
 from pa_select.agreement.inputs.validation import as_tensor
 from pa_select.utils.estimators import first_output
 from pa_select.utils.score_checks import ROUNDING, check_n_rows
-from pa_select.utils.typing import Array
+from pa_select.utils.typing import Array, Net, Rows
 
 # Losses of numbers that are no class scores.
 _OF_REGRESSORS = (
@@ -24,7 +24,7 @@ _OF_REGRESSORS = (
 _KEPT = (torch.float16, torch.float32, torch.float64)
 
 
-def module_scores(module: torch.nn.Module, X: Any, batch_size: int) -> tuple[torch.Tensor, Array]:
+def module_scores(module: torch.nn.Module, X: Rows, batch_size: int) -> tuple[torch.Tensor, Array]:
     """Return the outputs of a module on its device, computed in batches."""
     parameter = next(module.parameters(), torch.empty(0))
     inputs = X if isinstance(X, torch.Tensor) else as_tensor(X, "X")
@@ -40,7 +40,7 @@ def module_scores(module: torch.nn.Module, X: Any, batch_size: int) -> tuple[tor
     return scores, classes
 
 
-def net_scores(net: Any, X: Any, clip: float) -> tuple[torch.Tensor, Array]:
+def net_scores(net: Net, X: Rows, clip: float) -> tuple[torch.Tensor, Array]:
     """Return the outputs of a skorch net's module as logits, on the net's device."""
     check_classifies(net)
     net.check_is_fitted()
@@ -50,7 +50,7 @@ def net_scores(net: Any, X: Any, clip: float) -> tuple[torch.Tensor, Array]:
     return scores_of_net(net, batches, clip)
 
 
-def check_classifies(net: Any) -> None:
+def check_classifies(net: Net) -> None:
     """Refuse a skorch net that predicts numbers, whose one output would be read as a margin.
 
     It is a regressor, or trained with a loss of regressors and no classifier.
@@ -66,7 +66,7 @@ def check_classifies(net: Any) -> None:
         )
 
 
-def scores_of_net(net: Any, batches: list[Any], clip: float) -> tuple[torch.Tensor, Array]:
+def scores_of_net(net: Net, batches: list[Any], clip: float) -> tuple[torch.Tensor, Array]:
     """Convert the outputs of a skorch net's module to logits."""
     outputs = torch.cat([first_output(batch).detach() for batch in batches])
     if isinstance(net.criterion_, torch.nn.NLLLoss):

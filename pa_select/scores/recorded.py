@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -22,7 +22,7 @@ class _KnownPredictions(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X: object, y: object) -> Self:
         """Do nothing; scorers expect estimators to have this method."""
         return self
 
