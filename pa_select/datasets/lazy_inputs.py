@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch.utils.data import DataLoader, default_collate
 from pa_select.scores.features import features_of
 from pa_select.scores.modules import evaluation
 from pa_select.utils.estimators import module_of, resolve_device
-from pa_select.utils.typing import Array, Index
+from pa_select.utils.typing import Array, Device, HasItems, Index
 
 
 class LazyInputs:
@@ -23,7 +24,9 @@ class LazyInputs:
     tuples whose first entry is the input, to which the `transform` is applied.
     """
 
-    def __init__(self, dataset: Any, rows: Index, transform: Any) -> None:
+    def __init__(
+        self, dataset: HasItems, rows: Index, transform: Callable[[Any], Any] | None
+    ) -> None:
         self.dataset = dataset
         self.rows = rows
         self.transform = transform
@@ -59,7 +62,7 @@ class ComputedFeatures:
         self.place = np.full(len(inputs.dataset), -1)
         self.place[inputs.rows] = np.arange(len(inputs))
 
-    def __call__(self, X: Any) -> Array:
+    def __call__(self, X: object) -> Array:
         """Look up the features of some of the rows."""
         if not isinstance(X, LazyInputs) or X.dataset is not self.dataset:
             raise TypeError(
@@ -72,13 +75,13 @@ class ComputedFeatures:
             raise ValueError(f"pairing: expected rows with features, got row {row} without.")
         return self.points[places]
 
-    def __deepcopy__(self, memo: Any) -> ComputedFeatures:
+    def __deepcopy__(self, memo: object) -> ComputedFeatures:
         # Clones of a callback share the features, which can be large.
         return self
 
 
 def extract_features(
-    inputs: LazyInputs, extractor: Any, batch_size: int, device: Any, num_workers: int
+    inputs: LazyInputs, extractor: Any, batch_size: int, device: Device, num_workers: int
 ) -> Array:
     """Compute the features of all inputs in batches; see `WILDSData.features`."""
     extractor = module_of(extractor)
@@ -106,7 +109,7 @@ def extract_features(
     return points
 
 
-def _loader(inputs: LazyInputs, batch_size: int, num_workers: int) -> Any:
+def _loader(inputs: LazyInputs, batch_size: int, num_workers: int) -> DataLoader[Any]:
     dataset: Any = inputs
     # Without its own generator the loader would draw from the global one.
     return DataLoader(
@@ -128,7 +131,9 @@ def _stack(inputs: list[Any]) -> Any:
         ) from error
 
 
-def _module_on_device(module: torch.nn.Module, device: Any, stack: ExitStack) -> torch.device:
+def _module_on_device(
+    module: torch.nn.Module, device: torch.device | None, stack: ExitStack
+) -> torch.device:
     """Move a module to a device, in evaluation mode, until the stack is closed."""
     home = next((part.device for part in module.parameters()), torch.device("cpu"))
     stack.enter_context(evaluation(module))
@@ -139,7 +144,7 @@ def _module_on_device(module: torch.nn.Module, device: Any, stack: ExitStack) ->
     return torch.device(device)
 
 
-def _extractor_input(batch: Any, extractor: Any, device: Any) -> Any:
+def _extractor_input(batch: Any, extractor: Any, device: torch.device | None) -> Any:
     """Convert a batch to the type that the extractor needs."""
     if not isinstance(batch, torch.Tensor):
         return batch

@@ -61,7 +61,7 @@ class SharedEnvironment(torch.utils.data.Dataset):  # type: ignore[type-arg]
     def __sklearn_clone__(self) -> SharedEnvironment:
         return self
 
-    def __deepcopy__(self, memo: Any) -> SharedEnvironment:
+    def __deepcopy__(self, memo: object) -> SharedEnvironment:
         return self
 
     def __repr__(self) -> str:

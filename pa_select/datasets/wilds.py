@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from copy import copy
 from importlib import import_module
 from typing import Any
@@ -14,7 +15,7 @@ from pa_select.datasets.shared_environment import SharedEnvironment
 from pa_select.pairing import NearestPairing, Pairs, pair_environments
 from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import refuse_iterable_dataset
-from pa_select.utils.typing import Array
+from pa_select.utils.typing import Array, Device, HasItems, Labels, Rows
 
 #: The metadata fields that define the environments of each data set.
 _FIELDS = {"camelyon17": ("hospital",), "celebA": ("male",), "waterbirds": ("background",)}
@@ -93,12 +94,12 @@ class WILDSData(SharedEnvironment):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: HasItems,
         fields: Any = None,
         *,
-        y: Any = None,
+        y: Labels | None = None,
         metadata: Any = None,
-        transform: Any = None,
+        transform: Callable[[Any], Any] | None = None,
     ) -> None:
         if transform is not None and not callable(transform):
             raise TypeError(f"transform: expected a function of an input, got {transform!r}.")
@@ -116,7 +117,7 @@ class WILDSData(SharedEnvironment):
         *,
         split: str | None = None,
         fields: Any = None,
-        transform: Any = None,
+        transform: Callable[[Any], Any] | None = None,
     ) -> WILDSData:
         """Read a data set from this disk with the package wilds; nothing is downloaded.
 
@@ -193,7 +194,7 @@ class WILDSData(SharedEnvironment):
         return [self.take(self.environments == name) for name in self.names]
 
     def features(
-        self, extractor: Any, *, batch_size: int = 256, device: Any = None, num_workers: int = 0
+        self, extractor: Any, *, batch_size: int = 256, device: Device = None, num_workers: int = 0
     ) -> Array:
         """Read all rows in batches and compute their features.
 
@@ -226,7 +227,13 @@ class WILDSData(SharedEnvironment):
         """
         return extract_features(self.X, extractor, batch_size, device, num_workers)
 
-    def pairs(self, features: Any, *, pairing: Any = None, reference: Any = None) -> Pairs:
+    def pairs(
+        self,
+        features: Rows,
+        *,
+        pairing: Callable[..., Any] | None = None,
+        reference: object = None,
+    ) -> Pairs:
         """Pair rows of every two environments: nearest neighbours of equal label.
 
         Parameters
@@ -264,7 +271,7 @@ class WILDSData(SharedEnvironment):
             )
         return found
 
-    def nearest_pairing(self, features: Any, **options: Any) -> NearestPairing:
+    def nearest_pairing(self, features: Rows, **options: Any) -> NearestPairing:
         """Return a pairing of two environments that looks features up instead of computing them.
 
         Parameters
@@ -298,7 +305,7 @@ class WILDSData(SharedEnvironment):
         return f"{type(self).__name__}({len(self)} rows, environments {names})"
 
 
-def _labels(dataset: Any, y: Any, n: int) -> Array:
+def _labels(dataset: Any, y: Labels | None, n: int) -> Array:
     given = getattr(dataset, "y_array", None) if y is None else y
     if given is None:
         raise ValueError(
@@ -345,7 +352,7 @@ def _fields(dataset: Any, fields: Any, known: list[Any]) -> list[Any]:
     return chosen
 
 
-def _names_of_codes(codes: Array, names: Any) -> Array:
+def _names_of_codes(codes: Array, names: Iterable[object]) -> Array:
     """Replace numbers by names; a number without a name becomes text."""
     known = [str(name).strip() for name in names]  # WILDS pads names with spaces
     values, inverse = np.unique(codes, return_inverse=True)

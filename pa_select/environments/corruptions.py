@@ -13,7 +13,7 @@ from pa_select.environments.images import _ImageShift
 from pa_select.environments.numeric_rows import seeded
 from pa_select.environments.pixel_noise import ImpulseNoise, ShotNoise
 from pa_select.utils.messages import optional_import
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, RandomState
 
 Random = np.random.RandomState
 
@@ -72,7 +72,7 @@ class Corruption(_ImageShift):
         severity: int = 3,
         *,
         shape: tuple[int, ...] | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.kind = kind
         self.severity = severity

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from math import prod
-from typing import Any
 
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
 from pa_select.environments.numeric_rows import seeded
 from pa_select.environments.shift import NumericShift
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, RandomState
 
 _SIDES = {"down": (-2, 1), "up": (-2, -1), "right": (-1, 1), "left": (-1, -1)}
 
@@ -273,7 +272,7 @@ class Translate(_ImageShift):
         *,
         direction: str | None = None,
         shape: tuple[int, ...] | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.pixels = pixels
         self.direction = direction

@@ -13,10 +13,12 @@ from sklearn.utils.validation import _num_samples
 from pa_select.environments.numeric_rows import is_frame, is_polars, is_series, is_tensor, seeded
 from pa_select.utils.arrays import as_numpy
 from pa_select.utils.frames import joined, reordered
-from pa_select.utils.typing import Mask
+from pa_select.utils.typing import Mask, RandomState, Vector
 
 
-def mix(X: Any, X2: Any, ratio: float, order: Any = None, random_state: Any = None) -> Any:
+def mix(
+    X: Any, X2: Any, ratio: float, order: Vector | None = None, random_state: RandomState = None
+) -> Any:
     """Replace a share of the rows by shifted rows.
 
     Parameters
@@ -74,7 +76,9 @@ def mix(X: Any, X2: Any, ratio: float, order: Any = None, random_state: Any = No
     return rows.asformat(X.format) if sparse.issparse(X) else rows
 
 
-def shifted_rows(n: int, ratio: float, order: Any = None, random_state: Any = None) -> Mask:
+def shifted_rows(
+    n: int, ratio: float, order: Vector | None = None, random_state: RandomState = None
+) -> Mask:
     """Return a mask of the rows that `mix` replaces, for example to mix scores.
 
     Parameters
@@ -129,7 +133,7 @@ def shifted_rows(n: int, ratio: float, order: Any = None, random_state: Any = No
     return replaced
 
 
-def _kind(X: Any, name: str) -> str:
+def _kind(X: object, name: str) -> str:
     kinds = {
         "DataFrame": is_frame(X),
         "polars DataFrame": is_polars(X),

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from pa_select.utils.estimators import is_instance
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Bounds, Floats, RandomState, Rows
 
 
 class NumericRows(NamedTuple):
@@ -25,7 +25,7 @@ class NumericRows(NamedTuple):
     restore: Callable[[Floats], Any]
 
 
-def numeric_rows(X: Any, name: str = "X") -> NumericRows:
+def numeric_rows(X: Rows, name: str = "X") -> NumericRows:
     """Return the numbers of an array, tensor or list, or of the numeric columns of a DataFrame.
 
     In a DataFrame of pandas or polars, columns of booleans, text, dates and categories stay
@@ -68,7 +68,7 @@ def _tensor_rows(X: Any, name: str) -> NumericRows:
         raise TypeError(f"{name}: expected real numbers, got a tensor of {X.dtype}.")
     dtype = X.dtype if X.is_floating_point() else torch.get_default_dtype()
 
-    def restore(values: Floats) -> Any:
+    def restore(values: Floats) -> torch.Tensor:
         return torch.tensor(values, dtype=dtype, device=X.device)
 
     return NumericRows(X.detach().cpu().double().numpy(), restore)
@@ -134,7 +134,7 @@ def distances(before: Floats, after: Floats) -> Floats:
     return norm
 
 
-def clip_to_box(values: Floats, bounds: Any, before: Floats) -> Floats:
+def clip_to_box(values: Floats, bounds: Bounds | None, before: Floats) -> Floats:
     """Clip values to a box; values that were already outside do not move farther out.
 
     The bounds are a pair of numbers or of arrays that fit a row, or None. `before` has the numbers
@@ -146,7 +146,7 @@ def clip_to_box(values: Floats, bounds: Any, before: Floats) -> Floats:
     return np.clip(values, np.minimum(low, before), np.maximum(high, before))
 
 
-def check_bounds(bounds: Any, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+def check_bounds(bounds: Bounds, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Return the smallest and the largest value, broadcast to the shape of a row."""
     try:
         low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), shape) for end in bounds)
@@ -160,27 +160,27 @@ def check_bounds(bounds: Any, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
     return low, high
 
 
-def seeded(random_state: Any) -> np.random.RandomState:
+def seeded(random_state: RandomState) -> np.random.RandomState:
     """Return a random number generator; None gives seed 0."""
     source: np.random.RandomState = check_random_state(0 if random_state is None else random_state)
     return source
 
 
-def is_frame(X: Any) -> bool:
+def is_frame(X: object) -> bool:
     """Whether this is a pandas DataFrame."""
     return is_instance(X, "pandas", "DataFrame")
 
 
-def is_polars(X: Any) -> bool:
+def is_polars(X: object) -> bool:
     """Whether this is a polars DataFrame."""
     return is_instance(X, "polars", "DataFrame")
 
 
-def is_series(X: Any) -> bool:
+def is_series(X: object) -> bool:
     """Whether this is a pandas Series."""
     return is_instance(X, "pandas", "Series")
 
 
-def is_tensor(X: Any) -> bool:
+def is_tensor(X: object) -> bool:
     """Whether this is a torch tensor."""
     return is_instance(X, "torch", "Tensor")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -11,7 +10,7 @@ from scipy.stats import poisson
 
 from pa_select.environments.numeric_rows import check_bounds, seeded
 from pa_select.environments.shift import NumericShift
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Bounds, Floats, RandomState
 
 # Quantiles of a Poisson distribution with a larger mean take scipy several times as long.
 _MANY = 1000.0
@@ -20,8 +19,8 @@ _MANY = 1000.0
 class _PixelNoise(NumericShift):
     """Base class of noise that depends on which numbers are black and white."""
 
-    bounds: Any
-    random_state: Any
+    bounds: Bounds
+    random_state: RandomState
 
     def _changed(self, values: Floats, power: float) -> Floats:
         low, high = check_bounds(self.bounds, values.shape[1:])
@@ -80,7 +79,7 @@ class ImpulseNoise(_PixelNoise):
     _most = 1.0
 
     def __init__(
-        self, share: float = 0.1, *, bounds: Any = (0, 1), random_state: Any = None
+        self, share: float = 0.1, *, bounds: Bounds = (0, 1), random_state: RandomState = None
     ) -> None:
         self.share = share
         self.bounds = bounds
@@ -137,7 +136,7 @@ class ShotNoise(_PixelNoise):
     _power = "scale"
 
     def __init__(
-        self, scale: float = 0.1, *, bounds: Any = (0, 1), random_state: Any = None
+        self, scale: float = 0.1, *, bounds: Bounds = (0, 1), random_state: RandomState = None
     ) -> None:
         self.scale = scale
         self.bounds = bounds

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples
 
 from pa_select.environments.numeric_rows import distances, numeric_rows
-from pa_select.utils.typing import Floats, Mask
+from pa_select.utils.typing import Floats, Labels, Mask, Model, Rows
 
 
 class Shifted(NamedTuple):
@@ -68,7 +68,12 @@ class Shift(BaseEstimator, ABC):
     _aimed = False
 
     def __call__(
-        self, X: Any, y: Any = None, *, estimator: Any = None, power: float | None = None
+        self,
+        X: Rows,
+        y: Labels | None = None,
+        *,
+        estimator: Model | None = None,
+        power: float | None = None,
     ) -> Shifted:
         """Shift rows.
 
@@ -107,7 +112,7 @@ class Shift(BaseEstimator, ABC):
         return self._shift(X, y, estimator, float(strength))
 
     @abstractmethod
-    def _shift(self, X: Any, y: Any, estimator: Any, power: float) -> Shifted:
+    def _shift(self, X: Rows, y: Labels | None, estimator: Model | None, power: float) -> Shifted:
         """Shift the rows; the arguments have been checked."""
 
 
@@ -117,7 +122,7 @@ class NumericShift(Shift):
     #: Largest allowed strength.
     _most = np.inf
 
-    def _shift(self, X: Any, y: Any, estimator: Any, power: float) -> Shifted:
+    def _shift(self, X: Rows, y: Labels | None, estimator: Model | None, power: float) -> Shifted:
         if power > self._most:
             raise ValueError(
                 f"{self._power}: expected a number of at most {self._most:g}, got {power!r}."

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from pa_select.environments.numeric_rows import clip_to_box, seeded
 from pa_select.environments.shift import NumericShift, Shifted
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Bounds, Floats, Labels, Model, RandomState
 
 
 class _Noise(NumericShift):
@@ -23,8 +23,8 @@ class _Noise(NumericShift):
         scale: float = 0.1,
         *,
         relative: bool = False,
-        bounds: Any = None,
-        random_state: Any = None,
+        bounds: Bounds | None = None,
+        random_state: RandomState = None,
     ) -> None:
         self.scale = scale
         self.relative = relative
@@ -154,13 +154,13 @@ class FeatureDropout(NumericShift):
     _most = 1.0
 
     def __init__(
-        self, rate: float = 0.1, *, value: float | str = 0.0, random_state: Any = None
+        self, rate: float = 0.1, *, value: float | str = 0.0, random_state: RandomState = None
     ) -> None:
         self.rate = rate
         self.value = value
         self.random_state = random_state
 
-    def _shift(self, X: Any, y: Any, estimator: Any, power: float) -> Shifted:
+    def _shift(self, X: Any, y: Labels | None, estimator: Model | None, power: float) -> Shifted:
         if not (sparse.issparse(X) and self.value == 0):
             return super()._shift(X, y, estimator, power)
         # Numbers that are not stored are 0 already, so only stored ones need a draw.
@@ -214,7 +214,7 @@ class FeatureFailure(NumericShift):
     _power = "n_features"
 
     def __init__(
-        self, n_features: int = 1, *, value: float | str = 0.0, random_state: Any = None
+        self, n_features: int = 1, *, value: float | str = 0.0, random_state: RandomState = None
     ) -> None:
         self.n_features = n_features
         self.value = value
@@ -268,7 +268,11 @@ class Drift(NumericShift):
     _power = "strength"
 
     def __init__(
-        self, strength: float = 0.1, *, bounds: Any = None, random_state: Any = None
+        self,
+        strength: float = 0.1,
+        *,
+        bounds: Bounds | None = None,
+        random_state: RandomState = None,
     ) -> None:
         self.strength = strength
         self.bounds = bounds
@@ -280,7 +284,7 @@ class Drift(NumericShift):
         return clip_to_box(drifted, self.bounds, values)
 
 
-def _replacement(value: Any, values: Floats) -> Any:
+def _replacement(value: float | str, values: Floats) -> float | Floats:
     """Return what replaces a number: a number, or one for each feature."""
     if not isinstance(value, str):
         return value

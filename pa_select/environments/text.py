@@ -11,7 +11,7 @@ import numpy as np
 from pa_select.environments.numeric_rows import is_series, seeded
 from pa_select.environments.shift import Shift, Shifted
 from pa_select.utils.arrays import check_column
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, Labels, Model, RandomState, Rows
 
 _EDITS = ("insert", "delete", "substitute")
 
@@ -19,9 +19,9 @@ _EDITS = ("insert", "delete", "substitute")
 class _TextShift(Shift):
     """Base class of shifts that edit texts step by step."""
 
-    random_state: Any
+    random_state: RandomState
 
-    def _shift(self, X: Any, y: Any, estimator: Any, power: float) -> Shifted:
+    def _shift(self, X: Rows, y: Labels | None, estimator: Model | None, power: float) -> Shifted:
         if power != int(power):
             raise ValueError(f"{self._power}: expected a whole number, got {power!r}.")
         texts, restore = _texts(X)
@@ -38,7 +38,7 @@ class _TextShift(Shift):
         return Shifted(restore(texts), made)
 
     @abstractmethod
-    def _steps(self, n: int, y: Any) -> Callable[[int, str, Floats], str | None]:
+    def _steps(self, n: int, y: Labels | None) -> Callable[[int, str, Floats], str | None]:
         """Return a function that edits text i with three draws from [0, 1).
 
         It returns None if there is nothing to edit.
@@ -94,14 +94,14 @@ class CharacterEdits(_TextShift):
         *,
         alphabet: str = "abcdefghijklmnopqrstuvwxyz",
         kinds: Sequence[str] = _EDITS,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_edits = n_edits
         self.alphabet = alphabet
         self.kinds = kinds
         self.random_state = random_state
 
-    def _steps(self, n: int, y: Any) -> Callable[[int, str, Floats], str | None]:
+    def _steps(self, n: int, y: Labels | None) -> Callable[[int, str, Floats], str | None]:
         if not isinstance(self.alphabet, str) or not self.alphabet:
             raise ValueError(f"alphabet: expected some characters, got {self.alphabet!r}.")
         kinds = [self.kinds] if isinstance(self.kinds, str) else list(self.kinds)
@@ -172,20 +172,25 @@ class WordEdits(_TextShift):
     _power = "n_words"
 
     def __init__(
-        self, words: Any, n_words: int = 1, *, mode: str = "insert", random_state: Any = None
+        self,
+        words: Any,
+        n_words: int = 1,
+        *,
+        mode: str = "insert",
+        random_state: RandomState = None,
     ) -> None:
         self.words = words
         self.n_words = n_words
         self.mode = mode
         self.random_state = random_state
 
-    def _steps(self, n: int, y: Any) -> Callable[[int, str, Floats], str | None]:
+    def _steps(self, n: int, y: Labels | None) -> Callable[[int, str, Floats], str | None]:
         if self.mode not in ("insert", "replace"):
             raise ValueError(f"mode: expected 'insert' or 'replace', got {self.mode!r}.")
         words = self._words_of_rows(n, y)
         return lambda i, text, draw: _with_word(text, words[i], self.mode, draw)
 
-    def _words_of_rows(self, n: int, y: Any) -> list[list[str]]:
+    def _words_of_rows(self, n: int, y: Labels | None) -> list[list[str]]:
         if not isinstance(self.words, Mapping):
             return [_word_list(self.words)] * n
         if y is None:
@@ -220,7 +225,7 @@ def _with_word(text: str, words: list[str], mode: str, draw: Floats) -> str | No
     return text[:begin] + word + text[begin + len(there[at]) :]
 
 
-def _pick(choices: Any, draw: float) -> Any:
+def _pick(choices: Sequence[Any], draw: float) -> Any:
     return choices[int(draw * len(choices))]
 
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _num_samples
 from pa_select.environments.numeric_rows import distances, numeric_rows
 from pa_select.environments.shift import Shift, Shifted
 from pa_select.utils.frames import view_of
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, Labels, Model, Rows
 
 
 class TransformShift(Shift):
@@ -51,7 +51,7 @@ class TransformShift(Shift):
         # A plain clone would lose the fit of the transformer.
         return copy(self)
 
-    def _shift(self, X: Any, y: Any, estimator: Any, power: float) -> Shifted:
+    def _shift(self, X: Rows, y: Labels | None, estimator: Model | None, power: float) -> Shifted:
         transform = self.transform
         if _takes_power(transform):
             transform = partial(transform, power=power)
@@ -63,7 +63,7 @@ class TransformShift(Shift):
         return Shifted(other, _distances(X, other))
 
 
-def as_shift(shift: Any) -> Shift:
+def as_shift(shift: object) -> Shift:
     """Return a shift unchanged; convert a function, a transformer or a DataFrame to a shift.
 
     Parameters
@@ -99,11 +99,11 @@ def as_shift(shift: Any) -> Shift:
     return TransformShift(shift)
 
 
-def _as_it_is(X: Any) -> Any:
+def _as_it_is(X: Rows) -> Rows:
     return X
 
 
-def _takes_power(transform: Any) -> bool:
+def _takes_power(transform: object) -> bool:
     if hasattr(transform, "transform") or not callable(transform):
         return False
     try:
@@ -112,7 +112,7 @@ def _takes_power(transform: Any) -> bool:
         return False
 
 
-def _distances(X: Any, other: Any) -> Floats:
+def _distances(X: Rows, other: Rows) -> Floats:
     try:
         before, after = numeric_rows(X).values, numeric_rows(other).values
     except TypeError:

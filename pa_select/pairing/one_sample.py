@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
@@ -9,10 +10,10 @@ import numpy as np
 from sklearn.utils import _safe_indexing, check_random_state
 
 from pa_select.pairing.row_pairs import Pairs, check_rows, in_words
-from pa_select.utils.typing import Array, Index
+from pa_select.utils.typing import Array, Index, Labels, RandomState, Rows
 
 
-def pair_within_label(y: Any, random_state: Any = None) -> Pairs:
+def pair_within_label(y: Labels, random_state: RandomState = None) -> Pairs:
     """Pair each row with a random other row of its label.
 
     Parameters
@@ -48,13 +49,13 @@ def pair_within_label(y: Any, random_state: Any = None) -> Pairs:
 
 
 def pair_environments(
-    environments: Any,
-    y: Any = None,
-    random_state: Any = None,
+    environments: Labels,
+    y: Labels | None = None,
+    random_state: RandomState = None,
     *,
-    X: Any = None,
-    pairing: Any = None,
-    reference: Any = None,
+    X: Rows | None = None,
+    pairing: Callable[..., Any] | None = None,
+    reference: object = None,
 ) -> Pairs:
     """Pair rows of different environments, by default rows of equal label at random.
 
@@ -128,7 +129,13 @@ def pair_environments(
 _NO_PARTNER = ("has no partner in another environment", "have no partners in another environment")
 
 
-def _pair_every_two(environments: Array, y: Any, X: Any, pairing: Any, reference: Any) -> Pairs:
+def _pair_every_two(
+    environments: Array,
+    y: Labels | None,
+    X: Rows | None,
+    pairing: Callable[..., Any],
+    reference: object,
+) -> Pairs:
     """Pair every two environments, or the reference with each other one."""
     groups = _rows_by_value(environments)
     if reference is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -82,7 +82,7 @@ class Pairs(NamedTuple):
                 ) from error
 
 
-def check_rows(pairs: Any, lengths: tuple[int, int], samples: tuple[str, str]) -> Pairs:
+def check_rows(pairs: object, lengths: tuple[int, int], samples: tuple[str, str]) -> Pairs:
     """Return what a pairing returned as checked row numbers of two samples, named in errors."""
     found = list(pairs[:2]) if isinstance(pairs, (list, tuple)) else []
     rows = [np.asarray(part) for part in found]

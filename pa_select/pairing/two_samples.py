@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Any
 
@@ -20,13 +20,15 @@ from pa_select.pairing.row_pairs import Pairs, in_words
 from pa_select.scores.features import features_of
 from pa_select.utils.arrays import check_column
 from pa_select.utils.messages import optional_import
-from pa_select.utils.typing import Array, Index
+from pa_select.utils.typing import Array, Floats, Index, Labels, RandomState, Rows
 
 
 class _Pairing(BaseEstimator, ABC):
     """Base class: counts the rows that are left out and gives the reason."""
 
-    def __call__(self, X_a: Any, X_b: Any, y_a: Any = None, y_b: Any = None) -> Pairs:
+    def __call__(
+        self, X_a: Rows, X_b: Rows, y_a: Labels | None = None, y_b: Labels | None = None
+    ) -> Pairs:
         """Pair the rows of two samples.
 
         Parameters
@@ -65,7 +67,7 @@ class _Pairing(BaseEstimator, ABC):
 
     @abstractmethod
     def _pair(
-        self, X_a: Any, X_b: Any, y_a: Any, y_b: Any
+        self, X_a: Rows, X_b: Rows, y_a: Labels | None, y_b: Labels | None
     ) -> tuple[Index, Index, tuple[str, str]]:
         """Return row numbers, and why rows are left out: a phrase for one row, for several."""
 
@@ -81,7 +83,7 @@ class IdentityPairing(_Pairing):
     """
 
     def _pair(
-        self, X_a: Any, X_b: Any, y_a: Any, y_b: Any
+        self, X_a: Rows, X_b: Rows, y_a: Labels | None, y_b: Labels | None
     ) -> tuple[Index, Index, tuple[str, str]]:
         n = _num_samples(X_a)
         if _num_samples(X_b) != n:
@@ -112,7 +114,7 @@ class IdPairing(_Pairing):
         self.column = column
 
     def _pair(
-        self, X_a: Any, X_b: Any, y_a: Any, y_b: Any
+        self, X_a: Rows, X_b: Rows, y_a: Labels | None, y_b: Labels | None
     ) -> tuple[Index, Index, tuple[str, str]]:
         ids = [self._ids(X, name) for X, name in ((X_a, "X_a"), (X_b, "X_b"))]
         _, a, b = np.intersect1d(ids[0], ids[1], assume_unique=True, return_indices=True)
@@ -152,11 +154,11 @@ class LabelPairing(_Pairing):
     1
     """
 
-    def __init__(self, random_state: Any = None) -> None:
+    def __init__(self, random_state: RandomState = None) -> None:
         self.random_state = random_state
 
     def _pair(
-        self, X_a: Any, X_b: Any, y_a: Any, y_b: Any
+        self, X_a: Rows, X_b: Rows, y_a: Labels | None, y_b: Labels | None
     ) -> tuple[Index, Index, tuple[str, str]]:
         labels = _labels(X_a, X_b, y_a, y_b)
         sample = np.repeat([0, 1], [len(part) for part in labels])
@@ -173,7 +175,7 @@ class _ByDistance(_Pairing):
     within_label: bool
 
     def _pair(
-        self, X_a: Any, X_b: Any, y_a: Any, y_b: Any
+        self, X_a: Rows, X_b: Rows, y_a: Labels | None, y_b: Labels | None
     ) -> tuple[Index, Index, tuple[str, str]]:
         points = [features_of(X, self.features, name) for X, name in ((X_a, "X_a"), (X_b, "X_b"))]
         if points[0].shape[1] != points[1].shape[1]:
@@ -192,10 +194,14 @@ class _ByDistance(_Pairing):
         order = np.argsort(a, kind="stable")
         return a[order], b[order], ("is nobody's partner", "are nobody's partners")
 
-    def _prepare(self, a: Any, b: Any, X_a: Any, X_b: Any, y_a: Any, y_b: Any) -> list[Any]:
+    def _prepare(
+        self, a: Floats, b: Floats, X_a: Rows, X_b: Rows, y_a: Labels | None, y_b: Labels | None
+    ) -> list[Any]:
         return [a, b]
 
-    def _groups(self, X_a: Any, X_b: Any, y_a: Any, y_b: Any) -> Iterator[tuple[Index, Index]]:
+    def _groups(
+        self, X_a: Rows, X_b: Rows, y_a: Labels | None, y_b: Labels | None
+    ) -> Iterator[tuple[Index, Index]]:
         if not self.within_label:
             yield np.arange(_num_samples(X_a)), np.arange(_num_samples(X_b))
             return
@@ -204,7 +210,7 @@ class _ByDistance(_Pairing):
             yield np.flatnonzero(labels[0] == label), np.flatnonzero(labels[1] == label)
 
     @abstractmethod
-    def _match(self, a: Any, b: Any) -> tuple[Index, Index]:
+    def _match(self, a: Floats, b: Floats) -> tuple[Index, Index]:
         """Return which points of a are paired with which points of b."""
 
 
@@ -249,7 +255,7 @@ class NearestPairing(_ByDistance):
         within_label: bool = False,
         *,
         features: Any = None,
-        metric: Any = "euclidean",
+        metric: str | Callable[..., float] = "euclidean",
         backend: str = "sklearn",
         n_jobs: int | None = None,
     ) -> None:
@@ -259,7 +265,7 @@ class NearestPairing(_ByDistance):
         self.backend = backend
         self.n_jobs = n_jobs
 
-    def _match(self, a: Any, b: Any) -> tuple[Index, Index]:
+    def _match(self, a: Floats, b: Floats) -> tuple[Index, Index]:
         if self.backend not in ("sklearn", "faiss"):
             raise ValueError(f"backend: expected 'sklearn' or 'faiss', got {self.backend!r}.")
         if self.backend == "sklearn":
@@ -303,13 +309,17 @@ class AssignmentPairing(_ByDistance):
     """
 
     def __init__(
-        self, within_label: bool = True, *, features: Any = None, metric: Any = "euclidean"
+        self,
+        within_label: bool = True,
+        *,
+        features: Any = None,
+        metric: str | Callable[..., float] = "euclidean",
     ) -> None:
         self.within_label = within_label
         self.features = features
         self.metric = metric
 
-    def _match(self, a: Any, b: Any) -> tuple[Index, Index]:
+    def _match(self, a: Floats, b: Floats) -> tuple[Index, Index]:
         i, j = linear_sum_assignment(cdist(a, b, self.metric))
         return i, j
 
@@ -347,13 +357,15 @@ class CanonicalPairing(_ByDistance):
     within_label = True
 
     def __init__(
-        self, n_components: int = 2, *, features: Any = None, random_state: Any = None
+        self, n_components: int = 2, *, features: Any = None, random_state: RandomState = None
     ) -> None:
         self.n_components = n_components
         self.features = features
         self.random_state = random_state
 
-    def _prepare(self, a: Any, b: Any, X_a: Any, X_b: Any, y_a: Any, y_b: Any) -> list[Any]:
+    def _prepare(
+        self, a: Floats, b: Floats, X_a: Rows, X_b: Rows, y_a: Labels | None, y_b: Labels | None
+    ) -> list[Any]:
         matched = LabelPairing(self.random_state)(X_a, X_b, y_a, y_b)
         if len(matched.a) < 2 or self.n_components > min(a.shape[1], len(matched.a)):
             raise ValueError(
@@ -364,16 +376,16 @@ class CanonicalPairing(_ByDistance):
         # CCA returns the second sample's coordinates only together with a first sample's.
         return [model.transform(a), model.transform(a[:1].repeat(len(b), 0), b)[1]]
 
-    def _match(self, a: Any, b: Any) -> tuple[Index, Index]:
+    def _match(self, a: Floats, b: Floats) -> tuple[Index, Index]:
         return _nearest(a, b)
 
 
-def _nearest(a: Any, b: Any, **how: Any) -> tuple[Index, Index]:
+def _nearest(a: Floats, b: Floats, **how: Any) -> tuple[Index, Index]:
     search = NearestNeighbors(n_neighbors=1, **how).fit(b)
     return np.arange(len(a)), search.kneighbors(a, return_distance=False)[:, 0]
 
 
-def _labels(X_a: Any, X_b: Any, y_a: Any, y_b: Any) -> list[Array]:
+def _labels(X_a: Rows, X_b: Rows, y_a: Labels | None, y_b: Labels | None) -> list[Array]:
     labels = []
     for X, y, name in ((X_a, y_a, "y_a"), (X_b, y_b, "y_b")):
         if y is None:

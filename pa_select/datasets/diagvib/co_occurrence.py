@@ -11,11 +11,16 @@ from sklearn.utils.validation import _num_samples
 
 from pa_select.environments.numeric_rows import seeded
 from pa_select.utils.arrays import check_column
-from pa_select.utils.typing import Array, Mask
+from pa_select.utils.typing import Array, Labels, Mask, RandomState
 
 
 def co_occurrence(
-    labels: Any, setting: str, levels: Any, *, unseen: bool = False, random_state: Any = None
+    labels: Labels,
+    setting: str,
+    levels: Any,
+    *,
+    unseen: bool = False,
+    random_state: RandomState = None,
 ) -> Array:
     """Return a level of the learning factor for each row, more or less tied to its class.
 

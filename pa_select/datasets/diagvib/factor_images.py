@@ -23,7 +23,7 @@ from pa_select.datasets.diagvib.levels import (
     value_in_level,
 )
 from pa_select.environments.numeric_rows import numeric_rows, seeded
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, RandomState
 
 # Side of an image at scale "normal", in units of the canvas.
 _NORMAL = 3 / 8
@@ -38,7 +38,7 @@ def factor_images(
     *,
     size: int = 32,
     spread: float = 1.0,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> NDArray[np.float32]:
     """Draw grey images in colour on a grey canvas: one environment of DiagViB-6.
 

@@ -18,6 +18,7 @@ from pa_select.environments.shift import Shift, Shifted
 from pa_select.scores.modules import evaluation
 from pa_select.utils.arrays import check_column
 from pa_select.utils.frames import reordered
+from pa_select.utils.typing import Array, Bounds, Device, Labels, Model, RandomState, Rows
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -26,15 +27,15 @@ class Attack(Shift):
 
     #: Order of the norm of a change: 2 or infinity. Not every attack has it as a parameter.
     norm: float = field(init=False)
-    bounds: Any = None
+    bounds: Bounds | None = None
     batch_size: int = 256
-    random_state: Any = None
-    device: Any = None
+    random_state: RandomState = None
+    device: Device = None
 
     _aimed = True
     _loss: ClassVar[staticmethod[[torch.Tensor, torch.Tensor], torch.Tensor]]
 
-    def _shift(self, X: Any, y: Any, estimator: Any, power: float) -> Shifted:
+    def _shift(self, X: Rows, y: Labels | None, estimator: Model | None, power: float) -> Shifted:
         self._check()
         model = self._model(estimator)
         rows, restore = tensor_of(X, estimator)
@@ -67,7 +68,7 @@ class Attack(Shift):
         if isinstance(self.norm, str) or self.norm not in (2, np.inf):
             raise ValueError(f"norm: expected 2 or np.inf, got {self.norm!r}.")
 
-    def _model(self, estimator: Any) -> Differentiable:
+    def _model(self, estimator: Model | None) -> Differentiable:
         """Return the classifier as a function of points."""
         return differentiable(estimator, self.device)
 
@@ -81,7 +82,7 @@ class Attack(Shift):
         """
 
 
-def tensor_of(X: Any, estimator: Any) -> tuple[torch.Tensor, Callable[[torch.Tensor], Any]]:
+def tensor_of(X: Any, estimator: object) -> tuple[torch.Tensor, Callable[[torch.Tensor], Any]]:
     """Return rows as a tensor of floats (n, ...), and a function that converts one to X's type.
 
     The rows must be finite real numbers, in the columns that the estimator was fitted to.
@@ -111,7 +112,7 @@ def tensor_of(X: Any, estimator: Any) -> tuple[torch.Tensor, Callable[[torch.Ten
     return rows, restore
 
 
-def box_of(bounds: Any, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def box_of(bounds: Bounds | None, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the smallest and largest values, of shape (1,) or (d,), on the device of the rows.
 
     Rows outside of the bounds are refused.
@@ -125,7 +126,7 @@ def box_of(bounds: Any, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]
     return low.flatten(), high.flatten()
 
 
-def columns_of(y: Any, X: Any, model: Differentiable, row: torch.Tensor) -> torch.Tensor:
+def columns_of(y: Labels, X: Any, model: Differentiable, row: torch.Tensor) -> torch.Tensor:
     """Return the column number of each label's class, (n,)."""
     if reordered(X, y):
         raise ValueError("y: expected the rows of X in their order, got another order.")
@@ -144,24 +145,24 @@ def columns_of(y: Any, X: Any, model: Differentiable, row: torch.Tensor) -> torc
     return torch.tensor(codes)
 
 
-def check_count(value: Any, name: str) -> None:
+def check_count(value: object, name: str) -> None:
     """Raise an error unless the value is a positive integer."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name}: expected a positive integer, got {value!r}.")
 
 
-def _frame(X: Any, estimator: Any) -> Callable[[torch.Tensor], Any]:
+def _frame(X: Any, estimator: object) -> Callable[[torch.Tensor], Any]:
     names = getattr(estimator, "feature_names_in_", None)
     if names is not None and list(X.columns) != list(names):
         raise ValueError(f"X: expected the columns {list(names)}, got {list(X.columns)}.")
     return lambda rows: type(X)(rows.numpy(), index=X.index, columns=X.columns)
 
 
-def _array(rows: torch.Tensor) -> Any:
+def _array(rows: torch.Tensor) -> Array:
     return rows.numpy()
 
 
-def _same(rows: torch.Tensor) -> Any:
+def _same(rows: torch.Tensor) -> torch.Tensor:
     return rows
 
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pa_select.scores.modules import _columns
 from pa_select.utils.estimators import first_output, is_instance, is_pipeline, unwrapped
-from pa_select.utils.typing import Array
+from pa_select.utils.typing import Array, Device, Floats, HasArray, Model, Net
 
 _EXPECTED = (
     "estimator: expected a torch module, a skorch net or a differentiable scikit-learn "
@@ -40,7 +40,7 @@ class Differentiable(NamedTuple):
 
 # Tensors made in inference mode cannot be differentiated.
 @torch.inference_mode(False)
-def differentiable(estimator: Any, device: Any = None) -> Differentiable:
+def differentiable(estimator: Model | None, device: Device = None) -> Differentiable:
     """Convert a fitted classifier to a differentiable function of its inputs.
 
     A module or a skorch net stays on its device. A scikit-learn classifier is computed by an exact
@@ -84,7 +84,7 @@ class _Model(NamedTuple):
     parts: tuple[torch.nn.Module, ...] = ()
 
 
-def _steps(estimator: Any) -> tuple[list[Any], Any]:
+def _steps(estimator: Model | None) -> tuple[list[Any], Any]:
     """Return the steps before the classifier, and the classifier itself."""
     before: list[Any] = []
     final = estimator
@@ -99,7 +99,7 @@ def _of_module(module: torch.nn.Module) -> _Model:
     return _Model(lambda x: first_output(module(x)), None, device, dtype, (module,))
 
 
-def _of_net(net: Any) -> _Model:
+def _of_net(net: Net) -> _Model:
     net.check_is_fitted()
     device, dtype = _device_and_dtype(net.module_)
     parts = [getattr(net, f"{name}_") for name in (*net._modules, *net._criteria)]
@@ -117,7 +117,7 @@ def _of_net(net: Any) -> _Model:
     return _Model(outputs, classes, device, dtype, modules)
 
 
-def _of_classifier(model: Any, device: Any) -> _Model:
+def _of_classifier(model: Any, device: Device) -> _Model:
     if hasattr(model, "fit"):
         check_is_fitted(model)
     try:
@@ -205,11 +205,13 @@ def step_twin(step: Any, device: torch.device) -> Function | None:
     return None
 
 
-def _inverse(scaler: Any) -> Any:
+def _inverse(scaler: Any) -> Floats | None:
     return None if scaler.scale_ is None else 1 / scaler.scale_
 
 
-def _affine(before: Any, factor: Any, after: Any, device: torch.device) -> Function:
+def _affine(
+    before: Floats | None, factor: Floats | None, after: Floats | None, device: torch.device
+) -> Function:
     """Return ``(x - before) * factor + after``; the factor may be a matrix (outputs, inputs)."""
     shift = _tensor(0 if before is None else before, device)
     scale = _tensor(1 if factor is None else factor, device)
@@ -232,5 +234,5 @@ def _perceptron(layers: list[tuple[torch.Tensor, torch.Tensor]], activation: Fun
     return function
 
 
-def _tensor(values: Any, device: torch.device) -> torch.Tensor:
+def _tensor(values: HasArray | float, device: torch.device) -> torch.Tensor:
     return torch.tensor(np.array(values, dtype=np.float64), device=device)
