@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from skorch.callbacks import Callback
 from pa_select.training.epoch_scoring import PAScoring
 from pa_select.training.epoch_selector import EpochSelector
 from pa_select.utils.messages import warn_caller
+from pa_select.utils.typing import Net
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -94,7 +96,7 @@ class PAEarlyStopping(PAScoring):
     tie: Literal["first", "last"] = "first"
     min_epochs: int = 1
     guard: str | None = "auto"
-    sink: Any = print
+    sink: Callable[[str], object] = print
 
     def initialize(self) -> PAEarlyStopping:
         """Forget all epochs."""
@@ -119,11 +121,11 @@ class PAEarlyStopping(PAScoring):
         return None if self.selector_ is None else self.selector_.best_score
 
     @property
-    def best_state_(self) -> Any:
+    def best_state_(self) -> dict[str, Any] | None:
         """State of the module in the epoch kept, on the CPU."""
         return None if self.selector_ is None else self.selector_.best_state
 
-    def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
+    def on_train_begin(self, net: Net, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         """Check and pair the environments, and stop after all other callbacks."""
         super().on_train_begin(net, X=X, y=y, **kwargs)
         losses = [
@@ -142,7 +144,7 @@ class PAEarlyStopping(PAScoring):
         net.callbacks_ = [*others, (f"{self.name}_stop", _Stop(self))]
 
     def on_epoch_end(
-        self, net: Any, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any
+        self, net: Net, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any
     ) -> None:
         """Score the epoch, record it, and keep it if it is the best."""
         try:
@@ -159,7 +161,7 @@ class PAEarlyStopping(PAScoring):
                 "scored epochs.",
             )
 
-    def on_train_end(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
+    def on_train_end(self, net: Net, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         """Restore the best epoch's module."""
         net.callbacks_ = [item for item in net.callbacks_ if not self._is_my_stop(item[1])]
         assert self.selector_ is not None
@@ -180,7 +182,7 @@ class PAEarlyStopping(PAScoring):
             tol=self.tol,
         )
 
-    def _start(self, net: Any) -> None:
+    def _start(self, net: Net) -> None:
         """Continue from the best epoch."""
         super()._start(net)
         assert self.selector_ is not None
@@ -202,7 +204,7 @@ class PAEarlyStopping(PAScoring):
         n = sum(batch.get("valid_batch_size", 0) for batch in row["batches"])
         return float(value), float(np.sqrt(spread / n)) if n else 0.0
 
-    def _restore(self, net: Any) -> bool:
+    def _restore(self, net: Net) -> bool:
         """Load the best epoch's state unless the module has it; return whether it was loaded."""
         if not self.load_best or self.best_state_ is None or not len(net.history):
             return False
@@ -211,10 +213,10 @@ class PAEarlyStopping(PAScoring):
         net.module_.load_state_dict(self.best_state_)
         return True
 
-    def _is_my_stop(self, callback: Any) -> bool:
+    def _is_my_stop(self, callback: object) -> bool:
         return isinstance(callback, _Stop) and callback.of is self
 
-    def _say(self, net: Any, text: str) -> None:
+    def _say(self, net: Net, text: str) -> None:
         if self.sink is not print or net.verbose:
             self.sink(text)
 
@@ -225,6 +227,6 @@ class _Stop(Callback):
     def __init__(self, of: PAEarlyStopping) -> None:
         self.of = of
 
-    def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
+    def on_epoch_end(self, net: Net, **kwargs: Any) -> None:
         if self.of.stopped_epoch_ is not None:
             raise KeyboardInterrupt  # skorch's way to end a training

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import reprlib
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from time import perf_counter
 from typing import Any
@@ -22,6 +23,7 @@ from pa_select.training.paired_environments import (
 )
 from pa_select.utils.estimators import first_output
 from pa_select.utils.score_checks import check_count
+from pa_select.utils.typing import Device, HasArray, HasItems, Net, Prior, Vector
 
 
 @dataclass(eq=False, repr=False)
@@ -101,13 +103,13 @@ class PAScoring(Callback):
 
     environments: Any
     _: KW_ONLY
-    pairing: Any = "identity"
-    prior: Any = "marginal"
+    pairing: str | Callable[..., Any] | Sequence[HasArray] = "identity"
+    prior: Prior = "marginal"
     every: int = 1
     name: str = "pa"
-    sample_weight: Any = None
+    sample_weight: Vector | None = None
     max_pairs: int | None = None
-    device: Any = None
+    device: Device = None
     tol: float = EPOCH_TOL
     uniform: bool = False
 
@@ -133,7 +135,7 @@ class PAScoring(Callback):
         # These can be computed again.
         return self.__dict__ | {"paired_": None, "captured_": None}
 
-    def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
+    def on_train_begin(self, net: Net, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         """Check and pair the environments."""
         check_count(self.every, "every", "epochs")
         self._refuse_same_name(net)
@@ -145,7 +147,7 @@ class PAScoring(Callback):
         self.started_ = False
 
     def on_epoch_begin(
-        self, net: Any, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any
+        self, net: Net, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any
     ) -> None:
         """Before the first step continue where the history ends, and make environments."""
         if self.paired_ is None:
@@ -163,14 +165,14 @@ class PAScoring(Callback):
         self.captured_ = [] if due and uses_valid and dataset_valid is not None else None
 
     def on_batch_end(
-        self, net: Any, batch: Any = None, training: bool = False, **kwargs: Any
+        self, net: Net, batch: Any = None, training: bool = False, **kwargs: Any
     ) -> None:
         """Keep the outputs that the validation computes."""
         if self.captured_ is not None and not training and "y_pred" in kwargs:
             self.captured_.append(first_output(kwargs["y_pred"]).detach())
 
     def on_epoch_end(
-        self, net: Any, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any
+        self, net: Net, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any
     ) -> None:
         """Score the epoch and record it."""
         if not self._is_due(net):
@@ -210,7 +212,7 @@ class PAScoring(Callback):
             record(f"{self.name}_worst", worst)
         record(f"{self.name}_seconds", perf_counter() - start)
 
-    def _refuse_same_name(self, net: Any) -> None:
+    def _refuse_same_name(self, net: Net) -> None:
         """Raise if another callback writes to the same columns."""
         for _, other in net.callbacks_:
             if isinstance(other, PAScoring) and other is not self and other.name == self.name:
@@ -219,18 +221,18 @@ class PAScoring(Callback):
                     f"of the history, got {self.name!r} for two of them."
                 )
 
-    def _pair_up(self, net: Any, environments: Any) -> PairedEnvironments:
+    def _pair_up(self, net: Net, environments: Any) -> PairedEnvironments:
         return pair_up(
             net, environments, self.pairing, self.prior, self.sample_weight, self.max_pairs
         )
 
-    def _is_due(self, net: Any) -> bool:
+    def _is_due(self, net: Net) -> bool:
         return bool(net.history[-1, "epoch"] % self.every == 0)
 
     def _selector(self) -> EpochSelector:
         return EpochSelector(prior=self.prior, keep_state=False, device=self.device, tol=self.tol)
 
-    def _scores(self, net: Any, dataset_valid: Any) -> list[torch.Tensor]:
+    def _scores(self, net: Net, dataset_valid: HasItems | None) -> list[torch.Tensor]:
         """Return the scores of each environment; each dataset is scored once."""
         assert self.paired_ is not None
         made: dict[int, torch.Tensor] = {}
@@ -242,7 +244,7 @@ class PAScoring(Callback):
                 made[id(dataset)] = scores_on(net, dataset)
         return [made[id(dataset)] for dataset in self.paired_.datasets]
 
-    def _start(self, net: Any) -> None:
+    def _start(self, net: Net) -> None:
         """Take over the epochs that are already in the history."""
         # Not when the training begins, because a callback after this one may load the history.
         assert self.selector_ is not None
@@ -277,7 +279,7 @@ class PAScoring(Callback):
         return float(result.score)
 
 
-def _described(environments: Any) -> str:
+def _described(environments: object) -> str:
     """Return what the environments are, without their numbers."""
     if not isinstance(environments, (tuple, list)):
         return reprlib.repr(environments)

@@ -20,7 +20,7 @@ from pa_select.scores.class_scores import DEFAULT_CLIP
 from pa_select.scores.modules import check_classifies, net_scores, scores_of_net
 from pa_select.utils.arrays import check_weight, stacked
 from pa_select.utils.estimators import module_of, refuse_iterable_dataset
-from pa_select.utils.typing import Array, Floats, Index
+from pa_select.utils.typing import Array, Floats, HasItems, Index, Net, Prior, Vector
 
 
 @dataclass
@@ -55,11 +55,11 @@ class PairedEnvironments:
 
 
 def pair_up(
-    net: Any,
+    net: Net,
     environments: Any,
     pairing: Any,
-    prior: Any,
-    sample_weight: Any,
+    prior: Prior,
+    sample_weight: Vector | None,
     max_pairs: int | None,
 ) -> PairedEnvironments:
     """Check the environments of a net and pair their rows."""
@@ -98,7 +98,7 @@ def pair_up(
     return _with_used_rows(datasets, pairs, weight)
 
 
-def _dataset(net: Any, environment: Any) -> Any:
+def _dataset(net: Net, environment: Any) -> Any:
     if isinstance(environment, Dataset):
         return environment
     if isinstance(environment, tuple) and len(environment) == 2:
@@ -136,7 +136,7 @@ def _rows(
     return rows.a, rows.b
 
 
-def _labels(environment: Any, dataset: Any, k: int) -> Array:
+def _labels(environment: object, dataset: HasItems, k: int) -> Array:
     """Return the labels of an environment."""
     known = _known_labels(environment, dataset)
     if known is None:
@@ -154,7 +154,7 @@ def _known_labels(environment: Any, dataset: Any) -> Any:
     return known
 
 
-def _features(environment: Any, dataset: Any) -> Any:
+def _features(environment: object, dataset: HasItems) -> Any:
     """Return the rows of an environment, for a pairing that compares them."""
     rows = environment[0] if isinstance(environment, tuple) else environment
     if isinstance(rows, Dataset):
@@ -164,7 +164,7 @@ def _features(environment: Any, dataset: Any) -> Any:
     return rows
 
 
-def _try_out(net: Any, dataset: Any, name: str, prior: Any) -> None:
+def _try_out(net: Net, dataset: Any, name: str, prior: Prior) -> None:
     """Score one or two rows, so that errors appear before the first epoch."""
     try:
         scores = scores_on(net, Subset(dataset, range(min(len(dataset), 2))))
@@ -175,7 +175,7 @@ def _try_out(net: Any, dataset: Any, name: str, prior: Any) -> None:
     check_prior(prior, scores.shape[1])
 
 
-def _refuse_shuffling(net: Any, dataset: Any) -> None:
+def _refuse_shuffling(net: Net, dataset: HasItems) -> None:
     with untouched_random_states(net):
         iterator = net.get_iterator(dataset, training=False)
     if isinstance(getattr(iterator, "sampler", None), RandomSampler):
@@ -185,7 +185,7 @@ def _refuse_shuffling(net: Any, dataset: Any) -> None:
         )
 
 
-def _weights(sample_weight: Any, lengths: list[int]) -> Floats | None:
+def _weights(sample_weight: Vector | None, lengths: list[int]) -> Floats | None:
     if sample_weight is None:
         return None
     return np.concatenate([check_weight(sample_weight, n) for n in lengths])
@@ -229,19 +229,19 @@ def _with_used_rows(
     return PairedEnvironments(datasets, compact, weight)
 
 
-def scores_on(net: Any, dataset: Any) -> torch.Tensor:
+def scores_on(net: Net, dataset: HasItems) -> torch.Tensor:
     """Return the net's scores of a dataset, on the net's device; random states are restored."""
     with untouched_random_states(net):
         return net_scores(net, dataset, DEFAULT_CLIP)[0]
 
 
-def scores_from(net: Any, batches: list[Any]) -> torch.Tensor:
+def scores_from(net: Net, batches: list[Any]) -> torch.Tensor:
     """Return the scores for batches of outputs that the net has computed."""
     return scores_of_net(net, batches, DEFAULT_CLIP)[0]
 
 
 @contextmanager
-def untouched_random_states(net: Any) -> Iterator[None]:
+def untouched_random_states(net: Net) -> Iterator[None]:
     """Restore the global random states afterwards, since loaders and datasets draw from them.
 
     Of devices only the net's is looked at: a look at others would initialise them.

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from pa_select.utils.typing import Prior, Vector
+
 # The inverse temperature that is learnt stays in this range.
 _LOWEST, _HIGHEST = 0.05, 20.0
 # A given one is used in the type of the logits, of which float32 has the smallest range.
@@ -97,7 +99,7 @@ class PosteriorAgreementLoss(torch.nn.Module):
     log_beta: torch.Tensor
     _log_prior: torch.Tensor | None
 
-    def __init__(self, prior: Any = "marginal", beta: Any = "learn") -> None:
+    def __init__(self, prior: Prior = "marginal", beta: float | str = "learn") -> None:
         super().__init__()
         log_prior = None
         if isinstance(prior, str):
@@ -144,7 +146,7 @@ class PosteriorAgreementLoss(torch.nn.Module):
         return {"params": list(self.parameters()), "lr": lr, "weight_decay": 0.0}
 
     def forward(
-        self, logits_a: torch.Tensor, logits_b: torch.Tensor, sample_weight: Any = None
+        self, logits_a: torch.Tensor, logits_b: torch.Tensor, sample_weight: Vector | None = None
     ) -> torch.Tensor:
         """Compute the loss.
 
@@ -220,7 +222,7 @@ def _exact(logits: torch.Tensor) -> torch.Tensor:
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
-def _logs(prior: Any) -> torch.Tensor:
+def _logs(prior: Vector) -> torch.Tensor:
     values = torch.as_tensor(np.asarray(prior, dtype=np.float64))
     if values.ndim != 1 or not bool((values > 0).all()) or abs(float(values.sum()) - 1) > 1e-6:
         raise ValueError(
@@ -230,7 +232,9 @@ def _logs(prior: Any) -> torch.Tensor:
     return values.log()
 
 
-def _check(a: Any, b: Any, weight: Any, log_prior: torch.Tensor | None) -> torch.Tensor | None:
+def _check(
+    a: torch.Tensor, b: torch.Tensor, weight: Any, log_prior: torch.Tensor | None
+) -> torch.Tensor | None:
     """Raise if something does not fit, and return the weights of the pairs."""
     for name, logits in (("logits_a", a), ("logits_b", b)):
         if not isinstance(logits, torch.Tensor):

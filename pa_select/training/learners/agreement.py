@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from numbers import Real
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from pa_select.training.learners.base import LearnerNet
 from pa_select.training.learners.pair_batches import LEAST_PAIRS, PairBatches, check_pairs
 from pa_select.training.posterior_agreement_loss import PosteriorAgreementLoss
 from pa_select.utils.messages import warn_caller
+from pa_select.utils.typing import Array, Net, Prior
 
 # Class shares that differ by more than chance at this level give a warning.
 _LEVEL = 1e-3
@@ -136,12 +137,12 @@ class AgreementNet(LearnerNet):
         self,
         module: Any,
         *args: Any,
-        pairs: Any = None,
+        pairs: tuple[Any, Any] | None = None,
         weight: float = 1.0,
         ramp: float = 0.2,
         pair_batch_size: int = 64,
-        prior: Any = "marginal",
-        beta: Any = "learn",
+        prior: Prior = "marginal",
+        beta: float | str = "learn",
         augment: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -191,7 +192,7 @@ class AgreementNet(LearnerNet):
             del self._batches  # it holds the rows
 
     def on_epoch_begin(
-        self, net: Any, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any
+        self, net: Net, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any
     ) -> None:
         """Count the steps of the ramp, and forget the classes of the epoch before."""
         super().on_epoch_begin(net, dataset_train, dataset_valid, **kwargs)
@@ -199,7 +200,7 @@ class AgreementNet(LearnerNet):
         self._n_ramp = self.ramp * self.max_epochs * n_steps
         self._pair_counts = 0
 
-    def on_train_end(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
+    def on_train_end(self, net: Net, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         """Compare the classes of the pairs with those of the labelled rows."""
         if np.any(self._pair_counts):
             n_seen = self._pair_counts.sum()
@@ -238,7 +239,7 @@ class AgreementNet(LearnerNet):
         rise = min(self._step / self._n_ramp, 1.0) if self._n_ramp else 1.0
         return of_labels + self.weight * rise * of_pairs
 
-    def _get_predict_nonlinearity(self) -> Any:
+    def _get_predict_nonlinearity(self) -> Callable[..., Any]:
         """Return what makes probabilities of the outputs."""
         # skorch guesses it from the criterion, but not if there are two.
         if self.predict_nonlinearity == "auto" and isinstance(
@@ -256,7 +257,7 @@ class AgreementNet(LearnerNet):
         counts = torch.bincount(logits.argmax(1), minlength=logits.shape[1])
         self._pair_counts = self._pair_counts + counts.cpu().numpy()
 
-    def _warn_of_other_classes(self, y: Any, n_pairs: int) -> None:
+    def _warn_of_other_classes(self, y: Array, n_pairs: int) -> None:
         labelled = np.bincount(y.astype(np.intp), minlength=len(self.pair_classes_))
         # A pair that was drawn several times is one observation.
         table = np.stack([labelled, np.round(self.pair_classes_ * n_pairs)])

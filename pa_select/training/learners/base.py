@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from skorch import NeuralNetClassifier
 
 from pa_select.utils.estimators import first_output
+from pa_select.utils.typing import Labels, RandomState
 
 
 class LearnerNet(NeuralNetClassifier):
@@ -20,7 +21,7 @@ class LearnerNet(NeuralNetClassifier):
         module: Any,
         *args: Any,
         criterion: Any = torch.nn.CrossEntropyLoss,
-        random_state: Any = None,
+        random_state: RandomState = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(module, *args, criterion=criterion, **kwargs)
@@ -40,7 +41,9 @@ class LearnerNet(NeuralNetClassifier):
             raise ValueError(f"y: expected numbers of classes from 0 on, got {first!r}.")
         return super().fit(X, y, **fit_params)
 
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, **fit_params: Any) -> Any:
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Labels | None = None, **fit_params: Any
+    ) -> Any:
         """Continue training."""
         if not self.__dict__.pop("_is_checked", False):  # `fit` calls this method
             self._check_parameters()
@@ -70,7 +73,7 @@ class LearnerNet(NeuralNetClassifier):
             )
 
 
-def _check_labels(labels: Any, outputs: torch.Tensor, ignored: int | None) -> None:
+def _check_labels(labels: torch.Tensor, outputs: torch.Tensor, ignored: int | None) -> None:
     """Refuse classes that the module has no output for; torch's own errors name neither."""
     labels = torch.as_tensor(labels)
     if outputs.ndim != 2 or labels.ndim != 1 or labels.is_floating_point():

@@ -11,7 +11,7 @@ from skorch.dataset import Dataset, get_len, unpack_data
 from torch.utils.data import Sampler, Subset
 
 from pa_select.utils.arrays import check_column
-from pa_select.utils.typing import Ints
+from pa_select.utils.typing import Ints, Labels
 
 #: The key of a dict X that holds environments.
 KEY = "environments"
@@ -21,7 +21,7 @@ class InEnvironment(NamedTuple):
     """The inputs of the module and their environment; loaders stack both."""
 
     X: Any
-    environment: Any
+    environment: torch.Tensor
 
 
 class EnvironmentDataset(Dataset):
@@ -79,7 +79,7 @@ class EnvironmentSampler(Sampler[int]):
         yield from np.argsort(position, kind="stable").tolist()
 
 
-def environment_numbers(X: Any, environments: Any) -> Ints:
+def environment_numbers(X: Any, environments: Labels | None) -> Ints:
     """Return a number for each row's environment, from the argument or else from a dict X.
 
     At least two environments are needed, and none may be missing.

@@ -17,6 +17,7 @@ from pa_select.training.learners.environments import (
     plain,
     without_environments,
 )
+from pa_select.utils.typing import Labels
 
 
 class ERMNet(LearnerNet):
@@ -65,7 +66,9 @@ class ERMNet(LearnerNet):
     array([0, 0])
     """
 
-    def fit(self, X: Any, y: Any = None, environments: Any = None, **fit_params: Any) -> ERMNet:
+    def fit(
+        self, X: Any, y: Any = None, environments: Labels | None = None, **fit_params: Any
+    ) -> ERMNet:
         """Train from the start.
 
         Parameters
@@ -91,8 +94,8 @@ class ERMNet(LearnerNet):
         self,
         X: Any,
         y: Any = None,
-        classes: Any = None,
-        environments: Any = None,
+        classes: Labels | None = None,
+        environments: Labels | None = None,
         **fit_params: Any,
     ) -> ERMNet:
         """Continue training.
@@ -112,7 +115,12 @@ class ERMNet(LearnerNet):
         return super().partial_fit(X, y, classes, environments=numbers, **fit_params)
 
     def fit_loop(
-        self, X: Any, y: Any = None, epochs: Any = None, environments: Any = None, **kwargs: Any
+        self,
+        X: Any,
+        y: Any = None,
+        epochs: Any = None,
+        environments: Labels | None = None,
+        **kwargs: Any,
     ) -> ERMNet:
         """Run the epochs, on rows that carry their environment."""
         numbers = environment_numbers(X, environments)
@@ -156,7 +164,7 @@ class ERMNet(LearnerNet):
             return super().get_loss(y_pred, y_true, X=X, training=training)
         return self._risks(y_pred, y_true, X.environment).mean()
 
-    def _risks(self, y_pred: Any, y_true: Any, environment: torch.Tensor) -> torch.Tensor:
+    def _risks(self, y_pred: torch.Tensor, y_true: Any, environment: torch.Tensor) -> torch.Tensor:
         """Return the risk in each environment of a batch."""
         y_true = to_tensor(y_true, device=y_pred.device)
         environment = environment.to(y_pred.device)

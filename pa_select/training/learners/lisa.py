@@ -17,7 +17,7 @@ from pa_select.utils.typing import Index
 
 class _Mixed(NamedTuple):
     X: Any
-    y_partner: Any
+    y_partner: torch.Tensor
     weight: float
 
 

@@ -12,6 +12,7 @@ from torch.utils.data import Dataset, default_collate
 
 from pa_select.utils.estimators import refuse_iterable_dataset
 from pa_select.utils.frames import view_of
+from pa_select.utils.typing import HasItems, Ints, Net
 
 # Fewer pairs in a batch say too little of the classes' shares.
 LEAST_PAIRS = 16
@@ -26,7 +27,7 @@ class PairBatches:
     """
 
     def __init__(
-        self, net: Any, pairs: Any, batch_size: int, random_state: np.random.RandomState
+        self, net: Net, pairs: object, batch_size: int, random_state: np.random.RandomState
     ) -> None:
         rows, other = check_pairs(pairs)
         self._first = _dataset(net, rows)
@@ -59,7 +60,7 @@ class PairBatches:
             return first, self.seen(first)
         return first, _batch(self._second, rows)
 
-    def check_like(self, batch: tuple[Any, Any], labelled: Any) -> None:
+    def check_like(self, batch: tuple[Any, Any], labelled: object) -> None:
         """Refuse pairs unlike the labelled rows in type or dimensions; torch names neither."""
         for which, rows in zip(_SIDES, batch, strict=True):
             if not (isinstance(rows, torch.Tensor) and isinstance(labelled, torch.Tensor)):
@@ -99,7 +100,7 @@ class PairBatches:
         return seen
 
 
-def check_pairs(pairs: Any) -> tuple[Any, Any]:
+def check_pairs(pairs: object) -> tuple[Any, Any]:
     """Return rows, and their second measurement or a view."""
     if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
         got = f" of {len(pairs)}" if isinstance(pairs, (tuple, list)) else ""
@@ -112,7 +113,7 @@ def check_pairs(pairs: Any) -> tuple[Any, Any]:
     return pairs[0], pairs[1]
 
 
-def is_view(other: Any) -> bool:
+def is_view(other: object) -> bool:
     """Whether the second of `pairs` makes views, and is not rows itself."""
     # A dataset of skorch has a method of this name, too.
     return not isinstance(other, Dataset) and (callable(other) or hasattr(other, "transform"))
@@ -126,10 +127,10 @@ def _check_dimensions(rows: torch.Tensor, like: torch.Tensor, what: str) -> None
         )
 
 
-def _dataset(net: Any, rows: Any) -> Any:
+def _dataset(net: Net, rows: Any) -> Any:
     refuse_iterable_dataset(rows, "pairs")
     return rows if isinstance(rows, Dataset) else net.get_dataset(rows)
 
 
-def _batch(dataset: Any, rows: Any) -> Any:
+def _batch(dataset: HasItems, rows: Ints) -> Any:
     return default_collate([unpack_data(dataset[int(row)])[0] for row in rows])
