@@ -29,7 +29,7 @@ _KNOWN_OPTIONS = {"average", "beta", "pos_label"}
 
 
 def value_and_gradient(
-    metric: Any, options: Mapping[str, Any], table: Floats, classes: Array
+    metric: object, options: Mapping[str, Any], table: Floats, classes: Array
 ) -> tuple[float, Floats] | None:
     """Return a metric of a table of counts, and its gradient; None if its formula is not known.
 
@@ -50,7 +50,7 @@ def value_and_gradient(
 
 
 def _formula(
-    metric: Any, options: Mapping[str, Any], classes: Array
+    metric: object, options: Mapping[str, Any], classes: Array
 ) -> Callable[[Tensor], Tensor] | None:
     """Return a function of the table; None if an option is not known."""
     if metric in _RATIOS:
@@ -70,7 +70,7 @@ def _formula(
     }.get(metric)
 
 
-def _averaged(metric: Any, table: Tensor, average: Any, beta: float, positive: Index) -> Tensor:
+def _averaged(metric: Any, table: Tensor, average: str, beta: float, positive: Index) -> Tensor:
     right, true, predicted = table.diagonal(), table.sum(1), table.sum(0)
     if average == "micro":
         right, true, predicted = (count.sum(0, keepdim=True) for count in (right, true, predicted))
@@ -109,7 +109,7 @@ def _ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
 
 
 def of_probabilities(
-    metric: Any, options: Mapping[str, Any], n_classes: int
+    metric: object, options: Mapping[str, Any], n_classes: int
 ) -> Callable[[Floats, Floats], ScoreOfUnits] | None:
     """Return a function of labels and outputs of a classifier, or None if none is known.
 

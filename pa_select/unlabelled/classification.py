@@ -23,7 +23,7 @@ from pa_select.unlabelled.score_of_units import (
 )
 from pa_select.utils.score_checks import check_matrix
 from pa_select.utils.sklearn_private import _PassthroughScorer
-from pa_select.utils.typing import Array, Floats, Index, Ints, Predictor, Rows
+from pa_select.utils.typing import Array, Floats, Index, Ints, Predictor, Rows, Scorer
 
 #: The outputs of the models of all splits.
 Outputs: TypeAlias = Sequence[RecordedClassifier]
@@ -53,13 +53,13 @@ class TemperatureAndBias(NamedTuple):
 class Classification:
     """What the engine asks of classifiers; see `engine.Engine`."""
 
-    def scorer(self, scoring: Any, y: Array) -> Any:
+    def scorer(self, scoring: str | Scorer | None, y: Array) -> Scorer:
         """Make a scorer, and check that its metric takes sample weights."""
         scorer = check_scoring(_ANY, scoring)
         self.check_scorer(scorer, y)
         return scorer
 
-    def check_scorer(self, scorer: Any, y: Array) -> None:
+    def check_scorer(self, scorer: Scorer, y: Array) -> None:
         """Refuse a scorer whose metric takes no sample weights."""
         classes = np.unique(y)
         rows = np.arange(2 * len(classes))
@@ -72,11 +72,11 @@ class Classification:
         except Exception:  # the metric does not like these labels; it will say so for real ones
             return
 
-    def output(self, estimator: Predictor, X: Rows, scorer: Any) -> RecordedClassifier:
+    def output(self, estimator: Predictor, X: Rows, scorer: Scorer) -> RecordedClassifier:
         """Record what a classifier predicts for X; the columns are its sorted classes."""
         return RecordedClassifier.of(estimator, X, not is_accuracy(scorer))
 
-    def calibration(self, models: Outputs, y: Array, weight: Any) -> TemperatureAndBias:
+    def calibration(self, models: Outputs, y: Array, weight: Floats | None) -> TemperatureAndBias:
         """Find the inverse temperature of the highest likelihood of labelled rows, then biases."""
         scores = np.concatenate([model.scores for model in models])
         columns = columns_of(y, models[0].classes, "the candidate")
@@ -99,7 +99,7 @@ class Classification:
         return [model.scores, codes, *probabilities]
 
     def by_formula(
-        self, scorer: Any, labels: Floats, model: RecordedClassifier, *, is_counted: bool = True
+        self, scorer: Scorer, labels: Floats, model: RecordedClassifier, *, is_counted: bool = True
     ) -> ScoreOfUnits | None:
         """Score by the formula of a metric of scikit-learn; None if there is none for a scorer.
 
@@ -117,16 +117,23 @@ class Classification:
         elif (formula := of_probabilities(metric, options, labels.shape[1])) is not None:
             every = row_numbers(np.arange(len(labels)))
             scored = formula(labels, np.asarray(getattr(model, methods[0])(every)))
-        return None if scored is None else scored.times(scorer._sign)
+        return None if scored is None else scored.times(getattr(scorer, "_sign", 1))
 
-    def counted(self, scorer: Any, model: RecordedClassifier, labels: Floats, rows: Ints) -> float:
+    def counted(
+        self, scorer: Scorer, model: RecordedClassifier, labels: Floats, rows: Ints
+    ) -> float:
         """Count each of the rows once for every class, with the class's probability as weight."""
         k = labels.shape[1]
         y = np.tile(model.classes, len(rows))
         return _weighted(scorer, model, np.repeat(rows, k), y, labels.ravel())
 
     def error_of_rate(
-        self, scorer: Any, score: float, model: RecordedClassifier, y: Array, groups: Any
+        self,
+        scorer: Scorer,
+        score: float,
+        model: RecordedClassifier,
+        y: Array,
+        groups: Array | None,
     ) -> float | None:
         """Return the standard error of an accuracy, after two successes and failures are added."""
         if not is_accuracy(scorer):
@@ -135,7 +142,7 @@ class Classification:
         added = (score * n + 2) / (n + 4)
         return float(np.sqrt(added * (1 - added) / (n + 4)))
 
-    def in_range(self, scorer: Any, score: float) -> float:
+    def in_range(self, scorer: Scorer, score: float) -> float:
         """Return an expected score that the metric can have."""
         return min(max(score, 0.0), 1.0) if is_accuracy(scorer) else score
 
@@ -144,13 +151,13 @@ class Classification:
         differ = [a.predicted != b.predicted for a, b in zip(outputs_a, outputs_b, strict=True)]
         return float(np.mean(differ))
 
-    def has_interval(self, scorer: Any) -> bool:
+    def has_interval(self, scorer: Scorer) -> bool:
         """Whether there is an interval that does not assume calibrated posteriors."""
         return is_accuracy(scorer)
 
     def interval(
         self,
-        scorer: Any,
+        scorer: Scorer,
         score: float,
         labelled: LabelledRows,
         outputs: Callable[[], Outputs],
@@ -171,7 +178,7 @@ class Classification:
         return float(limits[0]), float(limits[1])
 
 
-def is_accuracy(scorer: Any) -> bool:
+def is_accuracy(scorer: object) -> bool:
     """Whether a scorer of scikit-learn computes the accuracy; None does, for classifiers."""
     if isinstance(scorer, _PassthroughScorer):
         return True
@@ -179,7 +186,7 @@ def is_accuracy(scorer: Any) -> bool:
     return plain and getattr(scorer, "_score_func", None) is accuracy_score
 
 
-def calibrating_beta(scores: Floats, columns: Index, weight: Any = None) -> float:
+def calibrating_beta(scores: Floats, columns: Index, weight: Floats | None = None) -> float:
     """Return the inverse temperature at which labelled rows have the highest likelihood.
 
     This is temperature scaling: posterior agreement with labels on one side. `columns` has the
@@ -197,7 +204,7 @@ def calibrating_beta(scores: Floats, columns: Index, weight: Any = None) -> floa
     return result.beta
 
 
-def class_bias(posterior: Floats, columns: Index, weight: Any = None) -> Floats:
+def class_bias(posterior: Floats, columns: Index, weight: Floats | None = None) -> Floats:
     """Return the bias of each class that gives labelled rows the highest posterior probability.
 
     At the maximum the posteriors believe in each class as often as labelled rows have it, but for
@@ -225,7 +232,7 @@ def calibrated(scores: Floats, beta: float) -> Floats:
 
 
 def _of_table(
-    metric: Any,
+    metric: object,
     options: dict[str, Any],
     labels: Floats,
     model: RecordedClassifier,

@@ -17,7 +17,7 @@ from pa_select.unlabelled.score_of_units import (
     parts_of_groups,
     widening,
 )
-from pa_select.utils.typing import Array, Floats, Ints, Mask
+from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 
 if TYPE_CHECKING:
     from pa_select.unlabelled.classification import Classification, TemperatureAndBias
@@ -124,7 +124,7 @@ class Engine:
         models: Models,
         validation: Mapping[str, tuple[Floats, Floats | None]],
         metric: str,
-        reference: Any = "ensemble",
+        reference: str | Mapping[int, Floats] = "ensemble",
         errors: list[str] | None = None,
     ) -> None:
         self.task, self.scorers, self.labelled, self.models = task, scorers, labelled, models
@@ -300,14 +300,14 @@ class Engine:
 
 
 def reference_labels(
-    task: Task, labelled: Output, y: Array, pairs: Output, weight: Any = None
+    task: Task, labelled: Output, y: Array, pairs: Output, weight: Floats | None = None
 ) -> Floats:
     """Return what a given model's outputs let stand in for the labels of pairs."""
     return task.calibration([labelled], y, weight).labels(pairs)
 
 
 def expected_scores(
-    task: Task, scorer: Any, labels: Sequence[Floats], *sides: Outputs
+    task: Task, scorer: Scorer, labels: Sequence[Floats], *sides: Outputs
 ) -> list[ScoreOfUnits]:
     """Score several sets of predictions for the same objects, whose labels are uncertain.
 
@@ -336,7 +336,7 @@ def expected_scores(
 
 def error_of_score(
     task: Task,
-    scorer: Any,
+    scorer: Scorer,
     score: float,
     model: Output,
     y: Array,

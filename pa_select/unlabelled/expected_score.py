@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
@@ -22,23 +22,32 @@ from pa_select.unlabelled.trained import ExpectedScore, estimates
 from pa_select.utils.arrays import is_dataset, labels_of, stacked
 from pa_select.utils.estimators import SavedWithVersions, named_estimators
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Estimator, Labels, Model, Rows, Scorer
+from pa_select.utils.typing import (
+    Adapter,
+    Estimators,
+    Groups,
+    Labels,
+    Model,
+    Reference,
+    Rows,
+    Scorer,
+)
 
 # Scorers that have warned; their own attributes would change what a search caches.
 _HAVE_WARNED: WeakSet[Any] = WeakSet()
 
 
 def expected_score(
-    estimators: Model | Sequence[Model] | Mapping[str, Model],
+    estimators: Estimators,
     X_a: Rows,
     X_b: Rows,
     X_val: Rows,
     y_val: Labels | None,
     *,
     scoring: str | Scorer | None = None,
-    adapter: str | Estimator | None = None,
-    reference: str | Model = "ensemble",
-    groups: Labels | None = None,
+    adapter: Adapter = None,
+    reference: Reference = "ensemble",
+    groups: Groups = None,
 ) -> Any:
     r"""Estimate how classifiers or regressors score at another site, from pairs without labels.
 
@@ -230,7 +239,7 @@ def _warn_of_labelled_rows(expected: Mapping[str, ExpectedScore]) -> None:
         )
 
 
-def _warn_of_adapters(estimators: Any) -> None:
+def _warn_of_adapters(estimators: Estimators) -> None:
     """Warn if a pipeline begins with an adapter, which would map rows of both sites."""
     for name, one in named_estimators(estimators).items():
         steps = getattr(one, "steps", None)
@@ -254,7 +263,7 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
     X_a: Rows
     X_b: Rows
     scoring: str | Scorer | None = None
-    adapter: str | Estimator | None = None
+    adapter: Adapter = None
 
     @property
     def __name__(self) -> str:
@@ -293,7 +302,7 @@ def expected_scorer(
     X_b: Rows,
     *,
     scoring: str | Scorer | None = None,
-    adapter: str | Estimator | None = None,
+    adapter: Adapter = None,
 ) -> ExpectedScorer:
     """Make a scorer that returns the expected score at another site.
 

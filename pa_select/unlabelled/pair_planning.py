@@ -16,24 +16,36 @@ from pa_select.unlabelled.site_adapter import cross_adapted
 from pa_select.unlabelled.trained import ExpectedScore, estimates
 from pa_select.utils.arrays import as_numpy
 from pa_select.utils.sklearn_private import _num_samples
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import (
+    Adapter,
+    Estimators,
+    Floats,
+    Groups,
+    Ints,
+    Labels,
+    Model,
+    RandomState,
+    Reference,
+    Rows,
+    Scorer,
+)
 
 # With so many times the pairs, the error that stays is that of the labelled rows.
 _MANY = 50
 
 
 def plan_pairs(
-    estimators: Any,
-    X_a: Any,
-    X_b: Any,
-    X_val: Any,
-    y_val: Any,
+    estimators: Estimators,
+    X_a: Rows,
+    X_b: Rows,
+    X_val: Rows,
+    y_val: Labels | None,
     *,
     n_pairs: Sequence[int] = (20, 50, 100, 200, 500),
-    scoring: Any = None,
-    adapter: Any = None,
-    reference: Any = "ensemble",
-    groups: Any = None,
+    scoring: str | Scorer | None = None,
+    adapter: Adapter = None,
+    reference: Reference = "ensemble",
+    groups: Groups = None,
 ) -> Any:
     """Predict how exact the expected score will be with more pairs, from a first handful.
 
@@ -104,8 +116,7 @@ def plan_pairs(
         # Each of the first pairs as often as the others, in a random order.
         rows = np.random.default_rng(0).permutation(np.arange(size) % n)
         pairs = _safe_indexing(X_a, rows), _safe_indexing(X_b, rows)
-        options = {"scoring": scoring, "reference": reference, "groups": groups}
-        return estimates(estimators, *pairs, X_val, y_val, **options)
+        return estimates(estimators, *pairs, X_val, y_val, scoring, None, reference, groups)
 
     first, last = with_pairs(n), with_pairs(_MANY * n)
     plans: dict[str, list[ExpectedScore]] = {name: [] for name in first}
@@ -119,7 +130,9 @@ def plan_pairs(
     return plans if several else next(iter(plans.values()))
 
 
-def draw_objects(estimator: Any, X: Any, n_objects: int, *, random_state: Any = None) -> Ints:
+def draw_objects(
+    estimator: Model, X: Rows, n_objects: int, *, random_state: RandomState = None
+) -> Ints:
     """Draw objects to measure at the other site, spread over the predictions of a model.
 
     Parameters
@@ -188,7 +201,7 @@ def draw_objects(estimator: Any, X: Any, n_objects: int, *, random_state: Any = 
     return drawn
 
 
-def _keys(estimator: Any, X: Any) -> tuple[Floats, ...]:
+def _keys(estimator: Model, X: Rows) -> tuple[Floats, ...]:
     """Return what the objects are sorted by; the last key counts most."""
     if is_regressor(estimator):
         return (RecordedRegressor.of(estimator, X).predicted,)
@@ -200,7 +213,7 @@ def _keys(estimator: Any, X: Any) -> tuple[Floats, ...]:
     return np.where(predicted % 2, -margin, margin), predicted
 
 
-def _checked_sizes(n_pairs: Any) -> list[int]:
+def _checked_sizes(n_pairs: object) -> list[int]:
     sizes = list(n_pairs) if isinstance(n_pairs, (Sequence, np.ndarray)) else []
     whole = all(isinstance(one, (int, np.integer)) and one >= 2 for one in sizes)
     if not sizes or not whole:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,10 @@ from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.frames import check_columns, joined, named_like
 from pa_select.utils.sklearn_private import HasMethods, _fit_context, _num_samples
-from pa_select.utils.typing import Array, Floats
+from pa_select.utils.typing import Array, Estimator, Floats, Labels, Rows
 
 
-def _estimator_has(method: str) -> Any:
+def _estimator_has(method: str) -> Callable[[PairTrainingClassifier], bool]:
     """Whether the fitted estimator, or the given one, has a method."""
 
     def check(self: PairTrainingClassifier) -> bool:
@@ -103,12 +104,14 @@ class PairTrainingClassifier(
         "teacher": [HasMethods(["fit", "predict"]), None],
     }
 
-    def __init__(self, estimator: Any, *, teacher: Any = None) -> None:
+    def __init__(self, estimator: Estimator, *, teacher: Estimator | None = None) -> None:
         self.estimator = estimator
         self.teacher = teacher
 
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, *, pairs: Any = None) -> PairTrainingClassifier:
+    def fit(
+        self, X: Rows, y: Labels, *, pairs: tuple[Rows, Rows] | None = None
+    ) -> PairTrainingClassifier:
         """Train the classifier.
 
         Parameters
@@ -147,7 +150,7 @@ class PairTrainingClassifier(
         return self._train(joined(X, [rows_b]), np.concatenate([y, self.votes_]))
 
     @available_if(_estimator_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Rows) -> Floats:
         """Compute the probabilities of the classes.
 
         Parameters
@@ -167,7 +170,7 @@ class PairTrainingClassifier(
         return self.estimator_.predict_proba(X)
 
     @available_if(_estimator_has("decision_function"))  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Rows) -> Floats:
         """Compute the scores of the classes.
 
         Parameters
@@ -187,7 +190,7 @@ class PairTrainingClassifier(
         check_is_fitted(self)
         return self.estimator_.decision_function(X)
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Rows) -> Array:
         """Predict the classes of rows, measured at either site.
 
         Parameters
@@ -213,7 +216,7 @@ class PairTrainingClassifier(
         tags.input_tags.allow_nan = of_estimator.allow_nan
         return tags
 
-    def _train(self, X: Any, y: Any) -> PairTrainingClassifier:
+    def _train(self, X: Rows, y: Labels) -> PairTrainingClassifier:
         self.estimator_ = clone(self.estimator).fit(X, y)
         self.classes_ = getattr(self.estimator_, "classes_", None)
         if self.classes_ is None:  # a classifier of the user need not say which classes it knows
@@ -225,7 +228,7 @@ class PairTrainingClassifier(
         return self
 
 
-def _checked(pairs: Any, X: Any) -> tuple[Any, Any]:
+def _checked(pairs: object, X: Rows) -> tuple[Any, Any]:
     """Return both rows of the pairs, aligned, and of the type of X."""
     if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
         raise TypeError(

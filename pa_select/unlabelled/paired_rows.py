@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples
 from pa_select.utils.arrays import stacked
 from pa_select.utils.frames import check_columns, look_up, named_like
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Array, Floats
+from pa_select.utils.typing import Adapter, Array, Floats, Rows
 
 #: Fewer pairs give an estimate that says little.
 FEW_PAIRS = 20
@@ -39,7 +39,7 @@ _LARGE_DIFFERENCE, _SELDOM = 0.1, 10_000
 
 
 def check_pairs(
-    X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b", adapter: Any = None
+    X_a: Rows, X_b: Rows, name_a: str = "X_a", name_b: str = "X_b", adapter: Adapter = None
 ) -> tuple[Any, Any]:
     """Align both measurements of the same objects, and warn of pairs that look wrong."""
     X_a, X_b = aligned_pairs(X_a, X_b, name_a, name_b, adapter)
@@ -55,7 +55,7 @@ def check_pairs(
 
 
 def aligned_pairs(
-    X_a: Any, X_b: Any, name_a: str = "X_a", name_b: str = "X_b", adapter: Any = None
+    X_a: Rows, X_b: Rows, name_a: str = "X_a", name_b: str = "X_b", adapter: Adapter = None
 ) -> tuple[Any, Any]:
     """Align both measurements of the same objects, row by row, and refuse what are none.
 
@@ -111,7 +111,7 @@ def aligned_by_index(rows: Any, like: Any, name: str, name_of_like: str) -> Any:
     return rows
 
 
-def _warn_of_missing_values(X_a: Any, X_b: Any, name_b: str) -> None:
+def _warn_of_missing_values(X_a: Rows, X_b: Rows, name_b: str) -> None:
     a, b = _numbers(X_a), _numbers(X_b)
     if a is None or b is None or np.isnan(a).any() or not np.isnan(b).any():
         return
@@ -122,7 +122,7 @@ def _warn_of_missing_values(X_a: Any, X_b: Any, name_b: str) -> None:
     )
 
 
-def _warn_of_strangers(X_a: Any, X_b: Any, name_a: str, name_b: str) -> None:
+def _warn_of_strangers(X_a: Rows, X_b: Rows, name_a: str, name_b: str) -> None:
     """Warn if the two rows of an object resemble each other no more than those of two objects."""
     a, b = _numbers(X_a), _numbers(X_b)
     if a is None or b is None or len(a) < FEW_PAIRS or np.isnan(a).any() or np.isnan(b).any():
@@ -167,7 +167,7 @@ def _scaled(rows: Floats) -> Floats:
     return (rows - rows.mean(0)) / np.where(spread > 0, spread, 1.0)
 
 
-def warn_of_other_rows(X_a: Any, X: Any, name: str = "X_a") -> None:
+def warn_of_other_rows(X_a: Rows, X: Rows, name: str = "X_a") -> None:
     """Warn if a forest tells rows of the paired objects from the labelled rows.
 
     Then the labelled rows do not show how a classifier scores at the site of `X_a`. The
@@ -196,7 +196,7 @@ def warn_of_other_rows(X_a: Any, X: Any, name: str = "X_a") -> None:
 
 
 def one_pair_for_each_object(
-    X_a: Any, X_b: Any, X: Any, name_a: str = "X_a", name_b: str = "X_b"
+    X_a: Rows, X_b: Rows, X: Rows, name_a: str = "X_a", name_b: str = "X_b"
 ) -> tuple[Any, Any]:
     """Leave out the pairs of objects that were given before, with a warning.
 
@@ -226,7 +226,7 @@ def _often_repeat(rows: Floats) -> bool:
     return len(set(map(bytes, rows + 0.0))) <= (1 - _KNOWN) * len(rows)
 
 
-def warn_of_known_rows(X_a: Any, X: Any, name: str) -> None:
+def warn_of_known_rows(X_a: Rows, X: Rows, name: str) -> None:
     """Warn if paired objects are among the rows that candidates are fitted to.
 
     Rows that are not numbers are not looked at, nor are tables whose rows often repeat.

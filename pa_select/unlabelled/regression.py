@@ -19,7 +19,7 @@ from sklearn.metrics import (
 from pa_select.scores.recorded import RecordedRegressor, row_numbers
 from pa_select.unlabelled.score_of_units import LabelledRows, ScoreOfUnits
 from pa_select.utils.sklearn_private import _PassthroughScorer
-from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows
+from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows, Scorer
 
 #: The outputs of the models of all splits.
 Outputs: TypeAlias = Sequence[RecordedRegressor]
@@ -51,13 +51,13 @@ class Line(NamedTuple):
 class Regression:
     """What the engine asks of regressors; see `engine.Engine`."""
 
-    def scorer(self, scoring: Any, y: Array) -> Any:
+    def scorer(self, scoring: str | Scorer | None, y: Array) -> Scorer:
         """Make a scorer, and check that its metric takes numbers."""
         scorer = check_scoring(_ANY, "r2" if scoring is None else scoring)
         self.check_scorer(scorer, y, scoring)
         return scorer
 
-    def check_scorer(self, scorer: Any, y: Array, scoring: Any = None) -> None:
+    def check_scorer(self, scorer: Scorer, y: Array, scoring: str | Scorer | None = None) -> None:
         """Refuse a scorer whose metric does not take numbers."""
         try:  # predictions that are no classes, even if all targets are integers
             scorer(RecordedRegressor(y + 0.25), row_numbers(np.arange(len(y))), y)
@@ -65,11 +65,11 @@ class Regression:
             message = f"scoring: expected a metric of numbers, got {scoring or scorer!r}: {error}"
             raise ValueError(message) from error
 
-    def output(self, estimator: Predictor, X: Rows, scorer: Any) -> RecordedRegressor:
+    def output(self, estimator: Predictor, X: Rows, scorer: Scorer) -> RecordedRegressor:
         """Record what a regressor predicts for X."""
         return RecordedRegressor.of(estimator, X)
 
-    def calibration(self, models: Outputs, y: Array, weight: Any) -> Line:
+    def calibration(self, models: Outputs, y: Array, weight: Floats | None) -> Line:
         """Find the line of least squares, and the quantiles of the residuals of labelled rows."""
         predicted = np.concatenate([model.predicted for model in models])
         slope, offset = _line(predicted, y, weight)
@@ -97,7 +97,7 @@ class Regression:
         return [model.predicted]
 
     def by_formula(
-        self, scorer: Any, labels: Floats, model: RecordedRegressor, *, is_counted: bool = True
+        self, scorer: Scorer, labels: Floats, model: RecordedRegressor, *, is_counted: bool = True
     ) -> ScoreOfUnits | None:
         """Score by the formula of a metric of scikit-learn; None if there is none for a scorer."""
         metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
@@ -127,7 +127,9 @@ class Regression:
             return None
         return scored.times(getattr(scorer, "_sign", 1))
 
-    def counted(self, scorer: Any, model: RecordedRegressor, labels: Floats, rows: Ints) -> float:
+    def counted(
+        self, scorer: Scorer, model: RecordedRegressor, labels: Floats, rows: Ints
+    ) -> float:
         """Count each of the rows once for each of the values that its target may have."""
         repeated = row_numbers(np.repeat(rows, labels.shape[1]))
         return float(scorer(model, repeated, labels.ravel()))
@@ -136,7 +138,7 @@ class Regression:
         """Return None: no metric of numbers is a rate."""
         return None
 
-    def in_range(self, scorer: Any, score: float) -> float:
+    def in_range(self, scorer: Scorer, score: float) -> float:
         """Return an expected score as it is."""
         return score
 
@@ -144,10 +146,11 @@ class Regression:
         """Return the root mean square of the differences of both predictions."""
         return float(np.sqrt(np.mean(np.square(_differences(outputs_a, outputs_b)))))
 
-    def has_interval(self, scorer: Any) -> bool:
+    def has_interval(self, scorer: Scorer) -> bool:
         """Whether there is an interval that does not assume calibrated predictions."""
         is_norm = getattr(scorer, "_score_func", None) in _NORMS
-        return is_norm and scorer._sign == -1 and not scorer._kwargs
+        is_error = getattr(scorer, "_sign", 1) == -1 and not getattr(scorer, "_kwargs", {})
+        return is_norm and is_error
 
     def interval(
         self,
@@ -188,7 +191,7 @@ class Regression:
         power = 2 if metric is mean_squared_error else 1
         return -(high**power), -(low**power)
 
-    def _error_of_rows(self, scorer: Any, labelled: LabelledRows, outputs: Outputs) -> float:
+    def _error_of_rows(self, scorer: Scorer, labelled: LabelledRows, outputs: Outputs) -> float:
         """Return the standard error of the mean score over the splits, from the labelled rows."""
         units = []
         for model, rows in zip(outputs, labelled.rows, strict=True):
@@ -203,7 +206,7 @@ class Regression:
         return ScoreOfUnits(0.0, np.concatenate(units)).standard_error(groups)
 
 
-def _line(x: Floats, y: Floats, weight: Any = None) -> tuple[float, float]:
+def _line(x: Floats, y: Floats, weight: Floats | None = None) -> tuple[float, float]:
     """Return slope and offset of the line of least squares; the slope of constant x is 0."""
     weight = np.ones(len(x)) if weight is None else weight
     mean_x, mean_y = np.average(x, weights=weight), np.average(y, weights=weight)

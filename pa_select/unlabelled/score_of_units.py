@@ -153,7 +153,10 @@ def parts_of_groups(groups: Array) -> Ints:
 
 
 def accuracy_interval(
-    accuracy: Any, n_labelled: Any, disagreement: Any, n_pairs: Any
+    accuracy: float | Floats,
+    n_labelled: float | Floats,
+    disagreement: float | Floats,
+    n_pairs: float | Floats,
 ) -> tuple[Any, Any]:
     r"""Return the 95 % interval of the accuracy at the other site; arguments broadcast.
 
@@ -187,7 +190,7 @@ def accuracy_interval(
     return np.maximum(accuracy - below, 0.0), np.minimum(accuracy + above, 1.0)
 
 
-def _exact_limits(rate: Any, n: Any) -> tuple[Any, Any]:
+def _exact_limits(rate: float | Floats, n: float | Floats) -> tuple[Any, Any]:
     """Return the limits of Clopper and Pearson."""
     successes, failures = rate * np.asarray(n), (1 - rate) * np.asarray(n)
     none, all_of_them = successes <= _ROUNDING * n, failures <= _ROUNDING * n
@@ -239,7 +242,7 @@ def check_several(n_groups: int) -> None:
         )
 
 
-def check_reference(reference: Any, of_regressors: bool) -> None:
+def check_reference(reference: object, of_regressors: bool) -> None:
     """Refuse what cannot stand in for the labels of paired objects."""
     if isinstance(reference, str):
         if reference not in ("self", "ensemble"):

@@ -14,7 +14,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 from pa_select.unlabelled.paired_rows import aligned_by_index, has_own_columns
 from pa_select.unlabelled.score_of_units import parts_of
 from pa_select.utils.frames import check_columns, named_like
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Estimator, Floats, Rows
 
 # Parts of the pairs that take turns in being mapped by an adapter learnt on the others.
 _FOLDS = 5
@@ -47,7 +47,7 @@ class SlopesAndRidge(BaseEstimator):
     def __init__(self, slopes: bool = True) -> None:
         self.slopes = slopes
 
-    def fit(self, X: Any, y: Any) -> SlopesAndRidge:
+    def fit(self, X: Floats, y: Floats) -> SlopesAndRidge:
         """Learn from rows X of the other site and the same objects' rows y."""
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
         self._centre, self._mean = X.mean(0), y.mean(0)
@@ -85,7 +85,7 @@ class SlopesAndRidge(BaseEstimator):
         self._factors = columns.T, told * unit
         return self
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: Floats) -> Floats:
         """Predict what the labelled site would have measured."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64) - self._centre
@@ -149,7 +149,7 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
     True
     """
 
-    def __init__(self, regressor: Any = "ridge") -> None:
+    def __init__(self, regressor: str | Estimator = "ridge") -> None:
         self.regressor = regressor
 
     def fit(self, X: Any, y: Any) -> SiteAdapter:
@@ -215,7 +215,7 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         return named.set_axis(X.index) if hasattr(named, "loc") and hasattr(X, "loc") else named
 
 
-def cross_adapted(regressor: Any, X_b: Any, X_a: Any, seed: int) -> Any:
+def cross_adapted(regressor: str | Estimator, X_b: Rows, X_a: Rows, seed: int) -> Rows:
     """Map each row by an adapter that was learnt on other pairs, whatever their order."""
     if _num_samples(X_b) < 2:
         raise ValueError("adapter: expected at least two pairs to learn from, got one.")
@@ -229,7 +229,7 @@ def cross_adapted(regressor: Any, X_b: Any, X_a: Any, seed: int) -> Any:
     return named_like(X_a, mapped, same_rows=True)
 
 
-def _regressor(regressor: Any, X_b: Any, X_a: Any) -> Any:
+def _regressor(regressor: Any, X_b: Rows, X_a: Rows) -> Estimator:
     """Return the estimator that learns to map rows of b to rows of a."""
     if isinstance(regressor, SiteAdapter):
         regressor = regressor.regressor
@@ -242,7 +242,7 @@ def _regressor(regressor: Any, X_b: Any, X_a: Any) -> Any:
     return regressor
 
 
-def _fitted(regressor: Any, rows: Floats, wanted: Floats) -> Any:
+def _fitted(regressor: Estimator, rows: Floats, wanted: Floats) -> Estimator:
     """Fit a regressor; an error names the adapter."""
     try:
         return clone(regressor).fit(rows, wanted)
@@ -253,7 +253,7 @@ def _fitted(regressor: Any, rows: Floats, wanted: Floats) -> Any:
         ) from error
 
 
-def _mapped(regressor: Any, rows: Floats, n_columns: int) -> Floats:
+def _mapped(regressor: Estimator, rows: Floats, n_columns: int) -> Floats:
     """Map rows, and check that they have the columns of the labelled site."""
     mapped = np.asarray(getattr(regressor, _method(regressor))(rows))
     if mapped.ndim == 1:
@@ -266,7 +266,7 @@ def _mapped(regressor: Any, rows: Floats, n_columns: int) -> Floats:
     return mapped
 
 
-def _method(regressor: Any) -> str:
+def _method(regressor: object) -> str:
     for name in ("predict", "transform"):
         usable = hasattr(regressor, "fit") and hasattr(regressor, name)
         if usable and not isinstance(regressor, type):

@@ -22,7 +22,7 @@ from pa_select.utils.arrays import check_column, labels_of
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns
 from pa_select.utils.messages import optional_import
-from pa_select.utils.typing import Array
+from pa_select.utils.typing import Adapter, Array, Estimators, Frame, Groups, Labels, Rows, Scorer
 
 
 class ExpectedScore(NamedTuple):
@@ -78,7 +78,7 @@ class ExpectedScore(NamedTuple):
     beta: float
     n_pairs: int
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> Frame:
         """Return a table of one row.
 
         Returns
@@ -94,15 +94,15 @@ class ExpectedScore(NamedTuple):
 
 
 def estimates(
-    estimators: Any,
-    X_a: Any,
-    X_b: Any,
-    X_val: Any,
-    y_val: Any,
-    scoring: Any = None,
-    adapter: Any = None,
+    estimators: Estimators,
+    X_a: Rows,
+    X_b: Rows,
+    X_val: Rows,
+    y_val: Labels | None,
+    scoring: str | Scorer | None = None,
+    adapter: Adapter = None,
     reference: Any = "ensemble",
-    groups: Any = None,
+    groups: Groups = None,
     warnings: list[str] | None = None,
 ) -> dict[str, ExpectedScore]:
     """Compute what `expected_score` returns for several estimators, without its warnings.
@@ -166,7 +166,7 @@ def of_outputs(
     names: Sequence[str],
     outputs: Sequence[Sequence[Output]],
     y_val: Array,
-    scorer: Any,
+    scorer: Scorer,
     reference: Any = "ensemble",
     groups: Array | None = None,
 ) -> dict[str, ExpectedScore]:
