@@ -51,18 +51,21 @@ from pa_select.utils.sklearn_private import (
     _warn_or_raise_about_fit_failures,
 )
 from pa_select.utils.typing import (
+    Adapter,
     CrossValidation,
     Device,
     ErrorScore,
     Estimator,
+    Frame,
+    Groups,
     Ints,
     Labels,
     PairedRows,
     Pairing,
     PairingName,
-    Predictor,
     Prior,
     RandomState,
+    Reference,
     Rows,
     Rule,
     Scoring,
@@ -89,7 +92,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
     refit: bool | str | Rule = True
     prior: Prior = "marginal"
     n_jobs: int | None = None
-    pre_dispatch: Any = "2*n_jobs"
+    pre_dispatch: int | str = "2*n_jobs"
     verbose: int = 0
     error_score: ErrorScore = np.nan
     random_state: RandomState = None
@@ -97,8 +100,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
     tol: float = 1e-6
     memory: Any = None
     return_fold_scores: bool = False
-    adapter: str | Estimator | None = None
-    reference: str | Predictor = "ensemble"
+    adapter: Adapter = None
+    reference: Reference = "ensemble"
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         key: value
@@ -152,7 +155,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         views: Any = None,
         target: Rows | None = None,
         paired: PairedRows | None = None,
-        groups: Labels | None = None,
+        groups: Groups = None,
         **params: Any,
     ) -> Self:
         """Fit all candidates to all splits, compare their scores, and refit the best.
@@ -380,8 +383,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
     def _refit(
         self,
         base_estimator: Estimator,
-        X: Any,
-        y: Any,
+        X: Rows,
+        y: Labels,
         fit_params: dict[str, Any],
         task: Callbacks,
     ) -> None:
@@ -440,7 +443,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         first, second = self.agreement_terms_[i], self.agreement_terms_[j]
         return agreement_comparison(first, second, self._pairs)
 
-    def summary(self) -> Any:
+    def summary(self) -> Frame:
         """Return a small table: a row for each candidate, and what decided between them.
 
         Returns
@@ -473,7 +476,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
 
         return summary(self)
 
-    def report(self, path: Any = None) -> str:
+    def report(self, path: str | os.PathLike[str] | None = None) -> str:
         """Write a page for readers who do not program: what was asked, chosen and expected.
 
         Parameters

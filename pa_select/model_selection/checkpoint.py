@@ -17,7 +17,7 @@ import pickle
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -42,7 +42,7 @@ from sklearn.utils.validation import check_memory
 
 from pa_select.model_selection.split_scores import Data, Outcome, SplitTask, fit_and_score_split
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Estimator
+from pa_select.utils.typing import Estimator, Scoring
 
 # What they run is not known before they run.
 _RUN_ANYTHING = (compile, eval, exec, globals, __import__, importlib.import_module)
@@ -70,7 +70,9 @@ class Checkpoint:
     through, a warning says so, and nothing is kept.
     """
 
-    def __init__(self, memory: Any, data: Data, splits: Sequence[SplitTask], scoring: Any) -> None:
+    def __init__(
+        self, memory: Any, data: Data, splits: Sequence[SplitTask], scoring: Scoring
+    ) -> None:
         #: Called with a key and the arguments of `fit_and_score_split`.
         self.work = _open(memory)
         self._code_digests: dict[int, tuple[bytes, Any]] = {}
@@ -93,7 +95,7 @@ class Checkpoint:
         key = self._key(estimator, type(estimator).__name__)
         return [key and joblib.hash((key, split)) for split in self._splits]
 
-    def _key(self, value: Any, name: str) -> str | None:
+    def _key(self, value: object, name: str) -> str | None:
         try:
             return fingerprint(value, name, self._code_digests)
         except NoFingerprint as error:
@@ -133,7 +135,7 @@ class NoFingerprint(Exception):
     """An object cannot be looked through; the message says which one, and why."""
 
 
-def fingerprint(value: Any, name: str, code_digests: dict[int, tuple[bytes, Any]]) -> str:
+def fingerprint(value: object, name: str, code_digests: dict[int, tuple[bytes, Any]]) -> str:
     """Return a hash of an object, equal in every process for equal values and equal code.
 
     The name stands in messages. The digests of code that is read, by id, serve the next call.
@@ -156,7 +158,7 @@ class _Hasher(pickle.Pickler):
         self._numbers = {id(item): i for i, item in enumerate(code or ())}
         super().__init__(SimpleNamespace(write=self._hash.update), protocol=5)
 
-    def digest(self, name: str, value: Any = None) -> bytes:
+    def digest(self, name: str, value: object = None) -> bytes:
         try:
             if self._code is None:
                 self.dump(value)
@@ -169,7 +171,7 @@ class _Hasher(pickle.Pickler):
             raise NoFingerprint(f"{name}: {error!s:.200}") from error
         return self._hash.digest()
 
-    def persistent_id(self, value: Any) -> Any:
+    def persistent_id(self, value: Any) -> object:
         """Return what is written instead of an object; None: the object."""
         kind = type(value)
         if kind in _PLAIN:
@@ -194,7 +196,7 @@ class _Hasher(pickle.Pickler):
         self._seen[id(value)] = len(self._seen), value
         return {kind.__name__: content}
 
-    def _replacement(self, kind: Any, value: Any) -> Any:
+    def _replacement(self, kind: type, value: Any) -> object:
         """Return what is written instead of an object that can change; None: the object."""
         if kind is set:
             return self._sorted(value)
@@ -215,10 +217,10 @@ class _Hasher(pickle.Pickler):
         is_tensor = torch and kind in (torch.Tensor, torch.nn.Parameter)
         return _tensor(value, torch) if is_tensor else None
 
-    def _sorted(self, values: Any) -> list[bytes]:
+    def _sorted(self, values: Iterable[object]) -> list[bytes]:
         return sorted(_Hasher(self._code_digests).digest("a set", value) for value in values)
 
-    def _code_id(self, code: Any) -> Any:
+    def _code_id(self, code: object) -> int | str | bytes:
         name = getattr(code, "__qualname__", "module")  # which modules lack
         if installed := _installed(code, _module_of(code), name):
             return installed
@@ -233,7 +235,7 @@ class _Hasher(pickle.Pickler):
             digests[id(code)] = _Hasher(digests, [code]).digest(""), code
         return digests[id(code)][0]
 
-    def reducer_override(self, value: Any) -> Any:
+    def reducer_override(self, value: object) -> Any:
         """Return how pickle makes any other object."""
         try:
             reduce = copyreg.dispatch_table.get(type(value))
@@ -245,7 +247,7 @@ class _Hasher(pickle.Pickler):
             raise NoFingerprint(f"{type(value).__name__}: {error}") from error
 
 
-def _by_name(value: Any, name: str) -> Any:
+def _by_name(value: object, name: str) -> tuple[Any, ...]:
     """Return a reduction, by its content, of an object that pickle saves as a variable's name."""
     module = pickle.whichmodule(value, name)  # type: ignore[attr-defined]
     if installed := _installed(value, module, name):
@@ -259,7 +261,7 @@ def _by_name(value: Any, name: str) -> Any:
     return _by_name, (type(value), name), getattr(value, "__dict__", None)
 
 
-def _tensor(tensor: Any, torch: Any) -> Any:
+def _tensor(tensor: Any, torch: Any) -> list[Any] | None:
     if tensor.layout is not torch.strided or tensor.is_quantized:
         return None
     flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
@@ -289,7 +291,7 @@ def _content(code: Any) -> Iterator[Any]:
             yield from (name, vars(code)[name])
 
 
-def _values_read(function: Any) -> Iterator[Any]:
+def _values_read(function: FunctionType) -> Iterator[Any]:
     """Yield the global variables that a function reads, and what it imports."""
     surroundings = function.__globals__
     paths, imports = _reads(function.__code__)
@@ -361,11 +363,11 @@ def _reads(code: CodeType) -> tuple[list[tuple[str, ...]], list[tuple[int, str, 
     return list(paths), list(imports)
 
 
-def _runs_anything(value: Any) -> bool:
+def _runs_anything(value: object) -> bool:
     return any(value is one for one in _RUN_ANYTHING)
 
 
-def _installed(value: Any, module: Any, name: str) -> str | None:
+def _installed(value: object, module: object, name: str) -> str | None:
     """Return the name and version of what an installed package brought; None of all else."""
     if not isinstance(module, str) or not _is_installed(module):
         return None
@@ -376,7 +378,7 @@ def _installed(value: Any, module: Any, name: str) -> str | None:
     return f"{module}:{name} {_version_of(module)}"
 
 
-def _module_of(code: Any) -> Any:
+def _module_of(code: Any) -> str:
     return code.__name__ if isinstance(code, ModuleType) else code.__module__
 
 

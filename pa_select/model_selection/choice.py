@@ -16,7 +16,7 @@ from pa_select.model_selection.selection_rules import (
     BestScore,
     RankSum,
 )
-from pa_select.utils.typing import Floats, Ints, Rule, Selection, SelectionName
+from pa_select.utils.typing import Floats, Ints, Mask, Pairing, Rule, Selection, SelectionName
 
 if TYPE_CHECKING:
     from pa_select.agreement.bootstrap import AgreementComparison
@@ -46,7 +46,7 @@ _NAMED: dict[SelectionName, Callable[[str], Rule]] = {
 }
 
 
-def make_rule(selection: Selection, score: str, pairing: Any) -> Rule:
+def make_rule(selection: Selection, score: str, pairing: Pairing | str) -> Rule:
     """Return the rule that ``selection`` names; a callable is returned as it is."""
     if callable(selection):
         return selection
@@ -55,7 +55,7 @@ def make_rule(selection: Selection, score: str, pairing: Any) -> Rule:
     return _NAMED[selection](score)
 
 
-def looks_at_agreement(rule: Rule) -> bool:
+def looks_at_agreement(rule: object) -> bool:
     """Whether a rule of this package chooses by the agreement."""
     return getattr(rule, "_needs_agreement", isinstance(rule, GuardedSelection))
 
@@ -154,7 +154,7 @@ def _mean_difference(terms: Floats, others: Floats, pairs: PooledPairs) -> MeanD
     return mean_difference(terms, others, weight, (pairs.object_a, pairs.object_b))
 
 
-def not_told_apart(terms: Floats, pairs: PooledPairs, best: int, eligible: Any) -> Any:
+def not_told_apart(terms: Floats, pairs: PooledPairs, best: int, eligible: Mask) -> Mask:
     """Find the eligible candidates whose agreement differs little from the chosen one's.
 
     `terms` has the shape (n_candidates, n_pairs). A candidate is found if the p-value of no

@@ -43,10 +43,11 @@ from pa_select.utils.fits import Split, halves
 from pa_select.utils.frames import check_columns, named_like, view_of
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _num_samples
-from pa_select.utils.typing import Array, Estimator, Floats
+from pa_select.utils.typing import Array, Estimator, Floats, Groups, PairedRows, Rows
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
+    from pa_select.model_selection.base import BasePASearch
 
 
 _suggested = False
@@ -55,9 +56,9 @@ _suggested = False
 class RowsOfX(NamedTuple):
     """The labelled rows of a search."""
 
-    X: Any
+    X: Rows
     y: Array
-    groups: Any
+    groups: Groups
     #: Chooses pairs, halves and parts.
     seed: int
 
@@ -210,7 +211,7 @@ def of_rows_tested_twice(splits: Sequence[Split]) -> list[Block]:
     return blocks
 
 
-def check_text(value: Any, name: str, X: Any) -> None:
+def check_text(value: object, name: str, X: Rows) -> None:
     """Refuse the name of a column where one value for each row, or rows, are expected.
 
     If X has that column, the message has the right call.
@@ -265,7 +266,7 @@ class Target(DataKind):
     tested_twice = True
     pairs_have_weights = False
 
-    def __init__(self, rows: RowsOfX, target: Any) -> None:
+    def __init__(self, rows: RowsOfX, target: Rows) -> None:
         super().__init__(rows)
         self.sources = [_check_target(target, rows.X)]
 
@@ -312,12 +313,11 @@ class PairedObjects(DataKind):
     pairing = "paired"
     pairs_have_weights = False
 
-    def __init__(
-        self, rows: RowsOfX, paired: Any, estimator: Estimator, adapter: Any, reference: Any
-    ) -> None:
+    def __init__(self, rows: RowsOfX, paired: PairedRows, search: BasePASearch) -> None:
         super().__init__(rows)
-        self.sites, self.sources = make_sites(paired, rows.X, estimator, adapter, rows.seed)
-        self._adapter, self._reference = adapter, reference
+        self._adapter, self._reference = search.adapter, search.reference
+        options = search.estimator, search.adapter, rows.seed
+        self.sites, self.sources = make_sites(paired, rows.X, *options)
         #: The groups of the rows of X, which say how alike their scores are.
         self._groups = None
         if rows.groups is not None:
@@ -359,7 +359,7 @@ class PairedObjects(DataKind):
     def expected_columns(
         self, stacks: Stacks, table: dict[str, Any], metric: str
     ) -> dict[str, Any]:
-        return self._expected.table(stacks, stacks.candidates, table, metric)
+        return self._expected.table(stacks, table, metric)
 
     def warn_of_choice(self, table: dict[str, Any], metric: str, chosen: int) -> None:
         warn_of_equal_predictions(table)
@@ -391,7 +391,7 @@ def _by_name(views: Any, n: int) -> list[tuple[str, Any]]:
     return [(f"views[{i}]", v) for i, v in enumerate(views)] if several else [("views", views)]
 
 
-def _check_view(view: Any, X: Any, n: int, name: str) -> Any:
+def _check_view(view: Any, X: Any, n: int, name: str) -> Rows:
     check_text(view, name, X)
     made = callable(view) or hasattr(view, "transform")
     indexed = hasattr(view, "loc") and hasattr(X, "loc") and not view.index.equals(X.index)
@@ -405,7 +405,7 @@ def _check_view(view: Any, X: Any, n: int, name: str) -> Any:
     return named_like(X, view, same_rows=True)
 
 
-def _check_target(target: Any, X: Any) -> Any:
+def _check_target(target: Rows, X: Rows) -> Rows:
     check_text(target, "target", X)
     if isinstance(target, tuple):
         raise TypeError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from pa_select.utils.fits import Split
 from pa_select.utils.frames import look_up, reordered
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples, _score
-from pa_select.utils.typing import Array, Floats, HasPairs, Ints, Mask
+from pa_select.utils.typing import Array, Floats, HasPairs, Ints, Labels, Mask, Rows
 
 # Parts of the test rows of a split that holds out whole environments.
 _PARTS = 5
@@ -31,7 +31,9 @@ class Environments(DataKind):
     `between` pairs the rows of two environments; None pairs rows of the same label at random.
     """
 
-    def __init__(self, rows: RowsOfX, environments: Any, between: Any = None) -> None:
+    def __init__(
+        self, rows: RowsOfX, environments: Labels, between: Callable[..., Any] | None = None
+    ) -> None:
         super().__init__(rows)
         self.strata = self.names = check_environments(environments, rows.X)
         self.distinct = np.unique(self.names).tolist()
@@ -111,7 +113,7 @@ class Environments(DataKind):
 class ObjectOfUser(DataKind):
     """A pairing object; `environments` are scored, and passed on to it."""
 
-    def __init__(self, rows: RowsOfX, pairing: HasPairs, environments: Any) -> None:
+    def __init__(self, rows: RowsOfX, pairing: HasPairs, environments: Labels | None) -> None:
         super().__init__(rows)
         self.pairing = pairing
         self._environments = None
@@ -141,7 +143,7 @@ class ObjectOfUser(DataKind):
         return self._environments.score_columns(scores)
 
 
-def check_environments(environments: Any, X: Any) -> Array:
+def check_environments(environments: Labels, X: Rows) -> Array:
     """Return the environment of each row of X, at least two."""
     check_text(environments, "environments", X)
     if reordered(X, environments):
@@ -153,7 +155,7 @@ def check_environments(environments: Any, X: Any) -> Array:
     return names
 
 
-def _checked(items: Any, splits: Sequence[Split], n: int) -> Iterator[Block]:
+def _checked(items: Iterable[Any], splits: Sequence[Split], n: int) -> Iterator[Block]:
     """Yield the pairs of a pairing object, after checking them."""
     for i, item in enumerate(items):
         name = f"pairing: item {i} of pairs(...)"
@@ -255,13 +257,13 @@ def _warn(left_out: dict[str, dict[Any, str]]) -> None:
         )
 
 
-def _test_rows(splits: Sequence[SplitTask], environment: Any) -> list[Ints]:
+def _test_rows(splits: Sequence[SplitTask], environment: object) -> list[Ints]:
     """Return the test rows of an environment in each split."""
     suffix = f"environment_{environment}"
     return [next(x.rows for x in split.extras if x.suffix == suffix) for split in splits]
 
 
-def _scored(perfect: RecordedClassifier, rows: Ints, data: Data) -> Any:
+def _scored(perfect: RecordedClassifier, rows: Ints, data: Data) -> float | dict[str, float]:
     """Return the search's score of perfect predictions on some rows."""
     n = _num_samples(data.sources[0])
     params = _check_method_params(np.zeros((n, 1)), params=data.score_params, indices=rows)
@@ -272,5 +274,5 @@ def _scored(perfect: RecordedClassifier, rows: Ints, data: Data) -> Any:
         return _score(perfect, row_numbers(rows), labels, data.scorer, params, np.nan)
 
 
-def _by_metric(scores: Any) -> dict[str, float]:
+def _by_metric(scores: float | dict[str, float]) -> dict[str, float]:
     return dict(scores) if isinstance(scores, dict) else {"score": scores}

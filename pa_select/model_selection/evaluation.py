@@ -23,7 +23,7 @@ from pa_select.utils.sklearn_private import (
     _num_samples,
     _score,
 )
-from pa_select.utils.typing import Estimator
+from pa_select.utils.typing import ErrorScore, Estimator, Scoring
 
 
 def evaluate(
@@ -34,9 +34,9 @@ def evaluate(
     task: Callbacks,
     *,
     memory: Any,
-    scoring: Any,
-    n_jobs: Any,
-    pre_dispatch: Any,
+    scoring: Scoring,
+    n_jobs: int | None,
+    pre_dispatch: int | str,
     verbose: int,
 ) -> Iterator[list[Outcome]]:
     """Yield each candidate's outcomes, one for each split, as soon as all are finished.
@@ -123,7 +123,7 @@ def _look_up(kept: Any, key: str, arguments: dict[str, Any]) -> Outcome | None:
     return None
 
 
-def _parallel(n_jobs: Any, pre_dispatch: Any) -> Any:
+def _parallel(n_jobs: int | None, pre_dispatch: int | str) -> Parallel:
     options = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
     try:
         # A generator gives finished outcomes even if the search is interrupted.
@@ -132,7 +132,7 @@ def _parallel(n_jobs: Any, pre_dispatch: Any) -> Any:
         return Parallel(**options)  # some backends cannot make a generator
 
 
-def with_parameters(estimator: Estimator, parameters: dict[str, Any]) -> Any:
+def with_parameters(estimator: Estimator, parameters: dict[str, Any]) -> Estimator:
     """Return a clone of the estimator with a candidate's parameters."""
     # Cloned, since parameters may be estimators that candidates share.
     return clone(estimator).set_params(**clone(parameters, safe=False))
@@ -229,7 +229,9 @@ def check_some_succeeded(
     )
 
 
-def report_unsolved(failures: dict[int, str], params: Sequence[Any], error_score: Any) -> None:
+def report_unsolved(
+    failures: dict[int, str], params: Sequence[Any], error_score: ErrorScore
+) -> None:
     """Warn of candidates whose agreement could not be computed, or raise an error."""
     if not failures:
         return

@@ -17,7 +17,7 @@ from pa_select.model_selection.selection_rules import (
 )
 from pa_select.model_selection.table_columns import column, scores_and_errors
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Floats, Labels, Mask
+from pa_select.utils.typing import Floats, HasArray, Labels, Mask
 
 # A score of chance above this means that most rows have the same class.
 _FREQUENT = 0.6
@@ -213,12 +213,12 @@ class GuardedSelection(BaseEstimator):
         return np.broadcast_to(np.nan_to_num(np.asarray(floor, dtype=float), nan=-np.inf), n)
 
 
-def _or_zeros(values: Any, like: Floats) -> Floats:
+def _or_zeros(values: HasArray | None, like: Floats) -> Floats:
     """Return a recorded column, or zeros if it is None."""
     return np.zeros_like(like) if values is None else np.asarray(values, dtype=np.float64)
 
 
-def majority_rate(estimator: Any, X: Any, y: Labels) -> float:
+def majority_rate(estimator: object, X: object, y: Labels) -> float:
     """Return the accuracy of always predicting the most frequent class of ``y``.
 
     This scorer is recorded with the accuracy, as the floor of `GuardedSelection`.

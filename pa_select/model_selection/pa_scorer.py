@@ -358,7 +358,7 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
                 f"{type(self.environments).__name__}."
             )
 
-    def _chosen_pairing(self, environments: Any = None) -> Any:
+    def _chosen_pairing(self, environments: Labels | None = None) -> str | Callable[..., Any]:
         """Return the pairing; views, environments or pairs select that of their name."""
         known = "environments" if callable(self.pairing) else self.pairing
         if not isinstance(known, str) or known not in PAIRINGS:
@@ -402,7 +402,12 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         return aligned_pairs(rows[0], rows[1], "paired[0]", "paired[1]")
 
     def _pairs(
-        self, estimator: Model, X: Rows, y: Any, environments: Any, sample_weight: Any
+        self,
+        estimator: Model,
+        X: Rows,
+        y: Labels | None,
+        environments: Labels | None,
+        sample_weight: Vector | None,
     ) -> _ScoredPairs:
         pairing = self._chosen_pairing(environments)
         between = pairing if callable(pairing) else None  # a pairing of two environments
@@ -457,7 +462,7 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         with cached_for_only(X, estimator):
             return [class_scores(estimator, rows, clip=self.clip)[0] for rows in samples]
 
-    def _environments_of(self, X: Any, environments: Any, n: int) -> Array:
+    def _environments_of(self, X: Rows, environments: Labels | None, n: int) -> Array:
         if environments is None and self.environments is not None:
             environments = look_up(self.environments, X, "environments")
         if environments is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, wraps
@@ -53,10 +53,11 @@ from pa_select.model_selection.table_columns import (
 from pa_select.utils.arrays import check_column, check_weight
 from pa_select.utils.fits import Split, check_fit_params
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples
-from pa_select.utils.typing import Ints
+from pa_select.utils.typing import Array, Groups, HasArray, Ints, Labels, PairedRows, Rows
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
+    from pa_select.model_selection.base import BasePASearch
 
 #: The arguments of ``fit`` beside X and y.
 GIVEN = ("environments", "views", "target", "paired", "groups")
@@ -86,12 +87,18 @@ class Plan:
     """
 
     def __init__(
-        self, search: Any, X: Any, y: Any, groups: Any, params: dict[str, Any], **given: Any
+        self,
+        search: BasePASearch,
+        X: Rows,
+        y: Labels | None,
+        groups: Groups,
+        params: dict[str, Any],
+        **given: Any,
     ) -> None:
         check_fit_params(search.estimator, params, GIVEN)
         check_text(groups, "groups", X)
-        _check_selection(search.selection, search.refit, given)
-        _check_site_parameters(search.adapter, search.reference, given.get("paired"))
+        _check_selection(search, given)
+        _check_site_parameters(search, given.get("paired"))
         scorers, _ = search._get_scorers()
         _check_scorers(scorers, search.refit)
         #: Whether the candidates are regressors, which have no agreement.
@@ -157,7 +164,7 @@ class Plan:
             validation.check_prior(search.prior, len(self.labels))
         resolve_device(search.device)
         #: Parameters of `pooled_agreement`.
-        self.solver = {"prior": search.prior, "tol": search.tol, "device": search.device}
+        self.solver = dict[str, Any](prior=search.prior, tol=search.tol, device=search.device)
         data = Data(
             [X, *kind.sources],
             y,
@@ -231,7 +238,7 @@ class Plan:
         return columns, attributes
 
 
-def _kind_of(rows: RowsOfX, search: Any, given: Mapping[str, Any]) -> DataKind:
+def _kind_of(rows: RowsOfX, search: BasePASearch, given: Mapping[str, Any]) -> DataKind:
     """Check what ``fit`` was given, by name, and return it as an object of its kind."""
     given = {name: value for name, value in given.items() if value is not None}
     pairing = search.pairing
@@ -256,15 +263,15 @@ def _kind_of(rows: RowsOfX, search: Any, given: Mapping[str, Any]) -> DataKind:
         if pairing == "split-half":
             raise ValueError(f"{name}: expected None with pairing='split-half'.")
         if name == "paired":
-            options = search.estimator, search.adapter, search.reference
-            return PairedObjects(rows, value, *options)
+            return PairedObjects(rows, value, search)
         kinds = {"environments": Environments, "views": Views, "target": Target}
         return kinds[name](rows, value)
     return SplitHalves(rows) if pairing == "split-half" else RepeatedFolds(rows)
 
 
-def _check_selection(selection: Any, refit: Any, given: Mapping[str, Any]) -> None:
+def _check_selection(search: BasePASearch, given: Mapping[str, Any]) -> None:
     """Check that there is one rule, and that ``fit`` was given the data that it needs."""
+    selection, refit = search.selection, search.refit
     if callable(refit) and (callable(selection) or selection != "guarded"):
         raise ValueError(
             "selection: expected 'guarded', the default, with a callable refit, which is the "
@@ -279,7 +286,7 @@ def _check_selection(selection: Any, refit: Any, given: Mapping[str, Any]) -> No
             )
 
 
-def _check_scorers(scorers: Any, refit: Any) -> None:
+def _check_scorers(scorers: object, refit: object) -> None:
     """Check that the score that guards the agreement is not an agreement."""
     scorers = getattr(scorers, "_scorers", {"score": scorers})
     first = next(iter(scorers))
@@ -291,8 +298,9 @@ def _check_scorers(scorers: Any, refit: Any) -> None:
         )
 
 
-def _check_site_parameters(adapter: Any, reference: Any, paired: Any) -> None:
+def _check_site_parameters(search: BasePASearch, paired: PairedRows | None) -> None:
     """Check the parameters that only pairs of two sites use."""
+    adapter, reference = search.adapter, search.reference
     named = isinstance(reference, str)
     if named and reference not in ("self", "ensemble"):
         raise ValueError(
@@ -309,13 +317,15 @@ def _check_site_parameters(adapter: Any, reference: Any, paired: Any) -> None:
         )
 
 
-def _positions(rows: Any) -> Ints:
+def _positions(rows: Sequence[int] | HasArray) -> Ints:
     """Return row numbers; a mask is converted to them."""
     rows = np.asarray(rows)
     return np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
 
 
-def _check_data(search: Any, X: Any, y: Any, paired: Any) -> tuple[Any, Any]:
+def _check_data(
+    search: BasePASearch, X: Rows, y: Labels | None, paired: PairedRows | None
+) -> tuple[Any, Any]:
     """Check that the estimator is a classifier, or a regressor with pairs, and the labels."""
     of_regressors = is_regressor(search.estimator)
     if not is_classifier(search.estimator) and not (of_regressors and paired is not None):
@@ -352,13 +362,13 @@ def _check_data(search: Any, X: Any, y: Any, paired: Any) -> tuple[Any, Any]:
 
 def make_splits(
     cv: Any,
-    X: Any,
-    y: Any,
+    X: Rows,
+    y: Labels,
     *,
     tested_twice: bool,
     splitter_twice: bool,
-    groups: Any,
-    environments: Any,
+    groups: Groups,
+    environments: Array | None,
     seed: int,
     split_params: dict[str, Any],
     classifier: bool = True,
@@ -411,12 +421,12 @@ def needs_groups(cv: Any) -> bool:
     return any(get_routing_for_object(x).consumes("split", ["groups"]) for x in splitters)
 
 
-def is_sequence_of_splitters(cv: Any) -> bool:
+def is_sequence_of_splitters(cv: object) -> bool:
     """Whether ``cv`` is a list of splitters, not a splitter or a list of splits."""
     return isinstance(cv, (list, tuple)) and len(cv) > 0 and all(hasattr(x, "split") for x in cv)
 
 
-def _cells(environments: Any, y: Any) -> Ints:
+def _cells(environments: Array, y: Labels) -> Ints:
     """Return a number for each row that stands for its environment and class."""
     codes = [np.unique(np.asarray(values), return_inverse=True)[1] for values in (environments, y)]
     return np.unique(np.column_stack(codes), axis=0, return_inverse=True)[1].ravel()

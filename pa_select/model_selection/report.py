@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
-from typing import Any
 
 import numpy as np
 from sklearn.base import is_regressor
@@ -21,6 +20,7 @@ from pa_select.model_selection.results_table import (
     table_of_candidates,
 )
 from pa_select.utils.messages import optional_import
+from pa_select.utils.typing import Frame, Search
 
 #: What a search asks for, by the name of the pairing.
 _QUESTIONS = {
@@ -67,7 +67,7 @@ footer {{ margin-top: 3em; color: {_GREY}; font-size: 0.85em; }}
 """
 
 
-def summary(search: Any) -> Any:
+def summary(search: Search) -> Frame:
     """Return the columns of ``cv_results_`` that decided, a row for each candidate."""
     table = cv_results_of(search)
     pandas = optional_import("pandas", "plot")
@@ -84,7 +84,7 @@ def summary(search: Any) -> Any:
     return pandas.DataFrame(columns, index=pandas.Index(names, name="candidate")).iloc[order]
 
 
-def report(search: Any) -> str:
+def report(search: Search) -> str:
     """Return a page of HTML that says what was asked, what was chosen, and how sure it is."""
     return _Report(search).page()
 
@@ -92,7 +92,7 @@ def report(search: Any) -> str:
 class _Report:
     """The parts of the page."""
 
-    def __init__(self, search: Any) -> None:
+    def __init__(self, search: Search) -> None:
         self.search, self.table = search, cv_results_of(search)
         self.metric = first_metric(search, self.table)
         self.words = metric_in_words(self.metric, scoring_of(search))
@@ -311,7 +311,7 @@ class _Report:
         ends = {"first": float(first), "last": float(last)}
         return {"centre": centre, "low": low, "high": high, "home": home} | ends
 
-    def _row(self, i: int, marks: dict[str, float], y: float, x: Any) -> str:
+    def _row(self, i: int, marks: dict[str, float], y: float, x: Callable[[float], float]) -> str:
         colour = _ORANGE if i == self.best else _BLUE if self._eligible[i] else _GREY
 
         def line(start: float, end: float, width: float, stroke: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,13 @@ from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from pa_select.utils.html import bar_cell, table
-from pa_select.utils.typing import Estimator, Floats, Ints
+from pa_select.utils.typing import Estimator, Floats, Ints, Scoring, Search
 
 # What a search adds to the name of a metric.
 _SUFFIXES = {"_views": " on the views", "_worst_environment": " in the worst environment"}
 
 
-def cv_results_of(search: Any) -> dict[str, Any]:
+def cv_results_of(search: Search) -> dict[str, Any]:
     """Return the table of a fitted search."""
     if not hasattr(search, "refit"):
         raise TypeError(f"search: expected a fitted search, got {type(search).__name__}.")
@@ -26,7 +26,7 @@ def cv_results_of(search: Any) -> dict[str, Any]:
     return table
 
 
-def metric_in_words(metric: str, scoring: Any) -> str:
+def metric_in_words(metric: str, scoring: object) -> str:
     """Return a metric's name in words, with the name of `scoring` for "score"."""
     if isinstance(scoring, str) and metric.split("_")[0] == "score":
         metric = scoring + metric[len("score") :]
@@ -36,14 +36,14 @@ def metric_in_words(metric: str, scoring: Any) -> str:
     return metric.replace("_", " ")
 
 
-def scoring_of(search: Any) -> Any:
+def scoring_of(search: Search) -> Scoring:
     """Return the scoring of a search; None becomes the name of the estimators' usual score."""
     if search.scoring is None:
         return "R²" if is_regressor(search.estimator) else "accuracy"
     return search.scoring
 
 
-def first_metric(search: Any, table: dict[str, Any]) -> str:
+def first_metric(search: Search, table: dict[str, Any]) -> str:
     """Return the metric of ``refit``, or else the first metric."""
     if isinstance(search.refit, str):
         return search.refit
@@ -66,7 +66,7 @@ def candidate_names(
     keys = list(dict.fromkeys(key for candidate in params for key in candidate))
     identities: dict[int, str] = {}  # by id, because the repr of an estimator takes long
 
-    def identity(value: Any) -> str:
+    def identity(value: object) -> str:
         if id(value) not in identities:
             identities[id(value)] = f"{type(value).__name__} {value!r}"
         return identities[id(value)]
@@ -86,7 +86,9 @@ def candidate_names(
     return [_cut(a, _LONGEST_NAME - len(b)) + b for a, b in zip(names, marks, strict=True)]
 
 
-def _names(params: Sequence[dict[str, Any]], keys: list[str], identity: Any) -> list[str]:
+def _names(
+    params: Sequence[dict[str, Any]], keys: list[str], identity: Callable[[Any], str]
+) -> list[str]:
     """Return a name for each candidate, from those of the keys that it has."""
     words = {key: key.rpartition("__")[2] for key in keys}
     times = Counter(words.values())
@@ -120,7 +122,7 @@ def _estimator_texts(values: dict[str, Any]) -> dict[str, str]:
     return texts
 
 
-def _part(word: str, value: Any) -> str:
+def _part(word: str, value: object) -> str:
     """Return the text of a parameter that is no estimator."""
     if callable(value) and hasattr(value, "__name__"):
         text = str(value.__name__)
@@ -131,7 +133,7 @@ def _part(word: str, value: Any) -> str:
     return f"{word}={text}"
 
 
-def _steps(estimator: Any) -> list[str]:
+def _steps(estimator: object) -> list[str]:
     """Return the text of each step of a pipeline, also of pipelines in it, or the estimator's."""
     steps = getattr(estimator, "steps", None)
     if isinstance(steps, list) and steps:
@@ -141,13 +143,13 @@ def _steps(estimator: Any) -> list[str]:
     return [getattr(function, "__name__", repr(estimator))]
 
 
-def _last_step(estimator: Any) -> Any:
+def _last_step(estimator: object) -> Any:
     """Return the estimator, or that of the last step of a pipeline."""
     steps = getattr(estimator, "steps", None)
     return _last_step(steps[-1][1]) if isinstance(steps, list) and steps else estimator
 
 
-def _class_name(value: Any) -> str:
+def _class_name(value: object) -> str:
     return "" if value is None else type(_last_step(value)).__name__
 
 
@@ -163,7 +165,7 @@ def _cut(text: str, longest: int) -> str:
 _SHOWN = 20
 
 
-def table_of_candidates(search: Any) -> str:
+def table_of_candidates(search: Search) -> str:
     """Return what decided between a search's candidates, with bars; the chosen one is first."""
     cv_results = search.cv_results_
     metric = first_metric(search, cv_results)
@@ -193,7 +195,7 @@ def table_of_candidates(search: Any) -> str:
 
 
 def columns_that_decide(
-    cv_results: dict[str, Any], metric: str, scoring: Any
+    cv_results: dict[str, Any], metric: str, scoring: object
 ) -> dict[str, tuple[str, str]]:
     """Return by its head in words each column that decides, and the column of its error."""
     words, expected, score = metric_in_words(metric, scoring), f"expected_{metric}", "mean_test_"

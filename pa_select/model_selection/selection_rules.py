@@ -47,7 +47,7 @@ def errors_in_words(n: float) -> str:
     return f"{n:g} standard error{'' if n == 1 else 's'}"
 
 
-def first_by(candidates: Index, keys: list[Floats], cv_results: Any) -> int:
+def first_by(candidates: Index, keys: list[Floats], cv_results: dict[str, Any]) -> int:
     """Return the candidate with the highest keys; the first key that differs decides."""
     # Remaining ties are decided by the candidates' parameters, not by the order of the grid.
     names = [repr(sorted(p.items(), key=str)) for p in cv_results.get("params", [])]
@@ -186,7 +186,7 @@ class RankSum(_Rule):
             )
         )
 
-    def _ranks(self, cv_results: dict[str, Any], eligible: Any) -> Any:
+    def _ranks(self, cv_results: dict[str, Any], eligible: Ints) -> Floats:
         """Return ranks by score and by agreement, (2, n_candidates); inf if not eligible."""
         agreement = column(cv_results, "agreement", "agreement")
         score, _ = scores_and_errors(cv_results, self.score)
@@ -239,7 +239,12 @@ def _how(cv_results: dict[str, Any], i: int) -> str:
 
 
 class _SimplestWithin(_Rule):
-    def __init__(self, complexity: Any, score: str = "score", n_se: float = 1) -> None:
+    def __init__(
+        self,
+        complexity: str | Callable[[dict[str, Any]], float],
+        score: str = "score",
+        n_se: float = 1,
+    ) -> None:
         self.complexity = complexity
         self.score = score
         self.n_se = n_se
@@ -262,7 +267,7 @@ class _SimplestWithin(_Rule):
         score, _ = scores_and_errors(cv_results, self.score)
         return first_by(eligible, [-self._complexities(cv_results), score], cv_results)
 
-    def _complexities(self, cv_results: dict[str, Any]) -> Any:
+    def _complexities(self, cv_results: dict[str, Any]) -> Floats:
         if callable(self.complexity):
             values = [self.complexity(params) for params in cv_results["params"]]
         else:

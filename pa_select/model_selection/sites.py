@@ -17,7 +17,7 @@ from pa_select.utils.arrays import as_numpy
 from pa_select.utils.frames import check_columns, check_not_missing, named_like
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _MultimetricScorer, _num_samples
-from pa_select.utils.typing import Array, Estimator, Floats, Ints
+from pa_select.utils.typing import Adapter, Array, Estimator, Floats, PairedRows, Reference, Rows
 
 # The names of a site's columns must differ from those of the worst site.
 _ENDS = {"se", "low", "high", "measured", "adapted"}
@@ -45,7 +45,7 @@ class Site(NamedTuple):
 
 
 def make_sites(
-    paired: Any, X: Any, estimator: Estimator, adapter: Any, seed: int
+    paired: PairedRows, X: Rows, estimator: Estimator, adapter: Adapter, seed: int
 ) -> tuple[list[Site], list[Any]]:
     """Check the pairs of each site; return the sites and the sources that follow X."""
     # Imported here: workers that fit and score do not need torch.
@@ -89,7 +89,7 @@ def adapted_to_sites(
     sites: Sequence[Site],
     sources: Sequence[Any],
     row: Mapping[str, Any],
-) -> Any:
+) -> Estimator | dict[str, Estimator]:
     """Return what to use at the site: a fitted estimator, after an adapter if that helps it.
 
     `sources` are X and those that `make_sites` returns. `row` is the estimator's row of
@@ -107,7 +107,7 @@ def adapted_to_sites(
     return by_site if sites[0].name else by_site[""]
 
 
-def _named(paired: Any) -> dict[str, tuple[Any, Any]]:
+def _named(paired: PairedRows) -> dict[str, tuple[Any, Any]]:
     if isinstance(paired, Mapping):
         if not paired:
             raise ValueError("paired: expected at least one site, got an empty dict.")
@@ -146,7 +146,7 @@ class ExpectedColumns:
         layout: Layout,
         groups: Array | None,
         data: Data,
-        reference: Any,
+        reference: Reference,
         weight: Floats | None,
     ) -> None:
         # Imported here: workers that fit and score do not need torch.
@@ -175,15 +175,15 @@ class ExpectedColumns:
         #: Whether a metric looks at more than the predicted classes.
         self.needs_probabilities = not all(map(is_accuracy, self.scorers.values()))
         self._of_regressors = data.of_regressors
-        self._reference = reference
         check_reference(reference, data.of_regressors)
-        if not isinstance(reference, str):
-            self._reference = self._labels_of(reference, data)
+        self._reference = self._stand_ins(reference, data)
         #: For each candidate and site, the mean posterior of each class over the paired objects.
         self.class_shares: dict[tuple[int, str], Floats] = {}
 
-    def _labels_of(self, reference: Any, data: Data) -> dict[int, Floats]:
+    def _stand_ins(self, reference: Any, data: Data) -> str | dict[int, Floats]:
         """Return what a fitted model lets stand in for the labels, by the source of the rows."""
+        if isinstance(reference, str):
+            return reference
         from pa_select.unlabelled.engine import reference_labels
 
         kind = "regressor" if data.of_regressors else "classifier"
@@ -212,16 +212,11 @@ class ExpectedColumns:
             for site in self._sites
         }
 
-    def table(
-        self, stacks: Stacks, candidates: Ints, cv_results: dict[str, Any], metric: str
-    ) -> dict[str, Any]:
-        """Make the columns.
-
-        The stacks are of these `candidates`. `metric` decides whether their rows are adapted, and
-        which site is the worst.
-        """
+    def table(self, stacks: Stacks, cv_results: dict[str, Any], metric: str) -> dict[str, Any]:
+        """Make the columns; `metric` decides about adapted rows, and which site is the worst."""
         from pa_select.unlabelled.engine import Engine
 
+        candidates = stacks.candidates
         errors = None if isinstance(self._error_score, str) else list[str]()
         validation: dict[str, tuple[Floats, Floats | None]] = {}
         for name in self.scorers:

@@ -23,7 +23,7 @@ from pa_select.utils.sklearn_private import (
     _safe_split,
     _score,
 )
-from pa_select.utils.typing import Array, Estimator, Floats, Ints
+from pa_select.utils.typing import Array, ErrorScore, Estimator, Floats, Ints, Labels
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
@@ -61,11 +61,11 @@ class Data:
 
     #: X, then its views, the target rows, or the rows of paired objects.
     sources: Sequence[Any]
-    y: Any
+    y: Labels
     scorer: Any
     fit_params: dict[str, Any]
     score_params: dict[str, Any]
-    error_score: Any
+    error_score: ErrorScore
     #: The distinct labels, the classes that estimators may have. None: any.
     labels: Any = None
     #: Whether predictions come with probabilities, which some metrics need.

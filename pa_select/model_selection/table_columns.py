@@ -15,6 +15,7 @@ from pa_select.utils.typing import Array, Floats
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
+    from pa_select.agreement.result import PosteriorAgreement
 
 
 def column(cv_results: dict[str, Any], name: str, argument: str) -> Floats:
@@ -292,7 +293,9 @@ def refine(
     add_ranks_and_drops(table)
 
 
-def _enter(result: Any, candidate: int, columns: dict[str, Any], terms: Floats) -> None:
+def _enter(
+    result: PosteriorAgreement, candidate: int, columns: dict[str, Any], terms: Floats
+) -> None:
     for column, attribute in _COLUMNS.items():
         columns[column][candidate] = getattr(result, attribute)
     terms[candidate] = result.terms
