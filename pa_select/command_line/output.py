@@ -72,7 +72,7 @@ def as_json(values: dict[str, Any]) -> str:
     return json.dumps(_json_value(values), allow_nan=False, indent=2)
 
 
-def _json_value(value: Any) -> Any:
+def _json_value(value: object) -> Any:
     if isinstance(value, dict):
         return {name: _json_value(part) for name, part in value.items()}
     if not isinstance(value, float) or math.isfinite(value):

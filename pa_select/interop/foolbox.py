@@ -12,6 +12,7 @@ from pa_select.environments.attacks.batch import Batch, margin
 from pa_select.environments.attacks.models import Differentiable
 from pa_select.scores.class_scores import class_scores
 from pa_select.utils.messages import optional_import
+from pa_select.utils.typing import Device, RandomState
 
 
 class FoolboxAttack(Attack):
@@ -87,12 +88,12 @@ class FoolboxAttack(Attack):
     def __init__(
         self,
         attack: Any,
-        bounds: Any,
+        bounds: tuple[float, float],
         *,
         max_norm: float = np.inf,
         batch_size: int = 256,
-        random_state: Any = None,
-        device: Any = None,
+        random_state: RandomState = None,
+        device: Device = None,
     ) -> None:
         self.attack = attack
         self.bounds = bounds
@@ -150,7 +151,7 @@ class FoolboxAttack(Attack):
         if batch.labels is None:
             batch.evaluate(start)  # sets the labels
         model = foolbox.PyTorchModel(
-            _Logits(batch).eval(), tuple(map(float, self.bounds)), device=start.device
+            _Logits(batch).eval(), tuple(map(float, np.asarray(self.bounds))), device=start.device
         )
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.manual_seed(rng.randint(2**31))
@@ -199,5 +200,5 @@ class _OfInputs(torch.autograd.Function):
         return found, None
 
 
-def _is_finite(value: Any) -> bool:
+def _is_finite(value: object) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and bool(np.isfinite(value))

@@ -12,6 +12,7 @@ from pa_select.scores.modules import module_scores
 from pa_select.training.epoch_selector import EPOCH_TOL, EpochSelector
 from pa_select.training.paired_environments import untouched_random_states
 from pa_select.utils.messages import optional_import, warn_caller
+from pa_select.utils.typing import Device, Prior
 
 _Callback: Any = optional_import("lightning.pytorch", "lightning").Callback
 
@@ -76,19 +77,19 @@ class PAEarlyStopping(_Callback):
 
     def __init__(
         self,
-        environments: Any,
+        environments: tuple[Any, Any],
         *,
         patience: int = 10,
         min_delta: float = 0.0,
         tie: Literal["first", "last"] = "first",
         min_epochs: int = 1,
-        prior: Any = "marginal",
+        prior: Prior = "marginal",
         guard: str | None = None,
         guard_error: float = 0.0,
         load_best: bool = True,
         name: str = "pa",
         tol: float = EPOCH_TOL,
-        device: Any = None,
+        device: Device = None,
     ) -> None:
         super().__init__()
         if not isinstance(environments, (tuple, list)) or len(environments) != 2:
@@ -123,17 +124,17 @@ class PAEarlyStopping(_Callback):
             device=device,
         )
 
-    def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_validation_epoch_end(self, trainer: Any, pl_module: torch.nn.Module) -> None:
         """Score the epoch if the training has a validation."""
         if not trainer.sanity_checking:
             self._score(trainer, pl_module)
 
-    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_epoch_end(self, trainer: Any, pl_module: torch.nn.Module) -> None:
         """Score the epoch if the training has no validation."""
         if not trainer.enable_validation:
             self._score(trainer, pl_module)
 
-    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_end(self, trainer: Any, pl_module: torch.nn.Module) -> None:
         """Restore the best epoch's state."""
         if self.load_best and self.selector_.best_state is not None:
             pl_module.load_state_dict(self.selector_.best_state)
@@ -152,7 +153,7 @@ class PAEarlyStopping(_Callback):
         """Restore the state from a checkpoint."""
         self.selector_.load_state_dict(state_dict)
 
-    def _score(self, trainer: Any, pl_module: Any) -> None:
+    def _score(self, trainer: Any, pl_module: torch.nn.Module) -> None:
         with untouched_random_states(pl_module):
             a, b = (_outputs(pl_module, environment) for environment in self.environments)
         score = None
@@ -178,7 +179,7 @@ class PAEarlyStopping(_Callback):
             trainer.should_stop = True
 
 
-def _outputs(pl_module: Any, environment: Any) -> torch.Tensor:
+def _outputs(pl_module: torch.nn.Module, environment: Any) -> torch.Tensor:
     batches: Iterable[Any] = [environment]
     if isinstance(environment, DataLoader):
         batches = (b[0] if isinstance(b, (tuple, list)) else b for b in environment)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import joblib
 import numpy as np
@@ -19,6 +19,31 @@ from pa_select.model_selection.plan import Plan
 from pa_select.model_selection.split_scores import Outcome, fit_and_score_split
 from pa_select.model_selection.table_columns import metric_columns, ranks
 from pa_select.utils.messages import optional_import
+from pa_select.utils.typing import (
+    Adapter,
+    Array,
+    CrossValidation,
+    Device,
+    ErrorScore,
+    Estimator,
+    Groups,
+    Labels,
+    PairedRows,
+    Pairing,
+    Prior,
+    RandomState,
+    Rows,
+    Scoring,
+    Selection,
+)
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+    from optuna.distributions import BaseDistribution
+    from optuna.trial import FrozenTrial
+
+    Space: TypeAlias = dict[str, BaseDistribution] | Callable[..., dict[str, Any]]
+
 
 _optuna: Any = optional_import("optuna", "optuna")
 
@@ -27,26 +52,26 @@ _PROBLEM = "pa_select_problem"
 
 
 def agreement_objective(
-    estimator: Any,
-    space: Any,
-    X: Any,
-    y: Any,
+    estimator: Estimator,
+    space: Space,
+    X: Rows,
+    y: Labels | None,
     *,
-    environments: Any = None,
+    environments: Labels | None = None,
     views: Any = None,
-    target: Any = None,
-    paired: Any = None,
-    groups: Any = None,
-    pairing: Any = "repeated",
-    scoring: Any = None,
-    cv: Any = None,
-    selection: Any = "guarded",
-    adapter: Any = None,
-    prior: Any = "marginal",
+    target: Rows | None = None,
+    paired: PairedRows | None = None,
+    groups: Groups = None,
+    pairing: Pairing = "repeated",
+    scoring: Scoring = None,
+    cv: CrossValidation = None,
+    selection: Selection = "guarded",
+    adapter: Adapter = None,
+    prior: Prior = "marginal",
     fit_params: dict[str, Any] | None = None,
-    error_score: Any = np.nan,
-    random_state: Any = None,
-    device: Any = None,
+    error_score: ErrorScore = np.nan,
+    random_state: RandomState = None,
+    device: Device = None,
     tol: float = 1e-6,
 ) -> AgreementObjective:
     """Make an objective for Optuna: the agreement of a trial's cross-validated models.
@@ -147,7 +172,7 @@ class AgreementObjective:
     "expected_score". A failed trial has "failure".
     """
 
-    def __init__(self, search: PASearchCV, plan: Plan, space: Any) -> None:
+    def __init__(self, search: PASearchCV, plan: Plan, space: Space) -> None:
         self.search, self.plan, self.space = search, plan, space
         chance = plan.chance[0][0]
         #: The metric of the selection rule; the first one if there are several.
@@ -158,7 +183,7 @@ class AgreementObjective:
         self._value = "expected score" if plan.kind.sites else "agreement"
         self._problem = _description(search, plan)
 
-    def __call__(self, trial: Any) -> Any:
+    def __call__(self, trial: Trial) -> float | tuple[float, float]:
         """Evaluate a trial.
 
         Parameters
@@ -204,7 +229,8 @@ class AgreementObjective:
             if isinstance(self.search.error_score, str):  # "raise"
                 raise RuntimeError(f"trial {trial.number}: {failure}")
             return self._failed(trial, failure, n_values)
-        value, attributes = row.get("agreement"), {"score": row[f"mean_test_{self.metric}"]}
+        value = row.get("agreement", np.nan)
+        attributes = {"score": row[f"mean_test_{self.metric}"]}
         if "agreement" in row:  # regressors have none
             attributes["agreement"] = value
         if plan.kind.sites:
@@ -213,7 +239,7 @@ class AgreementObjective:
             trial.set_user_attr(name, attribute)
         return value if n_values == 1 else (value, attributes["score"])
 
-    def parameters(self, trial: Any) -> dict[str, Any]:
+    def parameters(self, trial: Trial | FrozenTrial) -> dict[str, Any]:
         """Return the estimator's parameters in a running or finished trial.
 
         Parameters
@@ -234,7 +260,7 @@ class AgreementObjective:
             )
         return parameters
 
-    def cv_results(self, study: Any) -> dict[str, Any]:
+    def cv_results(self, study: Study) -> dict[str, Any]:
         """Make a table of a study's finished trials, like ``cv_results_`` of PASearchCV.
 
         Parameters
@@ -277,7 +303,7 @@ class AgreementObjective:
         table["params"] = [self.parameters(trial) for trial in trials]
         return table | explain(self.rule, table, [None] * len(trials))
 
-    def best_trial(self, study: Any) -> Any:
+    def best_trial(self, study: Study) -> FrozenTrial:
         """Choose a finished trial by the selection rule; by default "guarded".
 
         ``study.best_trial`` has the best value, whatever the score. The rule does not
@@ -303,7 +329,7 @@ class AgreementObjective:
         number = table["trial"][best]
         return next(trial for trial in study.trials if trial.number == number)
 
-    def best_estimator(self, study: Any) -> Any:
+    def best_estimator(self, study: Study) -> Estimator:
         """Fit an estimator with the parameters of `best_trial` to all rows.
 
         If the row of this trial says "adapted", rows of the other site must be mapped by a
@@ -374,7 +400,7 @@ class AgreementObjective:
         failure = agreements.failures.get(0, "no agreement")
         return known, None if "agreement" in known else failure
 
-    def _check_study(self, study: Any) -> int:
+    def _check_study(self, study: Study | None) -> int:
         """Check the study; return the number of values of its trials."""
         if study is None:  # a FixedTrial has no study
             return 1
@@ -394,7 +420,7 @@ class AgreementObjective:
             )
         return len(directions)
 
-    def _failed(self, trial: Any, failure: str, n_values: int) -> Any:
+    def _failed(self, trial: Trial, failure: str, n_values: int) -> float | tuple[float, float]:
         trial.set_user_attr("failure", failure)
         message = f"Trial {trial.number} has no {self._value}: {failure}"
         warnings.warn(message, FitFailedWarning, stacklevel=3)
@@ -402,7 +428,7 @@ class AgreementObjective:
         return value if n_values == 1 else (value, value)
 
 
-def _check_space(space: Any) -> None:
+def _check_space(space: object) -> None:
     if callable(space):
         return
     if not isinstance(space, dict):
@@ -463,7 +489,7 @@ def _pairs_early(pairs: PooledPairs, n_splits: int) -> list[int]:
     return order
 
 
-def _without_scores(rows: dict[int, Any], labels: Any) -> Outcome:
+def _without_scores(rows: dict[int, Any], labels: Array) -> Outcome:
     """Make an outcome for a split that is not evaluated yet."""
     blank = {source: np.zeros((len(x), len(labels))) for source, x in rows.items()}
     return Outcome(0.0, 0.0, 0, None, matrices=blank, classes=labels)

@@ -11,6 +11,7 @@ from pa_select.agreement import posterior_agreement
 from pa_select.agreement.inputs.problem import check_pair
 from pa_select.agreement.inputs.validation import check_prior, check_tol, check_weight
 from pa_select.utils.messages import optional_import
+from pa_select.utils.typing import Axes, Prior
 
 _Metric: Any = optional_import("torchmetrics", "metrics").Metric
 
@@ -80,7 +81,11 @@ class PosteriorAgreement(_Metric):
     _is_synced: bool
 
     def __init__(
-        self, prior: Any = "uniform", tol: float | None = None, certify: bool = True, **kwargs: Any
+        self,
+        prior: Prior = "uniform",
+        tol: float | None = None,
+        certify: bool = True,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_tol(tol, prior)
@@ -94,7 +99,9 @@ class PosteriorAgreement(_Metric):
         for name in ("scores_a", "scores_b", "weight"):
             self.add_state(name, default=[], dist_reduce_fx="cat")
 
-    def update(self, scores_a: Any, scores_b: Any, weight: Any = None) -> None:
+    def update(
+        self, scores_a: torch.Tensor, scores_b: torch.Tensor, weight: torch.Tensor | None = None
+    ) -> None:
         """Add pairs.
 
         Parameters
@@ -166,7 +173,7 @@ class PosteriorAgreement(_Metric):
         super().reset()
         self.result_ = None
 
-    def plot(self, val: Any = None, ax: Any = None) -> Any:
+    def plot(self, val: Any = None, ax: Axes | None = None) -> Any:
         """Plot one or more values.
 
         Parameters
@@ -183,7 +190,7 @@ class PosteriorAgreement(_Metric):
         return self._plot(val, ax)
 
 
-def _joined(batches: Any, empty: torch.Tensor) -> torch.Tensor:
+def _joined(batches: torch.Tensor | list[torch.Tensor], empty: torch.Tensor) -> torch.Tensor:
     if isinstance(batches, torch.Tensor):
         return batches
     return torch.cat(batches) if batches else empty

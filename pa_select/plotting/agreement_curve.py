@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from pa_select.plotting.axes import AGREEMENT, DOTTED, Display, check_kind, look, number, pyplot
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Axes, Floats, Line, Model, Prior, Rows, Vector, Weights
 
 if TYPE_CHECKING:
+    import torch
+
     from pa_select.agreement import PosteriorAgreement, SolverPath
 
 _BOUND, _TRAINED = "certified upper bound", r"$\beta = 1$, as trained"
@@ -85,8 +87,8 @@ class AgreementCurveDisplay(Display):
     (2.28, 1.005)
     """
 
-    betas: Any
-    kernel: Any
+    betas: Vector
+    kernel: Vector
     beta: float
     score: float
     upper_bound: float = math.nan
@@ -100,9 +102,9 @@ class AgreementCurveDisplay(Display):
         cls,
         result: PosteriorAgreement,
         *,
-        betas: Any = None,
+        betas: Vector | None = None,
         name: str | None = None,
-        ax: Any = None,
+        ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
         """Draw a result of `pa_select.posterior_agreement`.
@@ -137,15 +139,15 @@ class AgreementCurveDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X_a: Any,
-        X_b: Any,
+        estimator: Model,
+        X_a: Rows,
+        X_b: Rows,
         *,
-        prior: Any = "uniform",
-        sample_weight: Any = None,
-        betas: Any = None,
+        prior: Prior = "uniform",
+        sample_weight: Weights | None = None,
+        betas: Vector | None = None,
         name: str | None = None,
-        ax: Any = None,
+        ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
         """Draw the agreement of a fitted classifier on two samples of the same objects.
@@ -178,7 +180,7 @@ class AgreementCurveDisplay(Display):
         name = type(estimator).__name__ if name is None else name
         return cls.from_result(result, betas=betas, name=name, ax=ax, **kwargs)
 
-    def _draw(self, ax: Any, **kwargs: Any) -> None:
+    def _draw(self, ax: Axes, **kwargs: Any) -> None:
         appearance = look(self._n_drawn(ax))
         style = {"color": appearance.color, "linestyle": appearance.linestyle} | kwargs
         # The legend shows only the mark of the maximum, which has the style of the line.
@@ -203,7 +205,7 @@ class AgreementCurveDisplay(Display):
         handles.sort(key=lambda line: line.get_label() in (_POINTS, _BOUND, _TRAINED))
         self._legend(ax, handles)
 
-    def _draw_points(self, ax: Any, known: dict[Any, Any]) -> Any:
+    def _draw_points(self, ax: Axes, known: dict[Any, Any]) -> Line | None:
         """Draw the points of the path that lie within the curve."""
         if self.path is None:
             return None
@@ -211,24 +213,25 @@ class AgreementCurveDisplay(Display):
         shown = (np.min(self.betas) <= beta) & (beta <= np.max(self.betas))
         if not shown.any():
             return None
-        label = "_nolegend_" if _POINTS in known else _POINTS
-        style = {"color": self.line_.get_color(), "ls": "none", "marker": ".", "label": label}
+        style: dict[str, Any] = {"color": self.line_.get_color(), "ls": "none", "marker": "."}
+        style["label"] = "_nolegend_" if _POINTS in known else _POINTS
         return ax.plot(beta[shown], kernel[shown], **style)[0]
 
-    def _mark_optimum(self, ax: Any, marker: str) -> Any:
+    def _mark_optimum(self, ax: Axes, marker: str) -> Line:
         """Mark the maximum, at an edge if it is at 0 or infinity."""
         x, transform = self.beta, ax.transData
         if not 0 < self.beta < np.inf:
             x, marker = (0.0, "<") if self.beta == 0 else (1.0, ">")
             transform = ax.get_yaxis_transform()
         line, beta = self.line_, rf"$\beta$ = {number(self.beta)}"
-        style = {"color": line.get_color(), "linestyle": line.get_linestyle(), "markersize": 9}
-        style |= {"transform": transform, "clip_on": False, "zorder": line.get_zorder() + 1}
+        style: dict[str, Any] = {"transform": transform, "clip_on": False, "markersize": 9}
+        style |= {"color": line.get_color(), "linestyle": line.get_linestyle()}
+        style["zorder"] = line.get_zorder() + 1
         style["label"] = f"{self.name or 'maximum'}: {number(self.score)} at {beta}"
         return self._mark(ax, [x], [self.score], marker, **style)
 
 
-def _check_betas(betas: Any) -> Floats | None:
+def _check_betas(betas: Vector | None) -> Floats | None:
     """Return the inverse temperatures to draw as a sorted array; None stays None."""
     if betas is None:
         return None
@@ -259,7 +262,7 @@ def _curve_of(result: PosteriorAgreement, betas: Floats | None) -> tuple[Floats,
     return _sample(kernel, result.beta, result.score, scale, math.log(result.n_classes))
 
 
-def _typical_range(a: Any, b: Any) -> float:
+def _typical_range(a: torch.Tensor, b: torch.Tensor) -> float:
     """Return the geometric mean over rows of the range from lowest to highest score."""
     scores = np.concatenate([x.detach().cpu().double().numpy() for x in (a, b)])
     highest = scores.max(1)

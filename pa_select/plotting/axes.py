@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from pa_select.utils.messages import optional_import
+from pa_select.utils.typing import Axes, Floats, Line, Vector
 
 #: Axis label of the agreement.
 AGREEMENT = "agreement (nats per pair)"
 #: Colour of helper lines; visible on a light and on a dark background.
 GREY = "0.5"
 #: Style of a line at a value to compare with.
-DOTTED = {"color": GREY, "lw": 1, "ls": (0, (1, 3)), "zorder": 0}
+DOTTED: dict[str, Any] = {"color": GREY, "lw": 1, "ls": (0, (1, 3)), "zorder": 0}
 #: Style of names that are too long to lie flat below an axis.
-SLANTED = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+SLANTED: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
 
 
 class Display(ABC):
@@ -29,12 +30,12 @@ class Display(ABC):
     they show, and override `_draw`.
     """
 
-    ax_: Any
+    ax_: Axes
     figure_: Any
     #: The shapes of parameters, by the parameters whose lengths they have.
     _shapes: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
         """Draw the display.
 
         Parameters
@@ -75,17 +76,17 @@ class Display(ABC):
         """Return the size of a new figure in inches; None for matplotlib's own."""
         return None
 
-    def _axes(self, ax: Any) -> Any:
+    def _axes(self, ax: Axes | None) -> Axes:
         return axes_for(ax, figsize=self._figsize())
 
     @abstractmethod
-    def _draw(self, ax: Any, **kwargs: Any) -> None:
+    def _draw(self, ax: Axes, **kwargs: Any) -> None:
         """Draw into the axes."""
 
     # What the `_draw` of several displays needs.
 
     @staticmethod
-    def _legend(ax: Any, handles: list[Any], **style: Any) -> Any:
+    def _legend(ax: Axes, handles: list[Any], **style: Any) -> Any:
         """Draw a legend above the axes, where it hides nothing, in as few rows as fit.
 
         Handles that are None are left out.
@@ -99,31 +100,31 @@ class Display(ABC):
         return legend
 
     @staticmethod
-    def _mark(ax: Any, x: Any, y: Any, marker: str, **style: Any) -> Any:
+    def _mark(ax: Axes, x: Vector, y: Vector, marker: str, **style: Any) -> Line:
         """Draw a mark with an edge; "*" is the large one of what is chosen."""
         style = {"markersize": 16 if marker == "*" else 10, "linestyle": "none"} | style
         edge = {"markeredgecolor": ink(ax), "markeredgewidth": 0.8}
         return ax.plot(x, y, marker=marker, **edge, **style)[0]
 
-    def _register(self, line: Any) -> Any:
+    def _register(self, line: Any) -> Line:
         """Mark a line as one of this class, so that the next one looks different; return it."""
         line._pa_select_kind = type(self)
         return line
 
-    def _is_registered(self, line: Any) -> bool:
+    def _is_registered(self, line: object) -> bool:
         return getattr(line, "_pa_select_kind", None) is type(self)
 
-    def _n_drawn(self, ax: Any) -> int:
+    def _n_drawn(self, ax: Axes) -> int:
         """Return how many registered lines of this class the axes hold."""
         return sum(map(self._is_registered, ax.lines))
 
     @staticmethod
-    def _names(names: Any, n: int) -> list[str]:
+    def _names(names: Iterable[object] | None, n: int) -> list[str]:
         """Return n names, which are numbers if none were given."""
         return [str(name) for name in (range(n) if names is None else names)]
 
     @staticmethod
-    def _width(names: Any) -> float:
+    def _width(names: Iterable[object]) -> float:
         """Return about how wide the longest name is, in inches."""
         longest = max((len(str(name)) for name in names), default=0)
         return float(0.6 * longest * pyplot().rcParams["font.size"] / 72)
@@ -164,7 +165,7 @@ def pyplot() -> Any:
     return optional_import("matplotlib.pyplot", "plot")
 
 
-def axes_for(ax: Any, **figure: Any) -> Any:
+def axes_for(ax: Axes | None, **figure: Any) -> Axes:
     """Return the axes given, or those of a new figure that clips no label."""
     plt = pyplot()
     if ax is None:
@@ -174,7 +175,9 @@ def axes_for(ax: Any, **figure: Any) -> Any:
     return ax
 
 
-def bars_within(values: Any, errors: Any, low: Any, high: Any) -> Any:
+def bars_within(
+    values: Floats, errors: Floats, low: float | Floats, high: float | Floats
+) -> Floats:
     """Return the lengths of error bars below and above values, cut off at bounds.
 
     nan and infinite bounds cut off nothing.
@@ -184,7 +187,7 @@ def bars_within(values: Any, errors: Any, low: Any, high: Any) -> Any:
     return np.fmin([errors, errors], room)
 
 
-def ink(ax: Any) -> Any:
+def ink(ax: Axes) -> Any:
     """Return the colour of the axes' labels."""
     return ax.xaxis.label.get_color()
 
@@ -200,14 +203,14 @@ def number(value: float) -> str:
     return rf"${mantissa} \times 10^{{{int(exponent)}}}$" if exponent else mantissa
 
 
-def check_kind(result: Any, kind: type, name: str = "result") -> None:
+def check_kind(result: object, kind: type, name: str = "result") -> None:
     """Raise a TypeError if a result is not of the class `kind`."""
     if not isinstance(result, kind):
         raise TypeError(f"{name}: expected {_a(kind)}, got {type(result).__name__}.")
 
 
 def named_results(
-    result: Any, kind: type, or_else: str = ""
+    result: object, kind: type, or_else: str = ""
 ) -> tuple[list[Any], list[str] | None]:
     """Return results of the class `kind`, and their names if they are given as a dict."""
     if isinstance(result, kind):

@@ -12,7 +12,7 @@ from pa_select.plotting.axes import GREY, Display, check_kind, ink, look, number
 from pa_select.scores.class_scores import columns_of
 from pa_select.utils.arrays import check_column
 from pa_select.utils.score_checks import check_count, check_shape, wrong_row
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Array, Axes, Floats, Index, Labels, Matrix, Rows
 
 if TYPE_CHECKING:
     from pa_select.calibration.reliability import Reliability
@@ -100,11 +100,11 @@ class CalibrationUnderShiftDisplay(Display):
     def from_estimator(
         cls,
         estimator: Any,
-        X: Any,
-        y: Any = None,
+        X: Rows,
+        y: Labels | None = None,
         *,
         n_bins: int = 10,
-        ax: Any = None,
+        ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
         """Draw how a classifier predicts its "labelled rows" and a "target", the two places.
@@ -162,11 +162,11 @@ class CalibrationUnderShiftDisplay(Display):
     def from_result(
         cls,
         result: tuple[Any, Any],
-        y: Any = None,
+        y: Labels | None = None,
         *,
-        classes: Any = None,
+        classes: Labels | None = None,
         n_bins: int = 10,
-        ax: Any = None,
+        ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
         """Draw probabilities of any classifier, before and after any correction.
@@ -230,7 +230,7 @@ class CalibrationUnderShiftDisplay(Display):
         words = [_in_words(place, when, table[place]) for when, table in tables for place in table]
         return max(6.4, 0.8 * self._width(words) + 1.5), 6.0
 
-    def _draw(self, ax: Any, **kwargs: Any) -> None:
+    def _draw(self, ax: Axes, **kwargs: Any) -> None:
         tables = {"before": self.before, "after": self.after}
         every = [one for table in tables.values() for one in table.values()]
         labelled = any(one.accuracy is not None for one in every)
@@ -259,7 +259,7 @@ class CalibrationUnderShiftDisplay(Display):
         self._legend(ax, handles, title=title, **style)
 
     def _draw_place(
-        self, ax: Any, i: int, key: tuple[str, str], bins: Reliability, kwargs: dict[str, Any]
+        self, ax: Axes, i: int, key: tuple[str, str], bins: Reliability, kwargs: dict[str, Any]
     ) -> None:
         """Draw the histogram of a place, and its curve if there are labels."""
         color, marker, is_after = look(i).color, look(i).marker, key[1] == "after"
@@ -278,7 +278,7 @@ class CalibrationUnderShiftDisplay(Display):
         self.curves_[key] = ax.errorbar(x, y, error, **style)
 
 
-def _histogram_axes(ax: Any) -> Any:
+def _histogram_axes(ax: Any) -> Axes:
     """Return the axes of the histograms inside the lower part of others, once for each."""
     # Clearing the axes removes them, too.
     if getattr(ax, "_pa_select_below", None) not in ax.child_axes:
@@ -301,13 +301,13 @@ def _check_places(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         raise ValueError(f"after: expected the places {list(before)}, got {list(after)}.")
 
 
-def _columns(y: Any, classes: Any, n: int, name: str) -> Any:
+def _columns(y: Labels | None, classes: Array, n: int, name: str) -> Index | None:
     if y is None:
         return None
     return columns_of(check_column(y, n, name), classes, "the columns", name)
 
 
-def _posteriors(name: str, given: Any) -> dict[str, Floats]:
+def _posteriors(name: str, given: Matrix | Mapping[str, Matrix]) -> dict[str, Floats]:
     """Return checked probabilities by the names of their places."""
     several = dict(given) if isinstance(given, Mapping) else {_TARGET: given}
     if not several:

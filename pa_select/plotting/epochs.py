@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from pa_select.plotting.axes import AGREEMENT, DOTTED, Display, look, pyplot
+from pa_select.utils.typing import Axes, Ints, Line, Net, Vector
 
 _WORDS = {
     "pa_uniform": "agreement, uniform prior",
@@ -66,8 +67,8 @@ class EpochsDisplay(Display):
     (2, 'agreement (nats per pair)', 'validation accuracy')
     """
 
-    epochs: Any
-    agreement: Any
+    epochs: Sequence[int] | Ints
+    agreement: Vector
     scores: Mapping[str, Any] | None = None
     kept: int | None = None
     name: str | None = None
@@ -77,11 +78,11 @@ class EpochsDisplay(Display):
     @classmethod
     def from_result(
         cls,
-        result: Any,
+        result: Net | Sequence[Mapping[str, Any]],
         *,
         columns: Sequence[str] = ("pa", "valid_acc"),
         name: str | None = None,
-        ax: Any = None,
+        ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
         """Draw the history of a training.
@@ -131,7 +132,7 @@ class EpochsDisplay(Display):
 
     def _draw(self, ax: Any, **kwargs: Any) -> None:
         prefix = "" if self.name is None else f"{self.name}: "
-        self.ax_right_ = getattr(ax, "_pa_select_right", None)
+        self.ax_right_: Any = getattr(ax, "_pa_select_right", None)
         if self.scores and self.ax_right_ is None:
             # Trainings that share the left axes also share the right axes.
             self.ax_right_ = ax._pa_select_right = ax.twinx()
@@ -155,13 +156,13 @@ class EpochsDisplay(Display):
         if len(handles) > 1:
             self._legend(top, handles)
 
-    def _draw_line(self, ax: Any, values: Any, label: str, number: int, **kwargs: Any) -> Any:
+    def _draw_line(self, ax: Axes, values: Vector, label: str, number: int, **kwargs: Any) -> Line:
         known = np.isfinite(values)
         style = look(number).of_line | {"markersize": 4, "label": label} | kwargs
         x, y = np.asarray(self.epochs)[known], np.asarray(values)[known]
         return self._register(ax.plot(x, y, **style)[0])
 
-    def _mark_kept(self, ax: Any, top: Any, prefix: str) -> Any:
+    def _mark_kept(self, ax: Axes, top: Axes, prefix: str) -> Line | None:
         """Mark the kept epoch on the line of the agreement, and with a vertical line."""
         if self.kept is None or self.kept not in self.epochs:
             return None
@@ -173,7 +174,7 @@ class EpochsDisplay(Display):
         return self._mark(top, [self.kept], y, "*", **style)
 
 
-def _rows(result: Any) -> Sequence[Mapping[str, Any]]:
+def _rows(result: object) -> Sequence[Mapping[str, Any]]:
     history = getattr(result, "history", result)
     if not isinstance(history, Sequence) or not all(isinstance(row, Mapping) for row in history):
         raise TypeError(
@@ -185,7 +186,7 @@ def _rows(result: Any) -> Sequence[Mapping[str, Any]]:
     return history
 
 
-def _kept(net: Any, column: str) -> int | None:
+def _kept(net: object, column: str) -> int | None:
     """Return the epoch that the callback of a net keeps, or None."""
     for _, callback in getattr(net, "callbacks_", ()):
         selector = getattr(callback, "selector_", None)

@@ -18,7 +18,7 @@ from pa_select.model_selection.results_table import (
 from pa_select.model_selection.table_columns import scores_and_errors
 from pa_select.plotting.axes import GREY, Display, bars_within, ink, look, named_results, pyplot
 from pa_select.utils.score_checks import check_count
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Axes, Floats, Ints, Labels, Line, Search, Vector
 
 _OTHER_SITE = "the other site"
 # Inches for a row, for the axis and the legend, and for the scores.
@@ -98,15 +98,15 @@ class ExpectedScoreDisplay(Display):
     'expected accuracy at the other site'
     """
 
-    score: Any
-    standard_error: Any
-    low: Any = None
-    high: Any = None
-    claimed: Any = None
+    score: Vector
+    standard_error: Vector
+    low: Vector | None = None
+    high: Vector | None = None
+    claimed: Vector | None = None
     names: Sequence[str] | None = None
     best_index: int | None = None
-    adapted: Any = None
-    true_score: Any = None
+    adapted: Labels | None = None
+    true_score: Vector | None = None
     score_name: str = "score"
     claimed_name: str = "score on the labelled rows"
     site: str = _OTHER_SITE
@@ -122,8 +122,8 @@ class ExpectedScoreDisplay(Display):
         *,
         score: str | None = None,
         site: str | None = None,
-        true_scores: Any = None,
-        ax: Any = None,
+        true_scores: Vector | Mapping[str, float] | None = None,
+        ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
         """Draw the candidates of a fitted search, or what `pa_select.expected_score` returns.
@@ -157,7 +157,7 @@ class ExpectedScoreDisplay(Display):
         truth = _in_order(true_scores, given["names"])
         return cls(**given, true_score=truth).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, max_candidates: int = 30, **kwargs: Any) -> Self:
+    def plot(self, ax: Axes | None = None, *, max_candidates: int = 30, **kwargs: Any) -> Self:
         """Draw the candidates.
 
         Parameters
@@ -233,22 +233,22 @@ class ExpectedScoreDisplay(Display):
             return np.full(len(self.candidates_), np.nan)
         return np.asarray(values, dtype=np.float64)[self.candidates_]
 
-    def _draw_marks(self, ax: Any, name: str, label: str, style: dict[str, Any]) -> Any:
+    def _draw_marks(self, ax: Axes, name: str, label: str, style: dict[str, Any]) -> Line | None:
         if getattr(self, name) is None:
             return None
         x = self._values(name)
         return ax.plot(x, np.arange(len(x)), ls="none", label=label, **style)[0]
 
     def _draw_expected(
-        self, ax: Any, score: Floats, low: Floats, high: Floats, kwargs: dict[str, Any]
+        self, ax: Axes, score: Floats, low: Floats, high: Floats, kwargs: dict[str, Any]
     ) -> dict[str, Any]:
         """Draw the expected scores, in a marker for each kind."""
         is_adapted = self._values("adapted") == 1
         errors = np.nan_to_num(self._values("standard_error"))
         # The interval ends where scores end, such as an accuracy at 1.
         bars = bars_within(score, errors, low, high)
-        style = {"color": look(0).color, "elinewidth": 3.5, "ls": "none", "markersize": 6}
-        style |= {"mec": ink(ax), "mew": 0.8, "zorder": 5}
+        style: dict[str, Any] = {"elinewidth": 3.5, "ls": "none", "markersize": 6, "zorder": 5}
+        style |= {"color": look(0).color, "mec": ink(ax), "mew": 0.8}
         drawn = {}
         for kind, mask, marker in (("expected", ~is_adapted, "o"), ("adapted", is_adapted, "s")):
             if mask.any():
@@ -258,7 +258,7 @@ class ExpectedScoreDisplay(Display):
         return drawn
 
 
-def _of_search(search: Any, score: str | None, site: str | None) -> dict[str, Any]:
+def _of_search(search: Search, score: str | None, site: str | None) -> dict[str, Any]:
     """Return the display's parameters for the candidates of a search."""
     table = cv_results_of(search)
     metric = score or first_metric(search, table)
@@ -281,7 +281,7 @@ def _of_search(search: Any, score: str | None, site: str | None) -> dict[str, An
     }
 
 
-def _of_scores(result: Any, score: str | None, site: str | None) -> dict[str, Any]:
+def _of_scores(result: object, score: str | None, site: str | None) -> dict[str, Any]:
     """Return the display's parameters for expected scores of trained classifiers."""
     from pa_select.unlabelled import ExpectedScore
 
@@ -302,7 +302,7 @@ def _of_scores(result: Any, score: str | None, site: str | None) -> dict[str, An
     return columns | {"claimed": claimed, "names": names} | labels
 
 
-def _in_order(true_scores: Any, names: list[str]) -> Any:
+def _in_order(true_scores: Vector | Mapping[str, float] | None, names: list[str]) -> Vector | None:
     """Return true scores in the order of the candidates; nan for names that are missing."""
     if not isinstance(true_scores, Mapping):
         return None if true_scores is None else np.atleast_1d(true_scores)

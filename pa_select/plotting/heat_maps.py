@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from pa_select.plotting.axes import AGREEMENT, SLANTED, Display, check_kind, ink, pyplot
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Array, Axes, Floats, Matrix
 
 if TYPE_CHECKING:
     from pa_select.agreement import AgreementMatrix
@@ -25,7 +25,7 @@ class HeatMapDisplay(Display):
 
     def plot(
         self,
-        ax: Any = None,
+        ax: Axes | None = None,
         *,
         include_values: bool = True,
         values_format: str = ".2f",
@@ -59,23 +59,23 @@ class HeatMapDisplay(Display):
         self.ax_.tick_params(length=0)
         return self
 
-    def _draw(self, ax: Any, **kwargs: Any) -> None:
+    def _draw(self, ax: Axes, **kwargs: Any) -> None:
         matrix, style = self._image()
-        self.image_ = ax.imshow(matrix, **style | kwargs)
+        self.image_: Any = ax.imshow(matrix, **style | kwargs)
 
     @abstractmethod
     def _image(self) -> tuple[Any, dict[str, Any]]:
         """Return the matrix, and keywords of the image."""
 
     @abstractmethod
-    def _write(self, ax: Any, form: str, style: dict[str, Any]) -> Any:
+    def _write(self, ax: Axes, form: str, style: dict[str, Any]) -> Array:
         """Write the values into the cells."""
 
     @abstractmethod
-    def _label(self, ax: Any, form: str) -> None:
+    def _label(self, ax: Axes, form: str) -> None:
         """Label the axes, and add what else there is."""
 
-    def _write_texts(self, ax: Any, values: Floats, texts: Any, style: dict[str, Any]) -> Any:
+    def _write_texts(self, ax: Axes, values: Floats, texts: Any, style: dict[str, Any]) -> Array:
         """Write a text into each cell, in black or white for contrast."""
         written = np.empty(values.shape, dtype=object)
         for (i, j), value in np.ndenumerate(values):
@@ -134,7 +134,7 @@ class AgreementMatrixDisplay(HeatMapDisplay):
     '1.04'
     """
 
-    scores: Any
+    scores: Matrix
     worst_pair: tuple[int, int] | None = None
     names: Sequence[Any] | None = None
     kind: str = "sample"
@@ -149,7 +149,7 @@ class AgreementMatrixDisplay(HeatMapDisplay):
         *,
         names: Sequence[Any] | None = None,
         kind: str = "sample",
-        ax: Any = None,
+        ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
         """Draw what `pa_select.agreement_matrix` returns.
@@ -194,7 +194,7 @@ class AgreementMatrixDisplay(HeatMapDisplay):
         inches = float(np.min(ax.figure.get_size_inches() * ax.get_position().size))
         return inches * 72 / len(self.scores)
 
-    def _write(self, ax: Any, form: str, style: dict[str, Any]) -> Any:
+    def _write(self, ax: Axes, form: str, style: dict[str, Any]) -> Array:
         scores = np.asarray(self.scores, dtype=np.float64)
         texts = [[format(value, form) for value in row] for row in scores]
         longest = max(len(text) for row in texts for text in row)
@@ -204,7 +204,7 @@ class AgreementMatrixDisplay(HeatMapDisplay):
             text.set_color(ink(ax))
         return written
 
-    def _label(self, ax: Any, form: str) -> None:
+    def _label(self, ax: Axes, form: str) -> None:
         names = self._names(self.names, len(self.scores))
         wide = 1.2 * 72 * self._width(names) > self._cell(ax)
         ax.set_xticks(range(len(names)), names, **SLANTED if wide else {})
@@ -212,13 +212,13 @@ class AgreementMatrixDisplay(HeatMapDisplay):
         ax.set(xlabel=self.kind, ylabel=self.kind)
         self.worst_ = self._frame(ax, self.worst_pair, form) if self.worst_pair else []
 
-    def _frame(self, ax: Any, pair: tuple[int, int], form: str) -> list[Any]:
+    def _frame(self, ax: Axes, pair: tuple[int, int], form: str) -> list[Any]:
         """Frame the worst pair in white with black edges, visible on any colour."""
         from matplotlib.patches import Rectangle
         from matplotlib.patheffects import Normal, Stroke
 
         i, j = pair
-        worst = f"worst pair: {format(self.scores[i][j], form)}"
+        worst = f"worst pair: {format(np.asarray(self.scores)[i, j], form)}"
         frames = []
         for row, column, label in ((i, j, worst), (j, i, None)):
             corner = column - 0.46, row - 0.46
@@ -277,10 +277,10 @@ class RankCorrelationDisplay(HeatMapDisplay):
     ['-0.66*', '0.09']
     """
 
-    tau: Any
+    tau: Matrix
     measures: Sequence[Any]
     gaps: Sequence[Any]
-    p_value: Any = None
+    p_value: Matrix | None = None
     level: float = 0.05
 
     _shapes = dict.fromkeys(("tau", "p_value"), ("measures", "gaps"))
@@ -288,7 +288,7 @@ class RankCorrelationDisplay(HeatMapDisplay):
 
     @classmethod
     def from_result(
-        cls, result: RankCorrelation, *, level: float = 0.05, ax: Any = None, **kwargs: Any
+        cls, result: RankCorrelation, *, level: float = 0.05, ax: Axes | None = None, **kwargs: Any
     ) -> Self:
         """Draw what `pa_select.assessment.rank_correlation` returns.
 
@@ -322,7 +322,7 @@ class RankCorrelationDisplay(HeatMapDisplay):
         style = {"cmap": "RdBu_r", "vmin": -1, "vmax": 1, "aspect": "auto"}
         return np.ma.masked_invalid(np.asarray(self.tau, dtype=np.float64)), style
 
-    def _write(self, ax: Any, form: str, style: dict[str, Any]) -> Any:
+    def _write(self, ax: Axes, form: str, style: dict[str, Any]) -> Array:
         tau = np.asarray(self.tau, dtype=np.float64)
         p_value = np.ones(tau.shape) if self.p_value is None else np.asarray(self.p_value)
         marked = p_value < self.level
@@ -336,7 +336,7 @@ class RankCorrelationDisplay(HeatMapDisplay):
             text.set_fontweight("bold")
         return written
 
-    def _label(self, ax: Any, form: str) -> None:
+    def _label(self, ax: Axes, form: str) -> None:
         ax.set_xticks(range(len(self.gaps)), [str(gap) for gap in self.gaps], **SLANTED)
         ax.set_yticks(range(len(self.measures)), [str(measure) for measure in self.measures])
         ax.set(xlabel="gap", ylabel="measure")

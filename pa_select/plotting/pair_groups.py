@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from pa_select.plotting.axes import DOTTED, GREY, Display, ink, look, named_results, number, pyplot
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Axes, Floats, Labels, Matrix
 
 if TYPE_CHECKING:
     from pa_select.agreement import PosteriorAgreement
+    from pa_select.agreement.posteriors import Confidence
 
 _WORDS = {
     **{"agree_right": "agree, right", "agree_wrong": "agree, wrong"},
@@ -90,10 +91,10 @@ class ConfidenceDisplay(Display):
     """
 
     groups: Sequence[str]
-    trained: Any
-    best: Any
-    trained_errors: Any
-    best_errors: Any
+    trained: Floats
+    best: Floats
+    trained_errors: Floats
+    best_errors: Floats
     betas: Sequence[float]
     n_pairs: Sequence[int] | None = None
     n_classes: int | None = None
@@ -108,11 +109,11 @@ class ConfidenceDisplay(Display):
     def from_result(
         cls,
         result: PosteriorAgreement | Mapping[str, PosteriorAgreement],
-        y: Any = None,
+        y: Labels | None = None,
         *,
         of: str | None = None,
         misled: bool = False,
-        ax: Any = None,
+        ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
         """Draw the confidence of a result of `pa_select.posterior_agreement`, or of several.
@@ -162,7 +163,7 @@ class ConfidenceDisplay(Display):
             of=of,
         ).plot(ax, **kwargs)
 
-    def _draw(self, ax: Any, **kwargs: Any) -> None:
+    def _draw(self, ax: Axes, **kwargs: Any) -> None:
         n_models, n_groups = np.shape(self.best)
         slot = 0.8 / max(n_models, 2)
         self.trained_: list[Any] = []
@@ -182,10 +183,12 @@ class ConfidenceDisplay(Display):
         hollow = pyplot().Line2D([], [], label=r"at $\beta = 1$, as trained", **style)
         self._legend(ax, [*self.best_, hollow, self.uniform_], handlelength=1.5)
 
-    def _draw_model(self, ax: Any, i: int, left: Any, right: Any, kwargs: dict[str, Any]) -> None:
+    def _draw_model(
+        self, ax: Axes, i: int, left: Floats, right: Floats, kwargs: dict[str, Any]
+    ) -> None:
         """Draw the two marks of one model in each group, and the lines between them."""
-        style = {"color": look(i).color, "marker": look(i).marker, "ls": "none", "elinewidth": 1}
-        style |= {"markersize": 6} | kwargs
+        style: dict[str, Any] = {"ls": "none", "elinewidth": 1, "markersize": 6}
+        style |= {"color": look(i).color, "marker": look(i).marker} | kwargs
         name = "at " if self.names is None else f"{self.names[i]}: "
         trained, best = self.trained[i], self.best[i]
         gap = np.full(len(best), np.nan)
@@ -253,8 +256,8 @@ class DecompositionDisplay(Display):
     """
 
     groups: Sequence[str]
-    contributions: Any
-    approximations: Any = None
+    contributions: Matrix
+    approximations: Matrix | None = None
     n_pairs: Sequence[int] | None = None
     names: Sequence[str] | None = None
 
@@ -267,9 +270,9 @@ class DecompositionDisplay(Display):
     def from_result(
         cls,
         result: PosteriorAgreement | Mapping[str, PosteriorAgreement],
-        y: Any = None,
+        y: Labels | None = None,
         *,
-        ax: Any = None,
+        ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
         """Decompose a result of `pa_select.posterior_agreement`, or several, and draw it.
@@ -307,7 +310,7 @@ class DecompositionDisplay(Display):
             names=names,
         ).plot(ax, **kwargs)
 
-    def _draw(self, ax: Any, **kwargs: Any) -> None:
+    def _draw(self, ax: Axes, **kwargs: Any) -> None:
         exact = _with_sum(self.contributions)
         n_models, n_bars = exact.shape
         width = 0.8 / n_models if n_models > 1 else 0.6
@@ -336,7 +339,7 @@ class DecompositionDisplay(Display):
 def _averages(models: Sequence[Mapping[str, Any]], of: str | None) -> tuple[Floats, Floats]:
     """Return the average to draw for each model and group, and its standard error."""
 
-    def average(group: str, confidence: Any) -> tuple[float, float]:
+    def average(group: str, confidence: Confidence) -> tuple[float, float]:
         which = of or ("second" if group in ("disagree", "misled") else "first")
         error = confidence.standard_errors[("first", "second", "kept").index(which)]
         return getattr(confidence, which), error
@@ -349,7 +352,7 @@ def _sizes(models: Sequence[Mapping[str, Any]]) -> list[int]:
     return [group.n_pairs for group in models[0].values()]
 
 
-def _name_groups(ax: Any, groups: Sequence[str], n_pairs: Sequence[int] | None) -> None:
+def _name_groups(ax: Axes, groups: Sequence[str], n_pairs: Sequence[int] | None) -> None:
     """Write the groups below the axes, with their numbers of pairs."""
     ticks = [_WORDS.get(group, group) for group in groups]
     if n_pairs is not None:
@@ -358,6 +361,6 @@ def _name_groups(ax: Any, groups: Sequence[str], n_pairs: Sequence[int] | None) 
     ax.tick_params(axis="x", length=0)
 
 
-def _with_sum(values: Any) -> Any:
+def _with_sum(values: Matrix) -> Floats:
     table = np.atleast_2d(np.asarray(values, dtype=np.float64))
     return np.column_stack([table, table.sum(1)])

@@ -19,6 +19,7 @@ from pa_select.plotting.axes import (
     look,
     pyplot,
 )
+from pa_select.utils.typing import Axes, Estimators, Floats, Labels, Prior, Rows, Vector
 
 if TYPE_CHECKING:
     from pa_select.assessment import RobustnessCurve
@@ -101,14 +102,14 @@ class RobustnessCurveDisplay(Display):
     ['1.10', '0.00']
     """
 
-    x: Any
-    values: Any
-    errors: Any = None
+    x: Vector
+    values: Floats
+    errors: Floats | None = None
     names: Sequence[str]
     panels: Sequence[float]
     x_name: str = "ratio"
     y_name: str = "pa"
-    prior: Any = None
+    prior: Prior | None = None
     n_classes: int | None = None
 
     _shapes = dict.fromkeys(("values", "errors"), ("panels", "names", "x"))
@@ -121,7 +122,7 @@ class RobustnessCurveDisplay(Display):
         y: str = "pa",
         x: str | None = None,
         at: Mapping[str, Any] | None = None,
-        ax: Any = None,
+        ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
         """Draw a column of a robustness curve.
@@ -154,18 +155,18 @@ class RobustnessCurveDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
-        y: Any = None,
+        estimator: Estimators,
+        X: Rows,
+        y: Labels | None = None,
         *,
         shift: Any,
-        powers: Any = None,
-        ratios: Any = None,
+        powers: float | Vector | None = None,
+        ratios: float | Vector | None = None,
         column: str = "pa",
-        prior: Any = "marginal",
+        prior: Prior = "marginal",
         options: Mapping[str, Any] | None = None,
         x: str | None = None,
-        ax: Any = None,
+        ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
         """Measure how fitted classifiers withstand a shift, and draw it.
@@ -216,7 +217,7 @@ class RobustnessCurveDisplay(Display):
         )
         return cls.from_result(curve, y=column, x=x, ax=ax, **kwargs)
 
-    def _draw(self, ax: Any, **kwargs: Any) -> None:
+    def _draw(self, ax: Axes, **kwargs: Any) -> None:
         self.errorbars_, self.edges_, self.references_ = [], [], []
         for i, panel in enumerate(self.axes_):
             self._scale(panel)
@@ -233,7 +234,7 @@ class RobustnessCurveDisplay(Display):
             style = {"loc": "upper left", "bbox_to_anchor": (1, 1), "frameon": False}
             corner.legend(handles=handles, handlelength=3, **style)
 
-    def _axes(self, ax: Any) -> Any:
+    def _axes(self, ax: Any) -> Axes:
         """Find the Axes of the panels, give them titles and labels, and return the first."""
         n, label = len(self.panels), robustness_table.label_of(self.y_name, self.prior)
         along, other = _WORDS[self.x_name], _WORDS[_OTHER[self.x_name]]
@@ -259,7 +260,7 @@ class RobustnessCurveDisplay(Display):
                 one.set(xlabel=along, ylabel=label)
         return self.axes_[0]
 
-    def _scale(self, ax: Any) -> None:
+    def _scale(self, ax: Axes) -> None:
         """Use logarithmic axes for inverse temperatures and for powers in equal ratios."""
         x = np.asarray(self.x)
         if self.y_name == "beta":
@@ -281,7 +282,7 @@ class RobustnessCurveDisplay(Display):
         elif len(x) == 1:
             ax.set_xticks(x, [_short(x[0])])
 
-    def _label_inverse_temperatures(self, ax: Any) -> None:
+    def _label_inverse_temperatures(self, ax: Axes) -> None:
         """Label with plain numbers, also between powers of ten if the axis spans few."""
         from matplotlib import ticker
 
@@ -293,7 +294,7 @@ class RobustnessCurveDisplay(Display):
         ax.yaxis.set_major_formatter("{x:g}")
         ax.yaxis.set_minor_formatter("")
 
-    def _draw_panel(self, ax: Any, panel: int, kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    def _draw_panel(self, ax: Axes, panel: int, kwargs: dict[str, Any]) -> tuple[Any, Any]:
         bars, edges = {}, {}
         x, first = np.asarray(self.x), self._n_drawn(ax)
         for i, name in enumerate(self.names, first):
@@ -316,7 +317,7 @@ class RobustnessCurveDisplay(Display):
                 (edges[name],) = ax.plot(x[at_edge], high[at_edge].astype(float), **style)
         return bars, edges
 
-    def _draw_references(self, ax: Any) -> list[Any]:
+    def _draw_references(self, ax: Axes) -> list[Any]:
         """Draw the reference values of an agreement as lines below the data."""
         values = robustness_table.reference_values(self.y_name, self.prior, self.n_classes)
         drawn = {line.get_label() for line in ax.lines}
@@ -336,7 +337,7 @@ def _n_columns(n: int) -> int:
     return n if n <= 3 else math.ceil(math.sqrt(n))
 
 
-def _given_panels(ax: Any) -> list[Any]:
+def _given_panels(ax: object) -> list[Any]:
     """Return a list of the Axes in an array, or of a single Axes."""
     return [axes_for(one) for one in np.asarray(ax, dtype=object).ravel()]
 

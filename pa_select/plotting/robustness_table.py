@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pa_select.plotting.axes import AGREEMENT
+from pa_select.utils.typing import Floats, HasArray, Prior
 
 if TYPE_CHECKING:
     from pa_select.assessment import RobustnessCurve
@@ -73,14 +74,14 @@ _OF_PRIOR = ("pa", "beta", "standard_error", "gap", "pa_change")
 _OF_UNIFORM_PRIOR = ("pa_uniform", "standard_error_uniform")
 
 
-def prior_of(y: str, prior: Any) -> Any:
+def prior_of(y: str, prior: Prior | None) -> Prior | None:
     """Return the class prior under which a column was computed, or None without a prior."""
     if y in _OF_UNIFORM_PRIOR:
         return "uniform"
     return prior if y in _OF_PRIOR else None
 
 
-def label_of(y: str, prior: Any) -> str:
+def label_of(y: str, prior: Prior | None) -> str:
     """Return the axis label of a column, with its prior."""
     under = prior_of(y, prior)
     if under is None:
@@ -88,7 +89,7 @@ def label_of(y: str, prior: Any) -> str:
     return f"{LABELS[y]},\n{under if isinstance(under, str) else 'given'} prior"
 
 
-def reference_values(y: str, prior: Any, n_classes: int | None) -> dict[str, float]:
+def reference_values(y: str, prior: Prior | None, n_classes: int | None) -> dict[str, float]:
     """Return the reference values of an agreement, by their labels in the legend."""
     under = prior_of(y, prior)
     if y not in ("pa", "pa_uniform") or under is None or n_classes is None:
@@ -135,7 +136,7 @@ def cut(
     if np.isinf(lists[x]).any():
         raise ValueError("x: expected finite powers, got inf; x='ratio' gives it a panel.")
 
-    def arranged(column: Any) -> Any:
+    def arranged(column: HasArray) -> Floats:
         """Arrange a column by panel, estimator and point."""
         shape = len(curve.estimators), len(curve.powers), len(curve.ratios)
         cube = np.asarray(column, dtype=np.float64).reshape(shape)
@@ -159,7 +160,7 @@ def cut(
     }
 
 
-def _position(values: Any, value: Any, name: str) -> int:
+def _position(values: Floats, value: float, name: str) -> int:
     """Return the position of a value, up to rounding such as that of 0.1 + 0.2."""
     near = np.flatnonzero(np.isclose(values, value, rtol=1e-9, atol=0))
     if not len(near):

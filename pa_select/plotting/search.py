@@ -19,7 +19,7 @@ from pa_select.model_selection.results_table import (
 from pa_select.model_selection.selection_rules import BestExpected
 from pa_select.model_selection.table_columns import column, recorded_errors, scores_and_errors
 from pa_select.plotting.axes import AGREEMENT, GREY, Display, bars_within, ink, look, pyplot
-from pa_select.utils.typing import Floats, Mask
+from pa_select.utils.typing import Axes, Floats, Labels, Line, Mask, Search, Vector
 
 # scikit-learn's scores that no model exceeds; "score" is that of the estimators themselves.
 _AT_MOST_1 = (
@@ -108,17 +108,17 @@ class PASearchDisplay(Display):
     'chosen: C=0.01'
     """
 
-    score: Any
-    score_error: Any
-    agreement: Any
-    eligible: Any
+    score: Vector
+    score_error: Vector
+    agreement: Vector
+    eligible: Labels
     best_index: int | None = None
     threshold: float = np.nan
     score_name: str = "score"
-    agreement_error: Any = None
+    agreement_error: Vector | None = None
     names: Sequence[str] | None = None
-    expected: Any = None
-    expected_error: Any = None
+    expected: Vector | None = None
+    expected_error: Vector | None = None
     expected_name: str = "expected score"
 
     _shapes = dict.fromkeys(
@@ -129,7 +129,7 @@ class PASearchDisplay(Display):
 
     @classmethod
     def from_result(
-        cls, result: Any, *, score: str | None = None, ax: Any = None, **kwargs: Any
+        cls, result: Search, *, score: str | None = None, ax: Axes | None = None, **kwargs: Any
     ) -> Self:
         """Draw the candidates of a fitted search, named by the parameters that differ.
 
@@ -190,7 +190,7 @@ class PASearchDisplay(Display):
             **expected,
         ).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, zoom: bool = True, **kwargs: Any) -> Self:
+    def plot(self, ax: Axes | None = None, *, zoom: bool = True, **kwargs: Any) -> Self:
         """Draw the candidates.
 
         Parameters
@@ -205,7 +205,7 @@ class PASearchDisplay(Display):
         """
         return super().plot(ax, zoom=zoom, **kwargs)
 
-    def _draw(self, ax: Any, *, zoom: bool = True, **kwargs: Any) -> None:
+    def _draw(self, ax: Axes, *, zoom: bool = True, **kwargs: Any) -> None:
         value, value_error, value_name = self.agreement, self.agreement_error, AGREEMENT
         if self.expected is not None:
             value, value_error = self.expected, self.expected_error
@@ -217,7 +217,7 @@ class PASearchDisplay(Display):
         eligible = np.asarray(self.eligible, dtype=bool)
         drawn = np.isfinite(points).all(axis=1)
         style = kwargs if value_error is not None else {"yerr": None} | kwargs
-        self.errorbars_ = self._draw_all(ax, points, errors, eligible, drawn, style)
+        self.errorbars_ = self._draw_all(ax, points, errors, eligible, style)
         self.threshold_ = None
         if np.isfinite(self.threshold):
             style = {"color": ink(ax), "ls": "--", "lw": 1, "zorder": 1}
@@ -241,7 +241,7 @@ class PASearchDisplay(Display):
         self._legend(ax, [*self.errorbars_.values(), *marks], fontsize="small")
 
     def _draw_all(
-        self, ax: Any, points: Any, errors: Any, eligible: Any, drawn: Any, kwargs: dict[str, Any]
+        self, ax: Axes, points: Floats, errors: Floats, eligible: Mask, kwargs: dict[str, Any]
     ) -> dict[str, Any]:
         """Draw the candidates with their error bars, in a style for each kind."""
         kinds = {
@@ -249,7 +249,7 @@ class PASearchDisplay(Display):
             "not eligible": (~eligible, {"color": GREY, "marker": "x", "mew": 1.6}),
         }
         names = self.score_name, AGREEMENT if self.expected is None else self.expected_name
-        found = {}
+        found, drawn = {}, np.isfinite(points).all(axis=1)
         for kind, (mask, own) in kinds.items():
             if not mask.any():
                 continue
@@ -264,7 +264,7 @@ class PASearchDisplay(Display):
                 bars.set_alpha(kwargs.get("alpha", _ALPHA))
         return found
 
-    def _best_by_score(self, score: Any) -> int | None:
+    def _best_by_score(self, score: Floats) -> int | None:
         """Return the candidate with the best score, or None if the chosen one's is as high."""
         if not np.isfinite(score).any():
             return None
@@ -273,7 +273,9 @@ class PASearchDisplay(Display):
             return None
         return top
 
-    def _mark_one(self, ax: Any, i: int, points: Any, what: str, marker: str, color: str) -> Any:
+    def _mark_one(
+        self, ax: Axes, i: int, points: Floats, what: str, marker: str, color: str
+    ) -> Line:
         """Mark a candidate, and name it in the legend."""
         label = what if self.names is None else f"{what}: {self.names[i]}"
         if not np.isfinite(points[i]).all():
@@ -281,7 +283,9 @@ class PASearchDisplay(Display):
         x, y = points[i, :, None]
         return self._mark(ax, x, y, marker, color=color, label=label, zorder=3)
 
-    def _zoom(self, ax: Any, points: Any, errors: Any, eligible: Any, marked: Any) -> None:
+    def _zoom(
+        self, ax: Axes, points: Floats, errors: Floats, eligible: Mask, marked: Mask
+    ) -> None:
         """Limit the axes to eligible or marked candidates; triangles point to the others."""
         if not np.isfinite(self.threshold):
             eligible = eligible & ~_far_below(points, errors)
@@ -305,18 +309,19 @@ class PASearchDisplay(Display):
         for marker, mask in sides.items():
             side, left = mask & left, left & ~mask
             if side.any():
-                style = {"color": GREY, "markersize": 7, "clip_on": False, "zorder": 5}
-                style["label"] = f"outside the axes ({outside.sum()})"
+                label = f"outside the axes ({outside.sum()})"
+                style: dict[str, Any] = {"markersize": 7, "clip_on": False, "zorder": 5}
+                style |= {"color": GREY, "label": label}
                 self.outside_ += ax.plot(*np.clip(points[side], low, high).T, marker, **style)
 
 
-def _bars(values: Any, errors: Any, name: str) -> Any:
+def _bars(values: Floats, errors: Floats, name: str) -> Floats:
     """Return the lengths of error bars; those of a score of at most 1 end there."""
     at_most_1 = name.removeprefix("expected ").startswith(_AT_MOST_1) and (values <= 1).all()
     return bars_within(values, errors, -np.inf, 1.0 if at_most_1 else np.inf)
 
 
-def _rule_of(search: Any, table: dict[str, Any]) -> Any:
+def _rule_of(search: Search, table: dict[str, Any]) -> Any:
     """Return the rule by which a search chose, or None if it has no rule."""
     if callable(search.refit):
         return search.refit
@@ -325,7 +330,7 @@ def _rule_of(search: Any, table: dict[str, Any]) -> Any:
     return make_rule(search.selection, first_metric(search, table), search.pairing_)
 
 
-def _agreement_error(table: dict[str, Any], name: str) -> Any:
+def _agreement_error(table: dict[str, Any], name: str) -> Floats | None:
     """Return the standard errors of an agreement, or None if the search has none."""
     if f"mean_test_{name}" in table:
         return recorded_errors(table, name)
@@ -342,7 +347,7 @@ def _far_below(points: Floats, errors: Floats) -> Mask:
     return far
 
 
-def _window(points: Floats, errors: Floats, kept: Mask) -> Any:
+def _window(points: Floats, errors: Floats, kept: Mask) -> Floats | None:
     """Return the ends of axes that show the points kept and those near, or None if none is far.
 
     A point is far if, on some axis, its distance from the points kept is larger than their
