@@ -172,7 +172,8 @@ def robustness_curve(
         The shift of the rows, see `pa_select.environments`. An attack is run for each
         estimator separately.
     powers : float or sequence of float, default=None
-        Powers of the shift. None: the shift's own power.
+        Powers of the shift. None: the shift's own power, or the default of a function's
+        parameter ``power``.
     ratios : float or sequence of float, default=(1.0,)
         Shares of the rows that the shift reaches, in [0, 1].
     metrics : "all" or sequence of str, default="all"

@@ -53,11 +53,12 @@ class TransformShift(Shift):
 
     def _shift(self, X: Rows, y: Labels | None, estimator: Model | None, power: float) -> Shifted:
         transform = self.transform
-        if _takes_power(transform):
+        if _power_of(transform) is not None:
             transform = partial(transform, power=power)
         elif power not in (0, 1):
             raise ValueError(
-                f"power: expected 0 or 1, as the transform takes no power, got {power!r}."
+                "power: expected 0 or 1, as the transform has no parameter named power, got "
+                f"{power!r}."
             )
         other = view_of(transform if power else _as_it_is, X, "transform")
         return Shifted(other, _distances(X, other))
@@ -69,7 +70,8 @@ def as_shift(shift: object) -> Shift:
     Parameters
     ----------
     shift : Shift, callable, fitted transformer or DataFrame
-        A callable, transformer or DataFrame is converted with `TransformShift`.
+        A callable, transformer or DataFrame is converted with `TransformShift`. If a callable's
+        parameter ``power`` has a default, that is the shift's own power, otherwise 1.
 
     Returns
     -------
@@ -93,23 +95,27 @@ def as_shift(shift: object) -> Shift:
     if isinstance(shift, type) or not usable:
         got = f"the class {shift.__name__}" if isinstance(shift, type) else type(shift).__name__
         raise TypeError(
-            "shift: expected a shift, a callable X -> X2, a fitted transformer or a DataFrame, "
-            f"got {got}."
+            "shift: expected a shift, a callable X -> X2 (for given rows lambda X: X_shifted), a "
+            f"fitted transformer or a DataFrame, got {got}."
         )
-    return TransformShift(shift)
+    # 1 would silently replace the strength that a function has when it is called with X alone.
+    default = getattr(_power_of(shift), "default", None)
+    own = default if isinstance(default, (int, float)) else 1.0
+    return TransformShift(shift, power=own)
 
 
 def _as_it_is(X: Rows) -> Rows:
     return X
 
 
-def _takes_power(transform: object) -> bool:
+def _power_of(transform: object) -> inspect.Parameter | None:
+    """Return the parameter of a function that is its strength, if it has one."""
     if hasattr(transform, "transform") or not callable(transform):
-        return False
+        return None
     try:
-        return "power" in inspect.signature(transform).parameters
+        return inspect.signature(transform).parameters.get("power")
     except ValueError:  # some C functions have no signature
-        return False
+        return None
 
 
 def _distances(X: Rows, other: Rows) -> Floats:

@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -442,6 +443,18 @@ def test_transforms():
     assert as_shift(noise) is noise
     assert_array_equal(as_shift(np.negative)(X, power=0).X, X)
     assert_allclose(as_shift(torch.neg)(torch.ones(2, 4)).norm, 4)
+
+
+def test_a_function_keeps_the_strength_that_it_has_by_default():
+    def dim(X, power=0.5):
+        return X * (1 - power)
+
+    X = DIGITS[:10]
+    assert as_shift(dim).power == 0.5
+    assert_array_equal(as_shift(dim)(X).X, dim(X))
+    assert_array_equal(as_shift(partial(dim, power=0.25))(X).X, dim(X, 0.25))
+    assert_array_equal(as_shift(dim)(X, power=0.25).X, dim(X, 0.25))
+    assert_array_equal(as_shift(lambda X, power=None: dim(X, power))(X).X, 0 * X)
 
 
 def test_strengths_are_checked():
