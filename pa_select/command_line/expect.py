@@ -32,7 +32,8 @@ what is printed:
                        on the row of a, of the class predicted for the row of b, less that of
                        the class predicted for the row of a. The labels calibrate them.
   interval             95 %, also if the posteriors are not calibrated: the validation
-                       accuracy minus and plus the disagreement and 1.96 standard errors.
+                       accuracy minus and plus the disagreement, widened by the exact
+                       intervals of both.
   validation accuracy  the accuracy on the labelled rows.
   disagreement         the share of pairs whose largest scores are in different classes.
   beta                 the inverse temperature that calibrates the posteriors.
@@ -151,9 +152,9 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
         from pa_select.scores.recorded import RecordedClassifier
         from pa_select.unlabelled.classification import Classification
         from pa_select.unlabelled.paired_rows import FEW_PAIRS
-        from pa_select.unlabelled.trained import of_outputs
+        from pa_select.unlabelled.trained import doubts_of_classes, doubts_of_labels, of_outputs
 
-    (first_a, first_b, _), *_ = tables.values()
+    (first_a, first_b, first_val), *_ = tables.values()
     n_pairs, n_classes = first_a.values.shape
     if n_pairs < FEW_PAIRS:
         output.warn(
@@ -175,11 +176,16 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
         ]
         for of_models in zip(*tables.values(), strict=True)
     )
-    metric = make_scorer(accuracy_score)
+    outputs, metric = [of_val, of_a, of_b], make_scorer(accuracy_score)
     try:
-        expected = of_outputs(Classification(), list(tables), [of_val, of_a, of_b], labels, metric)
+        expected = of_outputs(Classification(), list(tables), outputs, labels, metric)
     except RuntimeError as error:
         return output.complain(f"the computation failed: {error}", output.FAILED)
+    for message in (
+        *doubts_of_classes(expected, outputs, first_a.name, columns),
+        *doubts_of_labels(expected, first_val.name, options.labels),
+    ):
+        output.warn(message)
     sizes = len(labels), n_classes, columns
     (one, *_) = expected.values()
     if options.json:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
-import numpy as np
 from sklearn.base import BaseEstimator
 
 from pa_select.scores.class_scores import cached_for_only
@@ -18,7 +17,7 @@ from pa_select.unlabelled.paired_rows import (
     warn_of_other_rows,
 )
 from pa_select.unlabelled.site_adapter import SiteAdapter, cross_adapted
-from pa_select.unlabelled.trained import ExpectedScore, estimates
+from pa_select.unlabelled.trained import doubts_of_labels, estimates
 from pa_select.utils.arrays import is_dataset, labels_of, stacked
 from pa_select.utils.estimators import SavedWithVersions, named_estimators
 from pa_select.utils.messages import warn_caller
@@ -213,30 +212,12 @@ def expected_score(
     given = X_a, X_b, X_val, y_val
     warnings: list[str] = []
     expected = estimates(estimators, *given, scoring, adapter, reference, groups, warnings)
-    for message in warnings:
+    for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
         warn_caller(message)
     warn_of_other_rows(X_a, X_val)
-    _warn_of_labelled_rows(expected)
     _warn_of_adapters(estimators)
     several = isinstance(estimators, (Mapping, list, tuple))
     return expected if several else next(iter(expected.values()))
-
-
-def _warn_of_labelled_rows(expected: Mapping[str, ExpectedScore]) -> None:
-    """Warn if the labelled rows cannot calibrate some of the estimators."""
-    certain = [name for name, one in expected.items() if one.beta == np.inf]
-    if certain:
-        warn_caller(
-            "X_val: expected rows of which each model gets some wrong, got rows without an error "
-            f"of {_listed(certain)}. Either such a model was fitted to them, or they are too few "
-            "to calibrate its posteriors, which count as certain."
-        )
-    unrelated = [name for name, one in expected.items() if one.beta <= 0]
-    if unrelated:
-        warn_caller(
-            "y_val: expected the labels of X_val, got labels that the predictions of "
-            f"{_listed(unrelated)} say nothing about. Are they in the order of the rows?"
-        )
 
 
 def _warn_of_adapters(estimators: Estimators) -> None:
@@ -249,11 +230,6 @@ def _warn_of_adapters(estimators: Estimators) -> None:
                 "with a SiteAdapter. It maps the rows of the first site, too, and it may have "
                 "seen the pairs. Give the model without it, and adapter='ridge'."
             )
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} others"
 
 
 @dataclass(eq=False, repr=False)

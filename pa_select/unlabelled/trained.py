@@ -135,13 +135,53 @@ def estimates(
         reference = [task.output(reference, X, scorer) for X in rows[:2]]
     expected = of_outputs(task, list(named), outputs, y_val, scorer, reference, groups)
     if warnings is not None and isinstance(task, Classification):
-        best = max(range(len(named)), key=lambda i: expected[list(named)[i]].validation_score)
-        beta = expected[list(named)[best]].beta
-        a, val = (calibrated(outputs[source][best].scores, beta) for source in (1, LABELLED))
-        other = other_mix_of_posteriors(a, val)
-        if other is not None:
-            warnings.append(other.message("X_a", outputs[LABELLED][best].classes))
+        warnings += doubts_of_classes(expected, outputs, "X_a")
     return expected
+
+
+def doubts_of_classes(
+    expected: Mapping[str, ExpectedScore],
+    outputs: Sequence[Sequence[Output]],
+    name: str,
+    classes: Sequence[str] | None = None,
+) -> list[str]:
+    """Return what to warn of if the paired objects, which `name` has, seem to be of other classes.
+
+    None: the classes are called what the classifiers call them.
+    """
+    models = list(expected.values())
+    best = max(range(len(models)), key=lambda i: models[i].validation_score)
+    a, val = (
+        calibrated(outputs[source][best].scores, models[best].beta) for source in (1, LABELLED)
+    )
+    other = other_mix_of_posteriors(a, val)
+    names = outputs[LABELLED][best].classes if classes is None else np.array(classes)
+    return [] if other is None else [other.message(name, names)]
+
+
+def doubts_of_labels(expected: Mapping[str, ExpectedScore], rows: str, labels: str) -> list[str]:
+    """Return what to warn of if labelled rows cannot calibrate a model; the names have them."""
+    found = []
+    certain = [name for name, one in expected.items() if one.beta == np.inf]
+    if certain:
+        found.append(
+            f"{rows}: expected rows of which each model gets some wrong, got rows without an "
+            f"error of {_listed(certain)}. Either such a model was fitted to them, or they are "
+            "too few to calibrate its posteriors, which count as certain."
+        )
+    unrelated = [name for name, one in expected.items() if one.beta <= 0]
+    if unrelated:
+        found.append(
+            f"{labels}: expected the labels of {rows}, got labels that the predictions of "
+            f"{_listed(unrelated)} say nothing about. Are the rows, and the classes, in the same "
+            "order?"
+        )
+    return found
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} others"
 
 
 @dataclass(frozen=True)

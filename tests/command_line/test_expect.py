@@ -158,6 +158,29 @@ def of_two():
     return options, expected_score(models, X_A, X_B, X_VAL, Y_VAL)
 
 
+def test_columns_in_another_order_are_noticed(run):
+    for name, scores in SCORES.items():
+        np.save(f"{name}.npy", scores[:, [1, 2, 0]])
+    status, _, error = run(*FILES)
+    assert status == 0
+    assert re.fullmatch(
+        "pa-select: warning: y.npy: expected the labels of val.npy, got .* the model say nothing "
+        "about. Are the rows, and the classes, in the same order[?]\n",
+        error,
+    )
+
+
+def test_paired_objects_of_other_classes_are_noticed(run):
+    of_eels = Y[150:200] == 2  # swapped files of the sites look like this, too
+    labels = np.array(CLASSES)[Y_VAL]
+    np.save("y.npy", labels)
+    for name in ("a", "b"):
+        np.save(f"{name}.npy", np.repeat(SCORES[name][of_eels], 3, axis=0))
+    status, _, error = run(*FILES)
+    assert status == 0
+    assert re.search(r"warning: a.npy: expected objects of .* seem to be 'eel' in \d+% of", error)
+
+
 def test_several_models_are_ranked(run, of_two):
     options, expected = of_two
     status, out, error = run(*options)
