@@ -172,7 +172,7 @@ class _Report:
         low, high = self._interval(self.expected, best)
         if np.isfinite([low, high]).all():
             lines.append(f"With a confidence of 95 % it is between {low:.3g} and {high:.3g}.")
-        lines.append(f"Where the labelled rows come from it is {at_home}.")
+        lines.append(f"At the site of the labelled rows it is {at_home}.")
         if self._number("adapted", best) == 1:
             lines.append(
                 f"Rows of {self.where} must first be adapted, as <code>best_adapted_</code> does."
@@ -427,15 +427,14 @@ class _Report:
             if is_regressor(self.search.estimator):
                 relies_on = "the predictions at the first site"
             means["Expected"] = (
-                "the score on labelled rows, moved towards what the predictions themselves let "
-                "expect, less what is lost where predictions differ between the sites. It relies "
-                f"on {relies_on}, and tends to be somewhat too high for the best of many "
-                "candidates"
+                f"the score on labelled rows, shrunk towards what {relies_on} let expect, and "
+                "corrected for the objects whose predictions differ between the sites. For the "
+                "best of many candidates it tends to be somewhat too good"
             )
             if f"{self.expected}_low" in self.table:
                 means["Interval"] = (
-                    f"holds even if {relies_on} are wrong, for a candidate that was named "
-                    "beforehand; approximate if rows are adapted"
+                    f"holds even if {relies_on} are wrong. It does not count that the candidate "
+                    "is the best of several, and is approximate if rows are adapted"
                 )
         return means
 
