@@ -23,7 +23,7 @@ from pa_select.utils.typing import (
     Groups,
     Ints,
     Labels,
-    Model,
+    Predictor,
     RandomState,
     Reference,
     Rows,
@@ -131,7 +131,7 @@ def plan_pairs(
 
 
 def draw_objects(
-    estimator: Model, X: Rows, n_objects: int, *, random_state: RandomState = None
+    estimator: Predictor, X: Rows, n_objects: int, *, random_state: RandomState = None
 ) -> Ints:
     """Draw objects to measure at the other site, spread over the predictions of a model.
 
@@ -201,7 +201,7 @@ def draw_objects(
     return drawn
 
 
-def _keys(estimator: Model, X: Rows) -> tuple[Floats, ...]:
+def _keys(estimator: Predictor, X: Rows) -> tuple[Floats, ...]:
     """Return what the objects are sorted by; the last key counts most."""
     if is_regressor(estimator):
         return (RecordedRegressor.of(estimator, X).predicted,)
