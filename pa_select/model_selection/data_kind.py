@@ -43,11 +43,10 @@ from pa_select.utils.fits import Split, halves
 from pa_select.utils.frames import check_columns, named_like, view_of
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _num_samples
-from pa_select.utils.typing import Array, Estimator, Floats, Groups, PairedRows, Rows
+from pa_select.utils.typing import Array, Estimator, Floats, Groups, PairedRows, Rows, Search
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
-    from pa_select.model_selection.base import BasePASearch
 
 
 _suggested = False
@@ -313,7 +312,7 @@ class PairedObjects(DataKind):
     pairing = "paired"
     pairs_have_weights = False
 
-    def __init__(self, rows: RowsOfX, paired: PairedRows, search: BasePASearch) -> None:
+    def __init__(self, rows: RowsOfX, paired: PairedRows, search: Search) -> None:
         super().__init__(rows)
         self._adapter, self._reference = search.adapter, search.reference
         options = search.estimator, search.adapter, rows.seed

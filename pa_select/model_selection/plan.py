@@ -53,11 +53,10 @@ from pa_select.model_selection.table_columns import (
 from pa_select.utils.arrays import check_column, check_weight
 from pa_select.utils.fits import Split, check_fit_params
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples
-from pa_select.utils.typing import Array, Groups, HasArray, Ints, Labels, PairedRows, Rows
+from pa_select.utils.typing import Array, Groups, HasArray, Ints, Labels, PairedRows, Rows, Search
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
-    from pa_select.model_selection.base import BasePASearch
 
 #: The arguments of ``fit`` beside X and y.
 GIVEN = ("environments", "views", "target", "paired", "groups")
@@ -88,7 +87,7 @@ class Plan:
 
     def __init__(
         self,
-        search: BasePASearch,
+        search: Search,
         X: Rows,
         y: Labels | None,
         groups: Groups,
@@ -238,7 +237,7 @@ class Plan:
         return columns, attributes
 
 
-def _kind_of(rows: RowsOfX, search: BasePASearch, given: Mapping[str, Any]) -> DataKind:
+def _kind_of(rows: RowsOfX, search: Search, given: Mapping[str, Any]) -> DataKind:
     """Check what ``fit`` was given, by name, and return it as an object of its kind."""
     given = {name: value for name, value in given.items() if value is not None}
     pairing = search.pairing
@@ -269,7 +268,7 @@ def _kind_of(rows: RowsOfX, search: BasePASearch, given: Mapping[str, Any]) -> D
     return SplitHalves(rows) if pairing == "split-half" else RepeatedFolds(rows)
 
 
-def _check_selection(search: BasePASearch, given: Mapping[str, Any]) -> None:
+def _check_selection(search: Search, given: Mapping[str, Any]) -> None:
     """Check that there is one rule, and that ``fit`` was given the data that it needs."""
     selection, refit = search.selection, search.refit
     if callable(refit) and (callable(selection) or selection != "guarded"):
@@ -298,7 +297,7 @@ def _check_scorers(scorers: object, refit: object) -> None:
         )
 
 
-def _check_site_parameters(search: BasePASearch, paired: PairedRows | None) -> None:
+def _check_site_parameters(search: Search, paired: PairedRows | None) -> None:
     """Check the parameters that only pairs of two sites use."""
     adapter, reference = search.adapter, search.reference
     named = isinstance(reference, str)
@@ -324,7 +323,7 @@ def _positions(rows: Sequence[int] | HasArray) -> Ints:
 
 
 def _check_data(
-    search: BasePASearch, X: Rows, y: Labels | None, paired: PairedRows | None
+    search: Search, X: Rows, y: Labels | None, paired: PairedRows | None
 ) -> tuple[Any, Any]:
     """Check that the estimator is a classifier, or a regressor with pairs, and the labels."""
     of_regressors = is_regressor(search.estimator)

@@ -49,27 +49,25 @@ def snippets_of_the_readme():
 def test_snippets_of_the_readme_run_one_after_the_other(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "__main__"}
-    digits = datasets.load_digits(return_X_y=True)
-    # Only the last one has figures. The same searches of all digits are in five_minutes.md.
-    fewer = [values[:800] for values in digits]
-    monkeypatch.setattr(datasets, "load_digits", lambda return_X_y: fewer)
-    *others, last = (compile(code, "README.md", "exec") for code in snippets_of_the_readme())
-    for code in others:
-        exec(code, names)
-    assert "in the worst environment" in (tmp_path / "report.html").read_text()
-    names["X"], names["y"] = digits
-    exec(last, names)
-    search = names["search"]
+    first, *others = (compile(code, "README.md", "exec") for code in snippets_of_the_readme())
+    exec(first, names)
+    search, X, y = names["search"], names["X"], names["y"]
     low, high = search.expected_interval_
-    truth = search.score(0.4 * names["X"][1000:], names["y"][1000:])
+    truth = search.score(0.4 * X[1000:], y[1000:])
     assert low < search.expected_score_ < high
     assert low < truth < high
-    by_accuracy = GridSearchCV(names["model"], names["grid"])
-    by_accuracy.fit(names["X"][60:1000], names["y"][60:1000])
-    usual = by_accuracy.score(0.4 * names["X"][1000:], names["y"][1000:])
+    usual = GridSearchCV(names["model"], names["grid"]).fit(X[60:1000], y[60:1000])
+    usual = usual.score(0.4 * X[1000:], y[1000:])
     text = (ROOT / "README.md").read_text()
     assert f"scanner: {search.expected_score_:.2f}" in text
     assert f"{truth:.2f} in truth; {usual:.2f} with GridSearchCV's choice" in text
+    # Only the first one has figures. The same searches of all digits are in five_minutes.md.
+    fewer = [values[:800] for values in datasets.load_digits(return_X_y=True)]
+    monkeypatch.setattr(datasets, "load_digits", lambda return_X_y: fewer)
+    names |= {"X": X[:800], "y": y[:800]}
+    for code in others:
+        exec(code, names)
+    assert "in the worst environment" in (tmp_path / "report.html").read_text()
     assert len(names["net"].history) <= 15
 
 
@@ -78,7 +76,7 @@ def test_the_readme_is_short_and_shows_the_four_ways():
     assert len(text.split()) <= 700
     assert len(re.findall(r"\d+\.\d+", text)) <= 20
     assert "+-" not in text
-    ways = ["scoring=pa_scorer", "environments=", "PAEarlyStopping(", "paired="]
+    ways = ["paired=", "PAEarlyStopping(", "environments=", "scoring=pa_scorer"]
     snippets = snippets_of_the_readme()
     assert len(snippets) == len(ways)
     for snippet, way in zip(snippets, ways, strict=True):
