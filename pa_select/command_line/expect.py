@@ -49,8 +49,8 @@ examples:
 _FILES_AND_RESULTS = """
 files:
   Each file of scores holds a matrix with a row for each object and a column for each class:
-  logits, log-probabilities, or (with --probabilities) probabilities. The columns are in the
-  same order in all files. Row i of a and row i of b are the same object.
+  logits, log-probabilities or probabilities. The columns are in the same order in all files.
+  Row i of a and row i of b are the same object.
   The formats are npy, npz, csv and (with pandas and pyarrow) Parquet; the content decides,
   not the name. "-" is standard input. To choose one of several arrays in an npz file,
   write scores.npz:today, or -:today for standard input. The first line of a csv file may
@@ -89,7 +89,8 @@ def add_command(
     parser.add_argument(
         "--probabilities",
         action="store_true",
-        help="the files hold probabilities; values below 1e-8 are raised to it before the log",
+        help="all files hold probabilities (without this option: those of the models whose rows "
+        "all sum to 1); values below 1e-8 are raised to it before the log",
     )
     parser.add_argument(
         "--header",

@@ -59,13 +59,18 @@ def check_names(names: Iterable[str]) -> None:
 def read_scores(names: Sequence[str], options: Namespace) -> list[Table]:
     """Read the scores of two samples, and of labelled rows if there is a third name.
 
-    The options say whether csv files have a ``header``, and whether the files hold
-    ``probabilities``. Raises `InputError` if a file cannot be read, holds no scores, or does not
-    fit the others.
+    The options say whether csv files have a ``header``, and whether all files hold
+    ``probabilities``; otherwise the content decides. Raises `InputError` if a file cannot be
+    read, holds no scores, or does not fit the others.
     """
     tables = [read_table(name, options.header) for name in names]
     with input_errors():
-        tables = [_with_scores(table, options.probabilities) for table in tables]
+        if not options.probabilities:
+            for table in tables:
+                check_shape(table.values, table.name)
+                check_values(table.values, table.name)
+        if options.probabilities or _are_probabilities(tables):
+            tables = [_with_logs(table) for table in tables]
     a, b, *labelled = tables
     check_alike(a, b)
     n_classes = a.values.shape[1]
@@ -102,26 +107,34 @@ def input_errors() -> Iterator[None]:
         raise InputError(str(error)) from error
 
 
-def _with_scores(table: Table, are_probabilities: bool) -> Table:
-    """Check the scores in a table, or convert its probabilities to scores."""
+def _are_probabilities(tables: Sequence[Table]) -> bool:
+    """Return whether the tables of one model hold probabilities, with a warning if they do."""
+    longest_first = sorted((table.values for table in tables), key=len, reverse=True)
+    if any(look_like_probabilities(*longest_first)):
+        output.warn(
+            f"{', '.join(table.name for table in tables)}: read as probabilities, since all rows "
+            "are non-negative and sum to 1."
+        )
+        return True
+    are = [look_like_probabilities(table.values)[0] for table in tables]
+    if any(are):
+        raise InputError(
+            f"{tables[are.index(True)].name}: expected logits or log-probabilities as in "
+            f"{tables[are.index(False)].name}, got probabilities."
+        )
+    return False
+
+
+def _with_logs(table: Table) -> Table:
+    """Convert the probabilities in a table to scores."""
     name, values = table.name, table.values
     check_shape(values, name)
-    if are_probabilities:
-        # As a scalar, the clip would be rounded to 0 in half precision.
-        n_raised = np.count_nonzero(values < np.array([DEFAULT_CLIP]))
-        values = scores_of_probabilities(values, name, DEFAULT_CLIP)
-        if n_raised:
-            output.warn(
-                f"{name}: {n_raised} probabilities below {DEFAULT_CLIP:g} are raised to it."
-            )
-        return table._replace(values=values)
-    check_values(values, name)
-    if look_like_probabilities(values)[0]:
-        output.warn(
-            f"{name}: all rows are non-negative and sum to 1, but are read as logits; if they "
-            "are probabilities, use --probabilities."
-        )
-    return table
+    # As a scalar, the clip would be rounded to 0 in half precision.
+    n_raised = np.count_nonzero(values < np.array([DEFAULT_CLIP]))
+    values = scores_of_probabilities(values, name, DEFAULT_CLIP)
+    if n_raised:
+        output.warn(f"{name}: {n_raised} probabilities below {DEFAULT_CLIP:g} are raised to it.")
+    return table._replace(values=values)
 
 
 def _check_same_names(one: Table, other: Table) -> None:

@@ -253,7 +253,7 @@ def test_a_terminal_obeys_no_name(run, refused):
     assert refused("score", "a.npy", "no\x1bne.npy").startswith("no\\x1bne.npy: expected a file")
     softmaxes = "prob\x1bs.npy"
     np.save(softmaxes, softmax(A))
-    assert "warning: prob\\x1bs.npy: all rows" in run("score", softmaxes, "b.npy")[2]
+    assert "warning: prob\\x1bs.npy, prob\\x1bs.npy: read" in run("score", softmaxes, softmaxes)[2]
 
 
 def test_a_pipe_is_read_like_a_file(run):
@@ -273,21 +273,22 @@ def test_files_are_mapped_and_not_changed(run):
     assert Path("a.npy").read_bytes() == before
 
 
-def test_probabilities_must_be_said(run):
+def test_probabilities_are_recognised(run, refused):
     for name, scores in (("p.csv", A), ("q.csv", B)):
         np.savetxt(name, softmax(scores), delimiter=",")
     status, out, error = run("score", "p.csv", "q.csv", "--probabilities", "--json")
     assert (status, error) == (0, "")
     assert strict(out)["score"] == pytest.approx(MARGINAL.score, abs=1e-9)
-    status, out, error = run("score", "p.csv", "q.csv", "--json")
-    assert status == 0
-    with pytest.warns(UserWarning, match="look like probabilities"):
-        assert (
-            strict(out)["score"]
-            == posterior_agreement(softmax(A), softmax(B), prior="marginal").score
-        )
-    assert re.findall(r"warning: (\w\.csv): .*use --probabilities", error) == ["p.csv", "q.csv"]
+    status, recognised, error = run("score", "p.csv", "q.csv", "--json")
+    assert (status, recognised) == (0, out)
+    assert error.startswith("pa-select: warning: p.csv, q.csv: read as probabilities, since")
     assert "warning" not in run("score", "a.npy", "b.npy")[2]
+    assert refused("score", "a.npy", "q.csv") == (
+        "q.csv: expected logits or log-probabilities as in a.npy, got probabilities."
+    )
+    # Decisions are probabilities if another file of the model holds probabilities.
+    np.save("decisions.npy", np.eye(3)[A.argmax(axis=1)])
+    assert "decisions.npy, q.csv: read as" in run("score", "decisions.npy", "q.csv")[2]
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8])

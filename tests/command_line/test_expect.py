@@ -83,7 +83,22 @@ def test_probabilities(run):
     status, out, error = run(*FILES, "--probabilities", "--json")
     assert (status, error) == (0, "")
     assert json.loads(out)["score"] == pytest.approx(EXPECTED.score, abs=1e-4)
-    assert run(*FILES)[2].count("use --probabilities") == 3
+    assert "a.npy, b.npy, val.npy: read as probabilities" in run(*FILES)[2]
+
+
+def test_models_may_have_logits_and_probabilities(run):
+    models = []
+    for name, save in [("first", MODEL.predict_log_proba), ("second", MODEL.predict_proba)]:
+        for site, rows in [("a", X_A), ("b", X_B), ("val", X_VAL)]:
+            np.save(f"{name}_{site}.npy", save(rows))
+        models += ["--model", name, *(f"{name}_{site}.npy" for site in ("a", "b", "val"))]
+    status, out, error = run(*models, "--labels", "y.npy", "--json")
+    assert status == 0
+    assert re.findall("warning: (.*): read as", error) == [
+        "second_a.npy, second_b.npy, second_val.npy"
+    ]
+    first, second = json.loads(out).values()
+    assert second == pytest.approx(first, abs=1e-4)
 
 
 def test_names_of_classes_and_rows(run, refused):
