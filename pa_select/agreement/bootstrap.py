@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, overload
 
 import numpy as np
 
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import as_labels
-from pa_select.agreement.result import PosteriorAgreement
+from pa_select.agreement.result import PosteriorAgreement, source_of
 from pa_select.agreement.solver.replicate_maxima import replicate_maxima
 from pa_select.agreement.standard_errors import (
     check_groups,
@@ -102,7 +102,7 @@ def bootstrap_agreement(
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If an argument does not fit; the message names it.
 
     References
@@ -120,8 +120,10 @@ def bootstrap_agreement(
     >>> print(f"{result.standard_error:.3f} {replicates.standard_error:.3f}")
     0.041 0.039
     """
+    source = source_of(result)
     check_level(confidence_level)
-    scores = _replicates([result], n, groups, random_state)[0]
+    _check_number(n, "n")
+    scores = _replicates([source], n, groups, random_state)[0]
     return AgreementBootstrap(
         scores, float(scores.std(ddof=1)), _interval(scores, confidence_level)
     )
@@ -186,7 +188,7 @@ def compare_agreement(
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If the results differ in the number or the weights of their pairs, or an argument
         does not fit.
 
@@ -199,7 +201,7 @@ def compare_agreement(
     Notes
     -----
     In simulations with 20, 50 and 100 pairs, a true null was rejected at the level 0.05 in at
-    most about 5 % of samples, and in many cells in fewer than 3 % (:doc:`/score`).
+    most about 5 % of samples, and in many cells in fewer than 3 % (:doc:`/robustness_measured`).
 
     References
     ----------
@@ -222,20 +224,24 @@ def compare_agreement(
     0.15 +- 0.04
     """
     check_level(confidence_level)
-    others = [result_b] if isinstance(result_b, PosteriorAgreement) else list(result_b)
-    weight = result_a.known_source().weight
+    others = list(result_b) if isinstance(result_b, Iterable) else [result_b]
+    sources = [source_of(result_a, "result_a")]
+    weight = sources[0].weight
     for i, other in enumerate(others):
-        if not np.array_equal(other.known_source().weight, weight):
+        name = f"result_b[{i}]" if len(others) > 1 else "result_b"
+        sources.append(source_of(other, name))
+        if not np.array_equal(sources[-1].weight, weight):
             raise ValueError(
-                f"result_b{f'[{i}]' if len(others) > 1 else ''}: expected the pairs and weights "
-                f"of result_a, {len(weight)} pairs, got {len(other.terms)} with other weights."
+                f"{name}: expected the pairs and weights of result_a, {len(weight)} pairs, got "
+                f"{len(other.terms)} with other weights."
             )
     normalised = weight / weight.sum()
-    codes = None if groups is None else _codes(groups, result_a.known_source())
+    codes = None if groups is None else _codes(groups, sources[0])
     objects = None if codes is None else (codes, codes)
     intervals = [(math.nan, math.nan)] * len(others)
     if n_bootstrap:
-        first, *rest = _replicates([result_a, *others], n_bootstrap, groups, random_state)
+        _check_number(n_bootstrap, "n_bootstrap")
+        first, *rest = _replicates(sources, n_bootstrap, groups, random_state)
         intervals = [_interval(first - scores, confidence_level) for scores in rest]
     differences = [result_a.score - other.score for other in others]
     means = [mean_difference(result_a.terms, other.terms, normalised, objects) for other in others]
@@ -255,16 +261,18 @@ def compare_agreement(
     return compared[0] if isinstance(result_b, PosteriorAgreement) else compared
 
 
+def _check_number(n: object, name: str) -> None:
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 2:
+        raise ValueError(f"{name}: expected an integer of at least 2 (replicates), got {n!r}.")
+
+
 def _replicates(
-    results: Sequence[PosteriorAgreement], n: int, groups: Groups, random_state: RandomState
+    sources: Sequence[Problem], n: int, groups: Groups, random_state: RandomState
 ) -> list[Floats]:
-    """Return the scores of all results on the same n replicates."""
+    """Return the scores of all problems on the same n replicates."""
     # Imported here: scikit-learn would slow the command line by a second.
     from sklearn.utils import check_random_state
 
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 2:
-        raise ValueError(f"n: expected at least 2 replicates, got {n!r}.")
-    sources = [result.known_source() for result in results]
     weight = sources[0].weight
     n_pairs = len(weight)
     codes = np.arange(n_pairs) if groups is None else _codes(groups, sources[0])

@@ -11,7 +11,7 @@ import torch
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import as_labels
 from pa_select.agreement.posteriors import posteriors
-from pa_select.agreement.result import PosteriorAgreement
+from pa_select.agreement.result import PosteriorAgreement, source_of
 from pa_select.agreement.solved_problems import solve_problems
 from pa_select.agreement.standard_errors import (
     check_groups,
@@ -68,7 +68,7 @@ def confidence_interval(
     estimating the prior is subtracted [2]_.
 
     Nothing is drawn at random. It costs the memory and time of two more solutions with three
-    times the pairs. The page :doc:`/score` has the coverage of these intervals.
+    times the pairs. :doc:`/robustness_measured` has the coverage of these intervals.
 
     References
     ----------
@@ -88,11 +88,7 @@ def confidence_interval(
     0.74 nats, 95 % interval 0.53 to 0.88
     """
     check_level(confidence_level)
-    if not isinstance(result, PosteriorAgreement):
-        raise TypeError(
-            f"result: expected a result of posterior_agreement, got {type(result).__name__}."
-        )
-    source = result.known_source()
+    source = source_of(result)
     n = len(source.weight)
     units = np.arange(n)
     if groups is not None:

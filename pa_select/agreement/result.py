@@ -399,6 +399,15 @@ class PosteriorAgreement:
         return self.source
 
 
+def source_of(result: object, name: str = "result") -> Problem:
+    """Return the source of a result, or raise an error that names the argument."""
+    if not isinstance(result, PosteriorAgreement):
+        raise TypeError(
+            f"{name}: expected a result of posterior_agreement, got {type(result).__name__}."
+        )
+    return result.known_source()
+
+
 class NotAllSolvedError(RuntimeError):
     """Some of many problems could not be solved.
 

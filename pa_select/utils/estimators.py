@@ -73,6 +73,11 @@ def _has_others(estimator: object) -> bool:
 
 def named_estimators(estimators: Estimators) -> dict[str, Any]:
     """Return a dict of the estimators by name."""
+    if hasattr(estimators, "__array__"):  # rows in their place
+        raise TypeError(
+            "estimators: expected a fitted estimator, or a list or dict of them, got "
+            f"{type(estimators).__name__}."
+        )
     if isinstance(estimators, Mapping):
         named = {str(name): estimator for name, estimator in estimators.items()}
     else:

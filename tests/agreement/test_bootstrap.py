@@ -157,7 +157,12 @@ def test_results_keep_their_scores():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda r: bootstrap_agreement(r, 1), "n: expected at least 2 replicates, got 1"),
+        (lambda r: bootstrap_agreement(r, 1), "n: expected an integer of at least 2"),
+        (lambda r: bootstrap_agreement(r, 1e3), "^n: expected an integer .*, got 1000.0"),
+        (
+            lambda r: compare_agreement(r, r, n_bootstrap=1),
+            "n_bootstrap: expected an integer of at least 2",
+        ),
         (
             lambda r: bootstrap_agreement(r, 9, groups=[1]),
             r"groups: expected one for each of 150 pairs",
@@ -181,6 +186,22 @@ def test_results_keep_their_scores():
 def test_bad_input(call, message):
     result = posterior_agreement(*draw()[1:])
     with pytest.raises(ValueError, match=message):
+        call(result)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda r: bootstrap_agreement(r.score), "^result: expected a result .*, got float"),
+        (lambda r: bootstrap_agreement(np.eye(3), np.eye(3)), "^result: .*, got ndarray"),
+        (lambda r: compare_agreement(r.score, r), "^result_a: expected a result .*, got float"),
+        (lambda r: compare_agreement(r, r.score), "^result_b: expected a result .*, got float"),
+        (lambda r: compare_agreement(r, [r, None]), r"^result_b\[1\]: .*, got NoneType"),
+    ],
+)
+def test_what_is_no_result_is_named(call, message):
+    result = posterior_agreement(*draw()[1:])
+    with pytest.raises(TypeError, match=message):
         call(result)
 
 

@@ -337,6 +337,7 @@ def test_an_attack_without_labels():
     ("arguments", "error", "message"),
     [
         ({"estimators": {}}, ValueError, "estimators: expected at least one, got none"),
+        ({"estimators": np.eye(3)}, TypeError, "estimators: expected .*, got ndarray"),
         ({"shift": 3}, TypeError, "shift: expected a shift, a callable"),
         ({"powers": "much"}, TypeError, "powers: expected a number or several, got 'much'"),
         ({"powers": []}, ValueError, r"powers: expected a number or several, got \[\]"),
