@@ -224,40 +224,40 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         plan = Plan(self, X, y, groups, params, **given)
         if self.selection != "score":
             plan.kind.suggest_more_data(len(plan.splits))
-        candidates = list(self._candidates())
-        if not candidates:
+        candidate_params = list(self._candidates())
+        if not candidate_params:
             name = "param_grid" if hasattr(self, "param_grid") else "n_iter"
             raise ValueError(f"{name}: expected at least one candidate, got none.")
         weight = plan.sample_weight
         metadata = None if weight is None else {"sample_weight": weight}
-        task = Callbacks.of_fit(self, 1 + (self.refit is not False), metadata)
+        callbacks = Callbacks.of_fit(self, 1 + (self.refit is not False), metadata)
         X, y = plan.data.sources[0], plan.data.y
-        task.begin(X, y)
+        callbacks.begin(X, y)
         base_estimator = clone(self.estimator)
-        outcomes = self._evaluate(candidates, base_estimator, plan, task)
-        self._conclude(candidates, outcomes, plan)
+        outcomes = self._evaluate(candidate_params, base_estimator, plan, callbacks)
+        self._conclude(candidate_params, outcomes, plan)
         if self.refit:
-            self._refit(base_estimator, X, y, plan.data.fit_params, task)
+            self._refit(base_estimator, X, y, plan.data.fit_params, callbacks)
             row = {name: column[self.best_index_] for name, column in self.cv_results_.items()}
             self.__dict__.update(plan.kind.attributes_of_refit(self.best_estimator_, row))
-        task.end(X, y)
+        callbacks.end(X, y)
         return self
 
     def _evaluate(
         self,
-        candidates: list[dict[str, Any]],
+        params: list[dict[str, Any]],
         base_estimator: Estimator,
         plan: Plan,
-        task: Callbacks,
+        callbacks: Callbacks,
     ) -> list[list[Outcome]]:
         """Fit and score all candidates; conclude from those that finished if interrupted."""
         outcomes: list[list[Outcome]] = []
         evaluated = evaluate(
-            candidates,
+            params,
             base_estimator,
             plan.splits,
             plan.data,
-            task,
+            callbacks,
             memory=self.memory,
             scoring=self.scoring,
             n_jobs=self.n_jobs,
@@ -271,13 +271,13 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             if hasattr(self, "best_estimator_"):  # left by an earlier fit
                 del self.best_estimator_
             if outcomes:
-                self._conclude(candidates[: len(outcomes)], outcomes, plan)
-                self._warn_of_interruption(len(outcomes), len(candidates))
+                self._conclude(params[: len(outcomes)], outcomes, plan)
+                self._warn_of_interruption(len(outcomes), len(params))
             raise
         return outcomes
 
     def _conclude(
-        self, candidates: list[dict[str, Any]], outcomes: list[list[Outcome]], plan: Plan
+        self, params: list[dict[str, Any]], outcomes: list[list[Outcome]], plan: Plan
     ) -> None:
         """Make ``cv_results_``, and choose a candidate."""
         self.n_splits_, self._n_labelled = len(plan.splits), len(plan.data.y)
@@ -288,12 +288,12 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         if self.multimetric_ and callable(self.scoring):
             self._check_refit_for_multimetric(outcomes[0][0].test_scores)
         table = self._format_results(
-            candidates,
+            params,
             self.n_splits_,
             [
                 {"fit_time": o.fit_time, "score_time": o.score_time, "test_scores": o.test_scores}
-                for candidate in outcomes
-                for o in candidate
+                for of_candidate in outcomes
+                for o in of_candidate
             ],
         )
         columns, metrics = plan.score_columns(outcomes)
@@ -301,12 +301,12 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         stacks = plan.stacks(outcomes)
         columns, agreements = plan.agreement_columns(stacks)
         table |= columns
-        report_unsolved(agreements.failures, candidates, self.error_score)
+        report_unsolved(agreements.failures, params, self.error_score)
         if not plan.of_regressors:
             self.agreement_terms_ = agreements.terms
         self._pairs = plan.pairs
         if self.return_fold_scores:
-            self.fold_scores_ = [[o.matrices for o in candidate] for candidate in outcomes]
+            self.fold_scores_ = [[o.matrices for o in of_candidate] for of_candidate in outcomes]
             self.fold_rows_ = plan.layout.scored_rows
         columns, attributes = plan.class_balance(stacks)
         table |= columns
@@ -331,8 +331,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
     def _report_failures(self, outcomes: list[list[Outcome]], of_regressors: bool) -> None:
         flat = [
             {"fit_error": o.fit_error, "test_scores": o.test_scores}
-            for candidate in outcomes
-            for o in candidate
+            for of_candidate in outcomes
+            for o in of_candidate
         ]
         _warn_or_raise_about_fit_failures(flat, self.error_score)
         warn_of_missing_scores(outcomes, of_regressors)
@@ -340,8 +340,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             # Only its results show whether a callable scorer returns several scores.
             _insert_error_scores(flat, self.error_score)
             scores = iter(flat)
-            for candidate in outcomes:
-                for outcome in candidate:
+            for of_candidate in outcomes:
+                for outcome in of_candidate:
                     outcome.test_scores = next(scores)["test_scores"]
 
     def _select(
@@ -386,10 +386,10 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         X: Rows,
         y: Labels,
         fit_params: dict[str, Any],
-        task: Callbacks,
+        callbacks: Callbacks,
     ) -> None:
         self.best_estimator_ = with_parameters(base_estimator, self.best_params_)
-        part = task.subtask("refit-with-best-params")
+        part = callbacks.subtask("refit-with-best-params")
         with part.passed_on_to(self.best_estimator_):
             part.begin(X, y)
             start = time.time()

@@ -84,12 +84,12 @@ def explain(rule: Rule, table: dict[str, Any], failures: list[str | None]) -> di
 
 def choose(rule: Rule, table: dict[str, Any]) -> int:
     """Return the candidate that a rule chooses; check it, since a user may write the rule."""
-    best, n = rule(table), len(table["params"])
-    if not isinstance(best, (int, np.integer)):
-        raise TypeError(f"selection: expected the index of a candidate, got {best!r}.")
-    if not 0 <= best < n:
-        raise IndexError(f"selection: expected a candidate from 0 to {n - 1}, got {best}.")
-    return int(best)
+    chosen, n = rule(table), len(table["params"])
+    if not isinstance(chosen, (int, np.integer)):
+        raise TypeError(f"selection: expected the index of a candidate, got {chosen!r}.")
+    if not 0 <= chosen < n:
+        raise IndexError(f"selection: expected a candidate from 0 to {n - 1}, got {chosen}.")
+    return int(chosen)
 
 
 def certify_choice(
@@ -106,29 +106,29 @@ def certify_choice(
     agreement, but for ties. None: the rule does not choose the best agreement, or no candidate was
     eligible.
     """
-    best = choose(rule, table)
+    chosen = choose(rule, table)
     chooses_it = isinstance(rule, BestAgreement) or getattr(rule, "agreement", "") == "agreement"
     if not chooses_it or not table["eligible"].any():
-        return best, None
+        return chosen, None
     tie = tol + getattr(rule, "tie_tol", BestAgreement.tie_tol)
     asked = np.full(len(table["eligible"]), np.inf)
     while True:
-        left = contenders(table, best, tie)
-        margin = np.maximum(table["agreement"][best] - table["agreement"][left], tol)
+        left = contenders(table, chosen, tie)
+        margin = np.maximum(table["agreement"][chosen] - table["agreement"][left], tol)
         new = left[margin < asked[left] / 2]
         if not len(new):
-            return best, not len(left)
+            return chosen, not len(left)
         gap = float(margin.min())
         asked[new] = gap
         refine(new, gap)
-        best = choose(rule, table)
+        chosen = choose(rule, table)
 
 
-def contenders(table: dict[str, Any], best: int, tie: float) -> Ints:
+def contenders(table: dict[str, Any], chosen: int, tie: float) -> Ints:
     """Return the other eligible candidates that may agree better by more than `tie`."""
     upper = table["agreement"] + np.nan_to_num(table["gap"], nan=np.inf)
-    may_be_better = table["eligible"] & (upper > table["agreement"][best] + tie)
-    may_be_better[best] = False
+    may_be_better = table["eligible"] & (upper > table["agreement"][chosen] + tie)
+    may_be_better[chosen] = False
     return np.flatnonzero(may_be_better)
 
 
@@ -154,17 +154,17 @@ def _mean_difference(terms: Floats, others: Floats, pairs: PooledPairs) -> MeanD
     return mean_difference(terms, others, weight, (pairs.object_a, pairs.object_b))
 
 
-def not_told_apart(terms: Floats, pairs: PooledPairs, best: int, eligible: Mask) -> Mask:
+def not_told_apart(terms: Floats, pairs: PooledPairs, chosen: int, eligible: Mask) -> Mask:
     """Find the eligible candidates whose agreement differs little from the chosen one's.
 
     `terms` has the shape (n_candidates, n_pairs). A candidate is found if the p-value of no
     difference is at least 0.05, but not the chosen one, nor one without a p-value.
     """
     alike = np.zeros(len(terms), dtype=bool)
-    for i in np.flatnonzero(eligible):
-        if i != best:
-            comparison = _mean_difference(terms[best], terms[i], pairs)
-            alike[i] = comparison.p_value >= LEVEL_TOLD_APART
+    for candidate in np.flatnonzero(eligible):
+        if candidate != chosen:
+            comparison = _mean_difference(terms[chosen], terms[candidate], pairs)
+            alike[candidate] = comparison.p_value >= LEVEL_TOLD_APART
     return alike
 
 

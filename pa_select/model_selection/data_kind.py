@@ -196,17 +196,19 @@ class SplitHalves(DataKind):
         return self, halves(splits, self.rows.y, self.rows.groups, self.rows.seed)
 
     def blocks(self, splits: Sequence[Split]) -> list[Block]:
-        return [Block(s, splits[s][1], s + 1, splits[s][1]) for s in range(0, len(splits), 2)]
+        blocks = [Block(split, test, split + 1, test) for split, (_, test) in enumerate(splits)]
+        return blocks[::2]  # both halves have the same test rows
 
 
 def of_rows_tested_twice(splits: Sequence[Split]) -> list[Block]:
     """Pair every row with itself, for every two models that were not fitted to it."""
     blocks = []
-    for (s, (train_s, test_s)), (t, (train_t, test_t)) in combinations(enumerate(splits), 2):
-        rows = np.intersect1d(test_s, test_t)
+    every_two = combinations(enumerate(splits), 2)
+    for (split_a, (train_a, test_a)), (split_b, (train_b, test_b)) in every_two:
+        rows = np.intersect1d(test_a, test_b)
         # Two fits to the same rows may be one model, which always agrees with itself.
-        if len(rows) and not np.array_equal(np.sort(train_s), np.sort(train_t)):
-            blocks.append(Block(s, rows, t, rows))
+        if len(rows) and not np.array_equal(np.sort(train_a), np.sort(train_b)):
+            blocks.append(Block(split_a, rows, split_b, rows))
     return blocks
 
 
@@ -239,8 +241,8 @@ class Views(DataKind):
 
     def blocks(self, splits: Sequence[Split]) -> list[Block]:
         return [
-            Block(s, test, s, test, OF_X, source)
-            for s, (_, test) in enumerate(splits)
+            Block(split, test, split, test, OF_X, source)
+            for split, (_, test) in enumerate(splits)
             for source in self._numbers()
         ]
 
@@ -271,7 +273,8 @@ class Target(DataKind):
 
     def blocks(self, splits: Sequence[Split]) -> list[Block]:
         rows = np.arange(_num_samples(self.sources[0]))
-        return [Block(s, rows, t, rows, 1, 1) for s, t in combinations(range(len(splits)), 2)]
+        every_two = combinations(range(len(splits)), 2)
+        return [Block(split_a, rows, split_b, rows, 1, 1) for split_a, split_b in every_two]
 
     def no_pairs(self) -> str:
         return "cv: expected at least two splits with a target, got one."
@@ -325,19 +328,21 @@ class PairedObjects(DataKind):
     def blocks(self, splits: Sequence[Split]) -> list[Block]:
         # Objects of the same number at several sites count as one object in standard errors.
         return [
-            Block(s, np.arange(site.n_pairs), s, np.arange(site.n_pairs), site.a, site.shown[0])
-            for s in range(len(splits))
+            Block(split, rows, split, rows, site.a, site.shown[0])
+            for split in range(len(splits))
             for site in self.sites
+            for rows in [np.arange(site.n_pairs)]
         ]
 
     def blocks_beside(self, splits: Sequence[Split]) -> list[Block]:
         """Return the test rows, which calibrate, and adapted rows beside those as measured."""
         blocks = []
-        for s, (_, test) in enumerate(splits):
-            blocks.append(Block(s, test, s, test))
+        for split, (_, test) in enumerate(splits):
+            blocks.append(Block(split, test, split, test))
             for site in self.sites:
                 rows = np.arange(site.n_pairs)
-                blocks += [Block(s, rows, s, rows, shown, shown) for shown in site.shown[1:]]
+                for source in site.shown[1:]:
+                    blocks.append(Block(split, rows, split, rows, source, source))
         return blocks
 
     def predicted(self, splits: Sequence[Split]) -> list[int]:

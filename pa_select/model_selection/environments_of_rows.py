@@ -42,20 +42,20 @@ class Environments(DataKind):
 
     def blocks(self, splits: Sequence[Split]) -> list[Block]:
         blocks = []
-        for s, (_, test) in enumerate(splits):
+        for split, (_, test) in enumerate(splits):
             a, b = self._pair(test)
             if len(a):
-                blocks.append(Block(s, test[a], s, test[b]))
+                blocks.append(Block(split, test[a], split, test[b]))
         if blocks:
             return blocks
         # Every fold holds out whole environments. Rows of different folds are paired, and the
         # model that has not seen its environment scores each row.
-        split_of = np.concatenate([np.full(len(test), s) for s, (_, test) in enumerate(splits)])
+        split_of = np.repeat(range(len(splits)), [len(test) for _, test in splits])
         rows = np.concatenate([test for _, test in splits])
         a, b = self._pair(rows)
-        for s, t in np.unique(np.column_stack([split_of[a], split_of[b]]), axis=0):
-            pairs = (split_of[a] == s) & (split_of[b] == t)
-            blocks.append(Block(int(s), rows[a[pairs]], int(t), rows[b[pairs]]))
+        for split_a, split_b in np.unique(np.column_stack([split_of[a], split_of[b]]), axis=0):
+            pairs = (split_of[a] == split_a) & (split_of[b] == split_b)
+            blocks.append(Block(int(split_a), rows[a[pairs]], int(split_b), rows[b[pairs]]))
         return blocks
 
     def _pair(self, rows: Ints) -> tuple[Ints, Ints]:
@@ -79,7 +79,10 @@ class Environments(DataKind):
     def extras(self, splits: Sequence[Split]) -> list[list[Extra]]:
         names = self.names
         extras = [
-            [Extra(f"environment_{e}", OF_X, test[names[test] == e]) for e in self.distinct]
+            [
+                Extra(f"environment_{environment}", OF_X, test[names[test] == environment])
+                for environment in self.distinct
+            ]
             for _, test in splits
         ]
         if not any(np.isin(names[train], names[test]).any() for train, test in splits):
@@ -99,13 +102,14 @@ class Environments(DataKind):
         self._scorable = scorable_environments(splits, data, self.distinct)
 
     def score_columns(self, scores: ScoresOfMetric) -> dict[str, Any]:
-        by_environment = {e: scores.extras[f"environment_{e}"][0] for e in self.distinct}
+        by_environment = {
+            environment: scores.extras[f"environment_{environment}"][0]
+            for environment in self.distinct
+        }
         defined = self._scorable.defined.get(scores.metric)
         if defined is not None:
-            by_environment = {
-                e: np.where(known, values, np.nan)
-                for (e, values), known in zip(by_environment.items(), defined, strict=True)
-            }
+            for environment, known in zip(self.distinct, defined, strict=True):
+                by_environment[environment] = np.where(known, by_environment[environment], np.nan)
         left_out = self._scorable.left_out.get(scores.metric, {})
         return environment_columns(scores.metric, by_environment, scores.n_disjoint, left_out)
 
@@ -220,27 +224,28 @@ def scorable_environments(
     certain = np.eye(len(classes))[codes]
     perfect = RecordedClassifier(classes, certain, y, certain)
     reference = _by_metric(_scored(perfect, np.arange(len(y)), data))
-    rows = {e: np.unique(np.concatenate(_test_rows(splits, e))) for e in environments}
+    tested = [_test_rows(splits, environment) for environment in environments]
     shape = len(environments), len(splits)
     defined = {name: np.ones(shape, dtype=bool) for name in reference}
-    for i, environment in enumerate(environments):
-        for s, tested in enumerate(_test_rows(splits, environment)):
-            scores = _by_metric(_scored(perfect, tested, data)) if len(tested) else {}
+    for number, of_splits in enumerate(tested):
+        for split, rows in enumerate(of_splits):
+            scores = _by_metric(_scored(perfect, rows, data)) if len(rows) else {}
             for name, best in reference.items():
                 if np.isfinite(best) and abs(best) > 1e-6:
                     value = scores.get(name, np.nan)
-                    defined[name][i, s] = np.isfinite(value) and abs(value) > 1e-6
+                    defined[name][number, split] = np.isfinite(value) and abs(value) > 1e-6
                 elif np.isfinite(best):  # a loss is 0 for perfect predictions
-                    defined[name][i, s] = np.isfinite(scores.get(name, np.nan))
+                    defined[name][number, split] = np.isfinite(scores.get(name, np.nan))
     left_out: dict[str, dict[Any, str]] = {}
     for name, known in defined.items():
         left_out[name] = {}
-        for i, environment in enumerate(environments):
-            n = len(rows[environment])
+        for number, environment in enumerate(environments):
+            rows = np.unique(np.concatenate(tested[number]))
+            n = len(rows)
             if n < FEWEST_ROWS:
                 left_out[name][environment] = f"{n} test row{'' if n == 1 else 's'}"
-            elif not known[i].any():
-                lacking = np.setdiff1d(y, y[rows[environment]]).tolist()
+            elif not known[number].any():
+                lacking = np.setdiff1d(y, y[rows]).tolist()
                 lacks = f", since no row has class {', '.join(map(repr, lacking))}"
                 left_out[name][environment] = f"{name} is not defined{lacks if lacking else ''}"
     _warn(left_out)
@@ -248,9 +253,11 @@ def scorable_environments(
 
 
 def _warn(left_out: dict[str, dict[Any, str]]) -> None:
-    reasons = {e: why for of_metric in left_out.values() for e, why in of_metric.items()}
+    reasons: dict[Any, str] = {}
+    for of_metric in left_out.values():
+        reasons |= of_metric
     if reasons:
-        named = "; ".join(f"{e!r} ({why})" for e, why in reasons.items())
+        named = "; ".join(f"{environment!r} ({why})" for environment, why in reasons.items())
         warn_caller(
             f"environments: the choice of the worst environment leaves out {len(reasons)} of "
             f"them, whose scores are unreliable: {named}."
@@ -260,7 +267,7 @@ def _warn(left_out: dict[str, dict[Any, str]]) -> None:
 def _test_rows(splits: Sequence[SplitTask], environment: object) -> list[Ints]:
     """Return the test rows of an environment in each split."""
     suffix = f"environment_{environment}"
-    return [next(x.rows for x in split.extras if x.suffix == suffix) for split in splits]
+    return [next(x.rows for x in task.extras if x.suffix == suffix) for task in splits]
 
 
 def _scored(perfect: RecordedClassifier, rows: Ints, data: Data) -> float | dict[str, float]:

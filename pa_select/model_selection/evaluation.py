@@ -27,11 +27,11 @@ from pa_select.utils.typing import ErrorScore, Estimator, Scoring
 
 
 def evaluate(
-    candidates: Sequence[dict[str, Any]],
+    params: Sequence[dict[str, Any]],
     estimator: Estimator,
     splits: Sequence[SplitTask],
     data: Data,
-    task: Callbacks,
+    callbacks: Callbacks,
     *,
     memory: Any,
     scoring: Scoring,
@@ -43,40 +43,40 @@ def evaluate(
 
     Before any fit, candidates with parameters that the estimator lacks are refused.
     """
-    _check_parameters(candidates, estimator)
+    _check_parameters(params, estimator)
     from tqdm.auto import tqdm
 
     kept: Any = None
-    keys: list[list[str | None]] = [[None] * len(splits)] * len(candidates)
+    keys: list[list[str | None]] = [[None] * len(splits)] * len(params)
     if memory is not None:
         checkpoint = Checkpoint(memory, data, splits, scoring)
         # Made before the first fit, since fits may change what the code of the user reads.
         kept = checkpoint.work
-        keys = [checkpoint.keys(with_parameters(estimator, x)) for x in candidates]
-    n_fits = len(candidates) * len(splits)
-    if verbose > 0:
+        keys = [checkpoint.keys(with_parameters(estimator, x)) for x in params]
+    n_fits = len(params) * len(splits)
+    if verbose > 0:  # as scikit-learn says it
         print(
-            f"Fitting {len(splits)} folds for each of {len(candidates)} candidates, totalling "
+            f"Fitting {len(splits)} folds for each of {len(params)} candidates, totalling "
             f"{n_fits} fits"
         )
-    part = task.subtask("search", max_subtasks=n_fits, sequential_subtasks=False)
+    part = callbacks.subtask("search", max_subtasks=n_fits, sequential_subtasks=False)
     part.begin()
     # Made before the first job starts: a context must not change while it is pickled.
     parts = [part.subtask("candidate-split-evaluation", task_id=i) for i in range(n_fits)]
 
     def jobs() -> Iterator[Any]:
-        for candidate, parameters in enumerate(candidates):
-            for s, split in enumerate(splits):
+        for candidate, parameters in enumerate(params):
+            for split, task in enumerate(splits):
                 arguments = {
                     "estimator": clone(estimator),
                     "parameters": parameters,
-                    "split": split,
+                    "task": task,
                     "verbose": verbose,
-                    "split_progress": (s, len(splits)),
-                    "candidate_progress": (candidate, len(candidates)),
-                    "callback": parts[candidate * len(splits) + s].of_worker(),
+                    "split_progress": (split, len(splits)),
+                    "candidate_progress": (candidate, len(params)),
+                    "callback": parts[candidate * len(splits) + split].of_worker(),
                 }
-                yield delayed(_run)(kept, keys[candidate][s], data, arguments)
+                yield delayed(_run)(kept, keys[candidate][split], data, arguments)
 
     finished: list[Outcome] = []
     # From 2 on scikit-learn prints a line for each fit.
@@ -138,9 +138,9 @@ def with_parameters(estimator: Estimator, parameters: dict[str, Any]) -> Estimat
     return clone(estimator).set_params(**clone(parameters, safe=False))
 
 
-def _check_parameters(candidates: Sequence[dict[str, Any]], estimator: Estimator) -> None:
+def _check_parameters(params: Sequence[dict[str, Any]], estimator: Estimator) -> None:
     """Set the parameters of one candidate for each set of names, to find misspelt names."""
-    by_names = {frozenset(parameters): parameters for parameters in candidates}
+    by_names = {frozenset(parameters): parameters for parameters in params}
     for parameters in by_names.values():
         with_parameters(estimator, parameters)
 
@@ -180,9 +180,9 @@ def chance_scores(splits: Sequence[SplitTask], data: Data) -> list[list[Any]]:
         return [
             [
                 fit_and_score_split(
-                    dummy, None, SplitTask(split.train, split.test, {}, []), blind
+                    dummy, None, SplitTask(task.train, task.test, {}, []), blind
                 ).test_scores
-                for split in splits
+                for task in splits
             ]
             for dummy in dummies
         ]
@@ -235,12 +235,12 @@ def report_unsolved(
     """Warn of candidates whose agreement could not be computed, or raise an error."""
     if not failures:
         return
-    first, message = next(iter(failures.items()))
+    candidate, message = next(iter(failures.items()))
     if isinstance(error_score, str):  # "raise"
-        raise RuntimeError(f"candidate {params[first]}: {message}")
+        raise RuntimeError(f"candidate {params[candidate]}: {message}")
     warn_caller(
         f"The agreement of {len(failures)} of {len(params)} candidates could not be computed. "
-        f"They cannot be selected by it. The first, {params[first]}: {message}"
+        f"They cannot be selected by it. The first, {params[candidate]}: {message}"
     )
 
 
@@ -251,8 +251,8 @@ def _scores_in_words(of_regressors: bool) -> str:
 def warn_of_missing_scores(outcomes: Sequence[Sequence[Outcome]], of_regressors: bool) -> None:
     """Warn once, for each kind of error, that class scores or predictions are missing."""
     kinds: dict[str, list[Outcome]] = {}
-    for candidate in outcomes:
-        for outcome in candidate:
+    for of_candidate in outcomes:
+        for outcome in of_candidate:
             if outcome.score_traceback is not None:
                 # The last line may name a row, which differs between splits.
                 where = outcome.score_traceback.strip().rpartition("\n")[0]

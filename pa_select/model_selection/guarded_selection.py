@@ -166,19 +166,21 @@ class GuardedSelection(BaseEstimator):
         top = int(np.nanargmax(np.where(known, score, np.nan)))
         lowest = score[top] - self.n_se * error[top]
         within = f"within {errors_in_words(self.n_se)} of the best, {score[top]:.4g}"
+        named = [f"{self.score} {value:.4g}" for value in score]
         # The conditions in order, each with the reason if it is not fulfilled.
         demands: list[tuple[Mask, Callable[[int], str]]] = [
-            (has_score, lambda i: f"no {self.score}"),
-            (has_agreement, lambda i: f"no {self.agreement}"),
-            (score >= lowest, lambda i: f"{self.score} {score[i]:.4g} is not {within}"),
+            (has_score, lambda _: f"no {self.score}"),
+            (has_agreement, lambda _: f"no {self.agreement}"),
+            (score >= lowest, lambda candidate: f"{named[candidate]} is not {within}"),
             (against_chance.above, against_chance.not_above),
         ]
         eligible = np.logical_and.reduce([fulfilled for fulfilled, _ in demands])
         reasons = [
-            f"eligible: {self.score} {score[i]:.4g} is {within}"
-            if eligible[i]
-            else f"not eligible: {next(lack(i) for met, lack in demands if not met[i])}"
-            for i in range(len(score))
+            f"eligible: {text} is {within}"
+            if eligible[candidate]
+            else "not eligible: "
+            + next(lacks(candidate) for met, lacks in demands if not met[candidate])
+            for candidate, text in enumerate(named)
         ]
         return Eligibility(eligible, reasons)
 

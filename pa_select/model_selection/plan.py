@@ -181,9 +181,8 @@ class Plan:
     @property
     def n_disjoint(self) -> float:
         """Effective number of disjoint test sets: as if each row was tested once."""
-        sizes = [len(split.test) for split in self.splits]
-        distinct = len(np.unique(np.concatenate([split.test for split in self.splits])))
-        return len(self.splits) * distinct / sum(sizes)
+        tested = np.concatenate([task.test for task in self.splits])
+        return len(self.splits) * len(np.unique(tested)) / len(tested)
 
     @cached_property
     def chance(self) -> list[list[Any]]:
@@ -381,37 +380,37 @@ def make_splits(
     GridSearchCV. With groups it makes group folds. Those of regressors are not stratified.
     """
     if is_sequence_of_splitters(cv):
-        return [split for part in cv for split in part.split(X, y, **split_params)]
+        return [rows for part in cv for rows in part.split(X, y, **split_params)]
     if cv is not None and not isinstance(cv, (int, np.integer)):
         given = [check_cv(cv, y, classifier=classifier)]
         if splitter_twice and "shuffle" in signature(type(cv)).parameters:
             given.append(copy(cv))
             given[1].shuffle, given[1].random_state = True, seed
-        return [split for part in given for split in part.split(X, y, **split_params)]
-    k = 5 if cv is None else int(cv)
+        return [rows for part in given for rows in part.split(X, y, **split_params)]
+    n_folds = 5 if cv is None else int(cv)
     if not classifier:
-        splitter = check_cv(cv, y, classifier=False) if groups is None else GroupKFold(k)
+        splitter = check_cv(cv, y, classifier=False) if groups is None else GroupKFold(n_folds)
         return list(splitter.split(X, y, groups))
     labels = y if environments is None else _cells(environments, y)
     largest = int(np.unique(labels, return_counts=True)[1].max())
-    if largest < k:
+    if largest < n_folds:
         raise ValueError(
             f"cv: expected no more folds than there are rows of the largest class"
-            f"{'' if environments is None else ' in one environment'}, {largest}, got {k} with "
-            f"n_samples={len(labels)}."
+            f"{'' if environments is None else ' in one environment'}, {largest}, got {n_folds} "
+            f"with n_samples={len(labels)}."
         )
     splitters: list[Any]
     if groups is not None:
         seeds = (seed, seed + 1) if tested_twice else (seed,)
-        splitters = [StratifiedGroupKFold(k, shuffle=True, random_state=s) for s in seeds]
+        splitters = [StratifiedGroupKFold(n_folds, shuffle=True, random_state=x) for x in seeds]
     elif tested_twice:
-        splitters = [RepeatedStratifiedKFold(n_splits=k, n_repeats=2, random_state=seed)]
+        splitters = [RepeatedStratifiedKFold(n_splits=n_folds, n_repeats=2, random_state=seed)]
     elif environments is not None:
         # Unshuffled folds of sorted data would have one environment each.
-        splitters = [StratifiedKFold(k, shuffle=True, random_state=seed)]
+        splitters = [StratifiedKFold(n_folds, shuffle=True, random_state=seed)]
     else:
         splitters = [check_cv(cv, y, classifier=True)]
-    return [split for part in splitters for split in part.split(X, labels, groups)]
+    return [rows for part in splitters for rows in part.split(X, labels, groups)]
 
 
 def needs_groups(cv: Any) -> bool:

@@ -72,9 +72,9 @@ def summary(search: Search) -> Frame:
     table = cv_results_of(search)
     pandas = optional_import("pandas", "plot")
     metric = first_metric(search, table)
-    best = getattr(search, "best_index_", None)
-    order = by_what_decides(table, metric, best)
-    columns = {"chosen": np.arange(len(order)) == best}
+    chosen = getattr(search, "best_index_", None)
+    order = by_what_decides(table, metric, chosen)
+    columns = {"chosen": np.arange(len(order)) == chosen}
     for value, error in columns_that_decide(table, metric, search.scoring).values():
         columns |= {name: table[name] for name in (value, error) if name in table}
     for name in ("adapted", "worst_site", "eligible", "not_told_apart", "reason"):
@@ -100,7 +100,7 @@ class _Report:
         self.sign = -1 if self.words.startswith("neg ") else 1
         self.words = self.words.removeprefix("neg ")
         self.names = candidate_names(self.table["params"], search.estimator)
-        self.best: int | None = getattr(search, "best_index_", None)
+        self.chosen: int | None = getattr(search, "best_index_", None)
         self._eligible = np.asarray(
             self.table.get("eligible", np.ones(len(self.names))), dtype=bool
         )
@@ -127,58 +127,58 @@ class _Report:
             f"<footer>pa_select {__version__}</footer></body></html>"
         )
 
-    def _number(self, column: str, i: int) -> float:
-        return float(self.table[column][i]) if column in self.table else np.nan
+    def _number(self, column: str, candidate: int) -> float:
+        return float(self.table[column][candidate]) if column in self.table else np.nan
 
-    def _score(self, column: str, i: int) -> float:
-        return self.sign * self._number(column, i)
+    def _score(self, column: str, candidate: int) -> float:
+        return self.sign * self._number(column, candidate)
 
-    def _with_error(self, column: str, error: str, i: int) -> str:
-        of_value = self._number(error, i)
+    def _with_error(self, column: str, error: str, candidate: int) -> str:
+        of_value = self._number(error, candidate)
         about = f" (standard error {of_value:.2g})" if np.isfinite(of_value) else ""
-        value = self._number(column, i) if column == "agreement" else self._score(column, i)
-        return f"<strong>{value:.3g}</strong>{about}"
+        sign = 1 if column == "agreement" else self.sign
+        return f"<strong>{sign * self._number(column, candidate):.3g}</strong>{about}"
 
-    def _interval(self, column: str, i: int) -> tuple[float, float]:
-        low, high = sorted(self._score(f"{column}_{end}", i) for end in ("low", "high"))
+    def _interval(self, column: str, candidate: int) -> tuple[float, float]:
+        low, high = sorted(self._score(f"{column}_{end}", candidate) for end in ("low", "high"))
         return low, high
 
     def _answer(self) -> str:
-        if self.best is None:
+        if self.chosen is None:
             return "<p>With several metrics and <code>refit=False</code> nothing is chosen.</p>"
-        best, words, of_class = self.best, escape(self.words), type(self.search.estimator).__name__
-        name = self.names[best]
+        chosen, words, name = self.chosen, escape(self.words), self.names[self.chosen]
+        of_class = type(self.search.estimator).__name__
         if not name.startswith(of_class) and of_class != "Pipeline":
             name = f"{of_class} with {name}"
-        at_home = self._with_error(self.home, f"se_test_{self.metric}", best)
+        at_home = self._with_error(self.home, f"se_test_{self.metric}", chosen)
         lines = [f"Use <strong>{escape(name)}</strong>."]
         if not self._eligible.any():
             lines = [f"No candidate is good enough. <strong>{escape(name)}</strong> is the best."]
         scores = np.asarray(self.table[self.home], dtype=np.float64)
-        usual = int(np.nanargmax(scores)) if np.isfinite(scores).any() else best
+        usual = int(np.nanargmax(scores)) if np.isfinite(scores).any() else chosen
         if not self.has_pairs:
-            lines += [f"Its cross-validated {words} is {at_home}.", *self._elsewhere(best)]
-            if scores[usual] > scores[best]:
+            lines += [f"Its cross-validated {words} is {at_home}.", *self._elsewhere(chosen)]
+            if scores[usual] > scores[chosen]:
                 lines.append(
                     f"Cross-validation alone would choose {escape(self.names[usual])}, whose "
                     f"{words} is {self._score(self.home, usual):.3g}."
                 )
             return f'<p class="answer">{" ".join(lines)}</p>'
-        expected = self._with_error(self.expected, f"{self.expected}_se", best)
+        expected = self._with_error(self.expected, f"{self.expected}_se", chosen)
         where = "the other site"
         if "worst_site" in self.table:
-            where = f"the worst site, {escape(str(self.table['worst_site'][best]))},"
+            where = f"the worst site, {escape(str(self.table['worst_site'][chosen]))},"
         lines.append(f"At {where} its {words} is expected to be {expected}.")
-        low, high = self._interval(self.expected, best)
+        low, high = self._interval(self.expected, chosen)
         if np.isfinite([low, high]).all():
             lines.append(f"With a confidence of 95 % it is between {low:.3g} and {high:.3g}.")
         lines.append(f"At the site of the labelled rows it is {at_home}.")
-        if self._number("adapted", best) == 1:
+        if self._number("adapted", chosen) == 1:
             lines.append(
                 f"Rows of {self.where} must first be adapted, as <code>best_adapted_</code> does."
                 f"{self._without_adapter()}"
             )
-        if usual != best:
+        if usual != chosen:
             lines.append(
                 f"Cross-validation alone would choose {escape(self.names[usual])}, which is "
                 f"expected to have {self._score(self.expected, usual):.3g} there."
@@ -193,16 +193,16 @@ class _Report:
         best = self.sign * np.nanmax(measured)
         return f" On rows as measured the best expected {escape(self.words)} is {best:.3g}."
 
-    def _elsewhere(self, best: int) -> Iterator[str]:
+    def _elsewhere(self, chosen: int) -> Iterator[str]:
         """Say what is known about other places without pairs."""
         places = {"views": "On the views", "worst_environment": "In the worst environment"}
         for suffix, where in places.items():
             column = f"{self.home}_{suffix}"
             if column in self.table:
                 error = f"se_test_{self.metric}_{suffix}"
-                yield f"{where} it is {self._with_error(column, error, best)}."
-        if np.isfinite(self._number("agreement", best)):
-            agreement = self._with_error("agreement", "agreement_se", best)
+                yield f"{where} it is {self._with_error(column, error, chosen)}."
+        if np.isfinite(self._number("agreement", chosen)):
+            agreement = self._with_error("agreement", "agreement_se", chosen)
             yield f"Its agreement is {agreement} nats per pair; more is more stable."
         yield f"Its {escape(self.words)} at another site is not known."
 
@@ -226,8 +226,8 @@ class _Report:
             said["Objects"] = ", ".join(f"{n} at {site}" for site, n in objects.items())
         elif objects is not None:
             said["Objects"] = f"{objects}, measured at both sites"
-        if self.best is not None:
-            said["Why this one"] = self._why(self.best)
+        if self.chosen is not None:
+            said["Why this one"] = self._why(self.chosen)
         chance = np.ravel(self.table.get(f"chance_test_{self.metric}", np.nan))[0]
         if np.isfinite(chance):
             said["To beat"] = (
@@ -236,16 +236,16 @@ class _Report:
             )
         return _definitions(said)
 
-    def _why(self, best: int) -> str:
+    def _why(self, chosen: int) -> str:
         """Say that the chosen candidate has the best value among the eligible, or the reason."""
-        reason = str(self.table["reason"][best]).removeprefix("not ").removeprefix("eligible: ")
+        reason = str(self.table["reason"][chosen]).removeprefix("not ").removeprefix("eligible: ")
         if not self._eligible.any():
             return f"no candidate is eligible: {reason}"
         decides, words = self.expected, f"expected {self.words}"
         if not self.has_pairs:
             decides, words = "agreement", "agreement"
         values = np.asarray(self.table[decides], dtype=np.float64)[self._eligible]
-        if not self.table[decides][best] >= np.nanmax(values, initial=-np.inf):
+        if not self.table[decides][chosen] >= np.nanmax(values, initial=-np.inf):
             return reason
         n = int(self._eligible.sum())
         among = f"the best {words} of {n} eligible candidates"
@@ -258,11 +258,12 @@ class _Report:
         value, error = "agreement", "agreement_se"
         if self.has_pairs:
             value, error = self.expected, f"{self.expected}_se"
-        order = by_what_decides(self.table, self.metric, self.best)
-        shown = [i for i in order.tolist() if np.isfinite(self._number(value, i))][:_DRAWN]
+        order = by_what_decides(self.table, self.metric, self.chosen)
+        has_value = np.isfinite([self._number(value, candidate) for candidate in order])
+        shown = order[has_value][:_DRAWN].tolist()
         if not shown:
             return ""
-        rows = [self._marks(value, error, i) for i in shown]
+        rows = [self._marks(value, error, candidate) for candidate in shown]
         ends = np.array([list(row.values()) for row in rows])
         low, high = float(np.nanmin(ends)), float(np.nanmax(ends))
         room = 0.05 * (high - low) or 0.05
@@ -272,8 +273,8 @@ class _Report:
             return _NAMES + (_WIDTH - _NAMES - 20) * (of_value - low) / (high - low)
 
         marks = "".join(
-            self._row(i, row, 20 + _ROW * k, x)
-            for k, (i, row) in enumerate(zip(shown, rows, strict=True))
+            self._row(candidate, row, 20 + _ROW * place, x)
+            for place, (candidate, row) in enumerate(zip(shown, rows, strict=True))
         )
         bottom = 20 + _ROW * len(shown)
         ticks = "".join(
@@ -299,20 +300,23 @@ class _Report:
             f"<p>{escape(legend)}</p>"
         )
 
-    def _marks(self, value: str, error: str, i: int) -> dict[str, float]:
+    def _marks(self, value: str, error: str, candidate: int) -> dict[str, float]:
         """Return the numbers that a row of the picture shows; nan are not drawn."""
-        of_centre = np.nan_to_num(self._number(error, i))
-        centre, low, high, home = self._number(value, i), np.nan, np.nan, np.nan
+        of_centre = np.nan_to_num(self._number(error, candidate))
+        centre, low, high, home = self._number(value, candidate), np.nan, np.nan, np.nan
         if self.has_pairs:
-            centre, home = self._score(value, i), self._score(self.home, i)
-            low, high = self._interval(value, i)
+            centre, home = self._score(value, candidate), self._score(self.home, candidate)
+            low, high = self._interval(value, candidate)
         # The interval ends where scores end.
         first, last = np.fmax(centre - of_centre, low), np.fmin(centre + of_centre, high)
         ends = {"first": float(first), "last": float(last)}
         return {"centre": centre, "low": low, "high": high, "home": home} | ends
 
-    def _row(self, i: int, marks: dict[str, float], y: float, x: Callable[[float], float]) -> str:
-        colour = _ORANGE if i == self.best else _BLUE if self._eligible[i] else _GREY
+    def _row(
+        self, candidate: int, marks: dict[str, float], y: float, x: Callable[[float], float]
+    ) -> str:
+        colour = _BLUE if self._eligible[candidate] else _GREY
+        colour = _ORANGE if candidate == self.chosen else colour
 
         def line(start: float, end: float, width: float, stroke: str) -> str:
             if not np.isfinite([start, end]).all():
@@ -322,7 +326,7 @@ class _Report:
                 f'stroke="{stroke}" stroke-width="{width}"/>'
             )
 
-        name = self.names[i]
+        name = self.names[candidate]
         name = name if len(name) <= _LETTERS else name[: _LETTERS - 1] + "…"
         drawn = f'<text x="{_NAMES - 10}" y="{y + 4}" text-anchor="end">{escape(name)}</text>'
         drawn += line(marks["low"], marks["high"], 1, colour)
@@ -353,9 +357,9 @@ class _Report:
 
     def _advice(self) -> Iterator[str]:
         """Say what would make the choice or its score more certain."""
-        if self.best is None:
+        if self.chosen is None:
             return
-        best = self.best
+        chosen = self.chosen
         if not self.has_pairs:
             alike = np.flatnonzero(self.table.get("not_told_apart", False))
             if alike.size:
@@ -374,8 +378,8 @@ class _Report:
                 )
             return
         values = np.asarray(self.table[self.expected], dtype=np.float64)[self._eligible]
-        error_of_choice = self._number(f"{self.expected}_se", best)
-        near = int((values >= self._number(self.expected, best) - error_of_choice).sum()) - 1
+        error_of_choice = self._number(f"{self.expected}_se", chosen)
+        near = int((values >= self._number(self.expected, chosen) - error_of_choice).sum()) - 1
         if near > 0:
             yield (
                 f"{near} other candidate{'s are' if near > 1 else ' is'} within one standard "
@@ -383,8 +387,8 @@ class _Report:
                 "objects."
             )
         error, of_home = (
-            self._number(f"{self.expected}_se", best),
-            self._number(f"se_test_{self.metric}", best),
+            self._number(f"{self.expected}_se", chosen),
+            self._number(f"se_test_{self.metric}", chosen),
         )
         of_pairs = np.sqrt(max(error**2 - of_home**2, 0.0))
         if of_pairs > of_home:

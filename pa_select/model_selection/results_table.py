@@ -63,7 +63,7 @@ def candidate_names(
     A name has at most 60 characters. If no parameter differs, it is the class of the `estimator`.
     Where shortened names are equal, the number of the candidate is added.
     """
-    keys = list(dict.fromkeys(key for candidate in params for key in candidate))
+    keys = list(dict.fromkeys(key for parameters in params for key in parameters))
     identities: dict[int, str] = {}  # by id, because the repr of an estimator takes long
 
     def identity(value: object) -> str:
@@ -72,7 +72,8 @@ def candidate_names(
         return identities[id(value)]
 
     of_key: dict[str, list[str]] = {
-        key: [identity(candidate[key]) for candidate in params if key in candidate] for key in keys
+        key: [identity(parameters[key]) for parameters in params if key in parameters]
+        for key in keys
     }
     varying = [key for key in keys if len(set(of_key[key])) > 1]
     # A parameter with one value distinguishes candidates that have it from those that do not.
@@ -95,11 +96,12 @@ def _names(
     parts: list[list[str]] = [[] for _ in params]
     for key in keys:
         word = words[key] if times[words[key]] == 1 else key
-        having = [i for i, candidate in enumerate(params) if key in candidate]
-        texts = _estimator_texts({identity(params[i][key]): params[i][key] for i in having})
-        for i in having:
-            value = params[i][key]
-            parts[i].append(texts.get(identity(value)) or _part(word, value))
+        having = [candidate for candidate, parameters in enumerate(params) if key in parameters]
+        values = (params[candidate][key] for candidate in having)
+        texts = _estimator_texts({identity(value): value for value in values})
+        for candidate in having:
+            value = params[candidate][key]
+            parts[candidate].append(texts.get(identity(value)) or _part(word, value))
     return [", ".join(words) for words in parts]
 
 
@@ -177,20 +179,21 @@ def table_of_candidates(search: Search) -> str:
         words, values = head.replace("neg ", "", 1), np.asarray(cv_results[value])
         values = values if words == head else -values
         columns[words] = values, cv_results.get(error), _longest(values, value != "agreement")
-    n, best = len(cv_results["params"]), getattr(search, "best_index_", None)
+    n, chosen = len(cv_results["params"]), getattr(search, "best_index_", None)
     names = candidate_names(cv_results["params"], search.estimator)
+    adapted = cv_results.get("adapted", np.zeros(n))
 
-    def row(i: int) -> tuple[str, list[str]]:
-        adapted = ", adapted" if "adapted" in cv_results and cv_results["adapted"][i] else ""
-        return names[i] + adapted + (" (chosen)" if i == best else ""), [
-            bar_cell(values[i], most, _text(values[i], errors, i))
+    def row(candidate: int) -> tuple[str, list[str]]:
+        name = names[candidate] + (", adapted" if adapted[candidate] else "")
+        return name + (" (chosen)" if candidate == chosen else ""), [
+            bar_cell(values[candidate], most, _text(values, errors, candidate))
             for values, errors, most in columns.values()
         ]
 
     caption = f"{n} candidate{'s' if n > 1 else ''}"
     if n > _SHOWN:
         caption += f", of which {_SHOWN} are shown"
-    shown = by_what_decides(cv_results, metric, best)[:_SHOWN]
+    shown = by_what_decides(cv_results, metric, chosen)[:_SHOWN]
     return table(caption, ["candidate", *columns], map(row, shown.tolist()))
 
 
@@ -225,13 +228,13 @@ def _longest(values: Floats, may_be_shares: bool) -> float:
     return 1.0 if may_be_shares and 0.5 < largest <= 1 else largest
 
 
-def _text(value: float, errors: Floats | None, i: int) -> str:
-    if errors is None or not np.isfinite(errors[i]):
-        return f"{value:.3f}"
-    return f"{value:.3f} ± {errors[i]:.3f}"
+def _text(values: Floats, errors: Floats | None, candidate: int) -> str:
+    if errors is None or not np.isfinite(errors[candidate]):
+        return f"{values[candidate]:.3f}"
+    return f"{values[candidate]:.3f} ± {errors[candidate]:.3f}"
 
 
-def by_what_decides(cv_results: dict[str, Any], metric: str, best: int | None) -> Ints:
+def by_what_decides(cv_results: dict[str, Any], metric: str, chosen: int | None) -> Ints:
     """Return the candidates in the order of what decided: the chosen one, then eligible ones."""
     decides = next(
         cv_results[name]
@@ -239,6 +242,6 @@ def by_what_decides(cv_results: dict[str, Any], metric: str, best: int | None) -
         if name in cv_results
     )
     eligible = np.asarray(cv_results.get("eligible", np.ones(len(decides))), dtype=bool)
-    chosen = np.arange(len(decides)) == best
-    ranked: Ints = np.lexsort((-np.nan_to_num(decides, nan=-np.inf), ~eligible, ~chosen))
+    others = np.arange(len(decides)) != chosen
+    ranked: Ints = np.lexsort((-np.nan_to_num(decides, nan=-np.inf), ~eligible, others))
     return ranked

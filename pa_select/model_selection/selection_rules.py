@@ -34,11 +34,11 @@ class AgainstChance(NamedTuple):
         above: Mask = self.values > self.chance + self.n_se * np.nan_to_num(self.errors)
         return above
 
-    def not_above(self, i: int) -> str:
+    def not_above(self, candidate: int) -> str:
         """Say that a candidate is not."""
         return (
-            f"{self.name} {self.values[i]:.4g} is not {errors_in_words(self.n_se)} above chance, "
-            f"{self.chance[i]:.4g}"
+            f"{self.name} {self.values[candidate]:.4g} is not {errors_in_words(self.n_se)} above "
+            f"chance, {self.chance[candidate]:.4g}"
         )
 
 
@@ -53,9 +53,9 @@ def first_by(candidates: Index, keys: list[Floats], cv_results: dict[str, Any]) 
     names = [repr(sorted(p.items(), key=str)) for p in cv_results.get("params", [])]
     ranked = sorted(
         candidates.tolist(),
-        key=lambda i: (
-            *(-np.nan_to_num(k[i], nan=-np.inf) for k in keys),
-            names[i] if names else "",
+        key=lambda candidate: (
+            *(-np.nan_to_num(key[candidate], nan=-np.inf) for key in keys),
+            names[candidate] if names else "",
         ),
     )
     return int(ranked[0])
@@ -69,8 +69,11 @@ class Eligibility(NamedTuple):
 
     def explained(self, of_eligible: Callable[[int], str]) -> Eligibility:
         """Give each eligible candidate the reason that a function returns."""
-        pairs = enumerate(zip(self.eligible, self.reason, strict=True))
-        return self._replace(reason=[of_eligible(i) if fits else why for i, (fits, why) in pairs])
+        reasons = [
+            of_eligible(candidate) if self.eligible[candidate] else reason
+            for candidate, reason in enumerate(self.reason)
+        ]
+        return self._replace(reason=reasons)
 
 
 class _Rule(BaseEstimator, ABC):
@@ -90,18 +93,18 @@ class _Rule(BaseEstimator, ABC):
 
     def __call__(self, cv_results: dict[str, Any]) -> int:
         """Choose a candidate; warn if it is no better than predictions that look at no feature."""
-        best = self._best(cv_results, np.flatnonzero(self.explain(cv_results).eligible))
+        chosen = self._choose(cv_results, np.flatnonzero(self.explain(cv_results).eligible))
         against = self._against_chance(cv_results)
-        if not against.above[best]:
+        if not against.above[chosen]:
             warn_caller(
-                f"{self._chosen} {against.name} {against.values[best]:.4g} is not above that of "
-                f"predictions that look at no feature, {against.chance[best]:.4g}, by "
+                f"{self._chosen} {against.name} {against.values[chosen]:.4g} is not above that of "
+                f"predictions that look at no feature, {against.chance[chosen]:.4g}, by "
                 f"{errors_in_words(against.n_se)}{self._advice}."
             )
-        return best
+        return chosen
 
     @abstractmethod
-    def _best(self, cv_results: dict[str, Any], eligible: Ints) -> int:
+    def _choose(self, cv_results: dict[str, Any], eligible: Ints) -> int:
         """Choose among the eligible candidates, of which there is at least one."""
 
     def explain(self, cv_results: dict[str, Any]) -> Eligibility:
@@ -119,11 +122,11 @@ class _Rule(BaseEstimator, ABC):
             above = known
         reasons = [
             f"not eligible: no {lacking[0]}"
-            if (lacking := [what for met, what in demands if not met[i]])
+            if (lacking := [what for met, what in demands if not met[candidate]])
             else "eligible"
-            if above[i]
-            else f"not eligible: {against.not_above(i)}"
-            for i in range(len(known))
+            if above[candidate]
+            else f"not eligible: {against.not_above(candidate)}"
+            for candidate in range(len(known))
         ]
         return Eligibility(known & above, reasons)
 
@@ -146,7 +149,7 @@ class _Rule(BaseEstimator, ABC):
 class BestScore(_Rule):
     """The best score; the first candidate if several tie, as in GridSearchCV."""
 
-    def _best(self, cv_results: dict[str, Any], eligible: Ints) -> int:
+    def _choose(self, cv_results: dict[str, Any], eligible: Ints) -> int:
         score, _ = scores_and_errors(cv_results, self.score)
         return int(eligible[score[eligible].argmax()])
 
@@ -161,7 +164,7 @@ class BestAgreement(_Rule):
     #: Agreements that differ by less tie.
     tie_tol = 1e-6
 
-    def _best(self, cv_results: dict[str, Any], eligible: Ints) -> int:
+    def _choose(self, cv_results: dict[str, Any], eligible: Ints) -> int:
         agreement = column(cv_results, "agreement", "agreement")[eligible]
         score, _ = scores_and_errors(cv_results, self.score)
         return first_by(eligible[agreement >= agreement.max() - self.tie_tol], [score], cv_results)
@@ -172,7 +175,7 @@ class RankSum(_Rule):
 
     _needs_agreement = True
 
-    def _best(self, cv_results: dict[str, Any], eligible: Ints) -> int:
+    def _choose(self, cv_results: dict[str, Any], eligible: Ints) -> int:
         score, _ = scores_and_errors(cv_results, self.score)
         return first_by(eligible, [-self._ranks(cv_results, eligible).sum(0), score], cv_results)
 
@@ -181,8 +184,9 @@ class RankSum(_Rule):
         eligibility = super().explain(cv_results)
         by_score, by_agreement = self._ranks(cv_results, np.flatnonzero(eligibility.eligible))
         return eligibility.explained(
-            lambda i: (
-                f"eligible: rank {by_score[i]:g} by {self.score}, {by_agreement[i]:g} by agreement"
+            lambda candidate: (
+                f"eligible: rank {by_score[candidate]:g} by {self.score}, "
+                f"{by_agreement[candidate]:g} by agreement"
             )
         )
 
@@ -199,7 +203,7 @@ class RankSum(_Rule):
 class BestExpected(_Rule):
     """The best expected score at another site."""
 
-    def _best(self, cv_results: dict[str, Any], eligible: Ints) -> int:
+    def _choose(self, cv_results: dict[str, Any], eligible: Ints) -> int:
         score, _ = scores_and_errors(cv_results, self.score)
         return first_by(eligible, [self._expected(cv_results)[0], score], cv_results)
 
@@ -223,18 +227,19 @@ class BestExpected(_Rule):
         score, _ = scores_and_errors(cv_results, self.score)
         expected, errors = self._expected(cv_results)
         return eligibility.explained(
-            lambda i: (
-                f"eligible: {self.score} {score[i]:.4g}, expected at the other site "
-                f"{expected[i]:.4g} with a standard error of {errors[i]:.2g}{_how(cv_results, i)}"
+            lambda candidate: (
+                f"eligible: {self.score} {score[candidate]:.4g}, expected at the other site "
+                f"{expected[candidate]:.4g} with a standard error of {errors[candidate]:.2g}"
+                f"{_how(cv_results, candidate)}"
             )
         )
 
 
-def _how(cv_results: dict[str, Any], i: int) -> str:
+def _how(cv_results: dict[str, Any], candidate: int) -> str:
     """Return in words whether a candidate's rows are adapted, and which site is the worst."""
-    parts = ["adapted"] if cv_results.get("adapted", np.zeros(i + 1))[i] else []
+    parts = ["adapted"] if cv_results.get("adapted", np.zeros(candidate + 1))[candidate] else []
     if "worst_site" in cv_results:
-        parts.append(f"worst at {cv_results['worst_site'][i]}")
+        parts.append(f"worst at {cv_results['worst_site'][candidate]}")
     return f" ({', '.join(parts)})" if parts else ""
 
 
@@ -256,14 +261,14 @@ class _SimplestWithin(_Rule):
         near = score >= score[top] - self.n_se * error[top]
         within = f"within {errors_in_words(self.n_se)} of the best, {score[top]:.4g}"
         explained = eligibility.explained(
-            lambda i: (
-                f"{'' if near[i] else 'not '}eligible: {self.score} {score[i]:.4g} is "
-                f"{'' if near[i] else 'not '}{within}"
+            lambda candidate: (
+                f"{'' if near[candidate] else 'not '}eligible: {self.score} "
+                f"{score[candidate]:.4g} is {'' if near[candidate] else 'not '}{within}"
             )
         )
         return explained._replace(eligible=eligibility.eligible & near)
 
-    def _best(self, cv_results: dict[str, Any], eligible: Ints) -> int:
+    def _choose(self, cv_results: dict[str, Any], eligible: Ints) -> int:
         score, _ = scores_and_errors(cv_results, self.score)
         return first_by(eligible, [-self._complexities(cv_results), score], cv_results)
 
@@ -272,7 +277,7 @@ class _SimplestWithin(_Rule):
             values = [self.complexity(params) for params in cv_results["params"]]
         else:
             key = next(
-                (k for k in (self.complexity, f"param_{self.complexity}") if k in cv_results), None
+                (x for x in (self.complexity, f"param_{self.complexity}") if x in cv_results), None
             )
             if key is None:
                 raise ValueError(

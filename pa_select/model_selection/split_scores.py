@@ -102,7 +102,7 @@ class Outcome:
 def fit_and_score_split(
     estimator: Estimator,
     parameters: dict[str, Any] | None,
-    split: SplitTask,
+    task: SplitTask,
     data: Data,
     verbose: int = 0,
     split_progress: tuple[int, int] | None = None,
@@ -116,8 +116,8 @@ def fit_and_score_split(
         X,
         data.y,
         scorer=data.scorer,
-        train=split.train,
-        test=split.test,
+        train=task.train,
+        test=task.test,
         verbose=verbose,
         parameters=parameters,
         fit_params=data.fit_params,
@@ -139,12 +139,10 @@ def fit_and_score_split(
     )
     if outcome.fit_error is None:
         fitted = result["estimator"]
-        outcome.extra_scores = [
-            _extra_scores(fitted, extra, split, data) for extra in split.extras
-        ]
+        outcome.extra_scores = [_extra_scores(fitted, extra, task, data) for extra in task.extras]
         try:
-            matrices, classes = _matrices(fitted, split, data)
-            outcome.predictions = _predictions(fitted, split, data, matrices, classes)
+            matrices, classes = _matrices(fitted, task, data)
+            outcome.predictions = _predictions(fitted, task, data, matrices, classes)
             outcome.matrices, outcome.classes = matrices, classes
         except Exception as error:
             if isinstance(data.error_score, str):  # "raise"
@@ -155,11 +153,11 @@ def fit_and_score_split(
     return outcome
 
 
-def _extra_scores(fitted: Estimator, extra: Extra, split: SplitTask, data: Data) -> Any:
+def _extra_scores(fitted: Estimator, extra: Extra, task: SplitTask, data: Data) -> Any:
     if not len(extra.rows):
         return np.nan
     source = data.sources[extra.source]
-    rows, labels = _safe_split(fitted, source, data.y, extra.rows, split.train)
+    rows, labels = _safe_split(fitted, source, data.y, extra.rows, task.train)
     params = _check_method_params(data.sources[0], params=data.score_params, indices=extra.rows)
     if not extra.may_fail:
         return _score(fitted, rows, labels, data.scorer, params, data.error_score)
@@ -169,11 +167,11 @@ def _extra_scores(fitted: Estimator, extra: Extra, split: SplitTask, data: Data)
 
 
 def _matrices(
-    fitted: Estimator, split: SplitTask, data: Data
+    fitted: Estimator, task: SplitTask, data: Data
 ) -> tuple[dict[int, Array], Array | None]:
     matrices, classes = {}, None
-    for source, rows in split.scored_rows.items():
-        X, _ = _safe_split(fitted, data.sources[source], None, rows, split.train)
+    for source, rows in task.scored_rows.items():
+        X, _ = _safe_split(fitted, data.sources[source], None, rows, task.train)
         if data.of_regressors:
             matrices[source] = RecordedRegressor.of(fitted, X).predicted[:, None]
             continue
@@ -183,15 +181,15 @@ def _matrices(
 
 def _predictions(
     fitted: Estimator,
-    split: SplitTask,
+    task: SplitTask,
     data: Data,
     matrices: dict[int, Array],
     classes: Array | None,
 ) -> dict[int, tuple[Array, Array | None]]:
     recorded = {}
-    for source in () if data.of_regressors else split.predicted:
+    for source in () if data.of_regressors else task.predicted:
         X, _ = _safe_split(
-            fitted, data.sources[source], None, split.scored_rows[source], split.train
+            fitted, data.sources[source], None, task.scored_rows[source], task.train
         )
         recorded[source] = predictions(
             fitted, X, matrices[source], classes, data.with_probabilities
@@ -263,8 +261,9 @@ class Layout:
 class Stacks(Sequence[Array]):
     """Stacked scores: those of all models of a candidate, one below the other.
 
-    The stack of a candidate is made when it is indexed. It needs the outcomes of all splits:
-    candidates whose outcomes lack scores have none. There are no `labels` of regressors.
+    The stack of a candidate is made when it is indexed, by its position among `candidates`. It
+    needs the outcomes of all splits: candidates whose outcomes lack scores have none. There are no
+    `labels` of regressors.
     """
 
     def __init__(
@@ -273,14 +272,14 @@ class Stacks(Sequence[Array]):
         #: The number of all candidates, and which of them have a stack.
         self.n_candidates = len(outcomes)
         self.candidates: Ints = np.flatnonzero(
-            [all(outcome.matrices is not None for outcome in splits) for splits in outcomes]
+            [all(one.matrices is not None for one in of_candidate) for of_candidate in outcomes]
         )
         self._outcomes = [outcomes[candidate] for candidate in self.candidates.tolist()]
         self._rows = layout.scored_rows
         known = {
             tuple(outcome.classes): outcome.classes
-            for candidate in self._outcomes
-            for outcome in candidate
+            for of_candidate in self._outcomes
+            for outcome in of_candidate
             if outcome.classes is not None
         }
         self.classes = np.unique(np.concatenate([labels, *known.values()]))
@@ -288,9 +287,9 @@ class Stacks(Sequence[Array]):
     def __len__(self) -> int:
         return len(self._outcomes)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, position: Any) -> Any:
         parts = [
-            self.matrix(index, split, source)
+            self.matrix(position, split, source)
             for split, rows in enumerate(self._rows)
             for source in sorted(rows)
         ]
@@ -301,24 +300,24 @@ class Stacks(Sequence[Array]):
         positions = np.searchsorted(self.candidates, candidates).tolist()
         stacks = copy(self)
         stacks.candidates = candidates
-        stacks._outcomes = [self._outcomes[i] for i in positions]
+        stacks._outcomes = [self._outcomes[position] for position in positions]
         return stacks
 
-    def matrix(self, index: int, split: int, source: int) -> Array:
+    def matrix(self, position: int, split: int, source: int) -> Array:
         """Return a split's scores of the rows of a source, with all classes as columns."""
-        outcome = self._outcomes[index][split]
+        outcome = self._outcomes[position][split]
         assert outcome.matrices is not None
         assert outcome.classes is not None
         return align_classes(outcome.matrices[source], outcome.classes, self.classes)
 
     def recorded(
-        self, index: int, split: int, source: int
+        self, position: int, split: int, source: int
     ) -> RecordedClassifier | RecordedRegressor:
         """Return a split's predictions of the rows of a source, as a classifier of all classes.
 
         It has no predicted classes of sources that need none. Or return them as a regressor.
         """
-        outcome = self._outcomes[index][split]
+        outcome = self._outcomes[position][split]
         assert outcome.matrices is not None
         assert outcome.predictions is not None
         if outcome.classes is None:
@@ -329,5 +328,5 @@ class Stacks(Sequence[Array]):
             known = np.zeros((len(probabilities), len(self.classes)))
             known[:, columns] = probabilities
             probabilities = known
-        scores = np.asarray(self.matrix(index, split, source), dtype=np.float64)
+        scores = np.asarray(self.matrix(position, split, source), dtype=np.float64)
         return RecordedClassifier(self.classes, scores, predicted, probabilities)

@@ -100,7 +100,7 @@ def metric_columns(name: str, splits: Floats, *, rank: bool = False) -> dict[str
     mean = np.where(known.any(1), np.where(known, splits, 0.0).sum(1) / counts, np.nan)
     deviations = np.where(known, splits - mean[:, None], 0.0)
     columns: dict[str, Any] = {
-        f"split{i}_test_{name}": splits[:, i] for i in range(splits.shape[1])
+        f"split{split}_test_{name}": splits[:, split] for split in range(splits.shape[1])
     }
     columns[f"mean_test_{name}"] = mean
     std = np.sqrt((deviations**2).sum(1) / counts)
@@ -120,13 +120,15 @@ def environment_columns(
     columns: dict[str, Any] = {}
     for environment, splits in by_environment.items():
         columns |= metric_columns(f"{metric}_environment_{environment}", splits)
-    names = [e for e in by_environment if e not in left_out]
+    names = [environment for environment in by_environment if environment not in left_out]
     n_candidates, n_splits = next(iter(by_environment.values())).shape
     label = f"{metric}_worst_environment"
     if names:
-        means = np.column_stack([columns[f"mean_test_{metric}_environment_{e}"] for e in names])
+        start = f"mean_test_{metric}_environment_"
+        means = np.column_stack([columns[f"{start}{environment}"] for environment in names])
         worst = np.where(np.isnan(means), np.inf, means).argmin(1)
-        splits = np.stack([by_environment[e] for e in names])[worst, np.arange(n_candidates)]
+        scores = np.stack([by_environment[environment] for environment in names])
+        splits = scores[worst, np.arange(n_candidates)]
         named = np.array(names, dtype=object)[worst]
     else:
         splits = np.full((n_candidates, n_splits), np.nan)
@@ -156,15 +158,17 @@ def score_columns(
     extra_columns: Callable[[ScoresOfMetric], dict[str, Any]],
 ) -> tuple[dict[str, Any], list[str]]:
     """Make the columns of errors, of chance and of the extras; list the metrics, too."""
-    scores = _by_metric([[o.test_scores for o in candidate] for candidate in outcomes])
+    scores = _by_metric([[one.test_scores for one in of_candidate] for of_candidate in outcomes])
     by_chance = _by_metric(chance)
     columns: dict[str, Any] = {}
     for metric, splits in scores.items():
         columns[f"chance_test_{metric}"] = _chance(by_chance, metric, len(splits))
 
     on_extras: dict[str, dict[str, list[Floats]]] = {metric: {} for metric in scores}
-    for e, extra in enumerate(extras):
-        by_metric = _by_metric([[_extra(o, e) for o in candidate] for candidate in outcomes])
+    for number, extra in enumerate(extras):
+        by_metric = _by_metric(
+            [[_extra(one, number) for one in of_candidate] for of_candidate in outcomes]
+        )
         for metric, splits in scores.items():
             values = by_metric.get(metric, np.full(splits.shape, np.nan))
             on_extras[metric].setdefault(extra.suffix, []).append(values)
@@ -180,17 +184,20 @@ def score_columns(
     return columns, list(scores)
 
 
-def _extra(outcome: Outcome, index: int) -> Any:
-    return outcome.extra_scores[index] if outcome.extra_scores else np.nan
+def _extra(outcome: Outcome, number: int) -> Any:
+    return outcome.extra_scores[number] if outcome.extra_scores else np.nan
 
 
 def _by_metric(scores: Sequence[Sequence[Any]]) -> dict[str, Floats]:
     """Return scores of candidates x splits, each a number or a dict, by metric."""
-    flat = [score for candidate in scores for score in candidate]
+    flat = [score for of_candidate in scores for score in of_candidate]
     names = next((list(score) for score in flat if isinstance(score, dict)), ["score"])
     return {
         name: np.array(
-            [[s[name] if isinstance(s, dict) else s for s in candidate] for candidate in scores],
+            [
+                [x[name] if isinstance(x, dict) else x for x in of_candidate]
+                for of_candidate in scores
+            ],
             dtype=np.float64,
         )
         for name in names
