@@ -97,16 +97,16 @@ class PAEarlyStopping(_Callback):
             raise ValueError(
                 f"environments: expected two, in a tuple, got {type(environments).__name__}{got}."
             )
-        for k, environment in enumerate(environments):
+        for number, environment in enumerate(environments):
             if isinstance(environment, Dataset):
                 raise TypeError(
-                    f"environments[{k}]: expected a tensor, an array or a DataLoader, got the "
-                    f"Dataset {type(environment).__name__}; give DataLoader(dataset)."
+                    f"environments[{number}]: expected a tensor, an array or a DataLoader, got "
+                    f"the Dataset {type(environment).__name__}; give DataLoader(dataset)."
                 )
             if isinstance(getattr(environment, "sampler", None), RandomSampler):
                 raise ValueError(
-                    f"environments[{k}]: expected a DataLoader that does not shuffle, since rows "
-                    "are paired by their order."
+                    f"environments[{number}]: expected a DataLoader that does not shuffle, since "
+                    "rows are paired by their order."
                 )
         self.environments = environments
         self.guard = guard

@@ -324,9 +324,9 @@ class AgreementObjective:
             If no trial of this objective has finished.
         """
         table = self.cv_results(study)
-        best = choose(self.rule, table)
-        self.plan.kind.warn_of_choice(table, self.metric, best)
-        number = table["trial"][best]
+        chosen = choose(self.rule, table)
+        self.plan.kind.warn_of_choice(table, self.metric, chosen)
+        number = table["trial"][chosen]
         return next(trial for trial in study.trials if trial.number == number)
 
     def best_estimator(self, study: Study) -> Estimator:
@@ -356,12 +356,12 @@ class AgreementObjective:
         score = scores[self.metric] if isinstance(scores, dict) else scores
         return None if np.isfinite(score) else f"{self.metric} is {score}."
 
-    def _agreement_so_far(self, outcomes: list[Outcome | None], last: int) -> float | None:
+    def _agreement_so_far(self, outcomes: list[Outcome | None], split: int) -> float | None:
         """Return the agreement of the pairs that both models scored; None if none is new."""
         pairs = self.plan.pairs
         finished = np.array([outcome is not None for outcome in outcomes])
         used = finished[pairs.model_a] & finished[pairs.model_b]
-        new = used & ((pairs.model_a == last) | (pairs.model_b == last))
+        new = used & ((pairs.model_a == split) | (pairs.model_b == split))
         if not pairs.weight[new].any():
             return None
         filled = [
@@ -380,7 +380,7 @@ class AgreementObjective:
         columns, metrics = self.plan.score_columns([outcomes])
         scores = [outcome.test_scores for outcome in outcomes]
         for name in metrics:
-            values = [[s[name] if isinstance(s, dict) else s for s in scores]]
+            values = [[x[name] if isinstance(x, dict) else x for x in scores]]
             columns |= metric_columns(name, np.array(values, dtype=np.float64))
         stacks = self.plan.stacks([outcomes])
         of_agreements, agreements = self.plan.agreement_columns(stacks)

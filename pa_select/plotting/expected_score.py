@@ -179,7 +179,7 @@ class ExpectedScoreDisplay(Display):
 
     def _names_shown(self) -> list[str]:
         names = self._names(self.names, len(self.score))
-        return [names[i] for i in self.candidates_]
+        return [names[candidate] for candidate in self.candidates_]
 
     def _figsize(self) -> tuple[float, float]:
         names = self._names_shown()

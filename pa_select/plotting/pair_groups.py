@@ -340,9 +340,9 @@ def _averages(models: Sequence[Mapping[str, Any]], of: str | None) -> tuple[Floa
     """Return the average to draw for each model and group, and its standard error."""
 
     def average(group: str, confidence: Confidence) -> tuple[float, float]:
-        which = of or ("second" if group in ("disagree", "misled") else "first")
-        error = confidence.standard_errors[("first", "second", "kept").index(which)]
-        return getattr(confidence, which), error
+        posterior = of or ("second" if group in ("disagree", "misled") else "first")
+        error = confidence.standard_errors[("first", "second", "kept").index(posterior)]
+        return getattr(confidence, posterior), error
 
     table = np.array([[average(*item) for item in groups.items()] for groups in models])
     return table[..., 0], table[..., 1]

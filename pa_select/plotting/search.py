@@ -222,16 +222,16 @@ class PASearchDisplay(Display):
         if np.isfinite(self.threshold):
             style = {"color": ink(ax), "ls": "--", "lw": 1, "zorder": 1}
             self.threshold_ = ax.axvline(self.threshold, label="guard", **style)
-        best, by_score = self.best_index, self._best_by_score(points[:, 0])
+        chosen, by_score = self.best_index, self._best_by_score(points[:, 0])
         self.chosen_ = self.score_choice_ = None
-        if best is not None:
-            self.chosen_ = self._mark_one(ax, best, points, "chosen", "*", look(1).color)
+        if chosen is not None:
+            self.chosen_ = self._mark_one(ax, chosen, points, "chosen", "*", look(1).color)
         if by_score is not None:
             name = f"best {self.score_name}"
             self.score_choice_ = self._mark_one(ax, by_score, points, name, "D", look(2).color)
         self.outside_: list[Any] = []
         if zoom and drawn.any():
-            marked = np.isin(np.arange(n), [i for i in (best, by_score) if i is not None])
+            marked = np.isin(np.arange(n), [x for x in (chosen, by_score) if x is not None])
             self._zoom(ax, points[drawn], errors[drawn], eligible[drawn], marked[drawn])
         ax.set(
             xlabel=f"cross-validated {self.score_name}, with standard error",
@@ -274,13 +274,13 @@ class PASearchDisplay(Display):
         return top
 
     def _mark_one(
-        self, ax: Axes, i: int, points: Floats, what: str, marker: str, color: str
+        self, ax: Axes, candidate: int, points: Floats, what: str, marker: str, color: str
     ) -> Line:
         """Mark a candidate, and name it in the legend."""
-        label = what if self.names is None else f"{what}: {self.names[i]}"
-        if not np.isfinite(points[i]).all():
+        label = what if self.names is None else f"{what}: {self.names[candidate]}"
+        if not np.isfinite(points[candidate]).all():
             label += " (not drawn)"
-        x, y = points[i, :, None]
+        x, y = points[candidate, :, None]
         return self._mark(ax, x, y, marker, color=color, label=label, zorder=3)
 
     def _zoom(

@@ -123,9 +123,8 @@ class Classification:
         self, scorer: Scorer, model: RecordedClassifier, labels: Floats, rows: Ints
     ) -> float:
         """Count each of the rows once for every class, with the class's probability as weight."""
-        k = labels.shape[1]
-        y = np.tile(model.classes, len(rows))
-        return _weighted(scorer, model, np.repeat(rows, k), y, labels.ravel())
+        y, every = np.tile(model.classes, len(rows)), np.repeat(rows, labels.shape[1])
+        return _weighted(scorer, model, every, y, labels.ravel())
 
     def error_of_rate(
         self,

@@ -43,7 +43,7 @@ class Models(Protocol):
 
     def __len__(self) -> int: ...
 
-    def recorded(self, index: int, split: int, source: int) -> Output:
+    def recorded(self, model: int, split: int, source: int) -> Output:
         """Return what a split's model predicts for the rows of a source."""
 
 

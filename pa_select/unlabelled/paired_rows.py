@@ -179,11 +179,11 @@ def warn_of_other_rows(X_a: Rows, X: Rows, name: str = "X_a") -> None:
         return
     rng = np.random.default_rng(0)
     some = [x[rng.permutation(len(x))[:_MOST_ROWS]] for x in sides]
-    which = np.repeat([0, 1], [len(x) for x in some])
+    is_paired = np.repeat([0, 1], [len(x) for x in some])
     forest = RandomForestClassifier(
         50, max_features="sqrt", min_samples_leaf=3, oob_score=True, random_state=0
-    ).fit(np.concatenate(some), which)
-    area = roc_auc_score(which, forest.oob_decision_function_[:, 1])
+    ).fit(np.concatenate(some), is_paired)
+    area = roc_auc_score(is_paired, forest.oob_decision_function_[:, 1])
     n, m = map(len, some)
     error = np.sqrt((n + m + 1) / (12 * n * m))
     if area > max(_LEAST_AREA, 0.5 + _N_ERRORS * error):

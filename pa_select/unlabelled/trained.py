@@ -196,9 +196,9 @@ class _TrainedModels:
     def __len__(self) -> int:
         return len(self.outputs[0])
 
-    def recorded(self, index: int, split: int, source: int) -> Output:
+    def recorded(self, model: int, split: int, source: int) -> Output:
         """Return a model's outputs for the rows of a source."""
-        return self.outputs[source][index]
+        return self.outputs[source][model]
 
 
 def of_outputs(
@@ -236,12 +236,12 @@ def of_outputs(
         "high": columns.get("expected_score_high", unknown),
         "validation_score": scores,
         "disagreement": columns["disagreement"],
-        "beta": [engine.calibration(i).strength for i in range(len(names))],
+        "beta": [engine.calibration(model).strength for model in range(len(names))],
     }
     n_pairs = len(outputs[models.a][0].predicted)
     return {
-        name: ExpectedScore(**{f: float(x[i]) for f, x in fields.items()}, n_pairs=n_pairs)
-        for i, name in enumerate(names)
+        name: ExpectedScore(**{f: float(x[model]) for f, x in fields.items()}, n_pairs=n_pairs)
+        for model, name in enumerate(names)
     }
 
 
