@@ -15,7 +15,7 @@ from pa_select.agreement.pooled_agreement import PooledPairs, pooled_agreement
 from pa_select.model_selection import PASearchCV
 from pa_select.model_selection.choice import choose, explain, make_rule
 from pa_select.model_selection.evaluation import with_parameters
-from pa_select.model_selection.plan import Plan
+from pa_select.model_selection.plan import GIVEN, Plan
 from pa_select.model_selection.split_scores import Outcome, fit_and_score_split
 from pa_select.model_selection.table_columns import metric_columns, ranks
 from pa_select.utils.messages import optional_import
@@ -148,8 +148,8 @@ def agreement_objective(
     )
     _check_space(space)
     search._validate_params()
-    given = {"environments": environments, "views": views, "target": target, "paired": paired}
-    plan = Plan(search, X, y, groups, dict(fit_params or {}), **given)
+    given = dict(zip(GIVEN, (environments, views, target, paired, groups), strict=True))
+    plan = Plan(search, X, y, dict(fit_params or {}), **given)
     if not plan.of_regressors and len(plan.labels) < 2:
         raise ValueError(f"y: expected at least two classes, got only {plan.labels[0]}.")
     return AgreementObjective(search, plan, space)
@@ -459,7 +459,7 @@ def _description(search: PASearchCV, plan: Plan) -> dict[str, Any]:
         value if isinstance(value, (str, list, tuple)) else None
         for value in (search.scoring, search.prior)
     ]
-    splits = [(split.train, split.test) for split in plan.splits]
+    splits = [(task.train, task.test) for task in plan.splits]
     sites = [site.name for site in plan.kind.sites]  # the columns have these names
     exact = (np.asarray(plan.data.y), splits, tuple(plan.pairs), plain, sites)
     # Machines may compute views with different rounding errors.

@@ -34,7 +34,7 @@ from pa_select.model_selection.evaluation import (
     warn_of_missing_scores,
     with_parameters,
 )
-from pa_select.model_selection.plan import Plan, by_name, is_sequence_of_splitters
+from pa_select.model_selection.plan import GIVEN, Plan, by_name, is_sequence_of_splitters
 from pa_select.model_selection.results_table import table_of_candidates
 from pa_select.model_selection.split_scores import Outcome
 from pa_select.utils.estimators import SavedWithVersions
@@ -220,8 +220,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             "agreement_terms_",
         ):
             self.__dict__.pop(left_by_an_earlier_fit, None)
-        given = {"environments": environments, "views": views, "target": target, "paired": paired}
-        plan = Plan(self, X, y, groups, params, **given)
+        given = dict(zip(GIVEN, (environments, views, target, paired, groups), strict=True))
+        plan = Plan(self, X, y, params, **given)
         if self.selection != "score":
             plan.kind.suggest_more_data(len(plan.splits))
         candidate_params = list(self._candidates())

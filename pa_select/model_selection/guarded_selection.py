@@ -17,7 +17,7 @@ from pa_select.model_selection.selection_rules import (
 )
 from pa_select.model_selection.table_columns import column, scores_and_errors
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Floats, HasArray, Labels, Mask
+from pa_select.utils.typing import Floats, Labels, Mask
 
 # A score of chance above this means that most rows have the same class.
 _FREQUENT = 0.6
@@ -119,7 +119,8 @@ class GuardedSelection(BaseEstimator):
         eligible = self.explain(cv_results).eligible
         agreement = column(cv_results, self.agreement, "agreement")
         score, error = scores_and_errors(cv_results, self.score)
-        keys = [score, _or_zeros(cv_results.get("mean_test_neg_log_loss"), score), -error]
+        of_loss = cv_results.get("mean_test_neg_log_loss", np.zeros_like(score))
+        keys = [score, np.asarray(of_loss, dtype=np.float64), -error]
         if eligible.any():
             best = agreement[eligible].max()
             candidates = np.flatnonzero(eligible & (agreement >= best - self.tie_tol))
@@ -213,11 +214,6 @@ class GuardedSelection(BaseEstimator):
             floor = column(cv_results, floor, "floor")
         floor = -np.inf if floor is None else floor
         return np.broadcast_to(np.nan_to_num(np.asarray(floor, dtype=float), nan=-np.inf), n)
-
-
-def _or_zeros(values: HasArray | None, like: Floats) -> Floats:
-    """Return a recorded column, or zeros if it is None."""
-    return np.zeros_like(like) if values is None else np.asarray(values, dtype=np.float64)
 
 
 def majority_rate(estimator: object, X: object, y: Labels) -> float:

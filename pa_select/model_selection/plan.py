@@ -82,18 +82,13 @@ class Plan:
     """All that a search does, except for its candidates.
 
     It is made of the search, which need not be fitted, and of the arguments of its ``fit``:
-    `params` are routed, and `given` are `environments`, `views`, `target` and `paired`.
+    `params` are routed, and `given` is what ``fit`` takes beside X and y.
     """
 
     def __init__(
-        self,
-        search: Search,
-        X: Rows,
-        y: Labels | None,
-        groups: Groups,
-        params: dict[str, Any],
-        **given: Any,
+        self, search: Search, X: Rows, y: Labels | None, params: dict[str, Any], **given: Any
     ) -> None:
+        groups = given.pop("groups", None)
         check_fit_params(search.estimator, params, GIVEN)
         check_text(groups, "groups", X)
         _check_selection(search, given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.stats import rankdata
@@ -14,6 +14,8 @@ from pa_select.model_selection.table_columns import column, recorded_chance, sco
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Index, Ints, Mask, Rule
 
+#: The name of a parameter or of a column, or a function of the parameters.
+Complexity: TypeAlias = str | Callable[[dict[str, Any]], float]
 #: The `n_se` of guarded selection by the score on the views.
 N_SE_OF_VIEWS = 2
 
@@ -244,12 +246,7 @@ def _how(cv_results: dict[str, Any], candidate: int) -> str:
 
 
 class _SimplestWithin(_Rule):
-    def __init__(
-        self,
-        complexity: str | Callable[[dict[str, Any]], float],
-        score: str = "score",
-        n_se: float = 1,
-    ) -> None:
+    def __init__(self, complexity: Complexity, score: str = "score", n_se: float = 1) -> None:
         self.complexity = complexity
         self.score = score
         self.n_se = n_se
@@ -294,7 +291,7 @@ class _SimplestWithin(_Rule):
 
 
 def within_one_standard_error(
-    complexity: str | Callable[[dict[str, Any]], float], *, score: str = "score", n_se: float = 1
+    complexity: Complexity, *, score: str = "score", n_se: float = 1
 ) -> Rule:
     """Make the classic rule: the simplest candidate within a standard error of the best.
 

@@ -166,9 +166,11 @@ def score_columns(
 
     on_extras: dict[str, dict[str, list[Floats]]] = {metric: {} for metric in scores}
     for number, extra in enumerate(extras):
-        by_metric = _by_metric(
-            [[_extra(one, number) for one in of_candidate] for of_candidate in outcomes]
-        )
+        of_extra = [
+            [one.extra_scores[number] if one.extra_scores else np.nan for one in of_candidate]
+            for of_candidate in outcomes
+        ]
+        by_metric = _by_metric(of_extra)
         for metric, splits in scores.items():
             values = by_metric.get(metric, np.full(splits.shape, np.nan))
             on_extras[metric].setdefault(extra.suffix, []).append(values)
@@ -182,10 +184,6 @@ def score_columns(
         scores_of_metric = ScoresOfMetric(metric, on_extras[metric], chances, n_disjoint)
         columns |= extra_columns(scores_of_metric)
     return columns, list(scores)
-
-
-def _extra(outcome: Outcome, number: int) -> Any:
-    return outcome.extra_scores[number] if outcome.extra_scores else np.nan
 
 
 def _by_metric(scores: Sequence[Sequence[Any]]) -> dict[str, Floats]:
