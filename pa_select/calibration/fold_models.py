@@ -51,12 +51,7 @@ class FoldScores(NamedTuple):
 
 
 def make_folds(
-    cv: CrossValidation,
-    X: Rows,
-    y: Array,
-    groups: Array | None,
-    seed: int,
-    split_params: dict[str, Any],
+    cv: CrossValidation, X: Rows, y: Array, groups: Array | None, seed: int, params: dict[str, Any]
 ) -> list[Fold]:
     """Split the rows into folds, and the training rows of each into halves.
 
@@ -69,9 +64,7 @@ def make_folds(
     cv = 5 if cv is None else cv
     if isinstance(cv, (int, np.integer)):
         cv = _numbered_folds(int(cv), y, groups, seed)
-    splits = list(
-        check_cv(cv, y, classifier=True).split(X, y, **split_params | {"groups": groups})
-    )
+    splits = list(check_cv(cv, y, classifier=True).split(X, y, **params | {"groups": groups}))
     for train, held_out in splits:
         if not len(held_out):
             raise ValueError("cv: expected rows that each fold holds out, got a fold without.")

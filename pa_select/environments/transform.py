@@ -60,7 +60,7 @@ class TransformShift(Shift):
                 "power: expected 0 or 1, as the transform has no parameter named power, got "
                 f"{power!r}."
             )
-        other = view_of(transform if power else _as_it_is, X, "transform")
+        other = view_of(transform if power else lambda rows: rows, X, "transform")
         return Shifted(other, _distances(X, other))
 
 
@@ -102,10 +102,6 @@ def as_shift(shift: object) -> Shift:
     default = getattr(_power_of(shift), "default", None)
     own = default if isinstance(default, (int, float)) else 1.0
     return TransformShift(shift, power=own)
-
-
-def _as_it_is(X: Rows) -> Rows:
-    return X
 
 
 def _power_of(transform: object) -> inspect.Parameter | None:

@@ -49,7 +49,8 @@ def differentiable(estimator: Model | None, device: Device = None) -> Differenti
     """
     before, final = _steps(estimator)
     if isinstance(final, torch.nn.Module):
-        model = _of_module(final)
+        home, dtype = _device_and_dtype(final)
+        model = _Model(lambda x: first_output(final(x)), None, home, dtype, (final,))
     elif is_instance(final, "skorch", "NeuralNet"):
         if is_instance(final, "skorch", "NeuralNetRegressor"):
             raise TypeError(f"{_EXPECTED}, got a NeuralNetRegressor.")
@@ -92,11 +93,6 @@ def _steps(estimator: Model | None) -> tuple[list[Any], Any]:
         if is_pipeline(final):
             before += [step for _, step in final.steps[:-1]]
     return before, final
-
-
-def _of_module(module: torch.nn.Module) -> _Model:
-    device, dtype = _device_and_dtype(module)
-    return _Model(lambda x: first_output(module(x)), None, device, dtype, (module,))
 
 
 def _of_net(net: Net) -> _Model:

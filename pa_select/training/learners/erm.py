@@ -115,12 +115,7 @@ class ERMNet(LearnerNet):
         return super().partial_fit(X, y, classes, environments=numbers, **fit_params)
 
     def fit_loop(
-        self,
-        X: Any,
-        y: Any = None,
-        epochs: Any = None,
-        environments: Labels | None = None,
-        **kwargs: Any,
+        self, X: Any, y: Any = None, epochs: Any = None, environments: Any = None, **kwargs: Any
     ) -> ERMNet:
         """Run the epochs, on rows that carry their environment."""
         numbers = environment_numbers(X, environments)
