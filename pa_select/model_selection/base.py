@@ -452,8 +452,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             A row is named by the parameters that differ. The chosen candidate is first; the
             value that decides orders the others. The columns are ``chosen``, and the columns of
             ``cv_results_`` that decide or explain: scores and agreement with their standard
-            errors, for each site if there are several, ``eligible``, ``not_told_apart``,
-            ``reason``.
+            errors, for each site if there are several, the worst environment's name,
+            ``eligible``, ``not_told_apart``, ``reason``.
 
         Raises
         ------

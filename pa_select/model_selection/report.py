@@ -77,7 +77,8 @@ def summary(search: Search) -> Frame:
     columns = {"chosen": np.arange(len(order)) == chosen}
     for value, error in columns_that_decide(table, metric, search.scoring).values():
         columns |= {name: table[name] for name in (value, error) if name in table}
-    for name in ("adapted", "worst_site", "eligible", "not_told_apart", "reason"):
+    worst = f"worst_environment_{metric}"
+    for name in (worst, "adapted", "worst_site", "eligible", "not_told_apart", "reason"):
         if name in table:
             columns[name] = table[name]
     names = candidate_names(table["params"], search.estimator)
@@ -195,10 +196,14 @@ class _Report:
 
     def _elsewhere(self, chosen: int) -> Iterator[str]:
         """Say what is known about other places without pairs."""
-        places = {"views": "On the views", "worst_environment": "In the worst environment"}
+        worst = self.table.get(f"worst_environment_{self.metric}", [None] * (chosen + 1))[chosen]
+        places = {
+            "views": "On the views",
+            "worst_environment": f"In the worst environment, {escape(str(worst))},",
+        }
         for suffix, where in places.items():
             column = f"{self.home}_{suffix}"
-            if column in self.table:
+            if np.isfinite(self._number(column, chosen)):
                 error = f"se_test_{self.metric}_{suffix}"
                 yield f"{where} it is {self._with_error(column, error, chosen)}."
         if np.isfinite(self._number("agreement", chosen)):

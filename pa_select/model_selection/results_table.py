@@ -11,7 +11,7 @@ from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from pa_select.utils.html import bar_cell, table
-from pa_select.utils.typing import Estimator, Floats, Ints, Scoring, Search
+from pa_select.utils.typing import Array, Estimator, Floats, Ints, Scoring, Search
 
 # What a search adds to the name of a metric.
 _SUFFIXES = {"_views": " on the views", "_worst_environment": " in the worst environment"}
@@ -178,7 +178,11 @@ def table_of_candidates(search: Search) -> str:
         # Errors are recorded with a minus sign, since larger scores are better.
         words, values = head.replace("neg ", "", 1), np.asarray(cv_results[value])
         values = values if words == head else -values
-        columns[words] = values, cv_results.get(error), _longest(values, value != "agreement")
+        where = None
+        if value.endswith("_worst_environment"):
+            where = cv_results[f"worst_environment_{metric}"]
+        longest = _longest(values, value != "agreement")
+        columns[words] = values, cv_results.get(error), longest, where
     n, chosen = len(cv_results["params"]), getattr(search, "best_index_", None)
     names = candidate_names(cv_results["params"], search.estimator)
     adapted = cv_results.get("adapted", np.zeros(n))
@@ -186,8 +190,8 @@ def table_of_candidates(search: Search) -> str:
     def row(candidate: int) -> tuple[str, list[str]]:
         name = names[candidate] + (", adapted" if adapted[candidate] else "")
         return name + (" (chosen)" if candidate == chosen else ""), [
-            bar_cell(values[candidate], most, _text(values, errors, candidate))
-            for values, errors, most in columns.values()
+            bar_cell(values[candidate], most, _text(values, errors, candidate, where))
+            for values, errors, most, where in columns.values()
         ]
 
     caption = f"{n} candidate{'s' if n > 1 else ''}"
@@ -228,7 +232,9 @@ def _longest(values: Floats, may_be_shares: bool) -> float:
     return 1.0 if may_be_shares and 0.5 < largest <= 1 else largest
 
 
-def _text(values: Floats, errors: Floats | None, candidate: int) -> str:
+def _text(values: Floats, errors: Floats | None, candidate: int, where: Array | None) -> str:
+    if where is not None and np.isfinite(values[candidate]):
+        return f"{values[candidate]:.3f} ({where[candidate]})"
     if errors is None or not np.isfinite(errors[candidate]):
         return f"{values[candidate]:.3f}"
     return f"{values[candidate]:.3f} ± {errors[candidate]:.3f}"

@@ -42,7 +42,7 @@ def with_sites():
 
 @pytest.fixture(scope="module")
 def with_environments():
-    return trees().fit(X, y, environments=np.arange(360) % 3)
+    return trees().fit(X, y, environments=np.array(["A", "B & <i>", "C"])[np.arange(360) % 3])
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,10 @@ def test_without_pairs_the_agreement_is_told(with_environments):
     assert with_environments.cv_results_["reason"][best].removeprefix("eligible: ") in text
     assert "rows of different environments" in text
     worst = with_environments.cv_results_["mean_test_score_worst_environment"][best]
-    assert f"In the worst environment it is {worst:.3g}" in text
+    name = with_environments.cv_results_["worst_environment_score"][best]
+    assert f"In the worst environment, {name}, it is {worst:.3g}" in text
+    assert f"{worst:.3f} ({name})" in text.split("The candidates")[1]
+    assert "<i>" not in with_environments.report()
     assert "Its accuracy at another site is not known." in text
     assert f"{np.log(10):.2f} the most" in text
     assert "measure some forty objects" in text
@@ -269,7 +272,7 @@ def test_a_summary_has_the_columns_that_decide(name, request):
     # With pairs the agreement decides nothing.
     assert ("agreement" in summary) == ("expected_score" not in table)
     if name == "with_environments":
-        assert "mean_test_score_worst_environment" in summary
+        assert {"mean_test_score_worst_environment", "worst_environment_score"} <= set(summary)
     assert len(summary.columns) < 15
 
 
