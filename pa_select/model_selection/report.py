@@ -18,6 +18,7 @@ from pa_select.model_selection.results_table import (
     metric_in_words,
     scoring_of,
     table_of_candidates,
+    what_decides,
 )
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Frame, Search
@@ -73,7 +74,7 @@ def summary(search: Search) -> Frame:
     pandas = optional_import("pandas", "plot")
     metric = first_metric(search, table)
     chosen = getattr(search, "best_index_", None)
-    order = by_what_decides(table, metric, chosen)
+    order = by_what_decides(search)
     columns = {"chosen": np.arange(len(order)) == chosen}
     for value, error in columns_that_decide(table, metric, search.scoring).values():
         columns |= {name: table[name] for name in (value, error) if name in table}
@@ -108,6 +109,16 @@ class _Report:
         self.expected = f"expected_{self.metric}"
         self.home = f"mean_test_{self.metric}"
         self.has_pairs = self.expected in self.table
+        #: The column that decides, its error and its name.
+        self.decides = self.expected if self.has_pairs else what_decides(search)
+        score = self.decides.removeprefix("mean_test_")
+        self.by_score = score != self.decides
+        self.error = f"se_test_{score}" if self.by_score else f"{self.decides}_se"
+        self.value = score.replace("_", " ")
+        if self.by_score:
+            self.value = metric_in_words(score, scoring_of(search)).removeprefix("neg ")
+        elif self.has_pairs:
+            self.value = f"expected {self.words}"
         self.where = "the other sites" if "worst_site" in self.table else "the other site"
 
     def page(self) -> str:
@@ -218,6 +229,8 @@ class _Report:
         asked = _QUESTIONS.get(named, "predicts well, and alike after training on different rows")
         if self.has_pairs:
             asked = f"has the best {self.words} at {self.where}, where nothing is labelled"
+        elif self.by_score:
+            asked = f"has the best {self.value}"
         of_class = type(search.estimator).__name__
         said = {
             "Question": f"Which candidate {asked}?",
@@ -246,24 +259,19 @@ class _Report:
         reason = str(self.table["reason"][chosen]).removeprefix("not ").removeprefix("eligible: ")
         if not self._eligible.any():
             return f"no candidate is eligible: {reason}"
-        decides, words = self.expected, f"expected {self.words}"
-        if not self.has_pairs:
-            decides, words = "agreement", "agreement"
-        values = np.asarray(self.table[decides], dtype=np.float64)[self._eligible]
-        if not self.table[decides][chosen] >= np.nanmax(values, initial=-np.inf):
+        values = np.asarray(self.table[self.decides], dtype=np.float64)[self._eligible]
+        if not self.table[self.decides][chosen] >= np.nanmax(values, initial=-np.inf):
             return reason
         n = int(self._eligible.sum())
-        among = f"the best {words} of {n} eligible candidates"
+        among = f"the best {self.value} of {n} eligible candidates"
         if n == 1:
             among = "no other candidate is eligible"
-        return among if self.has_pairs else f"{among}: {reason}"
+        return among if self.has_pairs or reason == "eligible" else f"{among}: {reason}"
 
     def _picture(self) -> str:
         """Draw what decides for the best candidates, with standard errors and intervals."""
-        value, error = "agreement", "agreement_se"
-        if self.has_pairs:
-            value, error = self.expected, f"{self.expected}_se"
-        order = by_what_decides(self.table, self.metric, self.chosen)
+        value, error = self.decides, self.error
+        order = by_what_decides(self.search)
         has_value = np.isfinite([self._number(value, candidate) for candidate in order])
         shown = order[has_value][:_DRAWN].tolist()
         if not shown:
@@ -294,7 +302,8 @@ class _Report:
                 "line: interval of 95 %. Tick: cross-validated where the labelled rows come from."
             )
         else:
-            legend = "Circle and line: agreement in nats per pair, with standard error."
+            unit = "" if self.by_score else " in nats per pair"
+            legend = f"Circle and line: {self.value}{unit}, with standard error."
         legend += " Orange: the chosen candidate."
         if not self._eligible[shown].all():
             legend += " Grey: not eligible."
@@ -309,6 +318,8 @@ class _Report:
         """Return the numbers that a row of the picture shows; nan are not drawn."""
         of_centre = np.nan_to_num(self._number(error, candidate))
         centre, low, high, home = self._number(value, candidate), np.nan, np.nan, np.nan
+        if self.by_score:
+            centre = self._score(value, candidate)
         if self.has_pairs:
             centre, home = self._score(value, candidate), self._score(self.home, candidate)
             low, high = self._interval(value, candidate)
@@ -367,7 +378,7 @@ class _Report:
         chosen = self.chosen
         if not self.has_pairs:
             alike = np.flatnonzero(self.table.get("not_told_apart", False))
-            if alike.size:
+            if alike.size and not self.by_score:
                 named = ", ".join(self.names[i] for i in alike[:_NAMED])
                 more = f" and {alike.size - _NAMED} more" if alike.size > _NAMED else ""
                 yield (

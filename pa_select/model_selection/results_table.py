@@ -10,6 +10,8 @@ import numpy as np
 from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
+from pa_select.model_selection.choice import make_rule
+from pa_select.model_selection.selection_rules import BestScore
 from pa_select.utils.html import bar_cell, table
 from pa_select.utils.typing import Array, Estimator, Floats, Ints, Scoring, Search
 
@@ -197,7 +199,7 @@ def table_of_candidates(search: Search) -> str:
     caption = f"{n} candidate{'s' if n > 1 else ''}"
     if n > _SHOWN:
         caption += f", of which {_SHOWN} are shown"
-    shown = by_what_decides(cv_results, metric, chosen)[:_SHOWN]
+    shown = by_what_decides(search)[:_SHOWN]
     return table(caption, ["candidate", *columns], map(row, shown.tolist()))
 
 
@@ -240,13 +242,29 @@ def _text(values: Floats, errors: Floats | None, candidate: int, where: Array | 
     return f"{values[candidate]:.3f} ± {errors[candidate]:.3f}"
 
 
-def by_what_decides(cv_results: dict[str, Any], metric: str, chosen: int | None) -> Ints:
+def rule_of(search: Search, table: dict[str, Any]) -> Any:
+    """Return the rule by which a search chose, or None if it has no rule."""
+    if callable(search.refit):
+        return search.refit
+    if not hasattr(search, "selection"):
+        return None
+    return make_rule(search.selection, first_metric(search, table), search.pairing_)
+
+
+def what_decides(search: Search) -> str:
+    """Return the column by which a search ranks its candidates."""
+    table = search.cv_results_
+    rule, metric = rule_of(search, table), first_metric(search, table)
+    names = [f"expected_{metric}", "agreement", f"mean_test_{metric}"]
+    if isinstance(rule, BestScore):
+        names.insert(1, f"mean_test_{rule.score}")
+    return next(name for name in names if name in table)
+
+
+def by_what_decides(search: Search) -> Ints:
     """Return the candidates in the order of what decided: the chosen one, then eligible ones."""
-    decides = next(
-        cv_results[name]
-        for name in (f"expected_{metric}", "agreement", f"mean_test_{metric}")
-        if name in cv_results
-    )
+    cv_results, chosen = search.cv_results_, getattr(search, "best_index_", None)
+    decides = np.asarray(cv_results[what_decides(search)], dtype=np.float64)
     eligible = np.asarray(cv_results.get("eligible", np.ones(len(decides))), dtype=bool)
     others = np.arange(len(decides)) != chosen
     ranked: Ints = np.lexsort((-np.nan_to_num(decides, nan=-np.inf), ~eligible, others))

@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import is_regressor
 
-from pa_select.model_selection.choice import make_rule
 from pa_select.model_selection.results_table import (
     candidate_names,
     cv_results_of,
     first_metric,
     metric_in_words,
+    rule_of,
 )
 from pa_select.model_selection.selection_rules import BestExpected
 from pa_select.model_selection.table_columns import column, recorded_errors, scores_and_errors
@@ -152,7 +152,7 @@ class PASearchDisplay(Display):
         """
         pyplot()
         table = cv_results_of(result)
-        rule = _rule_of(result, table)
+        rule = rule_of(result, table)
         of_agreement = getattr(rule, "agreement", "agreement")
         metric = first_metric(result, table)
         agreement = column(table, of_agreement, "search")
@@ -319,15 +319,6 @@ def _bars(values: Floats, errors: Floats, name: str) -> Floats:
     """Return the lengths of error bars; those of a score of at most 1 end there."""
     at_most_1 = name.removeprefix("expected ").startswith(_AT_MOST_1) and (values <= 1).all()
     return bars_within(values, errors, -np.inf, 1.0 if at_most_1 else np.inf)
-
-
-def _rule_of(search: Search, table: dict[str, Any]) -> Any:
-    """Return the rule by which a search chose, or None if it has no rule."""
-    if callable(search.refit):
-        return search.refit
-    if not hasattr(search, "selection"):
-        return None
-    return make_rule(search.selection, first_metric(search, table), search.pairing_)
 
 
 def _agreement_error(table: dict[str, Any], name: str) -> Floats | None:

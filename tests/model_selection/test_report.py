@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import shuffle
@@ -46,6 +46,13 @@ def with_environments():
 
 
 @pytest.fixture(scope="module")
+def by_worst_environment():
+    model, grid = LogisticRegression(max_iter=1000), {"C": [1e-5, 1e-4, 1e-3]}
+    search = PASearchCV(model, grid, cv=3, scoring="neg_log_loss", selection="worst_environment")
+    return search.fit(X, y, environments=np.arange(360) % 3)
+
+
+@pytest.fixture(scope="module")
 def of_regressors():
     X, y = load_diabetes(return_X_y=True)
     noisy = X[:60] + np.random.default_rng(0).normal(scale=0.03, size=(60, 10))
@@ -55,7 +62,13 @@ def of_regressors():
     return search.fit(X[60:], y[60:], paired=(X[:60], noisy))
 
 
-SEARCHES = ["with_pairs", "with_sites", "with_environments", "of_regressors"]
+SEARCHES = [
+    "with_pairs",
+    "with_sites",
+    "with_environments",
+    "by_worst_environment",
+    "of_regressors",
+]
 
 
 class Page(HTMLParser):
@@ -207,6 +220,19 @@ def test_the_page_does_not_depend_on_earlier_searches(monkeypatch):
     assert "fit(X, y" not in text
 
 
+def test_a_page_names_the_score_that_decides(by_worst_environment):
+    page = Page(by_worst_environment.report())
+    words = "the best log loss in the worst environment"
+    assert f"Which candidate has {words}?" in page.text
+    assert f"Why this one{words} of 3 eligible candidates" in page.text
+    assert "line: log loss in the worst environment, with standard error" in page.text
+    assert "left to chance" not in page.text
+    # The picture shows losses, of which the chosen candidate's is the smallest.
+    circles = [float(mark["cx"]) for tag, mark in page.marks if tag == "circle"]
+    assert circles == sorted(circles)
+    assert len(set(circles)) == 3
+
+
 def test_the_question_and_the_rows_are_said(with_pairs, with_environments):
     asked = Page(with_pairs.report()).text.split("What was asked")[1]
     assert asked.startswith("QuestionWhich candidate has the best accuracy at the other site")
@@ -262,6 +288,8 @@ def test_a_summary_has_the_columns_that_decide(name, request):
     assert summary["chosen"].tolist() == [True, False, False]
     order = [search.best_index_]
     decides = table.get("expected_score", table.get("agreement"))
+    if name == "by_worst_environment":
+        decides = table["mean_test_score_worst_environment"]
     others = [i for i in range(3) if i != search.best_index_]
     order += sorted(others, key=lambda i: (not table["eligible"][i], -decides[i]))
     for column in summary.columns[1:]:
