@@ -61,8 +61,8 @@ class PAEarlyStopping(PAScoring):
     come after this callback in the list. All callbacks process the last epoch before training
     stops.
 
-    Expect about the same epoch as with early stopping on validation accuracy, but without
-    labels of the environments; the user guide has the figures. With the uniform prior
+    Expect an earlier epoch than with early stopping on validation accuracy, with a lower
+    accuracy in the old environment; the user guide has the figures. With the uniform prior
     epochs of a constant net may be kept.
 
     Examples

@@ -72,9 +72,9 @@ class PAScoring(Callback):
     than two environments are pooled); ``pa_best``, whether it is the best so far;
     ``pa_beta``; ``pa_agreement_rate``; ``pa_seconds``; with ``uniform=True`` also
     ``pa_uniform``; with more than two environments also ``pa_worst``, the lowest mean of the
-    pairs' terms over two environments. The columns work with skorch's
-    ``Checkpoint(monitor="pa_best")`` and ``EarlyStopping("pa", lower_is_better=False,
-    threshold_mode="abs")``.
+    pairs' terms over two environments. skorch's callbacks that come later in the list can use
+    the columns: ``Checkpoint(monitor="pa_best")`` and ``EarlyStopping("pa",
+    lower_is_better=False, threshold_mode="abs")``.
 
     An epoch whose outputs cannot be compared, for example because the training diverged, has
     nan in these columns and causes a warning; training goes on.
