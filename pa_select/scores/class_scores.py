@@ -58,7 +58,8 @@ def class_scores(
         returns probabilities (criterion `torch.nn.NLLLoss`), their logs. Outputs of a type
         that numpy lacks, such as bfloat16, become float32.
     classes : ndarray of shape (n_classes,)
-        The classes of the columns; 0, 1, ... for a module.
+        The classes of the columns. For a module those of its attribute ``classes_``, or
+        0, 1, ... if it has none.
 
     Raises
     ------

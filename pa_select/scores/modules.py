@@ -35,7 +35,7 @@ def module_scores(module: torch.nn.Module, X: Rows, batch_size: int) -> tuple[to
         for batch in torch.split(inputs, batch_size):
             dtype = parameter.dtype if batch.is_floating_point() else batch.dtype
             outputs.append(first_output(module(batch.to(parameter.device, dtype))))
-    scores, classes = _columns(torch.cat(outputs), type(module).__name__)
+    scores, classes = _columns(torch.cat(outputs), module)
     check_n_rows(len(scores), inputs, type(module).__name__)
     return scores, classes
 
@@ -78,11 +78,7 @@ def scores_of_net(net: Net, batches: list[Any], clip: float) -> tuple[torch.Tens
                 "CrossEntropyLoss."
             )
         outputs = outputs.clamp_min(clip).log()
-    scores, classes = _columns(outputs, type(net).__name__)
-    known = getattr(net, "classes_", None)
-    if known is not None and len(known) == len(classes):
-        classes = np.asarray(known)
-    return scores, classes
+    return _columns(outputs, net)
 
 
 @contextmanager
@@ -99,16 +95,20 @@ def evaluation(*modules: torch.nn.Module) -> Iterator[None]:
             part.training = training
 
 
-def _columns(outputs: torch.Tensor, name: str) -> tuple[torch.Tensor, Array]:
+def _columns(outputs: torch.Tensor, estimator: object) -> tuple[torch.Tensor, Array]:
+    """Return outputs with a column for each class, and the classes, 0, 1, ... if unknown."""
     if outputs.ndim == 2 and outputs.shape[1] == 1:
         outputs = outputs[:, 0]
     if outputs.ndim == 1:
         outputs = torch.stack([-outputs / 2, outputs / 2], dim=1)
     if outputs.ndim != 2:
         raise TypeError(
-            f"estimator: expected outputs of shape (n, n_classes) from {name}, got "
-            f"{tuple(outputs.shape)}."
+            "estimator: expected outputs of shape (n, n_classes) from "
+            f"{type(estimator).__name__}, got {tuple(outputs.shape)}."
         )
     if outputs.is_floating_point() and outputs.dtype not in _KEPT:
         outputs = outputs.float()
-    return outputs, np.arange(outputs.shape[1])
+    known, n_classes = getattr(estimator, "classes_", None), outputs.shape[1]
+    if known is not None and len(known) == n_classes:
+        return outputs, np.asarray(known)
+    return outputs, np.arange(n_classes)

@@ -209,6 +209,18 @@ def test_modules_of_other_outputs(net):
         torch.testing.assert_close(scores[:, 1] - scores[:, 0], margin)
 
 
+def test_a_module_may_name_its_classes():
+    torch.manual_seed(0)
+    net, names = Net(), np.array(["cat", "ant", "bee"])
+    curves = [robustness_curve(net, X, Y, shift=FGSM(), powers=0.1).table]
+    net.classes_ = names
+    assert class_scores(net, X)[1].tolist() == names.tolist()
+    curves.append(robustness_curve(net, X, names[Y], shift=FGSM(), powers=0.1).table)
+    assert curves[0]["log_loss_gap"] > 0  # the attack is against the labels
+    for column in ("log_loss", "log_loss_gap", "pa"):
+        assert curves[0][column] == pytest.approx(curves[1][column])
+
+
 def test_modules_get_integers_and_their_own_precision():
     embedding = nn.Sequential(nn.Embedding(5, 3), nn.Flatten()).double()
     scores, _ = class_scores(embedding, np.array([[0], [4], [2]]))

@@ -50,7 +50,8 @@ def differentiable(estimator: Model | None, device: Device = None) -> Differenti
     before, final = _steps(estimator)
     if isinstance(final, torch.nn.Module):
         home, dtype = _device_and_dtype(final)
-        model = _Model(lambda x: first_output(final(x)), None, home, dtype, (final,))
+        classes = _known_classes(final)
+        model = _Model(lambda x: first_output(final(x)), classes, home, dtype, (final,))
     elif is_instance(final, "skorch", "NeuralNet"):
         if is_instance(final, "skorch", "NeuralNetRegressor"):
             raise TypeError(f"{_EXPECTED}, got a NeuralNetRegressor.")
@@ -107,10 +108,13 @@ def _of_net(net: Net) -> _Model:
         # small as possible, because there is no gradient below it.
         return result.clamp_min(torch.finfo(result.dtype).tiny).log() if probabilities else result
 
-    known = getattr(net, "classes_", None)
-    classes = None if known is None or not len(known) else np.asarray(known)
     modules = tuple(part for part in parts if isinstance(part, torch.nn.Module))
-    return _Model(outputs, classes, device, dtype, modules)
+    return _Model(outputs, _known_classes(net), device, dtype, modules)
+
+
+def _known_classes(estimator: object) -> Array | None:
+    known = getattr(estimator, "classes_", None)
+    return None if known is None or not len(known) else np.asarray(known)
 
 
 def _of_classifier(model: Any, device: Device) -> _Model:
