@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -49,6 +50,7 @@ from pa_select.utils.typing import (
 _DATA = ("target", "groups")
 
 
+@dataclass(eq=False, repr=False)
 class AgreementCalibratedClassifier(
     SavedWithVersions, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
 ):
@@ -159,7 +161,15 @@ class AgreementCalibratedClassifier(
     True
     """
 
-    _parameter_constraints: dict[str, Any] = {
+    estimator: Estimator
+    _: KW_ONLY
+    cv: CrossValidation = 5
+    partner: str = "hard"
+    ensemble: bool = True
+    n_jobs: int | None = None
+    random_state: RandomState = None
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": [
             HasMethods(["fit", "predict_proba"]),
             HasMethods(["fit", "decision_function"]),
@@ -170,23 +180,6 @@ class AgreementCalibratedClassifier(
         "n_jobs": [numbers.Integral, None],
         "random_state": ["random_state"],
     }
-
-    def __init__(
-        self,
-        estimator: Estimator,
-        *,
-        cv: CrossValidation = 5,
-        partner: str = "hard",
-        ensemble: bool = True,
-        n_jobs: int | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.estimator = estimator
-        self.cv = cv
-        self.partner = partner
-        self.ensemble = ensemble
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     def fit(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from pa_select.utils.estimators import module_of, resolve_device
 from pa_select.utils.typing import Array, Device, HasItems, Index
 
 
+@dataclass(eq=False, repr=False)
 class LazyInputs:
     """Inputs of some rows of a Dataset, read one by one.
 
@@ -24,12 +26,9 @@ class LazyInputs:
     tuples whose first entry is the input, to which the `transform` is applied.
     """
 
-    def __init__(
-        self, dataset: HasItems, rows: Index, transform: Callable[[Any], Any] | None
-    ) -> None:
-        self.dataset = dataset
-        self.rows = rows
-        self.transform = transform
+    dataset: HasItems
+    rows: Index
+    transform: Callable[[Any], Any] | None
 
     @property
     def shape(self) -> tuple[int]:

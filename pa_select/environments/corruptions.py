@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from io import BytesIO
 from typing import Any
 
@@ -18,6 +19,7 @@ from pa_select.utils.typing import Floats, RandomState
 Random = np.random.RandomState
 
 
+@dataclass(eq=False, repr=False)
 class Corruption(_ImageShift):
     """One of the fifteen common corruptions of images, as in the data set CIFAR-10-C.
 
@@ -63,21 +65,14 @@ class Corruption(_ImageShift):
     [0.0, 0.6, 2.2]
     """
 
+    kind: str
+    severity: int = 3
+    _: KW_ONLY
+    shape: tuple[int, ...] | None = None
+    random_state: RandomState = None
+
     _power = "severity"
     _most = 5.0
-
-    def __init__(
-        self,
-        kind: str,
-        severity: int = 3,
-        *,
-        shape: tuple[int, ...] | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.kind = kind
-        self.severity = severity
-        self.shape = shape
-        self.random_state = random_state
 
     def _images(self, images: Floats, power: float) -> Floats:
         if self.kind not in _KINDS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from math import prod
 
 import numpy as np
@@ -234,6 +235,7 @@ class Pixelate(_ImageShift):
         return images
 
 
+@dataclass(eq=False, repr=False)
 class Translate(_ImageShift):
     """Move images within their frame.
 
@@ -264,20 +266,13 @@ class Translate(_ImageShift):
            [0., 0., 0.]])
     """
 
-    _power = "pixels"
+    pixels: float = 1.0
+    _: KW_ONLY
+    direction: str | None = None
+    shape: tuple[int, ...] | None = None
+    random_state: RandomState = None
 
-    def __init__(
-        self,
-        pixels: float = 1.0,
-        *,
-        direction: str | None = None,
-        shape: tuple[int, ...] | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.pixels = pixels
-        self.direction = direction
-        self.shape = shape
-        self.random_state = random_state
+    _power = "pixels"
 
     def _images(self, images: Floats, power: float) -> Floats:
         if self.direction not in (None, *_SIDES):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from scipy.special import ndtri
@@ -43,6 +44,7 @@ class _PixelNoise(NumericShift):
         """Return new numbers within the bounds."""
 
 
+@dataclass(eq=False, repr=False)
 class ImpulseNoise(_PixelNoise):
     """Turn single pixels black or white, as faulty sensors and transmission errors do.
 
@@ -75,15 +77,13 @@ class ImpulseNoise(_PixelNoise):
     [0.15, 0.7, 0.15]
     """
 
+    share: float = 0.1
+    _: KW_ONLY
+    bounds: Bounds = (0, 1)
+    random_state: RandomState = None
+
     _power = "share"
     _most = 1.0
-
-    def __init__(
-        self, share: float = 0.1, *, bounds: Bounds = (0, 1), random_state: RandomState = None
-    ) -> None:
-        self.share = share
-        self.bounds = bounds
-        self.random_state = random_state
 
     def _noisy(
         self, values: Floats, low: Floats, high: Floats, power: float, rng: np.random.RandomState
@@ -93,6 +93,7 @@ class ImpulseNoise(_PixelNoise):
         return np.where(fails, np.where(white, high, low), values)
 
 
+@dataclass(eq=False, repr=False)
 class ShotNoise(_PixelNoise):
     r"""Replace each number by a count of light quanta, as cameras see in the dark.
 
@@ -133,14 +134,12 @@ class ShotNoise(_PixelNoise):
     [0.03, 0.06]
     """
 
-    _power = "scale"
+    scale: float = 0.1
+    _: KW_ONLY
+    bounds: Bounds = (0, 1)
+    random_state: RandomState = None
 
-    def __init__(
-        self, scale: float = 0.1, *, bounds: Bounds = (0, 1), random_state: RandomState = None
-    ) -> None:
-        self.scale = scale
-        self.bounds = bounds
-        self.random_state = random_state
+    _power = "scale"
 
     def _noisy(
         self, values: Floats, low: Floats, high: Floats, power: float, rng: np.random.RandomState

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,23 +14,17 @@ from pa_select.environments.shift import NumericShift, Shifted
 from pa_select.utils.typing import Bounds, Floats, Labels, Model, RandomState
 
 
+@dataclass(eq=False, repr=False)
 class _Noise(NumericShift):
     """Independent noise of mean 0 for each number; every scale multiplies the same draw."""
 
-    _power = "scale"
+    scale: float = 0.1
+    _: KW_ONLY
+    relative: bool = False
+    bounds: Bounds | None = None
+    random_state: RandomState = None
 
-    def __init__(
-        self,
-        scale: float = 0.1,
-        *,
-        relative: bool = False,
-        bounds: Bounds | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.scale = scale
-        self.relative = relative
-        self.bounds = bounds
-        self.random_state = random_state
+    _power = "scale"
 
     def _changed(self, values: Floats, power: float) -> Floats:
         unit = _spread(values) if self.relative else 1.0
@@ -123,6 +118,7 @@ class UniformNoise(_Noise):
         return rng.uniform(-1, 1, shape)
 
 
+@dataclass(eq=False, repr=False)
 class FeatureDropout(NumericShift):
     """Replace each number independently with some probability.
 
@@ -150,15 +146,13 @@ class FeatureDropout(NumericShift):
     (0.3, 2.0)
     """
 
+    rate: float = 0.1
+    _: KW_ONLY
+    value: float | str = 0.0
+    random_state: RandomState = None
+
     _power = "rate"
     _most = 1.0
-
-    def __init__(
-        self, rate: float = 0.1, *, value: float | str = 0.0, random_state: RandomState = None
-    ) -> None:
-        self.rate = rate
-        self.value = value
-        self.random_state = random_state
 
     def _shift(self, X: Any, y: Labels | None, estimator: Model | None, power: float) -> Shifted:
         if not (sparse.issparse(X) and self.value == 0):
@@ -179,6 +173,7 @@ class FeatureDropout(NumericShift):
         return np.where(fails, value, values)
 
 
+@dataclass(eq=False, repr=False)
 class FeatureFailure(NumericShift):
     """Replace whole features in all rows, as if their sensors failed.
 
@@ -211,14 +206,12 @@ class FeatureFailure(NumericShift):
     (np.int64(2), np.int64(2))
     """
 
-    _power = "n_features"
+    n_features: int = 1
+    _: KW_ONLY
+    value: float | str = 0.0
+    random_state: RandomState = None
 
-    def __init__(
-        self, n_features: int = 1, *, value: float | str = 0.0, random_state: RandomState = None
-    ) -> None:
-        self.n_features = n_features
-        self.value = value
-        self.random_state = random_state
+    _power = "n_features"
 
     def _changed(self, values: Floats, power: float) -> Floats:
         shape = values.shape[1:]
@@ -233,6 +226,7 @@ class FeatureFailure(NumericShift):
         return np.where(fails, _replacement(self.value, values), values)
 
 
+@dataclass(eq=False, repr=False)
 class Drift(NumericShift):
     r"""Change the gain and the offset of each feature, as drifting sensors do.
 
@@ -265,18 +259,12 @@ class Drift(NumericShift):
     [True, True]
     """
 
-    _power = "strength"
+    strength: float = 0.1
+    _: KW_ONLY
+    bounds: Bounds | None = None
+    random_state: RandomState = None
 
-    def __init__(
-        self,
-        strength: float = 0.1,
-        *,
-        bounds: Bounds | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.strength = strength
-        self.bounds = bounds
-        self.random_state = random_state
+    _power = "strength"
 
     def _changed(self, values: Floats, power: float) -> Floats:
         gain, offset = seeded(self.random_state).standard_normal((2, *values.shape[1:]))

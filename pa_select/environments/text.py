@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ class _TextShift(Shift):
         """
 
 
+@dataclass(eq=False, repr=False)
 class CharacterEdits(_TextShift):
     """Insert, delete and substitute single characters.
 
@@ -86,20 +88,13 @@ class CharacterEdits(_TextShift):
     ([2, 2], array([2., 2.]))
     """
 
-    _power = "n_edits"
+    n_edits: int = 1
+    _: KW_ONLY
+    alphabet: str = "abcdefghijklmnopqrstuvwxyz"
+    kinds: Sequence[str] = _EDITS
+    random_state: RandomState = None
 
-    def __init__(
-        self,
-        n_edits: int = 1,
-        *,
-        alphabet: str = "abcdefghijklmnopqrstuvwxyz",
-        kinds: Sequence[str] = _EDITS,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_edits = n_edits
-        self.alphabet = alphabet
-        self.kinds = kinds
-        self.random_state = random_state
+    _power = "n_edits"
 
     def _steps(self, n: int, y: Labels | None) -> Callable[[int, str, Floats], str | None]:
         if not isinstance(self.alphabet, str) or not self.alphabet:
@@ -130,6 +125,7 @@ def _edited(text: str, kinds: list[str], alphabet: str, draw: Floats) -> str | N
     return text[:at] + _pick(alphabet.replace(text[at], ""), draw[2]) + text[at + 1 :]
 
 
+@dataclass(eq=False, repr=False)
 class WordEdits(_TextShift):
     """Insert words from a list into texts, or replace words by them.
 
@@ -169,20 +165,13 @@ class WordEdits(_TextShift):
     ['a film with boring heart', 'two hours superb of noise']
     """
 
-    _power = "n_words"
+    words: Any
+    n_words: int = 1
+    _: KW_ONLY
+    mode: str = "insert"
+    random_state: RandomState = None
 
-    def __init__(
-        self,
-        words: Any,
-        n_words: int = 1,
-        *,
-        mode: str = "insert",
-        random_state: RandomState = None,
-    ) -> None:
-        self.words = words
-        self.n_words = n_words
-        self.mode = mode
-        self.random_state = random_state
+    _power = "n_words"
 
     def _steps(self, n: int, y: Labels | None) -> Callable[[int, str, Floats], str | None]:
         if self.mode not in ("insert", "replace"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -214,6 +215,7 @@ class _ByDistance(_Pairing):
         """Return which points of a are paired with which points of b."""
 
 
+@dataclass(eq=False, repr=False)
 class NearestPairing(_ByDistance):
     """Pair each row of the first sample with the nearest row of the second.
 
@@ -250,20 +252,12 @@ class NearestPairing(_ByDistance):
     (array([1, 0]), "1 row of the second sample is nobody's partner")
     """
 
-    def __init__(
-        self,
-        within_label: bool = False,
-        *,
-        features: Any = None,
-        metric: str | Callable[..., float] = "euclidean",
-        backend: str = "sklearn",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.within_label = within_label
-        self.features = features
-        self.metric = metric
-        self.backend = backend
-        self.n_jobs = n_jobs
+    within_label: bool = False
+    _: KW_ONLY
+    features: Any = None
+    metric: str | Callable[..., float] = "euclidean"
+    backend: str = "sklearn"
+    n_jobs: int | None = None
 
     def _match(self, a: Floats, b: Floats) -> tuple[Index, Index]:
         if self.backend not in ("sklearn", "faiss"):
@@ -281,6 +275,7 @@ class NearestPairing(_ByDistance):
         return np.arange(len(a)), index.search(queries, 1)[1][:, 0]
 
 
+@dataclass(eq=False, repr=False)
 class AssignmentPairing(_ByDistance):
     """Pair rows one to one with the least total distance, within each label.
 
@@ -308,22 +303,17 @@ class AssignmentPairing(_ByDistance):
     (array([0, 1]), 1)
     """
 
-    def __init__(
-        self,
-        within_label: bool = True,
-        *,
-        features: Any = None,
-        metric: str | Callable[..., float] = "euclidean",
-    ) -> None:
-        self.within_label = within_label
-        self.features = features
-        self.metric = metric
+    within_label: bool = True
+    _: KW_ONLY
+    features: Any = None
+    metric: str | Callable[..., float] = "euclidean"
 
     def _match(self, a: Floats, b: Floats) -> tuple[Index, Index]:
         i, j = linear_sum_assignment(cdist(a, b, self.metric))
         return i, j
 
 
+@dataclass(eq=False, repr=False)
 class CanonicalPairing(_ByDistance):
     """Pair nearest rows of equal label in coordinates in which both samples correlate best.
 
@@ -354,14 +344,12 @@ class CanonicalPairing(_ByDistance):
     True
     """
 
-    within_label = True
+    n_components: int = 2
+    _: KW_ONLY
+    features: Any = None
+    random_state: RandomState = None
 
-    def __init__(
-        self, n_components: int = 2, *, features: Any = None, random_state: RandomState = None
-    ) -> None:
-        self.n_components = n_components
-        self.features = features
-        self.random_state = random_state
+    within_label = True
 
     def _prepare(
         self, a: Floats, b: Floats, X_a: Rows, X_b: Rows, y_a: Labels | None, y_b: Labels | None

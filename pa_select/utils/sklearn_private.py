@@ -7,6 +7,7 @@ name does.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from sklearn.base import (
@@ -50,18 +51,16 @@ __all__ = [
 SUPPORTS_CALLBACKS = hasattr(BaseSearchCV, "set_callbacks")
 
 
+@dataclass(eq=False, repr=False)
 class Callbacks:
     """One task of a fit, for the callbacks that are set on the estimator.
 
     Callbacks are experimental in scikit-learn 1.9. Without them this class does nothing.
     """
 
-    def __init__(
-        self, context: Any, estimator: BaseSearchCV, metadata: dict[str, Any] | None
-    ) -> None:
-        self.context = context
-        self.estimator = estimator
-        self.metadata = metadata
+    context: Any
+    estimator: BaseSearchCV
+    metadata: dict[str, Any] | None
 
     @classmethod
     def of_fit(
