@@ -159,11 +159,18 @@ class RepeatedFolds(DataKind):
     def settled(self, splits: list[Split]) -> tuple[DataKind, list[Split]]:
         if self.blocks(splits):
             return self, splits
+        sites = ""
+        if self.rows.groups is not None:
+            sites = (
+                " To compare the groups, such as sites, give them as environments: fit(X, y, "
+                "environments=...)."
+            )
         warn_caller(
             "cv tests no row by two models, but pairing='repeated' compares two models on each "
             "row. The search compares models of the two halves of each split's training rows "
             "instead (pairing='split-half'). To train on all of these rows, give as cv a number "
             "of folds, a repeated splitter, or a list of two splitters with different seeds."
+            + sites
         )
         return SplitHalves(self.rows).settled(splits)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -52,6 +53,7 @@ from pa_select.model_selection.table_columns import (
 )
 from pa_select.utils.arrays import check_column, check_weight
 from pa_select.utils.fits import Split, check_fit_params
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples
 from pa_select.utils.typing import Array, Groups, HasArray, Ints, Labels, PairedRows, Rows, Search
 
@@ -387,7 +389,8 @@ def make_splits(
         splitter = check_cv(cv, y, classifier=False) if groups is None else GroupKFold(n_folds)
         return list(splitter.split(X, y, groups))
     labels = y if environments is None else _cells(environments, y)
-    largest = int(np.unique(labels, return_counts=True)[1].max())
+    counts = np.unique(labels, return_counts=True)[1]
+    largest, smallest = int(counts.max()), int(counts.min())
     if largest < n_folds:
         raise ValueError(
             f"cv: expected no more folds than there are rows of the largest class"
@@ -405,7 +408,17 @@ def make_splits(
         splitters = [StratifiedKFold(n_folds, shuffle=True, random_state=seed)]
     else:
         splitters = [check_cv(cv, y, classifier=True)]
-    return [rows for part in splitters for rows in part.split(X, labels, groups)]
+    with warnings.catch_warnings():
+        if environments is not None and smallest < n_folds:
+            row = int((labels == counts.argmin()).argmax())
+            (label,), (environment,) = (v[[row]].tolist() for v in (y, environments))
+            warn_caller(
+                f"The least populated class of an environment, {label!r} of {environment!r}, has "
+                f"only {smallest} row{'' if smallest == 1 else 's'}, fewer than the {n_folds} folds."
+            )
+            # Scikit-learn's warning would take each environment's part of a class for a class.
+            warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        return [split for part in splitters for split in part.split(X, labels, groups)]
 
 
 def needs_groups(cv: Any) -> bool:

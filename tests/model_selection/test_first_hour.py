@@ -94,6 +94,8 @@ def test_environments_that_cannot_be_judged_are_left_out_of_the_worst(several):
         search.fit(X, y, environments=sites)
     said = next(str(w.message) for w in caught if "leaves out" in str(w.message))
     assert "'one row' (1 test row)" in said
+    (few,) = (str(w.message) for w in caught if "least populated" in str(w.message))
+    assert f"{y[7]} of 'one row', has only 1 row, fewer than the 5 folds" in few
     assert f"'all healthy' ({name} is not defined, since no row has class 1)" in said
     table = search.cv_results_
     assert set(table[f"worst_environment_{name}"]) <= {"a", "b"}

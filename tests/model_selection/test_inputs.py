@@ -275,3 +275,12 @@ def test_missing_values_that_are_taken_are_no_error():
     gone, twice = with_value(FRAME, np.nan)[1::2], FRAME[::2]
     pairs = (twice + 1, twice.mask(twice > 7))
     assert PASearchCV(gaps, {}, cv=3).fit(gone, Y[1::2], paired=pairs).expected_score_ > 0
+
+
+def test_text_labels_with_a_missing_one_are_named():
+    y = np.array(["a", "b", "c"], dtype=object)[Y]
+    y[7] = np.nan
+    with pytest.raises(
+        ValueError, match=r"^y: expected a value for each row, got nan in row 7[.]$"
+    ):
+        search().fit(X, y, environments=HALVES)

@@ -152,8 +152,16 @@ def test_splits_that_test_no_row_twice_are_halved_with_a_warning():
         with pytest.warns(UserWarning, match="cv tests no row by two models") as caught:
             search = PASearchCV(MODEL, GRID, cv=cv).fit(X[order], Y[order])
         assert caught[0].filename == __file__
+        assert "environments" not in str(caught[0].message)
         assert search.pairing_ == "split-half"
         assert search.n_splits_ == n_splits
+
+
+@pytest.mark.filterwarnings("ignore:No candidate:UserWarning")
+def test_sites_given_as_groups_are_advised_to_be_environments():
+    sites = np.arange(len(Y)) % 3
+    with pytest.warns(UserWarning, match=r"To compare the groups.*fit\(X, y, environments="):
+        PASearchCV(MODEL, GRID, cv=LeaveOneGroupOut()).fit(X, Y, groups=sites)
 
 
 @pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")

@@ -73,7 +73,7 @@ def differentiable(estimator: Model | None, device: Device = None) -> Differenti
         x = x.to(model.device, model.dtype)
         for function in functions:
             x = function(x)
-        return _columns(model.outputs(x), type(final).__name__)[0]
+        return _columns(model.outputs(x), final)[0]
 
     return Differentiable(logits, model.classes, model.device, model.parts)
 
