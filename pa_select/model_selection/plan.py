@@ -410,11 +410,12 @@ def make_splits(
         splitters = [check_cv(cv, y, classifier=True)]
     with warnings.catch_warnings():
         if environments is not None and smallest < n_folds:
-            row = int((labels == counts.argmin()).argmax())
-            (label,), (environment,) = (v[[row]].tolist() for v in (y, environments))
+            row = int(np.flatnonzero(labels == counts.argmin())[0])
+            (label,), (environment,) = (np.asarray(v)[[row]].tolist() for v in (y, environments))
             warn_caller(
                 f"The least populated class of an environment, {label!r} of {environment!r}, has "
-                f"only {smallest} row{'' if smallest == 1 else 's'}, fewer than the {n_folds} folds."
+                f"only {smallest} row{'' if smallest == 1 else 's'}, fewer than the {n_folds} "
+                "folds."
             )
             # Scikit-learn's warning would take each environment's part of a class for a class.
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)

@@ -15,6 +15,8 @@ from pa_select.utils.typing import Array, Floats, Ints, Labels, Rows, Vector
 
 # Deeper lists are not arrays; a list that contains itself would never end.
 _MOST_AXES = 8
+# Longer representations of an object are not shown in a message.
+_LONG = 60
 
 
 def n_axes(x: Any) -> int:
@@ -41,11 +43,11 @@ def as_numbers(values: Any, name: str) -> Array:
         # pandas' nullable columns with missing values convert to objects.
         array = values.to_numpy(dtype=np.float64, na_value=np.nan)
     if array.dtype.kind not in "biufc":
-        raise TypeError(
-            f"{name}: expected real numbers, got "
-            + (f"objects such as {array.ravel()[0]!r}" if array.size else "an empty sequence")
-            + f" (dtype {array.dtype})."
-        )
+        some = repr(array.ravel()[0]) if array.size else ""
+        if len(some) > _LONG:
+            some = f"a {type(array.ravel()[0]).__name__}"
+        got = f"objects such as {some}" if some else "an empty sequence"
+        raise TypeError(f"{name}: expected real numbers, got {got} (dtype {array.dtype}).")
     return array
 
 

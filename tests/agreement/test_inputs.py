@@ -117,6 +117,7 @@ WRONG = [
     ([[1, 2], [1, 2, 3]], B, {}, ValueError, r"scores_a: .*equal length, got rows of \[2, 3\]"),
     (sparse.csr_matrix(A), B, {}, TypeError, r"scores_a: expected a dense array.*toarray"),
     (None, B, {}, TypeError, r"scores_a: expected real numbers"),
+    ({"net": A}, B, {}, TypeError, r"scores_a: expected .* objects such as a dict \(dtype object"),
     (pd.DataFrame(A, columns=list("uvw")), pd.DataFrame(B, columns=list("vuw")), {}, ValueError,
      r"scores_b: expected the columns .*\['u', 'v', 'w'\], got \['v', 'u', 'w'\]"),
     (pd.DataFrame(A), pd.DataFrame(B)[::-1], {}, ValueError,
