@@ -42,6 +42,13 @@ class AgreementBootstrap(NamedTuple):
     standard_error: float
     interval: tuple[float, float]
 
+    def __repr__(self) -> str:
+        low, high = self.interval
+        return (
+            f"AgreementBootstrap({len(self.scores)} replicates, standard_error="
+            f"{self.standard_error:.2g}, interval={low:.6g} to {high:.6g})"
+        )
+
 
 class AgreementComparison(NamedTuple):
     """Difference of two agreements; `compare_agreement` and `PASearchCV.compare` return it.

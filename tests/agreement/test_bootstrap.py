@@ -1,6 +1,7 @@
 """The bootstrap, comparisons and the decomposition of an agreement."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -152,6 +153,12 @@ def test_results_keep_their_scores():
     assert pa_kernel(again.source.a, again.source.b, again.beta) == pytest.approx(again.score)
     assert bootstrap_agreement(posterior_agreement([a], [b])[0], 3).scores.shape == (3,)
     assert not hasattr(agreement_matrix([a, b]), "source")
+
+
+def test_replicates_are_counted_and_not_shown():
+    shown = repr(bootstrap_agreement(posterior_agreement(*draw()[1:]), 5))
+    numbers = r"standard_error=[\d.]+, interval=[\d.]+ to [\d.]+"
+    assert re.fullmatch(rf"AgreementBootstrap\(5 replicates, {numbers}\)", shown)
 
 
 @pytest.mark.parametrize(
