@@ -114,7 +114,8 @@ def class_scores(
         raise TypeError(
             f"estimator: expected a classifier, got {name}. A classifier has classes_, predict, "
             "and predict_proba or decision_function; a class with BaseEstimator and "
-            "ClassifierMixin as bases makes one of a function."
+            "ClassifierMixin as bases makes one of a function. For scores in files see the "
+            "command pa-select."
         )
     if hasattr(estimator, "fit"):
         from sklearn.utils.validation import check_is_fitted

@@ -129,14 +129,26 @@ def estimates(
             raise TypeError(f"y_val: expected numbers for regressors, got dtype {y_val.dtype}.")
         task, y_val = Regression(), y_val.astype(np.float64)
     scorer = task.scorer(scoring, y_val)
-    rows = X_val, X_a, X_b
-    outputs = [[task.output(one, X, scorer) for one in named.values()] for X in rows]
+    rows = {"X_val": X_val, "X_a": X_a, "X_b": X_b}
+    outputs = [
+        [_output(task, one, X, scorer, f"{name} for {of}") for name, one in named.items()]
+        for of, X in rows.items()
+    ]
     if not isinstance(reference, str):
-        reference = [task.output(reference, X, scorer) for X in rows[:2]]
+        reference = [task.output(reference, X, scorer) for X in (X_val, X_a)]
     expected = of_outputs(task, list(named), outputs, y_val, scorer, reference, groups)
     if warnings is not None and isinstance(task, Classification):
         warnings += doubts_of_classes(expected, outputs, "X_a")
     return expected
+
+
+def _output(task: Classification | Regression, one: Any, X: Any, scorer: Any, what: str) -> Any:
+    """Return what an estimator predicts; its own error does not say which one it is."""
+    try:
+        return task.output(one, X, scorer)
+    except Exception as error:
+        error.add_note(f"The predictions of {what} failed.")
+        raise
 
 
 def doubts_of_classes(

@@ -625,3 +625,15 @@ def test_another_order_of_the_pairs_is_noticed():
     turned = 50 + 7 * a[:, ::-1] @ np.linalg.qr(rng.normal(size=(4, 4)))[0]
     assert _resemble(a, turned)
     assert not _resemble(a, turned[rng.permutation(60)])
+
+
+def test_an_error_of_an_estimator_has_its_name_and_its_rows():
+    a, b, y = draw(np.random.default_rng(0), 60)
+    models = {"good": classifier(1.0), "scores in a file": pd.DataFrame({"cat": [1.0]})}
+    with pytest.raises(TypeError, match="got DataFrame.*see the command pa-select") as caught:
+        expected_score(models, a, b, a + 0.1, y)
+    assert caught.value.__notes__ == ["The predictions of scores in a file for X_val failed."]
+    two_columns = LogisticRegression().fit(np.c_[a, a], y)
+    with pytest.raises(ValueError, match="features") as caught:
+        expected_score({"wide": two_columns}, a, b, a + 0.1, y)
+    assert caught.value.__notes__ == ["The predictions of wide for X_val failed."]
