@@ -25,9 +25,7 @@ if TYPE_CHECKING:
         regression_agreement,
     )
     from pa_select.assessment import RobustnessCurve, robustness_curve
-    from pa_select.calibration import (
-        AgreementCalibratedClassifier,
-    )
+    from pa_select.calibration import AgreementCalibratedClassifier
     from pa_select.model_selection import (
         GuardedSelection,
         PARandomizedSearchCV,

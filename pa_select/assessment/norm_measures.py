@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from pa_select.utils.estimators import first_output, module_of
-from pa_select.utils.typing import Net
+from pa_select.utils.typing import Module
 
 # Layers whose weights are a matrix, or are read as one with a row for each output channel.
 _LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -19,10 +19,7 @@ _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
 def norm_measures(
-    module: torch.nn.Module | Net,
-    margin: float | None = None,
-    *,
-    initial: torch.nn.Module | None = None,
+    module: Module, margin: float | None = None, *, initial: Module | None = None
 ) -> dict[str, float]:
     """Compute norms of a network's weights, also relative to margin and initial weights.
 
@@ -125,7 +122,7 @@ def norm_measures(
     return measures
 
 
-def path_norm(module: torch.nn.Module | Net, input_shape: int | Sequence[int]) -> float:
+def path_norm(module: Module, input_shape: int | Sequence[int]) -> float:
     """Compute the root of the summed squared weights of all paths through a network.
 
     A path leads from one input to one output. Its weight is the product of the weights on it.
@@ -198,7 +195,7 @@ def path_norm(module: torch.nn.Module | Net, input_shape: int | Sequence[int]) -
     return float(outputs.sum().sqrt())
 
 
-def folded(module: torch.nn.Module | Net, name: str) -> nn.Module:
+def folded(module: Module, name: str) -> nn.Module:
     """Return a copy in evaluation mode and double precision, with batch norms folded in."""
     network = module_of(module)
     if not isinstance(network, nn.Module):
@@ -232,7 +229,7 @@ def _fold(layer: torch.nn.Module, norm: Any, name: str) -> None:
         layer.bias = nn.Parameter(scale * bias + shift)
 
 
-def _weights(module: torch.nn.Module | Net, name: str) -> list[torch.Tensor]:
+def _weights(module: Module, name: str) -> list[torch.Tensor]:
     """Return the layers' weights as matrices, with batch normalisations folded in."""
     weights = []
     for part in folded(module, name).modules():

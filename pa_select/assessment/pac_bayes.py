@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from pa_select.utils.estimators import module_of
+from pa_select.utils.typing import Module
 
 
-def pac_bayes_bound(module: Any, initial: Any, sigma: float, n_rows: int) -> float:
+def pac_bayes_bound(module: Module, initial: Module, sigma: float, n_rows: int) -> float:
     r"""Compute the complexity term of the PAC-Bayes bound around the initial weights.
 
     Parameters

@@ -15,7 +15,7 @@ from pa_select.assessment.norm_measures import folded
 from pa_select.scores.class_scores import columns_of
 from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import first_output
-from pa_select.utils.typing import Labels, Net, RandomState, Rows
+from pa_select.utils.typing import Labels, Module, RandomState, Rows
 
 _KINDS = ("pac_bayes", "worst")
 # Bounds of the search for the largest scale.
@@ -49,7 +49,7 @@ class Sharpness(NamedTuple):
 
 
 def sharpness(
-    module: torch.nn.Module | Net,
+    module: Module,
     X: Rows,
     y: Labels,
     *,

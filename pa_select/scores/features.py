@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pa_select.utils.arrays import as_numpy
-from pa_select.utils.typing import Floats, Rows
+from pa_select.utils.typing import Floats, Module, Rows
 
 
 def features_of(X: Rows, features: Any, name: str) -> Floats:
@@ -65,7 +65,7 @@ class LayerFeatures:
     (4, 5)
     """
 
-    def __init__(self, module: Any, layer: str, batch_size: int = 256) -> None:
+    def __init__(self, module: Module, layer: str, batch_size: int = 256) -> None:
         self.module = module
         self.layer = layer
         self.batch_size = batch_size

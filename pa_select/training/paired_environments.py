@@ -192,9 +192,7 @@ def _weights(sample_weight: Vector | None, lengths: list[int]) -> Floats | None:
 
 
 def _sample(
-    pairs: dict[tuple[int, int], tuple[Index, Index]],
-    weight: Floats | None,
-    max_pairs: int,
+    pairs: dict[tuple[int, int], tuple[Index, Index]], weight: Floats | None, max_pairs: int
 ) -> tuple[dict[tuple[int, int], tuple[Index, Index]], Floats | None]:
     """Draw at most `max_pairs` pairs of every two environments, the same in each call."""
     if max_pairs < 1:
@@ -211,9 +209,7 @@ def _sample(
 
 
 def _with_used_rows(
-    datasets: list[Any],
-    pairs: dict[tuple[int, int], tuple[Index, Index]],
-    weight: Floats | None,
+    datasets: list[Any], pairs: dict[tuple[int, int], tuple[Index, Index]], weight: Floats | None
 ) -> PairedEnvironments:
     """Leave out rows that are in no pair, to save their forward passes."""
     used: list[Index] = []

@@ -335,12 +335,7 @@ def expected_scores(
 
 
 def error_of_score(
-    task: Task,
-    scorer: Scorer,
-    score: float,
-    model: Output,
-    y: Array,
-    groups: Array | None = None,
+    task: Task, scorer: Scorer, score: float, model: Output, y: Array, groups: Array | None = None
 ) -> float:
     """Return the standard error of the score of labelled rows, which may be in groups."""
     if (of_rate := task.error_of_rate(scorer, score, model, y, groups)) is not None:

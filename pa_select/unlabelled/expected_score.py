@@ -274,11 +274,7 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
 
 
 def expected_scorer(
-    X_a: Rows,
-    X_b: Rows,
-    *,
-    scoring: str | Scorer | None = None,
-    adapter: Adapter = None,
+    X_a: Rows, X_b: Rows, *, scoring: str | Scorer | None = None, adapter: Adapter = None
 ) -> ExpectedScorer:
     """Make a scorer that returns the expected score at another site.
 

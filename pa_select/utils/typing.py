@@ -110,6 +110,8 @@ Rows: TypeAlias = HasShape | HasItems
 Model: TypeAlias = "Predictor | torch.nn.Module"
 Estimators: TypeAlias = "Model | Sequence[Model] | Mapping[str, Model]"
 Net: TypeAlias = "NeuralNet"
+#: A network: itself, or as a fitted net of skorch.
+Module: TypeAlias = "torch.nn.Module | NeuralNet"
 Search: TypeAlias = "BaseSearchCV"
 Frame: TypeAlias = "pandas.DataFrame"
 Axes: TypeAlias = "matplotlib.axes.Axes"

@@ -124,10 +124,7 @@ class PairedScores:
         ]
 
     def map_blocks(
-        self,
-        part: Callable[[Block], Result],
-        problems: Ints,
-        dtype: torch.dtype = torch.float64,
+        self, part: Callable[[Block], Result], problems: Ints, dtype: torch.dtype = torch.float64
     ) -> Iterator[tuple[slice, Result]]:
         """Apply a function to the pairs of the given problems, block by block.
 
