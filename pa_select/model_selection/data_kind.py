@@ -123,6 +123,10 @@ class DataKind(ABC):
         """Make columns of the agreements of other pairs."""
         return {}
 
+    def n_unseen(self, metric: str) -> int:
+        """Return the number of environments that are scored by models that have not seen them."""
+        return 0
+
     def class_balance(self, stacks: Stacks) -> dict[str, Floats]:
         """Compute attributes and columns (without a final _) of the predicted classes."""
         return {}

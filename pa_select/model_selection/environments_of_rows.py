@@ -78,6 +78,7 @@ class Environments(DataKind):
 
     def extras(self, splits: Sequence[Split]) -> list[list[Extra]]:
         names = self.names
+        self._unseen = not any(np.isin(names[train], names[test]).any() for train, test in splits)
         extras = [
             [
                 Extra(f"environment_{environment}", OF_X, test[names[test] == environment])
@@ -85,7 +86,7 @@ class Environments(DataKind):
             ]
             for _, test in splits
         ]
-        if not any(np.isin(names[train], names[test]).any() for train, test in splits):
+        if self._unseen:
             # Splits that hold out whole environments differ for other reasons than few rows.
             # The scores of random parts of the test rows show the error of few rows.
             for parts, (_, test) in zip(extras, splits, strict=True):
@@ -95,6 +96,10 @@ class Environments(DataKind):
                     for part in np.array_split(shuffled, _PARTS)
                 ]
         return extras
+
+    def n_unseen(self, metric: str) -> int:
+        left_out = self._scorable.left_out.get(metric, {})
+        return len(self.distinct) - len(left_out) if self._unseen else 0
 
     def prepare(
         self, layout: Layout, splits: Sequence[SplitTask], data: Data, weight: Floats | None

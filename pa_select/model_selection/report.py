@@ -220,7 +220,15 @@ class _Report:
         if np.isfinite(self._number("agreement", chosen)):
             agreement = self._with_error("agreement", "agreement_se", chosen)
             yield f"Its agreement is {agreement} nats per pair; more is more stable."
-        yield f"Its {escape(self.words)} at another site is not known."
+        n = self.search._n_unseen
+        if n:
+            yield (
+                "It was scored in environments that the fits had not seen. In a new one like "
+                f"these {n} it will be worse than in the worst of them with a chance of about 1 "
+                f"in {n + 1}."
+            )
+        else:
+            yield f"Its {escape(self.words)} at another site is not known."
 
     def _question(self) -> str:
         search, n = self.search, len(self.names)
@@ -425,6 +433,8 @@ class _Report:
     def _words(self) -> dict[str, str]:
         """Return what the numbers of this page mean."""
         means = {"Standard error": "a number is usually wrong by less than twice this"}
+        if self.search._n_unseen:
+            means["Standard error"] += " in these environments; a new one differs more"
         if self.words == "accuracy":
             means = {"Accuracy": "the share of rows that are predicted correctly"} | means
         if not self._eligible.all():

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import LeaveOneGroupOut
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import shuffle
@@ -171,6 +172,7 @@ def test_without_pairs_the_agreement_is_told(with_environments):
     assert f"{worst:.3f} ({name})" in text.split("The candidates")[1]
     assert "<i>" not in with_environments.report()
     assert "Its accuracy at another site is not known." in text
+    assert "In a new one" not in text
     assert f"{np.log(10):.2f} the most" in text
     assert "measure some forty objects" in text
 
@@ -231,6 +233,19 @@ def test_a_page_names_the_score_that_decides(by_worst_environment):
     circles = [float(mark["cx"]) for tag, mark in page.marks if tag == "circle"]
     assert circles == sorted(circles)
     assert len(set(circles)) == 3
+
+
+def test_unseen_environments_show_what_a_new_one_may_be_like():
+    search = trees().set_params(cv=LeaveOneGroupOut())
+    sites = np.arange(360) % 6
+    sites[:4] = 6
+    with pytest.warns(UserWarning, match="leaves out 1 of them"):
+        search.fit(X, y, environments=sites)
+    text = Page(search.report()).text
+    assert "In a new one like these 6 it will be worse than in the worst" in text
+    assert "with a chance of about 1 in 7." in text
+    assert "is not known" not in text
+    assert "in these environments; a new one differs more" in text
 
 
 def test_the_question_and_the_rows_are_said(with_pairs, with_environments):
