@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
@@ -17,11 +17,12 @@ from pa_select.utils.typing import Bounds, Floats, RandomState
 _MANY = 1000.0
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _PixelNoise(NumericShift):
     """Base class of noise that depends on which numbers are black and white."""
 
-    bounds: Bounds
-    random_state: RandomState
+    bounds: Bounds = (0, 1)
+    random_state: RandomState = None
 
     def _changed(self, values: Floats, power: float) -> Floats:
         low, high = check_bounds(self.bounds, values.shape[1:])
@@ -78,9 +79,6 @@ class ImpulseNoise(_PixelNoise):
     """
 
     share: float = 0.1
-    _: KW_ONLY
-    bounds: Bounds = (0, 1)
-    random_state: RandomState = None
 
     _power = "share"
     _most = 1.0
@@ -135,9 +133,6 @@ class ShotNoise(_PixelNoise):
     """
 
     scale: float = 0.1
-    _: KW_ONLY
-    bounds: Bounds = (0, 1)
-    random_state: RandomState = None
 
     _power = "scale"
 
