@@ -12,6 +12,7 @@ from pa_select._version import __version__
 from pa_select.model_selection.results_table import (
     by_what_decides,
     candidate_names,
+    class_name,
     columns_that_decide,
     cv_results_of,
     first_metric,
@@ -102,6 +103,11 @@ class _Report:
         self.sign = -1 if self.words.startswith("neg ") else 1
         self.words = self.words.removeprefix("neg ")
         self.names = candidate_names(self.table["params"], search.estimator)
+        #: The class of all candidates; empty if steps of the pipeline differ.
+        self.of_class = class_name(search.estimator)
+        values = [value for params in self.table["params"] for value in params.values()]
+        if hasattr(search.estimator, "steps") and any(hasattr(v, "fit") for v in values):
+            self.of_class = ""
         self.chosen: int | None = getattr(search, "best_index_", None)
         self._eligible = np.asarray(
             self.table.get("eligible", np.ones(len(self.names))), dtype=bool
@@ -159,9 +165,8 @@ class _Report:
         if self.chosen is None:
             return "<p>With several metrics and <code>refit=False</code> nothing is chosen.</p>"
         chosen, words, name = self.chosen, escape(self.words), self.names[self.chosen]
-        of_class = type(self.search.estimator).__name__
-        if not name.startswith(of_class) and of_class != "Pipeline":
-            name = f"{of_class} with {name}"
+        if not name.startswith(self.of_class):
+            name = f"{self.of_class} with {name}"
         at_home = self._with_error(self.home, f"se_test_{self.metric}", chosen)
         lines = [f"Use <strong>{escape(name)}</strong>."]
         if not self._eligible.any():
@@ -239,10 +244,9 @@ class _Report:
             asked = f"has the best {self.words} at {self.where}, where nothing is labelled"
         elif self.by_score:
             asked = f"has the best {self.value}"
-        of_class = type(search.estimator).__name__
         said = {
             "Question": f"Which candidate {asked}?",
-            "Candidates": f"{n}" + (f" of {of_class}" if of_class != "Pipeline" else ""),
+            "Candidates": f"{n}" + (f" of {self.of_class}" if self.of_class else ""),
             "Labelled rows": f"{search._n_labelled}; each candidate was fitted {search.n_splits_} "
             "times, and scored on rows that the fit had not seen",
             "Compared": _COMPARED.get(named, f"pairs made by {type(pairing).__name__}"),

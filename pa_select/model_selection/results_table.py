@@ -83,7 +83,7 @@ def candidate_names(
     short, long = (_names(params, some, identity) for some in (varying, sometimes))
     times = Counter(short)
     names = [a if a and times[a] == 1 else b for a, b in zip(short, long, strict=True)]
-    names = [_cut(name or _class_name(estimator), _LONGEST_NAME) for name in names]
+    names = [_cut(name or class_name(estimator), _LONGEST_NAME) for name in names]
     times = Counter(names)
     marks = [f" #{i}" if times[name] > 1 else "" for i, name in enumerate(names)]
     return [_cut(a, _LONGEST_NAME - len(b)) + b for a, b in zip(names, marks, strict=True)]
@@ -115,7 +115,7 @@ def _estimator_texts(values: dict[str, Any]) -> dict[str, str]:
     same_class: dict[str, dict[str, list[str]]] = {}
     for identity, value in values.items():
         if hasattr(value, "get_params") and not isinstance(value, type):
-            same_class.setdefault(_class_name(value), {})[identity] = _steps(value)
+            same_class.setdefault(class_name(value), {})[identity] = _steps(value)
     texts = {}
     for name, members in same_class.items():
         left_out = set.intersection(*map(set, members.values())) | {"'passthrough'", "None"}
@@ -153,7 +153,8 @@ def _last_step(estimator: object) -> Any:
     return _last_step(steps[-1][1]) if isinstance(steps, list) and steps else estimator
 
 
-def _class_name(value: object) -> str:
+def class_name(value: object) -> str:
+    """Return the class of an estimator, or that of the last step of a pipeline."""
     return "" if value is None else type(_last_step(value)).__name__
 
 

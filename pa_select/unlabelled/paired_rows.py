@@ -140,10 +140,9 @@ def _resemble(a: Floats, b: Floats) -> bool:
     """Whether row i of both looks like the same object, more than in all of many random orders.
 
     Row i should be like its partner, in the units of each site's columns, if these are as many.
-    And objects that are
-    far apart at one site should be far apart at the other one, whatever the sites measure
-    (Mantel test): columns may differ in their units, or nearly constant ones may only be noise.
-    A random order passes one of the three tests in three of a thousand cases.
+    And objects that are far apart at one site should be far apart at the other one, whatever the
+    sites measure (Mantel test): columns may differ in their units, or nearly constant ones may
+    only be noise. A random order passes one of the three tests in three of a thousand cases.
     """
     n, rng = len(a), np.random.default_rng(1)
     orders = [rng.permutation(n) for _ in range(_ORDERS)]

@@ -11,6 +11,8 @@ from sklearn.datasets import load_diabetes, load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import LeaveOneGroupOut
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import shuffle
@@ -220,6 +222,16 @@ def test_the_page_does_not_depend_on_earlier_searches(monkeypatch):
     text = Page(page).text
     assert "saw no rows from elsewhere." in text
     assert "fit(X, y" not in text
+
+
+@pytest.mark.parametrize("models", [[SVC()], [SVC(), DecisionTreeClassifier(random_state=0)]])
+def test_a_candidate_of_a_pipeline_is_named_by_its_last_step(models):
+    grid = {"scale__with_std": [True, False]} if len(models) == 1 else {"model": models}
+    pipeline = Pipeline([("scale", StandardScaler()), ("model", models[0])])
+    search = PASearchCV(pipeline, grid, cv=3).fit(X, y, environments=np.arange(360) % 3)
+    text = Page(search.report()).text
+    assert text.count("Use SVC") == 1
+    assert ("Candidates2 of SVC" in text) == ("with with_std=" in text) == (len(models) == 1)
 
 
 def test_a_page_names_the_score_that_decides(by_worst_environment):
