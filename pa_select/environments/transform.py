@@ -60,7 +60,7 @@ class TransformShift(Shift):
                 "power: expected 0 or 1, as the transform has no parameter named power, got "
                 f"{power!r}."
             )
-        other = view_of(transform if power else lambda rows: rows, X, "transform")
+        other = view_of(transform if power else lambda rows: rows, X, "shift")
         return Shifted(other, _distances(X, other))
 
 

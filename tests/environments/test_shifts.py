@@ -502,8 +502,8 @@ X = DIGITS[:4]
         (ShotNoise(), X * np.nan, r"X: expected numbers within the bounds \(0, 1\), got nan"),
         (ShotNoise(bounds=None), X, r"bounds: expected a pair \(least, greatest\)"),
         (TransformShift(np.negative, power=0.5), X, "power: expected 0 or 1, as the transform"),
-        (TransformShift(lambda rows: rows[:2]), X, "transform: expected a view of each of 4 rows"),
-        (TransformShift(lambda rows: None), X, "transform: expected a view of X, got None"),
+        (TransformShift(lambda rows: rows[:2]), X, "shift: expected a view of each of 4 rows"),
+        (TransformShift(lambda rows: None), X, "shift: expected a view of X, got None"),
     ],
 )
 def test_bad_input(shift, rows, message):
