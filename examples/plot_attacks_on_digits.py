@@ -178,7 +178,8 @@ axes[0].legend()
 # - *Under FMN this part does not distinguish the nets.* Each misled image costs about log 2, since
 #   it lies on the boundary.
 # - *The formula gives a smaller loss in every group.* The thesis says that it overestimates the
-#   losses. But the logarithm of a mean is at least the mean of the logarithms.
+#   losses. The logarithm of a mean is at least the mean of the logarithms, which lowers them. The
+#   formula also drops positive terms: it overestimates where a group's posteriors are alike.
 # - *The product of rates fails under FMN*, which misleads only images that the net gets right. It
 #   counts hardly any pairs that are wrong both times, and there are some dozens. The diamonds have
 #   log K for each pair that is counted, so they are too low.

@@ -246,7 +246,7 @@ def lowest_peak(dtype: torch.dtype) -> float:
 
 def _chord_minus_tangents(left: Sums, right: Sums) -> tuple[Floats, Floats]:
     """Bound the kernel on an interval of length 1; return where the bound is attained, too."""
-    # The bound is largest where the tangents of L2 meet, or, in widened sums, at an end.
+    # The bound is largest where the tangents of L2 meet, or at an end.
     meeting = (right.l2 - right.dl2 - left.l2) / (left.dl2 - right.dl2)
     meeting = np.where(np.isfinite(meeting), np.clip(meeting, 0, 1), 0.5)
     t = np.array([meeting, np.zeros_like(meeting), np.ones_like(meeting)])

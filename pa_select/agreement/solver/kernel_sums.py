@@ -232,7 +232,7 @@ def _tempered(block: Block, beta: torch.Tensor) -> tuple[torch.Tensor, torch.Ten
 
 
 def coarse_errors(
-    log_size: Floats, n_classes: int, prior_range: float = 0.0
+    log_size: Floats | float, n_classes: int, prior_range: Floats | float = 0.0
 ) -> tuple[Floats, Floats]:
     """Bound the rounding errors of a kernel whose sums over pairs are about `log_size`.
 

@@ -116,8 +116,11 @@ class MarginalPrior:
             return room
 
         l1 = by_problem(value + l2)
-        error = coarse_errors(l1, pairs.n_classes)[0] if coarse else np.zeros_like(l1)
-        margin = MARGIN if coarse else 1.0
+        error, margin = np.zeros_like(l1), 1.0
+        if coarse:
+            # Log priors of rare classes have larger errors, which the overlaps' shares weigh.
+            size = np.abs(l1) + by_problem((overlap * np.abs(y)).sum(1))
+            error, margin = coarse_errors(size, pairs.n_classes)[0], MARGIN
         return MarginalSums(
             value=by_problem(value),
             slope=by_problem(slope - dl2),
@@ -153,6 +156,7 @@ class MarginalPrior:
         a, c = ends
         # The length of the interval in the unit of each end.
         from_a, from_c = ((c - a) / unit for unit in units)
+        of_prior = _errors_of_prior(left, from_a) + _errors_of_prior(right, from_c)
         left, right = _widened(left, from_a, 1), _widened(right, from_c, -1)
         error = left.error + right.error
         s, t = from_a[:, None, None], from_c[:, None, None]
@@ -161,7 +165,8 @@ class MarginalPrior:
 
         def joint(sums: MarginalSums, lower: Floats) -> Floats:
             # L1 at one end, with the lower bound of y from the other end as its log prior.
-            return sums.l1 + _log_mean_exp(sums.overlap, sums.log_prior - lower) + error
+            change = sums.log_prior - lower + of_prior
+            return sums.l1 + _log_mean_exp(sums.overlap, change) + error
 
         # First order: X and the entropy bound the change of y on any interval.
         lines = [
@@ -287,6 +292,18 @@ class MarginalPrior:
         np.minimum.at(lowest.reshape(-1, shape[2]), model, low)
         np.maximum.at(highest.reshape(-1, shape[2]), model, high)
         return lowest, highest
+
+
+def _errors_of_prior(sums: MarginalSums, length: Floats) -> Floats:
+    """Bound the errors of parabolas of this length that extend the log priors y of coarse sums.
+
+    Under the shares P(i | j) the n-th moment of beta X is of the order of that power of |y|.
+    """
+    is_coarse = (sums.error > 0)[:, None, None]
+    if not is_coarse.any():
+        return np.zeros_like(sums.log_prior)
+    errors, _ = coarse_errors(0.0, sums.overlap.shape[2], np.abs(sums.log_prior))
+    return np.where(is_coarse, (1 + length + length**2 / 2)[:, None, None] * errors, 0.0)
 
 
 def _widened(sums: MarginalSums, length: Floats, direction: int) -> MarginalSums:
