@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from pa_select.model_selection.selection_rules import (
+    AgainstBest,
     AgainstChance,
     Eligibility,
     errors_in_words,
@@ -165,23 +166,21 @@ class GuardedSelection(BaseEstimator):
         useful = comparable & against_chance.above
         known = next((known for known in (useful, comparable) if known.any()), has_score)
         top = int(np.nanargmax(np.where(known, score, np.nan)))
-        lowest = score[top] - self.n_se * error[top]
-        within = f"within {errors_in_words(self.n_se)} of the best, {score[top]:.4g}"
-        named = [f"{self.score} {value:.4g}" for value in score]
+        against_best = AgainstBest(self.score, score, score[top], error[top], self.n_se)
         # The conditions in order, each with the reason if it is not fulfilled.
         demands: list[tuple[Mask, Callable[[int], str]]] = [
             (has_score, lambda _: f"no {self.score}"),
             (has_agreement, lambda _: f"no {self.agreement}"),
-            (score >= lowest, lambda candidate: f"{named[candidate]} is not {within}"),
+            (score >= against_best.lowest, against_best.in_words),
             (against_chance.above, against_chance.not_above),
         ]
         eligible = np.logical_and.reduce([fulfilled for fulfilled, _ in demands])
         reasons = [
-            f"eligible: {text} is {within}"
+            f"eligible: {against_best.in_words(candidate)}"
             if eligible[candidate]
             else "not eligible: "
             + next(lacks(candidate) for met, lacks in demands if not met[candidate])
-            for candidate, text in enumerate(named)
+            for candidate in range(len(score))
         ]
         return Eligibility(eligible, reasons)
 

@@ -44,6 +44,30 @@ class AgainstChance(NamedTuple):
         )
 
 
+class AgainstBest(NamedTuple):
+    """Scores of candidates, and how far below the best one they may lie."""
+
+    name: str
+    scores: Floats
+    best: float
+    #: The standard error of the best score, and how many of them are allowed.
+    error: float
+    n_se: float
+
+    @property
+    def lowest(self) -> float:
+        """The lowest score allowed."""
+        return self.best - self.n_se * self.error
+
+    def in_words(self, candidate: int) -> str:
+        """Compare a candidate's score with the lowest one allowed."""
+        score = self.scores[candidate]
+        return (
+            f"{self.name} {score:.4g} is {'at least' if score >= self.lowest else 'below'} "
+            f"{self.lowest:.4g}, the best ({self.best:.4g}) less {errors_in_words(self.n_se)}"
+        )
+
+
 def errors_in_words(n: float) -> str:
     """Return a number of standard errors in words."""
     return f"{n:g} standard error{'' if n == 1 else 's'}"
@@ -255,12 +279,11 @@ class _SimplestWithin(_Rule):
         score, error = scores_and_errors(cv_results, self.score)
         eligibility = super().explain(cv_results)
         top = int(np.nanargmax(np.where(eligibility.eligible, score, np.nan)))
-        near = score >= score[top] - self.n_se * error[top]
-        within = f"within {errors_in_words(self.n_se)} of the best, {score[top]:.4g}"
+        best = AgainstBest(self.score, score, score[top], error[top], self.n_se)
+        near = score >= best.lowest
         explained = eligibility.explained(
             lambda candidate: (
-                f"{'' if near[candidate] else 'not '}eligible: {self.score} "
-                f"{score[candidate]:.4g} is {'' if near[candidate] else 'not '}{within}"
+                f"{'' if near[candidate] else 'not '}eligible: {best.in_words(candidate)}"
             )
         )
         return explained._replace(eligible=eligibility.eligible & near)

@@ -249,7 +249,7 @@ def test_agreement_alone_takes_a_constant_and_the_guard_does_not():
     best = objective.best_trial(study)
     assert best.params == {"kind": "useful"}
     assert best.user_attrs["score"] > 0.9
-    assert "is not within" in objective.cv_results(study)["reason"][0]
+    assert "not eligible: score" in objective.cv_results(study)["reason"][0]
     fitted = objective.best_estimator(study)
     assert isinstance(fitted["clf"], GaussianNB)
     expected = Pipeline([("scale", StandardScaler()), ("clf", GaussianNB())]).fit(X, Y)

@@ -234,9 +234,9 @@ def test_the_guard_looks_at_the_score_on_the_views():
     assert any("score_views" in r and "2 standard errors" in r for r in table["reason"])
     # A rule of the user's guards by the score on the rows.
     own = PASearchCV(MODEL, GRID, selection=GuardedSelection(n_se=4)).fit(X, Y, views=drift)
-    assert any("within 4 standard errors" in reason for reason in own.cv_results_["reason"])
+    assert any("less 4 standard errors" in reason for reason in own.cv_results_["reason"])
     reasons = PASearchCV(MODEL, GRID).fit(X, Y).cv_results_["reason"]
-    assert any("within 1 standard error" in reason for reason in reasons)
+    assert any("less 1 standard error" in reason for reason in reasons)
 
 
 # -- environments ---------------------------------------------------------------------------

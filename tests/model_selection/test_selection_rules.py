@@ -118,8 +118,10 @@ def test_simplest_within_one_standard_error():
     assert within_one_standard_error("mean_fit_time")(found) == 2
     assert within_one_standard_error(lambda params: -params["size"])(found) == 2
     reasons = within_one_standard_error("size").explain(found).reason
-    assert reasons[0].startswith("not eligible: score 0.88 is not within 1 standard error")
-    assert reasons[1].startswith("eligible: score 0.895 is within")
+    lowest = 0.9 - found["se_test_score"][2]
+    limit = f"{lowest:.4g}, the best (0.9) less 1 standard error"
+    assert reasons[0] == f"not eligible: score 0.88 is below {limit}"
+    assert reasons[1] == f"eligible: score 0.895 is at least {limit}"
     rule = within_one_standard_error("size", n_se=2)
     assert clone(rule).get_params() == rule.get_params()
     assert pickle.loads(pickle.dumps(rule))(found) == 0
