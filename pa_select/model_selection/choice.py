@@ -171,7 +171,4 @@ def not_told_apart(terms: Floats, pairs: PooledPairs, chosen: int, eligible: Mas
 def agree_as_well(n: int) -> str:
     """Return the reason to add if n other candidates differ little from the chosen one."""
     others = "another eligible candidate" if n == 1 else f"{n} other eligible candidates"
-    return (
-        f"chosen, but its agreement cannot be told from that of {others} (the p-value of no "
-        f"difference is at least {LEVEL_TOLD_APART})"
-    )
+    return f"chosen, but its agreement cannot be told from that of {others}"

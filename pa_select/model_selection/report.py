@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from pa_select._version import __version__
+from pa_select.model_selection.choice import looks_at_agreement
 from pa_select.model_selection.results_table import (
     by_what_decides,
     candidate_names,
@@ -17,9 +18,12 @@ from pa_select.model_selection.results_table import (
     cv_results_of,
     first_metric,
     metric_in_words,
+    rule_of,
     scoring_of,
+    some_names,
     table_of_candidates,
     what_decides,
+    with_error,
 )
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Frame, Search
@@ -44,8 +48,8 @@ _COMPARED = {
     "split-half": "what two models of each candidate, trained on two halves of the rows, predict "
     "for the same row",
 }
-#: Candidates that the picture shows, and that an advice names.
-_DRAWN, _NAMED = 12, 3
+#: Candidates that the picture shows.
+_DRAWN = 12
 # Sizes in the picture: width, height of a row, the space that names have, and their characters.
 _WIDTH, _ROW, _NAMES, _LETTERS = 760, 26, 300, 36
 # Colours that can be told apart by everybody, on light and on dark paper.
@@ -125,6 +129,10 @@ class _Report:
             self.value = metric_in_words(score, scoring_of(search)).removeprefix("neg ")
         elif self.has_pairs:
             self.value = f"expected {self.words}"
+        #: The eligible candidates that agree as well, as far as can be told, if that matters.
+        self.alike = np.zeros(len(self.names), dtype=bool)
+        if "not_told_apart" in self.table and looks_at_agreement(rule_of(search, self.table)):
+            self.alike = self.table["not_told_apart"]
         self.where = "the other sites" if "worst_site" in self.table else "the other site"
 
     def page(self) -> str:
@@ -152,10 +160,9 @@ class _Report:
         return self.sign * self._number(column, candidate)
 
     def _with_error(self, column: str, error: str, candidate: int) -> str:
-        of_value = self._number(error, candidate)
-        about = f" (standard error {of_value:.2g})" if np.isfinite(of_value) else ""
         sign = 1 if column == "agreement" else self.sign
-        return f"<strong>{sign * self._number(column, candidate):.3g}</strong>{about}"
+        value = sign * self._number(column, candidate)
+        return f"<strong>{with_error(value, self._number(error, candidate))}</strong>"
 
     def _interval(self, column: str, candidate: int) -> tuple[float, float]:
         low, high = sorted(self._score(f"{column}_{end}", candidate) for end in ("low", "high"))
@@ -174,8 +181,12 @@ class _Report:
         scores = np.asarray(self.table[self.home], dtype=np.float64)
         usual = int(np.nanargmax(scores)) if np.isfinite(scores).any() else chosen
         if not self.has_pairs:
-            lines += [f"Its cross-validated {words} is {at_home}.", *self._elsewhere(chosen)]
-            if scores[usual] > scores[chosen]:
+            better = self._better_of_those_alike(chosen)
+            lines += better.values()
+            whose = f"The cross-validated {words} of {escape(name)}"
+            lines.append(f"{whose if better else f'Its cross-validated {words}'} is {at_home}.")
+            lines += self._elsewhere(chosen)
+            if scores[usual] > scores[chosen] and usual not in better:
                 lines.append(
                     f"Cross-validation alone would choose {escape(self.names[usual])}, whose "
                     f"{words} is {self._score(self.home, usual):.3g}."
@@ -201,6 +212,20 @@ class _Report:
                 f"expected to have {self._score(self.expected, usual):.3g} there."
             )
         return f'<p class="answer">{" ".join(lines)}</p>'
+
+    def _better_of_those_alike(self, chosen: int) -> dict[int, str]:
+        """Say which candidate agrees as well and has the best score, if it is not the chosen."""
+        views = "_views" if f"{self.home}_views" in self.table else ""
+        scores = np.asarray(self.table[f"{self.home}{views}"], dtype=np.float64)
+        best = int(np.argmax(np.where(self.alike, scores, -np.inf)))
+        if not self.alike[best] or not scores[best] > scores[chosen]:
+            return {}
+        value = self._with_error(f"{self.home}{views}", f"se_test_{self.metric}{views}", best)
+        words = escape(self.words + (" on the views" if views else ""))
+        return {
+            best: f"{escape(self.names[best])} agrees as well, as far as can be told, and its "
+            f"{words} is {value}: take it if the {escape(self.words)} matters more to you."
+        }
 
     def _without_adapter(self) -> str:
         """Say what the best candidate is expected to have if rows of one site are not adapted."""
@@ -269,6 +294,9 @@ class _Report:
     def _why(self, chosen: int) -> str:
         """Say that the chosen candidate has the best value among the eligible, or the reason."""
         reason = str(self.table["reason"][chosen]).removeprefix("not ").removeprefix("eligible: ")
+        if self.alike.any():  # the column has no names
+            others = some_names(self.names, self.alike)
+            reason = f"{reason.partition('; chosen, ')[0]}; {others} may agree as well"
         if not self._eligible.any():
             return f"no candidate is eligible: {reason}"
         values = np.asarray(self.table[self.decides], dtype=np.float64)[self._eligible]
@@ -389,14 +417,11 @@ class _Report:
             return
         chosen = self.chosen
         if not self.has_pairs:
-            alike = np.flatnonzero(self.table.get("not_told_apart", False))
-            if alike.size and not self.by_score:
-                named = ", ".join(self.names[i] for i in alike[:_NAMED])
-                more = f" and {alike.size - _NAMED} more" if alike.size > _NAMED else ""
+            if self.alike.any():
                 yield (
-                    f"{named}{more} may agree as well as the chosen candidate: prefer the most "
-                    "accurate or the simplest of all these. More labelled rows make the "
-                    "difference clearer."
+                    f"{some_names(self.names, self.alike)} may agree as well as the chosen "
+                    "candidate: of all these take the one of the best score or the simplest one, "
+                    "if that matters more to you. More labelled rows make the difference clearer."
                 )
             if self.search.pairing_ != "target":
                 yield (
@@ -436,7 +461,7 @@ class _Report:
 
     def _words(self) -> dict[str, str]:
         """Return what the numbers of this page mean."""
-        means = {"Standard error": "a number is usually wrong by less than twice this"}
+        means = {"Standard error": "after ±; a number is usually wrong by less than twice this"}
         if self.search._n_unseen:
             means["Standard error"] += " in these environments; a new one differs more"
         if self.words == "accuracy":

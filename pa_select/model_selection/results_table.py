@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from pa_select.model_selection.choice import make_rule
 from pa_select.model_selection.selection_rules import BestScore
 from pa_select.utils.html import bar_cell, table
-from pa_select.utils.typing import Array, Estimator, Floats, Ints, Scoring, Search
+from pa_select.utils.typing import Array, Estimator, Floats, Ints, Mask, Scoring, Search
 
 # What a search adds to the name of a metric.
 _SUFFIXES = {"_views": " on the views", "_worst_environment": " in the worst environment"}
@@ -87,6 +87,13 @@ def candidate_names(
     times = Counter(names)
     marks = [f" #{i}" if times[name] > 1 else "" for i, name in enumerate(names)]
     return [_cut(a, _LONGEST_NAME - len(b)) + b for a, b in zip(names, marks, strict=True)]
+
+
+def some_names(names: Sequence[str], marked: Mask) -> str:
+    """Return the names of the first candidates that are marked, and the number of the others."""
+    named = [name for name, is_marked in zip(names, marked, strict=True) if is_marked]
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return "; ".join(named[:_NAMED]) + more
 
 
 def _names(
@@ -166,8 +173,8 @@ def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-#: Candidates that a notebook shows.
-_SHOWN = 20
+#: Candidates that a notebook shows, and that a sentence names.
+_SHOWN, _NAMED = 20, 3
 
 
 def table_of_candidates(search: Search) -> str:
@@ -189,10 +196,12 @@ def table_of_candidates(search: Search) -> str:
     n, chosen = len(cv_results["params"]), getattr(search, "best_index_", None)
     names = candidate_names(cv_results["params"], search.estimator)
     adapted = cv_results.get("adapted", np.zeros(n))
+    eligible = cv_results.get("eligible", np.ones(n))
 
     def row(candidate: int) -> tuple[str, list[str]]:
         name = names[candidate] + (", adapted" if adapted[candidate] else "")
-        return name + (" (chosen)" if candidate == chosen else ""), [
+        name += " (chosen)" if candidate == chosen else ""
+        return name + ("" if eligible[candidate] else " (not eligible)"), [
             bar_cell(values[candidate], most, _text(values, errors, candidate, where))
             for values, errors, most, where in columns.values()
         ]
@@ -238,9 +247,12 @@ def _longest(values: Floats, may_be_shares: bool) -> float:
 def _text(values: Floats, errors: Floats | None, candidate: int, where: Array | None) -> str:
     if where is not None and np.isfinite(values[candidate]):
         return f"{values[candidate]:.3f} ({where[candidate]})"
-    if errors is None or not np.isfinite(errors[candidate]):
-        return f"{values[candidate]:.3f}"
-    return f"{values[candidate]:.3f} ± {errors[candidate]:.3f}"
+    return with_error(values[candidate], np.nan if errors is None else errors[candidate])
+
+
+def with_error(value: float, error: float) -> str:
+    """Return a value with its standard error, if it is known."""
+    return f"{value:.3f}" + (f" ± {error:.3f}" if np.isfinite(error) else "")
 
 
 def rule_of(search: Search, table: dict[str, Any]) -> Any:

@@ -156,7 +156,7 @@ def test_every_site_is_named_and_escaped(with_sites):
 def test_errors_have_no_minus_sign(of_regressors):
     text = Page(of_regressors.report()).text
     expected, (low, high) = -of_regressors.expected_score_, of_regressors.expected_interval_
-    assert f"its root mean squared error is expected to be {expected:.3g}" in text
+    assert f"its root mean squared error is expected to be {expected:.3f} ± " in text
     assert f"between {-high:.3g} and {-low:.3g}." in text
     chance = -of_regressors.cv_results_["chance_test_score"][0]
     assert f"To beat{chance:.3g}, the best root mean squared error of predictions" in text
@@ -186,9 +186,36 @@ def test_candidates_that_agree_as_well_are_named():
     summary = search.summary()
     alike = summary.index[summary["not_told_apart"]].tolist()
     assert alike  # the last three trees are equal
-    advice = Page(search.report()).text.split("What to do next")[1]
+    text = Page(search.report()).text
+    advice = text.split("What to do next")[1]
     named = advice.split(" may agree as well as the chosen candidate: ")[0]
-    assert sorted(named.split(", ")) == sorted(alike)
+    assert sorted(named.split("; ")) == sorted(alike)
+    assert f"; {named} may agree as well" in text.split("Why this one")[1]
+
+
+@pytest.mark.parametrize("gained", [0.01, -0.01])
+def test_a_candidate_that_agrees_as_well_and_has_a_better_score_is_named_at_once(gained):
+    search = PASearchCV(SVC(), {"C": [1, 50, 51]}, cv=3).fit(X, y, environments=np.arange(360) % 3)
+    table, chosen = search.cv_results_, search.best_index_
+    other, third = np.setdiff1d(np.arange(3), chosen)
+    table["not_told_apart"] = np.arange(3) == other
+    table["mean_test_score"] = table["mean_test_score"].copy()
+    table["mean_test_score"][[chosen, other, third]] = 0.9 + np.array([0, gained, -0.05])
+    error = table["se_test_score"][other]
+    names = [f"C={C}" for C in search.param_grid["C"]]
+    said = (
+        f"{names[other]} agrees as well, as far as can be told, and its accuracy is "
+        f"{0.9 + gained:.3f} ± {error:.3f}: take it if the accuracy matters more to you."
+    )
+    answer = Page(search.report()).text.split("What was asked")[0]
+    assert (said in answer) == (gained > 0)
+    assert ("agrees as well" in answer) == (gained > 0)
+    assert "alone would choose" not in answer  # which would name it twice
+    of_choice = f"accuracy of SVC with {names[chosen]} is 0.900 ± " if gained > 0 else "Its cross"
+    assert of_choice in answer
+    # Whoever chooses by the score has not looked at the agreement.
+    search.set_params(selection="score")
+    assert "agrees as well" not in Page(search.report()).text
 
 
 def test_the_page_names_the_candidate_of_the_best_score():
@@ -289,6 +316,7 @@ def test_candidates_that_are_not_eligible_are_grey(with_environments):
     eligible = with_environments.summary()["eligible"].to_numpy()
     assert len(set(circles)) == 1 + len(set(eligible[1:]))  # the chosen one has its own
     assert ("Grey: not eligible." in page.text) == (not eligible.all())
+    assert page.text.count("(not eligible)") == 3 - eligible.sum()
     assert ("Eligible" in page.text) == (not eligible.all())
     assert ("within some standard errors of the best, and better" in page.text) == (
         not eligible.all()
