@@ -450,11 +450,11 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         Returns
         -------
         pandas.DataFrame
-            A row is named by the parameters that differ. The chosen candidate is first; the
-            value that decides orders the others. The columns are ``chosen``, and the columns of
-            ``cv_results_`` that decide or explain: scores and agreement with their standard
-            errors, for each site if there are several, the worst environment's name,
-            ``eligible``, ``not_told_apart``, ``reason``.
+            A row is named by the parameters that differ. The chosen candidate is first, then
+            come the other eligible ones; the value that decides orders them. The columns are
+            ``chosen``, and the columns of ``cv_results_`` that decide: scores and agreement with
+            their standard errors, for each site if there are several, the worst environment's
+            name, ``eligible``, ``not_told_apart``. Print it with ``to_string()``.
 
         Raises
         ------

@@ -84,7 +84,7 @@ def summary(search: Search) -> Frame:
     for value, error in columns_that_decide(table, metric, search.scoring).values():
         columns |= {name: table[name] for name in (value, error) if name in table}
     worst = f"worst_environment_{metric}"
-    for name in (worst, "adapted", "worst_site", "eligible", "not_told_apart", "reason"):
+    for name in (worst, "adapted", "worst_site", "eligible", "not_told_apart"):
         if name in table:
             columns[name] = table[name]
     names = candidate_names(table["params"], search.estimator)
