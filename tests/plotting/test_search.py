@@ -80,9 +80,7 @@ def test_the_threshold_is_that_of_the_guard(search, ax):
     display = PASearchDisplay.from_result(search, ax=ax)
     assert_array_equal(display.threshold_.get_xdata(), 2 * [display.threshold])
     score = search.cv_results_["mean_test_score"]
-    near = np.array(
-        ["within" in r and "not within" not in r for r in search.cv_results_["reason"]]
-    )
+    near = np.array([" is at least " in r for r in search.cv_results_["reason"]])
     assert score[near].min() >= display.threshold > score[~near].max()
 
 
