@@ -267,6 +267,11 @@ def _kind_of(rows: RowsOfX, search: Search, given: Mapping[str, Any]) -> DataKin
 def _check_selection(search: Search, given: Mapping[str, Any]) -> None:
     """Check that there is one rule, and that ``fit`` was given the data that it needs."""
     selection, refit = search.selection, search.refit
+    for argument, value in (("selection", selection), ("refit", refit)):
+        if isinstance(value, type):
+            raise TypeError(
+                f"{argument}: expected an object such as {value.__name__}(), got the class."
+            )
     if callable(refit) and (callable(selection) or selection != "guarded"):
         raise ValueError(
             "selection: expected 'guarded', the default, with a callable refit, which is the "

@@ -24,13 +24,18 @@ def column(cv_results: dict[str, Any], name: str, argument: str) -> Floats:
         if key in cv_results:
             return np.asarray(cv_results[key], dtype=np.float64)
     known = [key[10:] for key in cv_results if key.startswith("mean_test_")]
-    advice = ""
+    asked, advice = f"one of the metrics {known}, got {name!r}", ""
+    if argument == "result":
+        asked = f"a search that recorded an agreement and a score, got the metrics {known}"
     if name == "agreement":  # which only searches of scikit-learn lack
         advice = (
             " A search of scikit-learn needs both metrics and their names: scoring={'pa': "
             "pa_scorer, 'accuracy': 'accuracy'}, refit=GuardedSelection('pa', 'accuracy')."
         )
-    raise ValueError(f"{argument}: expected one of the metrics {known}, got {name!r}.{advice}")
+    elif argument == "agreement" and "agreement" in cv_results:
+        of_score = "" if known[0] == "score" else f"score={known[0]!r}"
+        advice = f" PASearchCV records it without a name: give GuardedSelection({of_score})."
+    raise ValueError(f"{argument}: expected {asked}.{advice}")
 
 
 def scores_and_errors(cv_results: dict[str, Any], metric: str) -> tuple[Floats, Floats]:

@@ -155,7 +155,7 @@ class PASearchDisplay(Display):
         rule = rule_of(result, table)
         of_agreement = getattr(rule, "agreement", "agreement")
         metric = first_metric(result, table)
-        agreement = column(table, of_agreement, "search")
+        agreement = column(table, of_agreement, "result")
         guard = getattr(rule, "score", None)
         name = score or guard or metric
         value, error = scores_and_errors(table, name)

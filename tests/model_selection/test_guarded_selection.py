@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pa_select import GuardedSelection, PAScorer, pa_scorer
+from pa_select import GuardedSelection, PAScorer, PASearchCV, pa_scorer
 from pa_select.model_selection import majority_rate
 
 
@@ -90,6 +90,18 @@ def test_floor_and_the_warning_when_nothing_is_eligible():
 def test_wrong_parameters_are_named(rule, message):
     with pytest.raises(ValueError, match=message):
         choose([1, 2], [0.9, 0.9], rule=rule)
+
+
+@pytest.mark.parametrize(
+    ("scoring", "given"),
+    [("accuracy", ""), (["f1_macro", "accuracy"], "score='f1_macro'")],
+)
+def test_a_name_of_the_agreement_is_not_needed_in_our_searches(scoring, given):
+    rule = GuardedSelection("pa", "accuracy")
+    search = PASearchCV(DummyClassifier(), {"strategy": ["prior"]}, scoring=scoring, cv=2)
+    message = f"agreement: .*got 'pa'. PASearchCV records it .*: give GuardedSelection.{given}[)]"
+    with pytest.raises(ValueError, match=message):
+        search.set_params(refit=rule).fit(X, Y)
 
 
 X, Y = load_breast_cancer(return_X_y=True)

@@ -157,6 +157,16 @@ def search(**params):
             {},
             "selection: expected 'guarded', the default, with a callable refit.*got 'score'",
         ),
+        (
+            {"selection": GuardedSelection},
+            {},
+            r"selection: expected an object such as GuardedSelection\(\), got the class",
+        ),
+        (
+            {"refit": GuardedSelection},
+            {},
+            r"refit: expected an object such as GuardedSelection\(\), got the class",
+        ),
         ({}, {"views": {"dim": X}}, "views: expected one view or a list of them, got a dict"),
         (
             {"pairing": "split-half"},

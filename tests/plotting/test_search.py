@@ -351,7 +351,8 @@ def test_errors(search, ax):
     with pytest.raises(ValueError, match="score: expected one of the metrics .*, got 'f1'"):
         PASearchDisplay.from_result(search, score="f1", ax=ax)
     plain = GridSearchCV(DummyClassifier(), {"strategy": ["prior"]}).fit(X, Y)
-    with pytest.raises(ValueError, match="search: expected one of the metrics .*'agreement'"):
+    needed = r"result: expected a search that recorded an agreement and a score, got the metrics "
+    with pytest.raises(ValueError, match=rf"{needed}\['score'\]\. .*both metrics .*scoring="):
         PASearchDisplay.from_result(plain, ax=ax)
     with pytest.raises(ValueError, match="names: expected shape .* by the length of score, got"):
         PASearchDisplay(
