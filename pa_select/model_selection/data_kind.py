@@ -188,8 +188,8 @@ class RepeatedFolds(DataKind):
         _suggested = True
         warn_caller(
             "fit was given no pairs, views, environments or target: the search compares the "
-            f"models of repeated cross-validation ({n_splits} fits of each candidate). Expect a "
-            "model as good as GridSearchCV's, but not better under a shift. In our studies "
+            f"models of repeated cross-validation ({n_splits} fits of each candidate). Expect "
+            "about the accuracy of GridSearchCV's model, also under a shift. In our studies "
             "fit(X, y, paired=...), with objects measured at both sites, and "
             "fit(X, y, views=...), with views that show the rows as the shift would, gained "
             "most. This warning is given once.",

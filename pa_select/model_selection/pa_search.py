@@ -47,8 +47,7 @@ class PASearchCV(BasePASearch):
 
         - "repeated": two models, from two (or more) repetitions of cross-validation, score
           each row. By default each candidate is fitted 10 times, twice as often as in
-          GridSearchCV. Expect a model as good as GridSearchCV's, but not better under a
-          shift.
+          GridSearchCV. Expect about the accuracy of GridSearchCV's model, also under a shift.
         - "split-half": two models, fitted to the two halves of a split's training rows,
           score its test rows. Each model sees half of the rows, so scores are lower.
 
@@ -246,8 +245,9 @@ class PASearchCV(BasePASearch):
     probabilities predict. Otherwise the best of many candidates looks better than it is.
 
     Agreement measures stability, not truth, so only candidates whose score is close to the
-    best score are eligible, except with pairs and with a target. Without views of the expected
-    shift, expect a model as accurate as GridSearchCV's, but not better.
+    best score are eligible, except with pairs and with a target. Without pairs, or views of the
+    expected shift, expect about the accuracy of GridSearchCV's model: in our studies the mean
+    gain was within half a point of 0.
 
     References
     ----------

@@ -141,6 +141,7 @@ def test_figures_are_in_the_tables_that_are_named_beside_them(page):
 # A paragraph, by words of it, and the table that all its numbers with a decimal point are from.
 QUOTING = [
     ("docs/paired.rst", "How many pairs?", "unlabelled_pairs.csv unlabelled_pairs_errors.csv"),
+    ("docs/searching.rst", "about GridSearchCV's accuracy", "label_free_selection.csv"),
     ("docs/training.rst", "On digits of two scanners", "early_stopping.csv"),
     ("docs/theory.rst", "With the papers' settings it ended", "optimiser.csv"),
     ("docs/theory.rst", "The uniform prior without a limit", "richness.csv"),
