@@ -175,6 +175,8 @@ def _cut(text: str, longest: int) -> str:
 
 #: Candidates that a notebook shows, and that a sentence names.
 _SHOWN, _NAMED = 20, 3
+# Of smaller values, such as errors of a regressor, three decimals show too little.
+_SMALL = 0.01
 
 
 def table_of_candidates(search: Search) -> str:
@@ -252,7 +254,8 @@ def _text(values: Floats, errors: Floats | None, candidate: int, where: Array | 
 
 def with_error(value: float, error: float) -> str:
     """Return a value with its standard error, if it is known."""
-    return f"{value:.3f}" + (f" ± {error:.3f}" if np.isfinite(error) else "")
+    digits = ".2g" if 0 < abs(value) < _SMALL else ".3f"
+    return f"{value:{digits}}" + (f" ± {error:{digits}}" if np.isfinite(error) else "")
 
 
 def rule_of(search: Search, table: dict[str, Any]) -> Any:

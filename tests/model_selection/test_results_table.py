@@ -1,4 +1,4 @@
-"""Short names of candidates."""
+"""Short names of candidates, and their values with errors."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
-from pa_select.model_selection.results_table import candidate_names
+from pa_select.model_selection.results_table import candidate_names, some_names, with_error
 
 MODEL = make_pipeline(StandardScaler(), SVC())
 
@@ -87,3 +87,23 @@ def test_names_are_short():
         assert len(name) <= 60
         assert name.endswith("…")
     assert all("\n" not in name for name in candidate_names(long, MODEL))
+
+
+def test_some_names_and_the_number_of_the_others():
+    names = ["a", "b, c", "d", "e", "f"]
+    assert some_names(names, np.array([0, 1, 1, 0, 0], dtype=bool)) == "b, c; d"
+    assert some_names(names, np.ones(5, dtype=bool)) == "a; b, c; d and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (0.97713, 0.00549, "0.977 ± 0.005"),
+        (54.168, np.nan, "54.168"),
+        (-0.000423, 0.0000118, "-0.00042 ± 1.2e-05"),
+        (0.0, 0.0, "0.000 ± 0.000"),
+        (np.nan, np.nan, "nan"),
+    ],
+)
+def test_a_value_has_its_standard_error(value, error, text):
+    assert with_error(value, error) == text
