@@ -55,7 +55,7 @@ files:
   not the name. "-" is standard input. To choose one of several arrays in an npz file,
   write scores.npz:today, or -:today for standard input. The first line of a csv file may
   hold names of classes. A first column without a name, as pandas writes it, holds names of
-  rows, not a class.
+  rows, not a class; files that have such names must have the same.
   Labels that are strings are names of classes. If the columns have no names, the sorted
   labels are the names of the columns.
 

@@ -34,7 +34,7 @@ _SAFE_PYARROW = 15
 _NAMED = 5
 
 # A matrix, the names of its columns, and those of its rows.
-_Content = tuple[Array, list[str] | None, list[Any] | None]
+_Content = tuple[Array, list[str] | None, list[str] | None]
 
 
 class InputError(Exception):
@@ -47,7 +47,7 @@ class Table(NamedTuple):
     name: str
     values: Array
     columns: list[str] | None = None
-    ids: list[Any] | None = None
+    ids: list[str] | None = None
 
 
 def check_names(names: Iterable[str]) -> None:
@@ -138,13 +138,11 @@ def _with_logs(table: Table) -> Table:
 
 
 def _check_same_names(one: Table, other: Table) -> None:
-    """Check that names of rows and columns, if both tables have them, are in the same order."""
-    # Different row names may be intended; the same names in another order are an error.
-    ids = {repr(i) for i in one.ids or ()}
-    permuted = ids == {repr(i) for i in other.ids or ()} and len(ids) == len(other.ids or ())
-    for what, names, others in (
-        ("column", one.columns, other.columns),
-        ("row", one.ids if permuted else None, other.ids),
+    """Check that names of rows and columns, if both tables have them, are the same."""
+    rows = _names_to_compare(one.ids, other.ids)
+    for what, (names, others), advice in (
+        ("column", (one.columns, other.columns), ""),
+        ("row", rows, " Without names, rows are compared by position."),
     ):
         if names is None or others is None or len(names) != len(others):
             continue
@@ -152,8 +150,31 @@ def _check_same_names(one: Table, other: Table) -> None:
             if a != b:
                 raise InputError(
                     f"{other.name}: expected the {what}s of {one.name} in the same order, got "
-                    f"{b!r} instead of {a!r} as {what} {number}."
+                    f"{b!r} instead of {a!r} as {what} {number}.{advice}"
                 )
+
+
+def _names_to_compare(
+    one: list[str] | None, other: list[str] | None
+) -> tuple[Sequence[Any] | None, Sequence[Any] | None]:
+    """Return the names of rows; numbers that a program wrote by itself are positions."""
+    numbers, others = _positions(one), _positions(other)
+    if numbers is not None and others is not None:
+        return numbers, others
+    in_order = any(n is not None and n == sorted(n) for n in (numbers, others))
+    # Rows in order say nothing against the names in the other file.
+    return (None, None) if in_order else (one, other)
+
+
+def _positions(names: list[str] | None) -> list[int] | None:
+    """Return positions from 0 if the names are numbers of rows, from 0 or from 1, in any order."""
+    if not names or not all(map(_is_whole_number, names)):
+        return None
+    numbers = list(map(int, names))
+    first = min(numbers)
+    if first not in (0, 1) or sorted(numbers) != list(range(first, first + len(numbers))):
+        return None
+    return [number - first for number in numbers]
 
 
 def read_labels(
@@ -342,8 +363,8 @@ def _parquet(file: BinaryIO, strings: bool) -> _Content:
     if texts:
         frame = frame.astype(object).where(frame.notna(), "").astype(str)
     values = frame.to_numpy()
-    ids = None if isinstance(frame.index, pandas.RangeIndex) else frame.index.tolist()
-    return values.astype(np.str_) if texts else values, list(map(str, frame)), ids
+    values = values.astype(np.str_) if texts else values
+    return values, list(map(str, frame)), list(map(str, frame.index))
 
 
 def _csv_numbers(text: TextIO, header: bool | None) -> _Content:

@@ -328,10 +328,9 @@ def test_rows_and_columns_in_another_order(refused, run):
     other[::-1].to_csv("rows.csv")
     other[["dog", "cat", "eel"]].to_csv("columns.csv")
     pd.Series(Y, names)[::-1].to_csv("labels.csv")
-    other.set_index(pd.Index([f"other {i}" for i in range(60)])).to_csv("others.csv")
     assert refused("score", "one.csv", "rows.csv") == (
         "rows.csv: expected the rows of one.csv in the same order, got 'patient 59' instead of "
-        "'patient 0' as row 0."
+        "'patient 0' as row 0. Without names, rows are compared by position."
     )
     assert refused("score", "one.csv", "columns.csv") == (
         "columns.csv: expected the columns of one.csv in the same order, got 'dog' instead of "
@@ -339,9 +338,63 @@ def test_rows_and_columns_in_another_order(refused, run):
     )
     message = refused("score", "one.csv", "b.npy", "--labels", "labels.csv")
     assert message.startswith("labels.csv: expected the rows of one.csv in the same order")
-    status, out, _ = run("score", "one.csv", "others.csv")
-    assert status == 0
+    out = run("score", "one.csv", "b.npy")[1]
     assert re.search("^classes +3: cat, dog, eel$", out, re.M)
+
+
+@pytest.mark.parametrize("save", ["to_csv", "to_parquet"])
+def test_other_names_of_rows(save, refused, run):
+    if save == "to_parquet":
+        pytest.importorskip("pyarrow")
+    names = [f"p{i}" for i in range(60)]
+    one, other = (pd.DataFrame(x, index=names, columns=NAMES) for x in (A, B))
+    getattr(one, save)("one")
+    getattr(other.rename({"p5": "p55 "}), save)("renamed")
+    # A row that is in one file only must not hide that the others are in another order.
+    getattr(other.rename({"p5": "p60"})[::-1], save)("turned")
+    pd.DataFrame({"y": Y}, index=[f"q{i}" for i in range(60)]).to_csv("labels.csv")
+    for file, row, got, wanted in (("renamed", 5, "p55 ", "p5"), ("turned", 0, "p59", "p0")):
+        assert refused("score", "one", file) == (
+            f"{file}: expected the rows of one in the same order, got {got!r} instead of "
+            f"{wanted!r} as row {row}. Without names, rows are compared by position."
+        )
+    message = refused("score", "one", "b.npy", "--labels", "labels.csv")
+    assert message.startswith("labels.csv: expected the rows of one in the same order, got 'q0'")
+    assert run("score", "one", "b.npy")[0] == 0
+
+
+def test_numbers_of_rows(refused, run):
+    named, pandas_0, r_1, turned, sampled = (
+        pd.DataFrame(B, columns=NAMES, index=index)
+        for index in (
+            [f"p{i}" for i in range(60)],
+            range(60),
+            range(1, 61),
+            range(59, -1, -1),
+            np.random.default_rng(0).permutation(60),
+        )
+    )
+    for name, frame in (("0", pandas_0), ("1", r_1), ("turned", turned), ("named", named),
+                        ("sampled", sampled)):  # fmt: skip
+        frame.to_csv(name)
+    for one, other in (("0", "0"), ("1", "1"), ("0", "1"), ("turned", "turned"),
+                       ("0", "named"), ("named", "1"), ("a.npy", "turned")):  # fmt: skip
+        assert run("score", one, other)[0] == 0
+    for one, other in (("0", "turned"), ("turned", "1"), ("turned", "sampled"),
+                       ("named", "turned")):  # fmt: skip
+        assert refused("score", one, other).startswith(f"{other}: expected the rows of {one}")
+
+
+def test_a_turned_range_in_parquet(refused):
+    pytest.importorskip("pyarrow")
+    pd.DataFrame(A, columns=NAMES).to_parquet("one")
+    pd.DataFrame(B, columns=NAMES)[::-1].to_parquet("other")
+    assert refused("score", "one", "other").startswith("other: expected the rows of one")
+    # The numbers in a csv file are strings, and mean the same.
+    index = pd.Index(1000 * np.arange(60), name="")
+    pd.DataFrame(A, columns=NAMES, index=index).to_parquet("one")
+    pd.DataFrame(A, columns=NAMES, index=index).to_csv("other")
+    assert read_table("one").ids == read_table("other").ids == list(map(str, index))
 
 
 def test_a_first_line_of_whole_numbers_is_not_guessed(refused, run):
