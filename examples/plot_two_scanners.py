@@ -199,27 +199,33 @@ show("share of the candidates inside their interval", {"": inside})
 # %%
 # The picture
 # -----------
-# On the left, digits on both scanners. In the middle, the agreement ranks the candidates; the
-# rings mark the choices. On the right, the expected score with the interval that does not assume
+# Above, digits on both scanners. On the left, the agreement ranks the candidates; the rings
+# mark the choices. On the right, the expected score with the interval that does not assume
 # calibrated posteriors, and in grey the accuracy on the old scanner, which promises too much.
 shown = "difference 1.0"
-figure, (left, middle, right) = plt.subplots(
-    1, 3, figsize=(12, 4.2), width_ratios=(0.5, 1.2, 1.2), layout="constrained"
+figure, axes = plt.subplot_mosaic(
+    [["digits", "digits"], ["ranks", "expects"]],
+    figsize=(8, 5.2),
+    height_ratios=(0.3, 1),
+    layout="constrained",
 )
-columns = [
-    np.vstack([np.pad(image, 2) for image in rows[:4].reshape(-1, 8, 8)])
+digits, left, right = axes.values()
+rows = [
+    np.hstack([np.pad(image, 2) for image in rows[:8].reshape(-1, 8, 8)])
     for rows in scanners[shown]
 ]
-left.imshow(np.hstack(columns), cmap="gray_r", vmax=16)
-left.set(title="old | new", xticks=[], yticks=[])
+digits.imshow(np.vstack(rows), cmap="gray_r", vmax=16)
+digits.set(xticks=[], yticks=[6, 18], yticklabels=["old", "new"])
+digits.tick_params(length=0)
+digits.spines[:].set_visible(False)
 
-middle.plot(truth[shown], agreement[shown], "o", color="C1")
+left.plot(truth[shown], agreement[shown], "o", color="C1")
 for what, values, colour in (
     ("accuracy on the old scanner", accuracy, "C0"),
     ("agreement", agreement[shown], "C3"),
 ):
     best = values.argmax()
-    middle.plot(
+    left.plot(
         truth[shown][best],
         agreement[shown][best],
         "o",
@@ -229,12 +235,12 @@ for what, values, colour in (
         color=colour,
         label=f"best {what}",
     )
-middle.set(
+left.set(
     xlabel="accuracy on the new scanner",
-    ylabel=f"agreement of {options.n_pairs} unlabelled pairs (nats)",
+    ylabel=f"agreement of {options.n_pairs} pairs (nats)",
     title="Agreement ranks the models",
 )
-middle.legend(fontsize="small", loc="upper left")
+left.legend(fontsize="small", loc="upper left")
 
 low, high = (results[f"expected_score_{end}_{shown}"] for end in ("low", "high"))
 right.vlines(truth[shown], low, high, color="C1", linewidth=0.8, alpha=0.5, label="its interval")
@@ -244,7 +250,7 @@ right.axline((0.5, 0.5), slope=1, color="grey", linewidth=0.8, zorder=0)
 right.set(
     xlabel="accuracy on the new scanner",
     ylabel="score",
-    title="The expected score says how accurate they will be",
+    title="The expected score predicts accuracy",
     ylim=(0, 1.03),
 )
 right.legend(fontsize="small", loc="lower right")
