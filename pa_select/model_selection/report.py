@@ -250,12 +250,18 @@ class _Report:
         if np.isfinite(self._number("agreement", chosen)):
             agreement = self._with_error("agreement", "agreement_se", chosen)
             yield f"Its agreement is {agreement} nats per pair; more is more stable."
-        n = self.search._n_unseen
+        n, of_several = self.search._n_unseen, len(self.names)
         if n:
+            chosen_by_these = (
+                f" because this candidate was chosen among {of_several} by these environments, and"
+                if of_several > 1
+                else ""
+            )
             yield (
                 "It was scored in environments that the fits had not seen. In a new one like "
-                f"these {n} it will be worse than in the worst of them with a chance of about 1 "
-                f"in {n + 1}."
+                f"these {n} it will be worse than in the worst of them with a chance of at least "
+                f"about 1 in {n + 1}: more often{chosen_by_these} if environments drift, as "
+                "years do."
             )
         else:
             yield f"Its {escape(self.words)} at another site is not known."
