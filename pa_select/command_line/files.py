@@ -30,6 +30,9 @@ from pa_select.utils.typing import Array, Ints
 
 # Earlier versions may unpickle extension types in a file (CVE-2023-47248).
 _SAFE_PYARROW = 15
+# How far the sum of probabilities with two decimals may be from 1.
+_ROUNDED = 0.1
+_ROWS_AT_ONCE = 1 << 16
 # Largest number of names in a message.
 _NAMED = 5
 
@@ -71,6 +74,11 @@ def read_scores(names: Sequence[str], options: Namespace) -> list[Table]:
                 check_values(table.values, table.name)
         if options.probabilities or _are_probabilities(tables):
             tables = [_with_logs(table) for table in tables]
+        elif rounded := [table.name for table in tables if _are_rounded(table.values)]:
+            output.warn(
+                f"{', '.join(rounded)}: read as logits, since the rows only nearly sum to 1; "
+                "probabilities need more decimals."
+            )
     a, b, *labelled = tables
     check_alike(a, b)
     n_classes = a.values.shape[1]
@@ -123,6 +131,18 @@ def _are_probabilities(tables: Sequence[Table]) -> bool:
             f"{tables[are.index(False)].name}, got probabilities."
         )
     return False
+
+
+def _are_rounded(values: Array) -> bool:
+    """Return whether the values may be probabilities whose decimals are too few to sum to 1."""
+    exact = True
+    for begin in range(0, len(values), _ROWS_AT_ONCE):
+        rows = values[begin : begin + _ROWS_AT_ONCE]
+        sums = rows.sum(axis=1, dtype=np.float64)
+        if (rows < 0).any() or (rows > 1).any() or (abs(sums - 1) > _ROUNDED).any():
+            return False
+        exact = exact and bool((sums == 1).all())  # decisions, for example
+    return not exact
 
 
 def _with_logs(table: Table) -> Table:

@@ -291,6 +291,23 @@ def test_probabilities_are_recognised(run, refused):
     assert "decisions.npy, q.csv: read as" in run("score", "decisions.npy", "q.csv")[2]
 
 
+def test_probabilities_with_few_decimals_are_noticed(run):
+    rounded = [[0.10, 0.91, 0.0], [0.33, 0.33, 0.33], [1.0, 0.0, 0.0]]
+    for name, rows in (("p", rounded), ("far", [*rounded[:2], [0.5, 0.39, 0.0]]),
+                       ("above", [*rounded[:2], [1.01, 0.0, 0.0]]),
+                       ("below", [*rounded[:2], [0.99, 0.01, -0.01]]),
+                       ("decisions", np.eye(3))):  # fmt: skip
+        np.save(f"{name}.npy", rows)
+    said = (
+        "pa-select: warning: {}: read as logits, since the rows only nearly sum to 1; "
+        "probabilities need more decimals.\n"
+    )
+    status, _, error = run("score", "p.npy", "p.npy")
+    assert (status, error) == (0, said.format("p.npy, p.npy"))
+    for name in ("far", "above", "below", "decisions"):
+        assert run("score", "p.npy", f"{name}.npy")[2] == said.format("p.npy")
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8])
 def test_probabilities_of_0_become_small_ones(dtype, run):
     p = np.eye(3)[Y].astype(dtype)
