@@ -56,8 +56,8 @@ files:
   write scores.npz:today, or -:today for standard input. The first line of a csv file may
   hold names of classes. A first column without a name, as pandas writes it, holds names of
   rows, not a class; files that have such names must have the same.
-  Labels that are strings are names of classes. If the columns have no names, the sorted
-  labels are the names of the columns.
+  Labels that are strings are names of classes. Columns without names have those of the first
+  file that has names; if none has, they are the sorted labels.
 
 results:
   The result is printed to standard output, each warning and error to standard error in one
@@ -243,5 +243,11 @@ def _read(
     for of_model in others:
         for one, other in zip(first, of_model, strict=True):
             files.check_alike(one, other)
-    columns = files.column_names(first)
+    columns = files.column_names([table for of_model in tables.values() for table in of_model])
+    without = [model for model, read in tables.items() if files.column_names(read) is None]
+    if columns and without:
+        output.warn(
+            f"{', '.join(without)}: expected columns with names, as other models have, got none; "
+            f"taken to be in the same order, {files.quoted(columns)}."
+        )
     return tables, *files.read_labels(options.labels, first[2], columns, "rows")

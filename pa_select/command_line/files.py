@@ -62,6 +62,7 @@ def check_names(names: Iterable[str]) -> None:
 def read_scores(names: Sequence[str], options: Namespace) -> list[Table]:
     """Read the scores of two samples, and of labelled rows if there is a third name.
 
+    The labelled rows are other objects, whose names are not compared.
     The options say whether csv files have a ``header``, and whether all files hold
     ``probabilities``; otherwise the content decides. Raises `InputError` if a file cannot be
     read, holds no scores, or does not fit the others.
@@ -88,9 +89,6 @@ def read_scores(names: Sequence[str], options: Namespace) -> list[Table]:
                 f"{table.name}: expected the {n_classes} columns of {a.name}, got "
                 f"{table.values.shape[1]} columns."
             )
-        named = a if b.columns is None else b if a.columns is None else a
-        # The labelled rows are other objects: their names are not compared.
-        _check_same_names(named._replace(ids=None), table)
     return tables
 
 
@@ -101,9 +99,15 @@ def check_alike(one: Table, other: Table) -> None:
     _check_same_names(one, other)
 
 
-def column_names(tables: Iterable[Table]) -> list[str] | None:
-    """Return the names of the columns in the first table that has them."""
-    return next((table.columns for table in tables if table.columns is not None), None)
+def column_names(tables: Sequence[Table]) -> list[str] | None:
+    """Return the names of the columns in the first table that has them.
+
+    Raises `InputError` if another table has other names.
+    """
+    named = [table._replace(ids=None) for table in tables if table.columns is not None]
+    for other in named[1:]:
+        _check_same_names(named[0], other)
+    return named[0].columns if named else None
 
 
 @contextmanager
@@ -236,14 +240,14 @@ def _sorted_labels(labels: NDArray[np.str_], n_classes: int) -> list[str]:
     if len(columns) != n_classes:
         raise InputError(
             f"expected {n_classes} different labels, one for each column of the scores, whose "
-            f"columns have no names, got {len(columns)}: {_quoted(columns)}."
+            f"columns have no names, got {len(columns)}: {quoted(columns)}."
         )
     return columns
 
 
 def _columns_of(labels: Array, n_classes: int, columns: list[str] | None) -> Ints:
     """Return the number of the column of each label, which is a name or a number."""
-    expected = f"names of columns of the scores, {_quoted(columns or [])}"
+    expected = f"names of columns of the scores, {quoted(columns or [])}"
     known: list[Any] = [column.strip() for column in columns or ()]
     if labels.dtype.kind != "U":
         if columns and all(map(_is_whole_number, columns)):
@@ -265,7 +269,8 @@ def _columns_of(labels: Array, n_classes: int, columns: list[str] | None) -> Int
     return np.array([places[label] for label in distinct.tolist()], dtype=np.int64)[codes]
 
 
-def _quoted(names: list[str]) -> str:
+def quoted(names: list[str]) -> str:
+    """Return the first few names, in quotes."""
     return ", ".join(map(repr, names[:_NAMED])) + (", ..." if len(names) > _NAMED else "")
 
 
