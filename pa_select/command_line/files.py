@@ -33,6 +33,8 @@ _SAFE_PYARROW = 15
 # How far the sum of probabilities with two decimals may be from 1.
 _ROUNDED = 0.1
 _ROWS_AT_ONCE = 1 << 16
+# What other programs write between columns.
+_OTHER_MARKS = {";": "semicolons", "\t": "tabs", " ": "spaces"}
 # Largest number of names in a message.
 _NAMED = 5
 
@@ -260,12 +262,14 @@ def _columns_of(labels: Array, n_classes: int, columns: list[str] | None) -> Int
     counts, places = Counter(known), {name: number for number, name in enumerate(known)}
     n_columns = np.array([counts[label] for label in distinct.tolist()])[codes]
     if (n_columns != 1).any():
+        from_1 = known == [*range(n_classes)] and distinct.tolist() == [*range(1, n_classes + 1)]
+        advice = "; columns count from 0: subtract 1" if from_1 else ""
         row = int((n_columns != 1).argmax())
         label = labels[row].item()
         if label == "":
             raise InputError(f"expected a label in each row, got none in row {row}.")
         several = ", which names several" if n_columns[row] else ""
-        raise InputError(f"expected {expected}, got {label!r} in row {row}{several}.")
+        raise InputError(f"expected {expected}, got {label!r} in row {row}{several}{advice}.")
     return np.array([places[label] for label in distinct.tolist()], dtype=np.int64)[codes]
 
 
@@ -310,7 +314,7 @@ def _read(name: str, read_csv: Callable[[TextIO], _Content], strings: bool = Fal
                 return Table(name, _npy(file))
             if kind == "Parquet":
                 return Table(name, *_parquet(file, strings))
-            return Table(name, *read_csv(TextIOWrapper(file, encoding="utf-8-sig", newline="")))
+            return Table(name, *_csv(file, read_csv))
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
         except (UnicodeDecodeError, csv.Error) as error:
@@ -392,6 +396,22 @@ def _parquet(file: BinaryIO, strings: bool) -> _Content:
     return values, list(map(str, frame)), list(map(str, frame.index))
 
 
+def _csv(file: BinaryIO, read_csv: Callable[[TextIO], _Content]) -> _Content:
+    text = TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    try:
+        return read_csv(text)
+    except (InputError, csv.Error):
+        text.seek(0)
+        line_1 = re.sub('"[^"]*"', "", text.readline().strip())  # names may have any character
+        for mark, marks in _OTHER_MARKS.items():
+            # A space may also stand behind a comma, or in a name.
+            if mark in line_1 and (mark != " " or "," not in line_1):
+                raise InputError(
+                    f"expected commas between the columns, got {marks} (R: write.csv)."
+                ) from None
+        raise
+
+
 def _csv_numbers(text: TextIO, header: bool | None) -> _Content:
     line_1 = next(filter(None, csv.reader(iter(text.readline, ""), strict=True)), None)
     if line_1 is None:
@@ -411,8 +431,11 @@ def _csv_numbers(text: TextIO, header: bool | None) -> _Content:
     if not values.size:
         values = np.empty((0, len(line_1)))
     if values.shape[1] != len(line_1):
+        # R's write.table has no cell above the names of rows.
+        advice = " (R: write.csv)" if values.shape[1] == len(line_1) + 1 else ""
         raise InputError(
-            f"expected {len(line_1)} cells in each line, as in the first, got {values.shape[1]}."
+            f"expected {len(line_1)} cells in each line, as in the first, got "
+            f"{values.shape[1]}{advice}."
         )
     return values[:, n_ids:], line_1[n_ids:] if has_names else None, ids if n_ids else None
 

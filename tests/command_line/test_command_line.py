@@ -236,13 +236,40 @@ def test_an_array_of_a_file_that_is_no_npz(refused, run):
     )
 
 
-@pytest.mark.parametrize("names", ["", "x;y;z\n"])
-@pytest.mark.parametrize(("separator", "point"), [(";", ","), (";", "."), ("\t", "."), (" ", ".")])
-def test_other_separators_are_refused(names, separator, point, refused):
-    rows = [separator.join(f"{x:.3f}".replace(".", point) for x in row) for row in A]
-    Path("other.csv").write_text(names + "\n".join(rows))
+@pytest.mark.parametrize("names", ["", "x,y,z\n", '"x","y, or y","z"\n', '"","x","y","z"\n'])
+@pytest.mark.parametrize(
+    ("mark", "point", "said"),
+    [
+        (";", ",", "semicolons"),
+        (";", ".", "semicolons"),
+        ("\t", ".", "tabs"),
+        ("\t", ",", "tabs"),
+        (" ", ".", "spaces"),
+    ],
+)
+def test_other_marks_between_columns_are_refused(names, mark, point, said, refused):
+    start = ['"p 1"'] * names.startswith('"",')
+    rows = [mark.join([*start, *(f"{x:.3f}".replace(".", point) for x in row)]) for row in A]
+    Path("other.csv").write_text(
+        names.replace(",", mark).replace("y; or", "y, or") + "\n".join(rows)
+    )
     message = refused("score", "other.csv", "b.npy")
-    assert re.match("other.csv: expected (numbers separated by commas|3 cells|1 cells)", message)
+    assert message == (
+        f"other.csv: expected commas between the columns, got {said} (R: write.csv)."
+    )
+
+
+def test_what_r_writes(refused, run):
+    numbers = [",".join(map(str, row)) for row in A]
+    rows = "".join(f'"{i}",{row}\n' for i, row in enumerate(numbers, 1))
+    Path("r.csv").write_text('"","V1","V2","V3"\n' + rows)
+    assert strict(run("score", "r.csv", "b.npy", "--json")[1])["score"] == MARGINAL.score
+    # write.table(p, sep = ",") has no cell above the names of rows.
+    rows = "".join(f"{i},{row}\n" for i, row in enumerate(numbers, 1))
+    Path("r.csv").write_text('"V1","V2","V3"\n' + rows)
+    assert refused("score", "r.csv", "b.npy") == (
+        "r.csv: expected 3 cells in each line, as in the first, got 4 (R: write.csv)."
+    )
 
 
 def test_a_terminal_obeys_no_name(run, refused):
@@ -504,7 +531,10 @@ def test_wrong_files_are_named(write, said, refused):
     ("labels", "said"),
     [
         (Y[:9], r"expected one label for each of 60 pairs, got shape \(9,\)"),
-        (Y + 1, "expected numbers of columns, 0 to 2, got 3 in row"),
+        (Y + 1, r"expected numbers of .*, got 3 in row \d+; columns count from 0: subtract 1\.$"),
+        (Y + 2, r"expected numbers of columns, 0 to 2, got \d in row \d+\.$"),
+        (np.where(Y, Y, 3), r"to 2, got 3 in row \d+; columns count from 0: subtract 1\.$"),
+        (np.where(Y == 1, 3, Y), r"to 2, got 3 in row \d+\.$"),
         (Y - 1, "0 to 2, got -1 in row"),
         (Y + 0.5, r"0 to 2, got \d.5 in row 0"),
         (np.full(60, np.nan), "0 to 2, got nan in row 0"),
