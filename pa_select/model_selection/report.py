@@ -133,6 +133,9 @@ class _Report:
         self.alike = np.zeros(len(self.names), dtype=bool)
         if "not_told_apart" in self.table and looks_at_agreement(rule_of(search, self.table)):
             self.alike = self.table["not_told_apart"]
+        self.relies_on = "the predicted probabilities"
+        if is_regressor(search.estimator):
+            self.relies_on = "the predictions at the first site"
         self.where = "the other sites" if "worst_site" in self.table else "the other site"
 
     def page(self) -> str:
@@ -192,15 +195,14 @@ class _Report:
                     f"{words} is {self._score(self.home, usual):.3g}."
                 )
             return f'<p class="answer">{" ".join(lines)}</p>'
-        expected = self._with_error(self.expected, f"{self.expected}_se", chosen)
+        expected = f"<strong>{self._score(self.expected, chosen):.3g}</strong>"
         where = "the other site"
         if "worst_site" in self.table:
             where = f"the worst site, {escape(str(self.table['worst_site'][chosen]))},"
         lines.append(f"At {where} its {words} is expected to be {expected}.")
-        low, high = self._interval(self.expected, chosen)
-        if np.isfinite([low, high]).all():
-            lines.append(f"With a confidence of 95 % it is between {low:.3g} and {high:.3g}.")
+        lines += self._how_sure(chosen)
         lines.append(f"At the site of the labelled rows it is {at_home}.")
+        lines += self._seems_better(chosen)
         if self._number("adapted", chosen) == 1:
             lines.append(
                 f"Rows of {self.where} must first be adapted, as <code>best_adapted_</code> does."
@@ -227,11 +229,39 @@ class _Report:
             f"{words} is {value}: take it if the {escape(self.words)} matters more to you."
         }
 
+    def _how_sure(self, chosen: int) -> Iterator[str]:
+        """Say where the score is, first if the posteriors are right, and then if they are not."""
+        expected = self._score(self.expected, chosen)
+        away = 1.96 * self._number(f"{self.expected}_se", chosen)
+        least, most = expected - away, expected + away
+        if self.words == "accuracy" or self.sign < 0:
+            least = max(least, 0.0)
+        if self.words == "accuracy":
+            most = min(most, 1.0)
+        if np.isfinite(away):
+            yield f"Probably it is between {least:.3g} and {most:.3g} (1.96 standard errors)."
+        low, high = self._interval(self.expected, chosen)
+        if np.isfinite([low, high]).all():
+            bound = f"at most {high:.3g}" if self.sign < 0 else f"at least {low:.3g}"
+            yield f"Without trust in {self.relies_on} it is {bound} (interval of 95 %)."
+
+    def _seems_better(self, chosen: int) -> Iterator[str]:
+        """Say that the other site is not better if it only seems so."""
+        there, here = (self._number(name, chosen) for name in (self.expected, self.home))
+        error = self._number(f"{self.expected}_se", chosen)
+        if f"{there:.3g}" != f"{here:.3g}" and 0 < there - here <= 1.96 * error:
+            yield (
+                f"Do not expect {self.where} to be better: the difference is within its "
+                "error, and may come from shrinkage (see below)."
+            )
+
     def _without_adapter(self) -> str:
         """Say what the best candidate is expected to have if rows of one site are not adapted."""
         measured = np.asarray(self.table[f"{self.expected}_as_measured"], dtype=np.float64)
-        if "worst_site" in self.table or not np.isfinite(measured).any():
+        if "worst_site" in self.table:
             return ""
+        if not np.isfinite(measured).any():
+            return " The columns there are others: no candidate could predict rows as measured."
         best = self.sign * np.nanmax(measured)
         return f" On rows as measured the best expected {escape(self.words)} is {best:.3g}."
 
@@ -488,18 +518,15 @@ class _Report:
             if len(classes):
                 means["Agreement"] += f", {np.log(len(classes)):.2f} the most for these classes"
         else:
-            relies_on = "the predicted probabilities"
-            if is_regressor(self.search.estimator):
-                relies_on = "the predictions at the first site"
             means["Expected"] = (
-                f"the score on labelled rows, shrunk towards what {relies_on} let expect, and "
-                "corrected for the objects whose predictions differ between the sites. For the "
-                "best of many candidates it tends to be somewhat too good"
+                f"the score on labelled rows, shrunk towards what {self.relies_on} let expect, "
+                "and corrected for the objects whose predictions differ between the sites. For "
+                "the best of many candidates it tends to be somewhat too good"
             )
             if f"{self.expected}_low" in self.table:
                 means["Interval"] = (
-                    f"holds even if {relies_on} are wrong. It does not count that the candidate "
-                    "is the best of several, and is approximate if rows are adapted"
+                    f"holds even if {self.relies_on} are wrong. It does not count that the "
+                    "candidate is the best of several, and is approximate if rows are adapted"
                 )
         return means
 

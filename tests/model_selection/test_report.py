@@ -1,5 +1,6 @@
 """The summary of a search, its report, and the warnings that it keeps."""
 
+import copy
 import re
 import warnings
 from html.parser import HTMLParser
@@ -127,10 +128,13 @@ def test_a_page_has_all_that_it_needs(name, request):
 def test_the_answer_has_the_expected_score(with_pairs):
     text = Page(with_pairs.report()).text
     best = with_pairs.best_index_
-    low, high = with_pairs.expected_interval_
+    low, _ = with_pairs.expected_interval_
     assert f"Use SVC with gamma={with_pairs.best_params_['gamma']:.3g}." in text
     assert f"its accuracy is expected to be {with_pairs.expected_score_:.3g}" in text
-    assert f"between {low:.3g} and {high:.3g}." in text
+    away = 1.96 * with_pairs.cv_results_["expected_score_se"][best]
+    ends = with_pairs.expected_score_ - away, min(with_pairs.expected_score_ + away, 1)
+    assert "Probably it is between {:.3g} and {:.3g} (1.96 stand".format(*ends) in text
+    assert f"Without trust in the predicted probabilities it is at least {low:.3g} (" in text
     assert f"{with_pairs.cv_results_['mean_test_score'][best]:.3g}" in text
     assert "60, measured at both sites" in text
     assert with_pairs.cv_results_["adapted"][best]
@@ -155,11 +159,27 @@ def test_every_site_is_named_and_escaped(with_sites):
 
 def test_errors_have_no_minus_sign(of_regressors):
     text = Page(of_regressors.report()).text
-    expected, (low, high) = -of_regressors.expected_score_, of_regressors.expected_interval_
-    assert f"its root mean squared error is expected to be {expected:.3f} ± " in text
-    assert f"between {-high:.3g} and {-low:.3g}." in text
+    expected, (low, _) = -of_regressors.expected_score_, of_regressors.expected_interval_
+    assert f"its root mean squared error is expected to be {expected:.3g}" in text
+    assert f"Without trust in the predictions at the first site it is at most {-low:.3g} (" in text
     chance = -of_regressors.cv_results_["chance_test_score"][0]
     assert f"To beat{chance:.3g}, the best root mean squared error of predictions" in text
+
+
+@pytest.mark.parametrize(("better", "told"), [(-0.01, False), (0.01, True), (0.9, False)])
+def test_a_site_that_only_seems_better_is_explained(with_pairs, better, told):
+    search = copy.copy(with_pairs)
+    search.cv_results_ = dict(search.cv_results_)
+    search.cv_results_["mean_test_score"] = search.cv_results_["expected_score"] - better
+    assert ("Do not expect the other site to be better" in Page(search.report()).text) == told
+
+
+def test_other_columns_are_told(with_pairs):
+    told = "best_adapted_ does. The columns there are others"
+    assert told not in Page(with_pairs.report()).text
+    search = PASearchCV(SVC(), {"gamma": [1e-3]}, adapter="ridge", cv=2)
+    search.fit(X[60:], y[60:], paired=(X[:60], X[:60, ::2]))
+    assert told in Page(search.report()).text
 
 
 def test_without_pairs_the_agreement_is_told(with_environments):
