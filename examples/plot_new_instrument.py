@@ -63,9 +63,9 @@ grid = [
 search = PASearchCV(model, grid, adapter="ridge")
 search.fit(X[labelled], y[labelled], paired=(old, new))
 results = search.cv_results_
-low, high = search.expected_interval_
+error, (low, _) = search.expected_score_se_, search.expected_interval_
 print(results["reason"][search.best_index_])
-print(f"expected accuracy {search.expected_score_:.3f}, interval {low:.3f} to {high:.3f}")
+print(f"expected accuracy {search.expected_score_:.3f} +- {1.96 * error:.3f}, at least {low:.3f}")
 
 # %%
 # A notebook shows a fitted search with its candidates, the chosen one first:

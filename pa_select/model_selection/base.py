@@ -214,6 +214,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         """
         for left_by_an_earlier_fit in (
             "expected_score_",
+            "expected_score_se_",
             "expected_interval_",
             "n_objects_",
             "best_adapted_",

@@ -385,7 +385,12 @@ class PairedObjects(DataKind):
         score, interval = self._expected.of_chosen(table, metric, chosen)
         by_site = {site.name: site.n_pairs for site in self.sites}
         n_objects: Any = by_site if self.sites[0].name else by_site[""]
-        return {"expected_score_": score, "expected_interval_": interval, "n_objects_": n_objects}
+        return {
+            "expected_score_": score,
+            "expected_score_se_": float(table[f"expected_{metric}_se"][chosen]),
+            "expected_interval_": interval,
+            "n_objects_": n_objects,
+        }
 
     def attributes_of_refit(self, estimator: Estimator, row: Mapping[str, Any]) -> dict[str, Any]:
         sources = [self.rows.X, *self.sources]

@@ -197,6 +197,8 @@ class PASearchCV(BasePASearch):
         The expected score of the chosen candidate. With an adapter it is the score of
         `best_adapted_`; ``predict`` and ``score`` of the search do not adapt rows. The best of
         many candidates looks a little better than it is. Only with `paired`.
+    expected_score_se_ : float
+        Its standard error: report plus and minus 1.96 of it. Only with `paired`.
     expected_interval_ : tuple of float or None
         The chosen candidate's 95 % interval (low, high) of the accuracy, or of the (root) mean
         squared or mean absolute error; None for other metrics. Only with `paired`.
@@ -280,8 +282,8 @@ class PASearchCV(BasePASearch):
     >>> X_b = X_a + 1.5 * X_a.std(0) * np.random.default_rng(0).normal(size=X_a.shape)
     >>> search = PASearchCV(model, {"logisticregression__C": [0.01, 1, 100]})
     >>> search = search.fit(X, y, paired=(X_a, X_b))
-    >>> bool(0.5 < search.expected_score_ < search.best_score_)
-    True
+    >>> print(f"{search.expected_score_:.2f} +- {1.96 * search.expected_score_se_:.2f}")
+    0.77 +- 0.08
     """
 
     param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]]

@@ -89,6 +89,7 @@ def test_columns_are_those_of_refitting_by_hand():
     best = search.best_index_
     assert table["rank_expected_score"][best] == 1
     assert search.expected_score_ == table["expected_score"][best]
+    assert search.expected_score_se_ == table["expected_score_se"][best]
     limits = table["expected_score_low"][best], table["expected_score_high"][best]
     assert search.expected_interval_ == limits
     assert search.best_adapted_ is search.best_estimator_
