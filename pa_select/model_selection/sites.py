@@ -63,8 +63,8 @@ def make_sites(
     rows_of_a: list[Any] = []
     for name, (X_a, X_b) in _named(paired).items():
         places = [f"paired[{name!r}][{i}]" if name else f"paired[{i}]" for i in (0, 1)]
-        for rows, place in zip((X_a, X_b), places, strict=True):
-            check_not_missing(rows, X, place, estimator)
+        check_not_missing(X_a, X, places[0], estimator)
+        check_not_missing(X_b, X, places[1], estimator, may_drop=adapter is not None)
         X_a, X_b = check_pairs(X_a, X_b, places[0], places[1], adapter)
         X_a, X_b = named_like(X, X_a), named_like(X, X_b)
         check_columns(X_a, X, places[0])

@@ -91,7 +91,7 @@ def check_columns(rows: Rows, X: Rows, name: str, name_of_X: str = "X", advice: 
             raise ValueError(f"{expected}, got {got}.{advice}")
         raise ValueError(
             f"{expected} in their order, got another order, in which {columns[0]!r} is the first "
-            "one."
+            f"one. The cure is {name}[{name_of_X}.columns]."
         )
     shape, of_X = getattr(rows, "shape", None), getattr(X, "shape", None)
     if shape is not None and of_X is not None and tuple(shape[1:]) != tuple(of_X[1:]):
@@ -110,8 +110,13 @@ def check_columns(rows: Rows, X: Rows, name: str, name_of_X: str = "X", advice: 
                 )
 
 
-def check_not_missing(rows: Rows, X: Rows, name: str, estimator: Predictor) -> None:
-    """Check that rows have no nan if X has none and the estimator does not take it."""
+def check_not_missing(
+    rows: Rows, X: Rows, name: str, estimator: Predictor, may_drop: bool = False
+) -> None:
+    """Check that rows have no nan if X has none and the estimator does not take it.
+
+    The error says that an empty column may be dropped, if it may.
+    """
     missing = _missing(rows)
     if missing is None or not missing.any() or takes_missing(estimator):
         return
@@ -121,9 +126,12 @@ def check_not_missing(rows: Rows, X: Rows, name: str, estimator: Predictor) -> N
     row, column = np.argwhere(missing)[0].tolist()
     columns = getattr(rows, "columns", None)
     where = column if columns is None else repr(list(columns)[column])
+    advice = ""
+    if may_drop and missing[:, column].all():
+        advice = f" Drop this column: with an adapter {name} may have other columns."
     raise ValueError(
         f"{name}: expected no missing values, since X has none and {type(estimator).__name__} "
-        f"does not take them, got nan in row {row}, column {where}."
+        f"does not take them, got nan in row {row}, column {where}.{advice}"
     )
 
 

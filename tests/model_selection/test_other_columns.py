@@ -180,10 +180,23 @@ def test_without_an_adapter_the_error_names_the_columns():
 
 
 def test_columns_in_another_order_are_refused_also_with_an_adapter():
-    with pytest.raises(ValueError, match="in their order, got another order"):
+    with pytest.raises(
+        ValueError, match=r"in their order.* cure is paired\[1\]\[paired\[0\].columns\]\."
+    ):
         searched((FRAME_A, FRAME_A[NAMES[::-1]] + 1), X=FRAME)
     with pytest.raises(ValueError, match="X_b: expected the columns of X_a in their order"):
         SiteAdapter().fit(FRAME_A[NAMES[::-1]], FRAME_A)
+
+
+@pytest.mark.parametrize(("adapter", "told"), [("ridge", True), (None, False)])
+def test_an_empty_column_may_be_dropped_if_there_is_an_adapter(adapter, told):
+    rows = A + 0.1
+    rows[:, 2] = np.nan
+    with pytest.raises(ValueError, match="got nan in row 0, column 2") as found:
+        searched((A, rows), adapter=adapter)
+    assert ("Drop this column: with an adapter paired[1] may have" in str(found.value)) == told
+    if adapter is not None:
+        assert np.isfinite(searched((A, np.delete(rows, 2, axis=1))).expected_score_)
 
 
 def test_an_adapter_must_map_to_the_columns_of_the_labelled_site():
