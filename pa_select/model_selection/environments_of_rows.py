@@ -248,7 +248,8 @@ def scorable_environments(
             rows = np.unique(np.concatenate(tested[number]))
             n = len(rows)
             if n < FEWEST_ROWS:
-                left_out[name][environment] = f"{n} test row{'' if n == 1 else 's'}"
+                few = f"{n} test row{'' if n == 1 else 's'}"
+                left_out[name][environment] = few if n else "never tested"
             elif not known[number].any():
                 lacking = np.setdiff1d(y, y[rows]).tolist()
                 lacks = f", since no row has class {', '.join(map(repr, lacking))}"
@@ -265,7 +266,7 @@ def _warn(left_out: dict[str, dict[Any, str]]) -> None:
         named = "; ".join(f"{environment!r} ({why})" for environment, why in reasons.items())
         warn_caller(
             f"environments: the choice of the worst environment leaves out {len(reasons)} of "
-            f"them, whose scores are unreliable: {named}."
+            f"them, which have no reliable score: {named}."
         )
 
 

@@ -299,6 +299,20 @@ def test_held_out_environments_are_compared_across_models():
     assert np.isfinite(table["mean_test_score_worst_environment"]).all()
 
 
+def test_years_are_predicted_from_the_years_before():
+    year = np.arange(len(Y)) % 4 + 2020
+    cv = [(np.flatnonzero(year < k), np.flatnonzero(year == k)) for k in (2021, 2022, 2023)]
+    with pytest.warns(UserWarning, match=r"no reliable score: 2020 \(never tested\)[.]"):
+        search = PASearchCV(MODEL, GRID, cv=cv).fit(X, Y, environments=year)
+    pairs, table = search._pairs, search.cv_results_
+    np.testing.assert_array_equal(year[pairs.object_a], 2021 + pairs.model_a)
+    assert (pairs.model_a != pairs.model_b).all()
+    assert np.isnan(table["mean_test_score_environment_2020"]).all()
+    years = [f"mean_test_score_environment_{k}" for k in (2021, 2022, 2023)]
+    worst = np.min([table[name] for name in years], axis=0)
+    np.testing.assert_allclose(table["mean_test_score_worst_environment"], worst)
+
+
 # -- target ---------------------------------------------------------------------------------
 
 
