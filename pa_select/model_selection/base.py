@@ -322,7 +322,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         metric = "score"
         if self.multimetric_:
             metric = self.refit if isinstance(self.refit, str) else metrics[0]
-        self._n_unseen = plan.kind.n_unseen(metric)
+        self._unseen = plan.kind.unseen(metric)
         check_some_succeeded(self.estimator, table, metric, failures[0][1], plan.data)
         table |= plan.kind.expected_columns(stacks, table, metric)
         refine = plan.refinement(stacks, table, agreements)

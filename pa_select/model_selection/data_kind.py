@@ -123,9 +123,9 @@ class DataKind(ABC):
         """Make columns of the agreements of other pairs."""
         return {}
 
-    def n_unseen(self, metric: str) -> int:
-        """Return the number of environments that are scored by models that have not seen them."""
-        return 0
+    def unseen(self, metric: str) -> list[Any]:
+        """Return the environments that are scored by models that have not seen them."""
+        return []
 
     def class_balance(self, stacks: Stacks) -> dict[str, Floats]:
         """Compute attributes and columns (without a final _) of the predicted classes."""

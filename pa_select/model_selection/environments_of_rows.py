@@ -97,9 +97,9 @@ class Environments(DataKind):
                 ]
         return extras
 
-    def n_unseen(self, metric: str) -> int:
+    def unseen(self, metric: str) -> list[Any]:
         left_out = self._scorable.left_out.get(metric, {})
-        return len(self.distinct) - len(left_out) if self._unseen else 0
+        return [x for x in self.distinct if x not in left_out] if self._unseen else []
 
     def prepare(
         self, layout: Layout, splits: Sequence[SplitTask], data: Data, weight: Floats | None

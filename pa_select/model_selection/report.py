@@ -280,18 +280,20 @@ class _Report:
         if np.isfinite(self._number("agreement", chosen)):
             agreement = self._with_error("agreement", "agreement_se", chosen)
             yield f"Its agreement is {agreement} nats per pair; more is more stable."
-        n, of_several = self.search._n_unseen, len(self.names)
-        if n:
+        unseen, of_several = self.search._unseen, len(self.names)
+        if unseen:
+            start, n = f"{self.home}_environment_", len(unseen)
+            scores = [self._score(f"{start}{name}", chosen) for name in unseen]
             chosen_by_these = (
                 f" because this candidate was chosen among {of_several} by these environments, and"
                 if of_several > 1
                 else ""
             )
             yield (
-                "It was scored in environments that the fits had not seen. In a new one like "
-                f"these {n} it will be worse than in the worst of them with a chance of at least "
-                f"about 1 in {n + 1}: more often{chosen_by_these} if environments drift, as "
-                "years do."
+                f"Over the {n} environments, which the fits had not seen, it ranged from "
+                f"{np.nanmin(scores):.3g} to {np.nanmax(scores):.3g}. In a new one like these it "
+                f"will be worse than in the worst with a chance of at least about 1 in {n + 1}: "
+                f"more often{chosen_by_these} if environments drift, as years do."
             )
         else:
             yield f"Its {escape(self.words)} at another site is not known."
@@ -498,7 +500,7 @@ class _Report:
     def _words(self) -> dict[str, str]:
         """Return what the numbers of this page mean."""
         means = {"Standard error": "after ±; a number is usually wrong by less than twice this"}
-        if self.search._n_unseen:
+        if self.search._unseen:
             means["Standard error"] += " in these environments; a new one differs more"
         if self.words == "accuracy":
             means = {"Accuracy": "the share of rows that are predicted correctly"} | means
