@@ -362,17 +362,17 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self.best_index_, self.certified_choice_ = certify_choice(rule, table, self.tol, refine)
         self.best_params_ = table["params"][self.best_index_]
         self.best_score_ = table[f"mean_test_{metric}"][self.best_index_]
-        if not kind.sites or looks_at_agreement(rule):
-            self._mark_those_not_told_apart(table, rule)
+        if looks_at_agreement(rule):
+            self._mark_those_not_told_apart(table)
         kind.warn_of_choice(table, metric, self.best_index_)
         self.__dict__.update(kind.attributes_of_choice(table, metric, self.best_index_))
 
-    def _mark_those_not_told_apart(self, table: dict[str, Any], rule: Rule) -> None:
+    def _mark_those_not_told_apart(self, table: dict[str, Any]) -> None:
         alike = not_told_apart(
             self.agreement_terms_, self._pairs, self.best_index_, table["eligible"]
         )
         table["not_told_apart"] = alike
-        if alike.any() and looks_at_agreement(rule):
+        if alike.any():
             table["reason"][self.best_index_] += f"; {agree_as_well(int(alike.sum()))}"
 
     def _warn_of_interruption(self, n_finished: int, n: int) -> None:

@@ -149,8 +149,8 @@ class PASearchCV(BasePASearch):
         - ``eligible``, ``reason``: whether the candidate could be chosen, and why, in words;
         - ``not_told_apart``: whether it is eligible and its agreement does not differ
           significantly from the chosen candidate's (the p-value of `compare` is at least 0.05).
-          Among these prefer the most accurate or the simplest one. Left out if expected scores
-          decide;
+          Among these prefer the most accurate or the simplest one. Left out if the
+          agreement does not decide;
         - ``n_failed_splits``: in how many splits the fit failed;
         - ``se_test_<metric>``, ``chance_test_<metric>``: standard error of the mean score,
           and the best score of predictions that ignore the features. If splits hold out whole

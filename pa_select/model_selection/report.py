@@ -381,7 +381,9 @@ class _Report:
             )
         else:
             unit = "" if self.by_score else " in nats per pair"
-            legend = f"Circle and line: {self.value}{unit}, with standard error."
+            legend = f"Circle: {self.value}{unit}."
+            if np.isfinite([self._number(error, candidate) for candidate in shown]).any():
+                legend = f"Circle and line: {self.value}{unit}, with standard error."
         legend += " Orange: the chosen candidate."
         if not self._eligible[shown].all():
             legend += " Grey: not eligible."

@@ -233,8 +233,9 @@ class PASearchDisplay(Display):
         if zoom and drawn.any():
             marked = np.isin(np.arange(n), [x for x in (chosen, by_score) if x is not None])
             self._zoom(ax, points[drawn], errors[drawn], eligible[drawn], marked[drawn])
+        has_error = bool(np.any(self.score_error))
         ax.set(
-            xlabel=f"cross-validated {self.score_name}, with standard error",
+            xlabel=f"cross-validated {self.score_name}" + ", with standard error" * has_error,
             ylabel=value_name + ",\nwith standard error" * (value_error is not None),
         )
         marks = [self.threshold_, *self.outside_[:1], self.chosen_, self.score_choice_]

@@ -46,6 +46,8 @@ def test_a_choice_within_its_error_is_said_to_be_one():
     # Whoever chooses by the score has not looked at it.
     by_score = PASearchCV(MODEL, GRID, selection="score").fit(X, Y, views=1.1 * X)
     assert not any("chosen" in reason for reason in by_score.cv_results_["reason"])
+    assert "not_told_apart" in search.summary()
+    assert "not_told_apart" not in by_score.summary()
 
 
 def test_clear_differences_are_no_draw():

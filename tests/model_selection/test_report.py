@@ -20,6 +20,7 @@ from sklearn.utils import shuffle
 
 from pa_select import PASearchCV
 from pa_select.model_selection import data_kind
+from pa_select.plotting import PASearchDisplay
 
 X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
 X, y = X[:360], y[:360]
@@ -310,6 +311,15 @@ def test_unseen_environments_show_what_a_new_one_may_be_like():
     assert "was chosen among 3 by these environments, and if environments drift" in text
     assert "is not known" not in text
     assert "in these environments; a new one differs more" in text
+
+
+def test_an_error_that_is_not_known_is_not_promised():
+    search = trees(selection="worst_environment").set_params(cv=LeaveOneGroupOut())
+    text = Page(search.fit(X, y, environments=np.arange(360) % 3).report()).text
+    assert "Circle: accuracy in the worst environment. Orange" in text
+    assert np.isnan(search.cv_results_["se_test_score_worst_environment"]).all()
+    display = PASearchDisplay.from_result(search, score="score_worst_environment")
+    assert "standard error" not in display.ax_.get_xlabel()
 
 
 def test_the_question_and_the_rows_are_said(with_pairs, with_environments):
