@@ -161,6 +161,11 @@ def check_environments(environments: Labels, X: Rows) -> Array:
     distinct = np.unique(names).tolist()
     if len(distinct) < 2:
         raise ValueError(f"environments: expected at least two, got only {distinct[0]!r}.")
+    if len(distinct) > len(names) / 2:
+        raise ValueError(
+            f"environments: expected groups of rows, got {len(distinct)} of them for {len(names)} "
+            "rows. Give longer periods than days, or sites."
+        )
     return names
 
 

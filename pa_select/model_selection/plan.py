@@ -102,7 +102,12 @@ class Plan:
         X, y = _check_data(search, X, y, given.get("paired"))
         # The default splitter takes groups itself; they are routed to a splitter of the user.
         default_folds = search.cv is None or isinstance(search.cv, numbers.Integral)
-        if groups is None and given.get("environments") is not None and needs_groups(search.cv):
+        if groups is None and needs_groups(search.cv):
+            if given.get("environments") is None:
+                raise ValueError(
+                    f"environments or groups: expected one for each row with cv={search.cv!r}, "
+                    "got None."
+                )
             groups = check_environments(given["environments"], X)
         if groups is not None and not default_folds:
             params = params | {"groups": groups}

@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, PredefinedSplit
+from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, PredefinedSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -84,6 +84,12 @@ def search(**params):
             "environments: expected at least two, got only .*0.0",
         ),
         ({}, {"environments": [None] * 150}, "environments: expected a value for each row"),
+        ({}, {"environments": np.arange(150)}, "expected groups of rows, got 150 of .* 150 rows"),
+        (
+            {"cv": LeaveOneGroupOut()},
+            {},
+            "^environments or groups: expected .*cv=LeaveOneGroupOut.*None",
+        ),
         ({}, {"environments": Y}, "a class with rows in at least two environments"),
         ({}, {"views": X[:9]}, "views: expected a view of each of 150 rows of X, got 9 rows"),
         ({}, {"views": X[:, :2]}, r"views: expected rows of shape .4,. like those of X, got .2,."),
