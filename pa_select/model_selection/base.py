@@ -253,6 +253,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
     ) -> list[list[Outcome]]:
         """Fit and score all candidates; conclude from those that finished if interrupted."""
         outcomes: list[list[Outcome]] = []
+        self._n_planned = len(params)
         evaluated = evaluate(
             params,
             base_estimator,

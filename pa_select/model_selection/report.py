@@ -181,6 +181,10 @@ class _Report:
         lines = [f"Use <strong>{escape(name)}</strong>."]
         if not self._eligible.any():
             lines = [f"No candidate is good enough. <strong>{escape(name)}</strong> is the best."]
+        if len(self.names) < self.search._n_planned:
+            lines.insert(
+                0, f"Interrupted after {len(self.names)} of {self.search._n_planned} candidates."
+            )
         scores = np.asarray(self.table[self.home], dtype=np.float64)
         usual = int(np.nanargmax(scores)) if np.isfinite(scores).any() else chosen
         if not self.has_pairs:
@@ -467,7 +471,8 @@ class _Report:
                 yield (
                     "If the model will be used elsewhere, measure some forty objects at both "
                     "places. They need no labels, and show how accurate each candidate will be "
-                    "there."
+                    "there. If there are no such objects, as in another year, score the chosen "
+                    "model on the first labelled rows from there."
                 )
             return
         values = np.asarray(self.table[self.expected], dtype=np.float64)[self._eligible]

@@ -286,6 +286,7 @@ def test_an_interrupted_search_keeps_what_is_finished(tmp_path, marks):
         search.fit(X, Y)
     assert caught[-1].filename == __file__
     assert len(search.cv_results_["params"]) == 2
+    assert "Interrupted after 2 of 3 candidates. Use <strong>" in search.report()
     assert np.isfinite(search.cv_results_["agreement"]).all()
     assert search.best_params_ in search.cv_results_["params"]
     assert not hasattr(search, "best_estimator_")
@@ -297,6 +298,7 @@ def test_an_interrupted_search_keeps_what_is_finished(tmp_path, marks):
         search.score(X, Y)
     assert search.compare(0, 1).p_value >= 0
     full = quick_search(GaussianNB(), GRID, cv=CV).fit(X, Y)
+    assert "Interrupted" not in full.report()
     np.testing.assert_array_equal(
         full.cv_results_["agreement"][:2], search.cv_results_["agreement"]
     )

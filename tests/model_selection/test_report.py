@@ -198,6 +198,7 @@ def test_without_pairs_the_agreement_is_told(with_environments):
     assert "In a new one" not in text
     assert f"{np.log(10):.2f} the most" in text
     assert "measure some forty objects" in text
+    assert "score the chosen model on the first labelled rows from there" in text
 
 
 def test_candidates_that_agree_as_well_are_named():
