@@ -60,7 +60,7 @@ def agreement_of_chunks(
         as in `posterior_agreement`, of shapes (n, n_classes), (n, n_classes) and (n,) with
         any n. It may be a list, a DataLoader, a torch Dataset of chunks, an object with
         ``__iter__``, or a function that makes a generator. It is read once in each pass, 10
-        to 15 times for a fixed prior and 40 to 60 times for the marginal one, and must give
+        to 15 times for a fixed prior and 30 to 100 times for the marginal one, and must give
         the same pairs in the same order. A generator can be read only once and is refused.
     prior : {"uniform", "marginal"} or array-like of shape (n_classes,), default="uniform"
         The class prior, as in `posterior_agreement`.
