@@ -66,8 +66,8 @@ results:
 JSON:
   The fields are those of pa_select.PosteriorAgreement without the arrays, with the prior of
   --prior, and "decomposition" (score); or those of pa_select.ExpectedScore (expect), with
-  --model an object for each name. Infinity is written "Infinity", and missing values are
-  null.
+  --model an object for each name, in the order given. Infinity is written "Infinity", and
+  missing values are null.
 
 exit status:
   0 done, 1 the computation failed, 2 wrong usage or input, 130 interrupted, 141 the reader
