@@ -57,7 +57,7 @@ def warn_of_few_pairs(name: str, n_units: int, n_disagreeing: float | None = Non
     """Warn if there are too few independent pairs, or too few that disagree."""
     if n_units < FEWEST:
         few = f"{n_units} independent {'pair' if n_units == 1 else 'pairs'}"
-    elif n_disagreeing is not None and n_disagreeing < FEWEST:
+    elif n_disagreeing is not None and round(n_disagreeing, 6) < FEWEST:  # a rounded product
         few = f"{n_disagreeing:.3g} disagreeing pairs"
     else:
         return

@@ -58,7 +58,7 @@ class TransformShift(Shift):
         elif power not in (0, 1):
             raise ValueError(
                 "power: expected 0 or 1, as the transform has no parameter named power, got "
-                f"{power!r}."
+                f"{power!r}. For other powers write def shift(X, power=1)."
             )
         other = view_of(transform if power else lambda rows: rows, X, "shift")
         return Shifted(other, _distances(X, other))

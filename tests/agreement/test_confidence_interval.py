@@ -1,5 +1,7 @@
 """Confidence intervals and p-values of few pairs, and of pairs that nearly all agree."""
 
+import warnings
+
 import numpy as np
 import pytest
 from helpers.small_samples import coverage, size_of_test, truth
@@ -151,6 +153,18 @@ def test_one_pair_alone_shows_no_difference():
     assert p_value(1.0, 0.1, 20, 1.5) < 1e-6
     # Without rare differences it is close to Student's t.
     assert p_value(0.2, 0.1, 20, 0.6) == pytest.approx(0.06, abs=0.015)
+
+
+@pytest.mark.parametrize("n", [20, 49, 60, 899])
+def test_six_disagreeing_pairs_are_enough(n):
+    a = 4 * np.eye(3)[np.arange(n) % 3]
+    five, six = a.copy(), a.copy()
+    five[:5], six[:6] = np.roll(a[:5], 1, axis=1), np.roll(a[:6], 1, axis=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        confidence_interval(posterior_agreement(a, six))
+    with pytest.warns(UserWarning, match="got 5 disagreeing pairs"):
+        confidence_interval(posterior_agreement(a, five))
 
 
 def test_a_search_warns_of_few_rows():

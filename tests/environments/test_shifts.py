@@ -501,7 +501,11 @@ X = DIGITS[:4]
         (ShotNoise(), -X, r"X: expected numbers within the bounds \(0, 1\), got -0.3"),
         (ShotNoise(), X * np.nan, r"X: expected numbers within the bounds \(0, 1\), got nan"),
         (ShotNoise(bounds=None), X, r"bounds: expected a pair \(least, greatest\)"),
-        (TransformShift(np.negative, power=0.5), X, "power: expected 0 or 1, as the transform"),
+        (
+            TransformShift(np.negative, power=0.5),
+            X,
+            "power: expected 0 or 1, as .*, got 0.5. For other powers write def shift.X, power=1",
+        ),
         (TransformShift(lambda rows: rows[:2]), X, "shift: expected a view of each of 4 rows"),
         (TransformShift(lambda rows: None), X, "shift: expected a view of X, got None"),
     ],
