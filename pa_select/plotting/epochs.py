@@ -58,9 +58,9 @@ class EpochsDisplay(Display):
     --------
     >>> from pa_select.plotting import EpochsDisplay
     >>> history = [
-    ...     {"epoch": 1, "pa": 0.2, "pa_best": True, "valid_acc": 0.6},
-    ...     {"epoch": 2, "pa": 0.5, "pa_best": True, "valid_acc": 0.8},
-    ...     {"epoch": 3, "pa": 0.4, "pa_best": False, "valid_acc": 0.8},
+    ...     {"epoch": 1, "pa": 0.2, "pa_kept": 1, "valid_acc": 0.6},
+    ...     {"epoch": 2, "pa": 0.5, "pa_kept": 2, "valid_acc": 0.8},
+    ...     {"epoch": 3, "pa": 0.4, "pa_kept": 2, "valid_acc": 0.8},
     ... ]
     >>> display = EpochsDisplay.from_result(history)
     >>> display.kept, display.ax_.get_ylabel(), display.ax_right_.get_ylabel()
@@ -91,8 +91,8 @@ class EpochsDisplay(Display):
         ----------
         result : skorch net, skorch History or list of dict
             A net with `pa_select.PAScoring` or `pa_select.PAEarlyStopping`, its history, or a
-            dict for each epoch. The kept epoch is the one of the net's callback. For a history
-            alone it is the last one for which the column "pa_best" is true.
+            dict for each epoch. The kept epoch is the last entry of the column "pa_kept"; in a
+            history without it, the last epoch for which "pa_best" is true.
         columns : sequence of str, default=("pa", "valid_acc")
             Columns of the history: the agreement, then other scores. "valid_acc" is left out if
             it was not recorded.
@@ -122,11 +122,11 @@ class EpochsDisplay(Display):
         }
         epochs = [row.get("epoch", number) for number, row in enumerate(rows, 1)]
         agreement = scores.pop(columns[0])
-        kept = _kept(result, columns[0])
-        if kept is None:
-            is_best = [row.get(f"{columns[0]}_best") for row in rows]
-            so_far = [epoch for epoch, best in zip(epochs, is_best, strict=True) if best]
-            kept = so_far[-1] if so_far else None
+        kept = None
+        for epoch, row in zip(epochs, rows, strict=True):
+            # Histories of 0.1.0 say only whether an epoch was the best when it ended.
+            so_far = epoch if row.get(f"{columns[0]}_best") else kept
+            kept = row.get(f"{columns[0]}_kept", so_far)
         shown: dict[str, Any] = {"epochs": np.array(epochs), "agreement": agreement}
         return cls(**shown, scores=scores, kept=kept, name=name).plot(ax, **kwargs)
 
@@ -184,13 +184,3 @@ def _rows(result: object) -> Sequence[Mapping[str, Any]]:
     if not history:
         raise ValueError("result: expected at least one epoch, got none.")
     return history
-
-
-def _kept(net: object, column: str) -> int | None:
-    """Return the epoch that the callback of a net keeps, or None."""
-    for _, callback in getattr(net, "callbacks_", ()):
-        selector = getattr(callback, "selector_", None)
-        if getattr(callback, "name", None) == column and selector is not None:
-            epoch: int | None = selector.best_epoch
-            return epoch
-    return None

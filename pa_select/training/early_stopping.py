@@ -58,8 +58,9 @@ class PAEarlyStopping(PAScoring):
     -----
     With ``partial_fit`` or ``warm_start`` training continues from the best epoch so far, and
     after a crash with skorch's ``LoadInitState`` and ``Checkpoint(monitor="pa_best")``, which
-    come after this callback in the list. All callbacks process the last epoch before training
-    stops.
+    come after this callback in the list. Such a checkpoint has the last epoch that was the best
+    when it ended; if the guard has gone back to an earlier one (``pa_kept``), a crash loses that.
+    All callbacks process the last epoch before training stops.
 
     Expect an earlier epoch than with early stopping on validation accuracy, with a lower
     accuracy in the old environment; the user guide has the figures. With the uniform prior

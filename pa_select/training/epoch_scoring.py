@@ -70,7 +70,8 @@ class PAScoring(Callback):
     -----
     Columns of ``net.history``: ``pa``, the agreement in nats per pair (the pairs of more
     than two environments are pooled); ``pa_best``, whether it is the best so far;
-    ``pa_beta``; ``pa_agreement_rate``; ``pa_seconds``; with ``uniform=True`` also
+    ``pa_kept``, the number of the best so far (None if there is none); ``pa_beta``;
+    ``pa_agreement_rate``; ``pa_seconds``; with ``uniform=True`` also
     ``pa_uniform``; with more than two environments also ``pa_worst``, the lowest mean of the
     pairs' terms over two environments. skorch's callbacks that come later in the list can use
     the columns: ``Checkpoint(monitor="pa_best")`` and ``EarlyStopping("pa",
@@ -181,6 +182,7 @@ class PAScoring(Callback):
                 net.history.record(self.name + column, float("nan"))
             net.history.record(f"{self.name}_best", False)
             net.history.record(f"{self.name}_seconds", 0.0)
+            self._record_kept(net)
             return
         start = perf_counter()
         assert self.paired_ is not None
@@ -211,6 +213,11 @@ class PAScoring(Callback):
                 worst = self.paired_.worst(result.terms)
             record(f"{self.name}_worst", worst)
         record(f"{self.name}_seconds", perf_counter() - start)
+        self._record_kept(net)
+
+    def _record_kept(self, net: Net) -> None:
+        assert self.selector_ is not None
+        net.history.record(f"{self.name}_kept", self.selector_.best_epoch)
 
     def _refuse_same_name(self, net: Net) -> None:
         """Raise if another callback writes to the same columns."""

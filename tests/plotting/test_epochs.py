@@ -74,13 +74,13 @@ def test_no_line_covers_the_kept_epoch(ax):
     assert display.ax_right_.get_ylim()[0] > 0.3  # not stretched to hold it
 
 
-def test_the_kept_epoch_of_a_guard_is_the_callbacks(ax):
-    """The best agreement so far may no longer be allowed, and an earlier epoch be kept."""
-    net = train(PAEarlyStopping((X, OTHER), patience=12))
-    of_history = DRAW(net.history, ax=ax).kept
-    selector = dict(net.callbacks_)["agreement"].selector_
-    selector._best = selector._best._replace(number=of_history - 1)
-    assert DRAW(net, ax=ax).kept == of_history - 1
+def test_the_kept_epoch_is_the_last_one_recorded(ax):
+    """The guard may go back from the last epoch that was the best when it ended."""
+    kept = [None, 2, 3, 3, 2]
+    history = [row | {"pa_kept": k} for row, k in zip(HISTORY, kept, strict=True)]
+    assert DRAW(history, ax=ax).kept == 2
+    assert DRAW(history[:3], ax=ax).kept == 3
+    assert DRAW(history[:1], ax=ax).kept is None
 
 
 def test_a_list_of_dicts(ax):
