@@ -108,6 +108,11 @@ class PAEarlyStopping(_Callback):
                     f"environments[{number}]: expected a DataLoader that does not shuffle, since "
                     "rows are paired by their order."
                 )
+        if guard is None and guard_error:
+            raise ValueError(
+                "guard: expected the name of a logged accuracy with "
+                f"guard_error={guard_error!r}, got None."
+            )
         self.environments = environments
         self.guard = guard
         self.guard_error = guard_error

@@ -222,7 +222,8 @@ class EpochSelector:
         state : torch.nn.Module or dict, default=None
             What to keep if this is the best epoch; copied to the CPU.
         score : float, default=None
-            A validation score (higher is better) that guards the agreement.
+            A validation score (higher is better) that guards the agreement; in all epochs or
+            in none.
         score_error : float, default=0.0
             Standard error of the score.
         sample_weight : array-like of shape (n_pairs,), default=None
@@ -253,6 +254,7 @@ class EpochSelector:
                 tol=self.tol,
                 device=self.device,
             )
+            value, score_error = self._checked(score, score_error)
         except (TypeError, ValueError, RuntimeError) as error:
             lost = isinstance(error, (BadScoresError, RuntimeError))
             if is_raise(self.error_score) or not lost:
@@ -267,9 +269,23 @@ class EpochSelector:
         a, b = as_scores(scores_a, "scores_a"), as_scores(scores_b, "scores_b")
         self._warn_at_first(a, b)
         concerns = _concerns(number, a, b, result)
-        value = -math.inf if score is None else float(score)
         new = _Epoch(self.epoch, float(result.score), value, None, concerns)
-        return self._decide(new, float(score_error), state)
+        return self._decide(new, score_error, state)
+
+    def _checked(self, score: object, score_error: object) -> tuple[float, float]:
+        """Return the score for the guard and its standard error; -inf if there is no guard."""
+        error = _number(score_error, "score_error")
+        if error < 0:
+            raise ValueError(f"score_error: expected a standard error >= 0, got {score_error!r}.")
+        if score is not None:
+            return _number(score, "score"), error
+        if error:
+            raise ValueError(
+                f"score: expected a validation score with score_error={score_error!r}, got None."
+            )
+        if self._lowest > -math.inf:
+            raise ValueError("score: expected one, as in the epochs before, got None.")
+        return -math.inf, 0.0
 
     def _decide(self, new: _Epoch, score_error: float, state: Any = None) -> bool:
         """Return whether the epoch is the one to keep, and count it if it is no improvement."""
@@ -380,6 +396,17 @@ class EpochSelector:
         # A constant module has the same scores for any data.
         if a.shape == b.shape and bool((a == b).all()) and bool((a != a[:1]).any()):
             warn_caller("The two environments are the same data: every module agrees with itself.")
+
+
+def _number(value: Any, name: str) -> float:
+    """Return a finite number, which may be a tensor."""
+    try:
+        number = math.nan if isinstance(value, str) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{name}: expected a finite number, got {value!r}.")
+    return number
 
 
 def _concerns(

@@ -108,6 +108,8 @@ def test_guard_and_wrong_input(tmp_path):
     assert guarded.selector_.best_score > 0
     with pytest.raises(ValueError, match="guard: expected a logged metric, one of"):
         fit(tmp_path, PAEarlyStopping((X, OTHER), guard="nothing"), Classifier())
+    with pytest.raises(ValueError, match="guard: expected .* with guard_error=0.02, got None"):
+        PAEarlyStopping((X, OTHER), guard_error=0.02)
     with pytest.raises(ValueError, match="environments: expected two, in a tuple, got Tensor"):
         PAEarlyStopping(X)
     with pytest.raises(ValueError, match="environments: expected two, .* got tuple of 3"):

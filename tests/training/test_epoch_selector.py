@@ -25,7 +25,7 @@ def run(noises, scores=None, error=0.02, **params):
             *epoch(noise),
             {"number": torch.tensor(i + 1)},
             score=None if scores is None else scores[i],
-            score_error=error,
+            score_error=0.0 if scores is None else error,
         )
     return selector
 
@@ -205,6 +205,28 @@ def test_wrong_scores_name_the_epoch_and_keep_the_best():
 def test_wrong_parameters(name, value, message):
     with pytest.raises((TypeError, ValueError), match=message):
         EpochSelector(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("score", "error", "message"),
+    [
+        (None, 0.02, "score: expected a validation score with score_error=0.02, got None"),
+        (None, 0.0, "score: expected one, as in the epochs before, got None"),
+        (0.5, -1, "score_error: expected a standard error >= 0, got -1"),
+        (0.5, np.nan, "score_error: expected a finite number, got nan"),
+        (0.5, "0.1", "score_error: expected a finite number, got '0.1'"),
+        (0.5, None, "score_error: expected a finite number, got None"),
+        (np.nan, 0.0, "score: expected a finite number, got nan"),
+        ("0.5", 0.0, "score: expected a finite number, got '0.5'"),
+        (torch.ones(2), 0.0, "score: expected a finite number, got tensor"),
+    ],
+)
+def test_wrong_scores_of_the_guard(score, error, message):
+    selector = run([1], [0.5])
+    with pytest.raises(ValueError, match=f"epoch 2: {message}"):
+        selector.update(*epoch(0.5), score=score, score_error=error)
+    assert (selector.epoch, selector.best_epoch) == (1, 1)
+    assert selector.update(*epoch(0.5), score=torch.tensor(0.5), score_error=np.float32(0.1))
 
 
 def test_scores_of_any_container():
