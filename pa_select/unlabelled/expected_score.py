@@ -73,7 +73,8 @@ def expected_score(
         Their labels. None: the labels of the Dataset `X_val`, whose items are (row, label).
     scoring : str or callable, default=None
         A scorer of scikit-learn, by name or as made by ``make_scorer``; for classifiers the
-        metric must take sample weights. None: the accuracy, or R2 for regressors.
+        metric must take sample weights. None: the metric of the fitted search or searches, if
+        they have a single one; else the accuracy, or R2 for regressors.
     adapter : None, "ridge" or estimator, default=None
         If given, the model predicts the rows of b after a regression has mapped them to
         rows of a, as `SiteAdapter` does. The regressions are cross-fitted: no row is mapped by
@@ -290,7 +291,7 @@ def expected_scorer(
         ignored.
     scoring : str or callable, default=None
         A scorer of scikit-learn, by name or as made by ``make_scorer``; for classifiers the
-        metric must take sample weights. None: the accuracy, or R2 for regressors.
+        metric must take sample weights. None: as in `expected_score`.
     adapter : None, "ridge" or estimator, default=None
         Maps the rows of b to rows of a first, as in `expected_score`. They may then have other
         columns.

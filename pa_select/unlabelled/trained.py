@@ -128,6 +128,8 @@ def estimates(
         if y_val.dtype.kind not in "biuf":
             raise TypeError(f"y_val: expected numbers for regressors, got dtype {y_val.dtype}.")
         task, y_val = Regression(), y_val.astype(np.float64)
+    if scoring is None:
+        scoring = _metric_of_searches(named)
     scorer = task.scorer(scoring, y_val)
     rows = {"X_val": X_val, "X_a": X_a, "X_b": X_b}
     outputs = [
@@ -140,6 +142,18 @@ def estimates(
     if warnings is not None and isinstance(task, Classification):
         warnings += doubts_of_classes(expected, outputs, "X_a")
     return expected
+
+
+def _metric_of_searches(named: Mapping[str, Any]) -> str | Scorer | None:
+    """Return the metric of fitted searches, if all estimators are such and have the same one."""
+    metrics = [
+        getattr(one, "scoring", None) if hasattr(one, "best_estimator_") else None
+        for one in named.values()
+    ]
+    first = metrics[0]
+    if not (isinstance(first, str) or hasattr(first, "_score_func")):
+        return None
+    return first if all(metric == first for metric in metrics) else None
 
 
 def _output(task: Classification | Regression, one: Any, X: Any, scorer: Any, what: str) -> Any:

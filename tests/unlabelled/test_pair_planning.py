@@ -5,6 +5,7 @@ import pytest
 from scipy.ndimage import gaussian_filter
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils import shuffle
 
@@ -30,6 +31,20 @@ def test_for_the_first_pairs_it_is_what_they_say():
     found = expected_score(MODEL, *pairs, *VAL)
     assert one.n_pairs == 25
     np.testing.assert_allclose(one, found, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:X_a. expected objects of the classes:UserWarning")
+def test_a_fitted_search_is_judged_by_its_own_metric():
+    pairs, grid = (X[REST[:25]], NOISY[REST[:25]]), {"var_smoothing": [0.1]}
+    loss = GridSearchCV(GaussianNB(), grid, scoring="neg_log_loss", cv=2).fit(X[:300], Y[:300])
+    by_loss = expected_score(NAIVE, *pairs, *VAL, scoring="neg_log_loss")
+    assert expected_score(loss, *pairs, *VAL).score == pytest.approx(by_loss.score)
+    [one] = plan_pairs(loss, *pairs, *VAL, n_pairs=[25])
+    assert one.standard_error == pytest.approx(by_loss.standard_error)
+    # Beside a model without a metric it is judged by the accuracy, as that one is.
+    both = expected_score([loss, NAIVE], *pairs, *VAL)
+    assert both["GridSearchCV"] == pytest.approx(both["GaussianNB"])
+    assert both["GridSearchCV"].score > 0
 
 
 @pytest.mark.parametrize("X_b", [NOISY, DIM], ids=["noisy", "dim"])
