@@ -295,7 +295,7 @@ class _Report:
             )
             yield (
                 f"Over the {n} environments, which the fits had not seen, it ranged from "
-                f"{np.nanmin(scores):.3g} to {np.nanmax(scores):.3g}. In a new one like these it "
+                f"{np.nanmin(scores):.3f} to {np.nanmax(scores):.3f}. In a new one like these it "
                 f"will be worse than in the worst with a chance of at least about 1 in {n + 1}: "
                 f"more often{chosen_by_these} if environments drift, as years do."
             )

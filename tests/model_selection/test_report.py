@@ -305,7 +305,7 @@ def test_unseen_environments_show_what_a_new_one_may_be_like():
     text = Page(search.report()).text
     table, best = search.cv_results_, search.best_index_
     scores = [table[f"mean_test_score_environment_{site}"][best] for site in range(6)]
-    ranged = f"it ranged from {min(scores):.3g} to {max(scores):.3g}. "
+    ranged = f"it ranged from {min(scores):.3f} to {max(scores):.3f}. "
     assert f"Over the 6 environments, which the fits had not seen, {ranged}" in text
     assert "In a new one like these it will be worse than in the worst" in text
     assert "with a chance of at least about 1 in 7: more often because this candidate was" in text
