@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from pa_select.scores.modules import module_scores
 from pa_select.training.epoch_selector import EPOCH_TOL, EpochSelector
-from pa_select.training.paired_environments import untouched_random_states
+from pa_select.training.paired_environments import refuse_labels, untouched_random_states
 from pa_select.utils.messages import optional_import, warn_caller
 from pa_select.utils.typing import Device, Prior
 
@@ -97,6 +97,7 @@ class PAEarlyStopping(_Callback):
             raise ValueError(
                 f"environments: expected two, in a tuple, got {type(environments).__name__}{got}."
             )
+        refuse_labels(environments)
         for number, environment in enumerate(environments):
             if isinstance(environment, Dataset):
                 raise TypeError(
@@ -141,7 +142,7 @@ class PAEarlyStopping(_Callback):
 
     def on_train_end(self, trainer: Any, pl_module: torch.nn.Module) -> None:
         """Restore the best epoch's state."""
-        if self.load_best and self.selector_.best_state is not None:
+        if self.load_best and self.selector_.best_epoch is not None:
             pl_module.load_state_dict(self.selector_.best_state)
         for concern in self.selector_.concerns:
             warn_caller(concern)

@@ -176,6 +176,8 @@ class EpochsDisplay(Display):
 
 def _rows(result: object) -> Sequence[Mapping[str, Any]]:
     history = getattr(result, "history", result)
+    if history is not result and not history:
+        raise ValueError("result: this net has no history; fit it first.")
     if not isinstance(history, Sequence) or not all(isinstance(row, Mapping) for row in history):
         raise TypeError(
             "result: expected a skorch net, its history or a list of dicts, got "

@@ -124,7 +124,9 @@ class PAEarlyStopping(PAScoring):
     @property
     def best_state_(self) -> dict[str, Any] | None:
         """State of the module in the epoch kept, on the CPU."""
-        return None if self.selector_ is None else self.selector_.best_state
+        if self.selector_ is None or self.selector_.best_epoch is None:
+            return None
+        return self.selector_.best_state
 
     def on_train_begin(self, net: Net, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         """Check and pair the environments, and stop after all other callbacks."""
@@ -195,14 +197,16 @@ class PAEarlyStopping(PAScoring):
             return None, 0.0
         column = "valid_acc" if self.guard == "auto" else self.guard
         value = row.get(column)
+        n = sum(batch.get("valid_batch_size", 0) for batch in row["batches"])
         if value is None:
             if self.guard == "auto":
                 return None, 0.0
+            why = "" if n else " The net has no validation rows (train_split=None)."
             raise ValueError(
                 f"guard: expected a column of the history, one of {sorted(row)}, got {column!r}."
+                + why
             )
         spread = max(float(value) * (1 - float(value)), 0.0)
-        n = sum(batch.get("valid_batch_size", 0) for batch in row["batches"])
         return float(value), float(np.sqrt(spread / n)) if n else 0.0
 
     def _restore(self, net: Net) -> bool:

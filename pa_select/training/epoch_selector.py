@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from copy import copy, deepcopy
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
+from sklearn.exceptions import NotFittedError
 
 from pa_select.agreement import PosteriorAgreement
 from pa_select.agreement.inputs.suspicious_scores import warn_of_probabilities
@@ -80,8 +82,8 @@ class EpochSelector:
     epoch : int
         Number of the last epoch.
     best_epoch, best_score, best_state : int, float, dict
-        The epoch kept, its agreement in nats per pair, and its state on the CPU. None
-        before the first epoch that can be kept.
+        The epoch kept, its agreement in nats per pair, and its state on the CPU. Before the
+        first epoch that can be kept the first two are None, and the state is an error.
     concerns : tuple of str
         Reasons to doubt the epoch kept: it predicts hardly more than one class, or its
         agreement is saturated or 0. Empty if there are none.
@@ -190,7 +192,11 @@ class EpochSelector:
     @property
     def best_state(self) -> Any:
         """State of the epoch kept, on the CPU."""
-        return None if self._best is None else self._best.state
+        if self._best is None:
+            raise NotFittedError(
+                f"best_state: expected an epoch that is kept, got none of {self.epoch}."
+            )
+        return self._best.state
 
     @property
     def concerns(self) -> tuple[str, ...]:
@@ -330,6 +336,13 @@ class EpochSelector:
         state_dict : dict
             What `state_dict` returned. Save it with the module and the optimiser.
         """
+        expected = self.state_dict().keys()
+        if not isinstance(state_dict, dict) or state_dict.keys() != expected:
+            got = list(state_dict) if isinstance(state_dict, dict) else state_dict
+            raise ValueError(
+                "state_dict: expected what EpochSelector.state_dict returned, with the keys "
+                f"{list(expected)}, got {reprlib.repr(got)}."
+            )
         self.epoch = state_dict["epoch"]
         self._kept = [_Epoch(**epoch) for epoch in state_dict["kept"]]
         chosen = [epoch for epoch in self._kept if epoch.number == state_dict["best"]]

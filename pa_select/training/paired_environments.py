@@ -79,6 +79,7 @@ def pair_up(
                 "call it first."
             )
         refuse_iterable_dataset(environment, f"environments[{i}]")
+    refuse_labels(environments)
     datasets = [_dataset(net, e) for e in environments]
     for i, dataset in enumerate(datasets):
         if not len(dataset):
@@ -96,6 +97,16 @@ def pair_up(
     if max_pairs is not None:
         pairs, weight = _sample(pairs, weight, max_pairs)
     return _with_used_rows(datasets, pairs, weight)
+
+
+def refuse_labels(environments: Sequence[Any]) -> None:
+    """Raise if (X, y) of one environment is given in the place of two environments."""
+    for i, environment in enumerate(environments):
+        if getattr(environment, "ndim", 2) == 1 and getattr(environments[0], "ndim", 1) > 1:
+            raise ValueError(
+                f"environments[{i}]: expected rows, got one number for each; this looks like "
+                "labels. Give the rows of both environments."
+            )
 
 
 def _dataset(net: Net, environment: Any) -> Any:

@@ -108,6 +108,8 @@ def test_guard_and_wrong_input(tmp_path):
     assert guarded.selector_.best_score > 0
     with pytest.raises(ValueError, match="guard: expected a logged metric, one of"):
         fit(tmp_path, PAEarlyStopping((X, OTHER), guard="nothing"), Classifier())
+    with pytest.raises(ValueError, match=r"environments\[1\]: .* this looks like labels"):
+        PAEarlyStopping((X, Y))
     with pytest.raises(ValueError, match="guard: expected .* with guard_error=0.02, got None"):
         PAEarlyStopping((X, OTHER), guard_error=0.02)
     with pytest.raises(ValueError, match="environments: expected two, in a tuple, got Tensor"):
@@ -131,6 +133,8 @@ def test_an_epoch_that_cannot_be_compared_is_not_kept(tmp_path):
                     self.net.layers[-1].weight.fill_(torch.nan)
             return super().training_step(batch, _)
 
+    # Interrupted before an epoch is kept, it has nothing to restore.
+    PAEarlyStopping((X, OTHER)).on_train_end(None, Classifier())
     stopping = PAEarlyStopping((X, OTHER), patience=2)
     module = Diverges()
     with pytest.warns(UserWarning, match="Epoch 3 cannot be compared and is not kept"):

@@ -129,6 +129,7 @@ def test_a_kept_epoch_that_is_not_drawn_is_not_marked(ax):
         (3, ("pa",), TypeError, "result: expected a skorch net, .* got int"),
         ([1, 2], ("pa",), TypeError, "result: expected a skorch net"),
         ([], ("pa",), ValueError, "result: expected at least one epoch"),
+        (NeuralNetClassifier(torch.nn.Linear), ("pa",), ValueError, "no history; fit it first"),
         (HISTORY, ("PA",), ValueError, r"columns: expected some of \['epoch', .* got 'PA'"),
         (HISTORY, ("pa", "acc"), ValueError, "columns: expected some of .* got 'acc'"),
         (HISTORY, "pa", ValueError, "columns: expected those of the history, got 'pa'"),

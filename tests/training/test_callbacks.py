@@ -211,6 +211,8 @@ def test_the_guard_follows_the_validation_accuracy():
     assert callback(net, PAEarlyStopping).best_epoch_ == best
     with pytest.raises(ValueError, match="guard: expected a column of the history, one of"):
         make(PAEarlyStopping(PAIR, guard="nothing")).fit(X, Y)
+    with pytest.raises(ValueError, match=r"The net has no validation rows \(train_split=None\)"):
+        make(PAEarlyStopping(PAIR, guard="valid_acc"), train_split=None).fit(X, Y)
 
 
 class Accuracies(Callback):
@@ -463,6 +465,7 @@ def test_binary_tuples_parallel_and_probabilities():
         (PAScoring((X,)), {}, "environments: expected two or more, .* got tuple of 1"),
         (PAScoring(X), {}, "environments: expected two or more, in a tuple or list, got ndarray"),
         (PAScoring((X, np.negative)), {}, r"environments\[1\]: expected rows, got the function"),
+        (PAScoring((X, Y)), {}, r"environments\[1\]: expected rows, .* this looks like labels"),
         (PAScoring((X, X[:9])), {}, "as many rows in each .* 200 in environment 0 and 9 in"),
         (PAScoring((X, X[:0])), {}, r"environments\[1\]: expected at least one row"),
         (PAScoring(PAIR, pairing="label"), {}, r"environments\[0\]: expected .X, y. or a Dataset"),

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.exceptions import NotFittedError
 
 from pa_select import EpochSelector, posterior_agreement
 
@@ -133,6 +134,11 @@ def test_going_on_from_a_checkpoint(tmp_path):
     empty = EpochSelector()
     empty.load_state_dict(EpochSelector().state_dict())
     assert empty.best_epoch is None
+    with pytest.raises(NotFittedError, match="best_state: expected an epoch .* got none of 0"):
+        empty.best_state  # noqa: B018
+    for wrong in (torch.nn.Linear(2, 2).state_dict(), 3, {}):
+        with pytest.raises(ValueError, match="state_dict: expected what EpochSelector.state_dict"):
+            empty.load_state_dict(wrong)
 
 
 def test_what_speaks_against_the_epoch_kept():
