@@ -235,7 +235,7 @@ class PosteriorAgreement:
         >>> bool(np.isclose(sum(part.total for part in parts.values()), result.terms.sum()))
         True
         """
-        return decompose(self.known_source(), self.terms, self.beta, y)
+        return decompose(source_of(self), self.terms, self.beta, y)
 
     def confidence(
         self, y: Labels | None = None, *, beta: float | None = None, misled: bool = False
@@ -281,7 +281,7 @@ class PosteriorAgreement:
         '-0.06 nats'
         """
         at = self.beta if beta is None else float(check_beta(beta))
-        return confidence(self.known_source(), at, y, misled)
+        return confidence(source_of(self), at, y, misled)
 
     def entropy_change(self, y: Labels | None = None) -> EntropyChange:
         r"""Compare the entropy of posteriors at `beta` with their entropy as trained, at 1.
@@ -338,7 +338,7 @@ class PosteriorAgreement:
         >>> print(f"rows {change.of_rows:+.2f}, average {change.of_average:+.3f} nats")
         rows +0.55, average -0.002 nats
         """
-        return entropy_change(self.known_source(), self.beta, y)
+        return entropy_change(source_of(self), self.beta, y)
 
     def generalization(self) -> Generalization:
         r"""Compute the generalisation error of the theory and the divergence from the prior.
@@ -385,18 +385,7 @@ class PosteriorAgreement:
         1.00 -0.73 0.00
         1.39 -1.39 1.39
         """
-        return generalization(self.known_source(), self.beta)
-
-    def known_source(self) -> Problem:
-        """Return the source, or raise a ValueError if it is None."""
-        if self.failure is not None:
-            raise ValueError(f"result: expected an agreement, got a failure: {self.failure}")
-        if self.source is None:
-            raise ValueError(
-                "result: expected a result of posterior_agreement, which keeps its scores, got "
-                "one without scores (from chunks, a search, a matrix or a callback)."
-            )
-        return self.source
+        return generalization(source_of(self), self.beta)
 
 
 def source_of(result: object, name: str = "result") -> Problem:
@@ -405,7 +394,14 @@ def source_of(result: object, name: str = "result") -> Problem:
         raise TypeError(
             f"{name}: expected a result of posterior_agreement, got {type(result).__name__}."
         )
-    return result.known_source()
+    if result.failure is not None:
+        raise ValueError(f"{name}: expected an agreement, got a failure: {result.failure}")
+    if result.source is None:
+        raise ValueError(
+            f"{name}: expected a result of posterior_agreement, which keeps its scores, got one "
+            "without scores (from chunks, a search, a matrix or a callback)."
+        )
+    return result.source
 
 
 class NotAllSolvedError(RuntimeError):

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from pa_select._version import __version__
-from pa_select.model_selection.choice import looks_at_agreement
 from pa_select.model_selection.results_table import (
     by_what_decides,
     candidate_names,
@@ -18,7 +17,6 @@ from pa_select.model_selection.results_table import (
     cv_results_of,
     first_metric,
     metric_in_words,
-    rule_of,
     scoring_of,
     some_names,
     table_of_candidates,
@@ -130,9 +128,7 @@ class _Report:
         elif self.has_pairs:
             self.value = f"expected {self.words}"
         #: The eligible candidates that agree as well, as far as can be told, if that matters.
-        self.alike = np.zeros(len(self.names), dtype=bool)
-        if "not_told_apart" in self.table and looks_at_agreement(rule_of(search, self.table)):
-            self.alike = self.table["not_told_apart"]
+        self.alike = self.table.get("not_told_apart", np.zeros(len(self.names), dtype=bool))
         self.relies_on = "the predicted probabilities"
         if is_regressor(search.estimator):
             self.relies_on = "the predictions at the first site"

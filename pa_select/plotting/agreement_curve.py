@@ -248,8 +248,9 @@ def _check_betas(betas: Vector | None) -> Floats | None:
 def _curve_of(result: PosteriorAgreement, betas: Floats | None) -> tuple[Floats, Floats]:
     """Return betas, by default those that show rise and fall, and the result's kernel there."""
     from pa_select.agreement import pa_kernel
+    from pa_select.agreement.result import source_of
 
-    source = result.known_source()
+    source = source_of(result)
 
     given = {"prior": source.prior.argument, "sample_weight": source.weight}
 

@@ -294,10 +294,11 @@ class DecompositionDisplay(Display):
         """
         pyplot()
         from pa_select.agreement import PosteriorAgreement
+        from pa_select.agreement.result import source_of
 
         results, names = named_results(result, PosteriorAgreement)
         parts = [one.decompose(y) for one in results]
-        weights = np.array([[one.known_source().weight.sum()] for one in results])
+        weights = np.array([[source_of(one).weight.sum()] for one in results])
         total, approximate = (
             np.array([[getattr(part, name) for part in groups.values()] for groups in parts])
             for name in ("total", "approximate")

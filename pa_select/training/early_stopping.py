@@ -108,7 +108,7 @@ class PAEarlyStopping(PAScoring):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         if state.get("selector_") is not None:
-            state["selector_"] = state["selector_"].without_states()
+            state["selector_"] = state["selector_"]._without_states()
         return state
 
     @property
@@ -189,7 +189,7 @@ class PAEarlyStopping(PAScoring):
         """Continue from the best epoch."""
         super()._start(net)
         assert self.selector_ is not None
-        self.selector_.go_on(net.module_)
+        self.selector_._go_on(net.module_)
 
     def _guard(self, row: Any) -> tuple[float | None, float]:
         """Return the validation accuracy of an epoch and its standard error."""

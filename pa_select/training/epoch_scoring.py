@@ -260,7 +260,7 @@ class PAScoring(Callback):
         for row in net.history:
             agreement = row.get(self.name, np.nan)
             if np.isfinite(agreement):
-                self.selector_.replay(row["epoch"], agreement, *self._guard(row))
+                self.selector_._replay(row["epoch"], agreement, *self._guard(row))
 
     def _guard(self, row: Any) -> tuple[float | None, float]:
         """Return the validation accuracy of an epoch and its standard error: there is no guard."""

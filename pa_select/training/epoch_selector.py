@@ -250,6 +250,7 @@ class EpochSelector:
         """
         number = self.epoch + 1 if epoch is None else epoch
         try:
+            value, score_error = self._checked(score, score_error)
             # `agreements` does not warn of one class, which is common in early epochs;
             # `concerns` reports it for the epoch kept.
             result = agreements(
@@ -260,7 +261,6 @@ class EpochSelector:
                 tol=self.tol,
                 device=self.device,
             )
-            value, score_error = self._checked(score, score_error)
         except (TypeError, ValueError, RuntimeError) as error:
             lost = isinstance(error, (BadScoresError, RuntimeError))
             if is_raise(self.error_score) or not lost:
@@ -352,21 +352,21 @@ class EpochSelector:
         self._to_beat = agreement, score
         self._misses = state_dict["misses"]
 
-    def replay(self, number: int, agreement: float, score: float | None, error: float) -> None:
+    def _replay(self, number: int, agreement: float, score: float | None, error: float) -> None:
         """Decide again on an earlier epoch, of which no state is known."""
         self.epoch = int(number)
         if number >= self.min_epochs:
             value = -math.inf if score is None else score
             self._decide(_Epoch(self.epoch, agreement, value, None), error)
 
-    def go_on(self, state: Any = None) -> None:
+    def _go_on(self, state: Any = None) -> None:
         """Begin another training; `state` becomes the best state if there is none."""
         self._misses = 0
         if self.keep_state and self._best is not None and self._best.state is None:
             self._best = self._best._replace(state=self._copy(state))
             self._kept = [self._best]
 
-    def without_states(self) -> EpochSelector:
+    def _without_states(self) -> EpochSelector:
         """Return a copy without states, for pickling."""
         light = copy(self)
         light._kept = [epoch._replace(state=None) for epoch in self._kept]

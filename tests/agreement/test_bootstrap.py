@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -210,6 +211,16 @@ def test_what_is_no_result_is_named(call, message):
     result = posterior_agreement(*draw()[1:])
     with pytest.raises(TypeError, match=message):
         call(result)
+
+
+def test_a_result_without_scores_is_named_by_its_argument():
+    result = posterior_agreement(*draw()[1:])
+    for name, pair in {
+        "result_a": (replace(result, source=None), result),
+        "result_b": (result, replace(result, source=None)),
+    }.items():
+        with pytest.raises(ValueError, match=f"^{name}: .* one without scores"):
+            compare_agreement(*pair)
 
 
 def test_standard_error_of_groups_of_pairs():

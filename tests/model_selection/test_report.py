@@ -235,9 +235,6 @@ def test_a_candidate_that_agrees_as_well_and_has_a_better_score_is_named_at_once
     assert "alone would choose" not in answer  # which would name it twice
     of_choice = f"accuracy of SVC with {names[chosen]} is 0.900 ± " if gained > 0 else "Its cross"
     assert of_choice in answer
-    # Whoever chooses by the score has not looked at the agreement.
-    search.set_params(selection="score")
-    assert "agrees as well" not in Page(search.report()).text
 
 
 def test_the_page_names_the_candidate_of_the_best_score():

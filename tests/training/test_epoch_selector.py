@@ -107,7 +107,7 @@ def test_states_are_copies_on_the_cpu():
     with torch.no_grad():
         module.weight.zero_()
     assert (selector.best_state["weight"] == weight).all()
-    light = pickle.loads(pickle.dumps(selector.without_states()))
+    light = pickle.loads(pickle.dumps(selector._without_states()))
     assert light.best_state is None
     assert light.best_epoch == 1
     assert selector.best_state is not None
