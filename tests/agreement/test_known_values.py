@@ -1,5 +1,7 @@
 """Values known in closed form or published with their mistakes."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -146,3 +148,18 @@ def test_limit_with_ties_is_exact():
     result = posterior_agreement(a, b)
     assert result.beta == np.inf
     assert result.score == pytest.approx((np.log(3 / 2) + np.log(3)) / 2, abs=1e-14)
+
+
+def gibbs_of_labelings(scores, beta):
+    """Return the Gibbs distribution over all labelings of the rows: exp(beta * their scores)."""
+    n, k = scores.shape
+    confidence = [scores[range(n), labeling].sum() for labeling in product(range(k), repeat=n)]
+    weight = np.exp(beta * np.array(confidence))
+    return weight / weight.sum()
+
+
+def test_kernel_of_labelings_is_the_sum_of_the_pairs():
+    first, noise = np.random.default_rng(0).normal(size=(2, 4, 3))
+    second = first + noise
+    overlap = (gibbs_of_labelings(first, 1.5) * gibbs_of_labelings(second, 1.5)).sum()
+    assert np.log(3**4 * overlap) == pytest.approx(4 * pa_kernel(first, second, 1.5))
