@@ -14,7 +14,7 @@ which of the two chooses better where nobody has labels:
   labels and the agreement of unlabelled pairs with the uniform prior, which a collapse maximises.
   Each epoch predicts the same rows in two environments.
 
-``--table FILE`` writes the table that docs/theory.rst shows.
+``--table FILE`` writes the table that docs/theory.rst links.
 """
 
 import argparse
