@@ -336,3 +336,37 @@ def error_table(data):
     lines += error_lines(chosen, OF_CHOICE, " of the choice")
     header = ["number", "pairs", "absolute error", "mean error", "width", "accuracy inside"]
     return pd.DataFrame(lines, columns=header)
+
+
+def differences(unit):
+    """Return how sure the differences are between the choice and the other candidates.
+
+    With the adapter each candidate is judged on the rows for which it is expected to score more.
+    """
+    found = {}
+    better = unit["expected adapted"] > unit["expected"]
+    for rows, adapted in (("as measured", 0 * better), ("with adapter", better)):
+        expected, error, truth = (
+            np.where(adapted, unit[f"{column} adapted"], unit[column])
+            for column in ("expected", "expected_se", "truth")
+        )
+        chosen = best(expected, unit["accuracy"].to_numpy())
+        others = np.arange(len(unit)) != chosen
+        behind, in_truth = ((x[chosen] - x)[others] for x in (expected, truth))
+        reach = 1.96 * np.hypot(error[chosen], error[others])
+        clear = behind > reach
+        found |= {
+            (rows, "reach"): 100 * reach.mean(),
+            (rows, "true difference inside"): 100 * (np.abs(behind - in_truth) <= reach).mean(),
+            (rows, "clearly behind"): 100 * clear.mean(),
+            (rows, "of these worse in truth"): 100 * (in_truth[clear] > 0).mean(),
+        }
+    return pd.Series(found)
+
+
+def difference_table(data):
+    """Return the means of `differences` over the problems, by number of pairs."""
+    with np.errstate(invalid="ignore"):
+        found = data.groupby(["pairs", "problem", "seed"], sort=False).apply(differences)
+    means, _ = over_problems(found)
+    return means.stack(0, future_stack=True).round(1).rename_axis(["pairs", "rows"])

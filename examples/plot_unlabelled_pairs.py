@@ -38,7 +38,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from pair_problems import GRID, MODEL, PROBLEMS, rows_of
-from pair_rules import RULES, choices, error_table, measure, over_problems, with_error
+from pair_rules import (
+    RULES,
+    choices,
+    difference_table,
+    error_table,
+    measure,
+    over_problems,
+    with_error,
+)
 
 parser = argparse.ArgumentParser(description="Choosing a model by unlabelled pairs")
 parser.add_argument(
@@ -49,7 +57,7 @@ parser.add_argument("--memory", metavar="FOLDER", help="keep finished problems t
 parser.add_argument(
     "--table",
     metavar="FILE",
-    help="write the gains there, and other tables to FILE with _many and _errors",
+    help="write the gains there, and other tables to FILE with _many, _errors and _differences",
 )
 options = parser.parse_args()
 
@@ -132,13 +140,25 @@ if 300 in counts:
 # 800 test rows. Rows "of the choice" count only the candidate with the largest expected score.
 # With 20 to 100 pairs the problems are those that have 100.
 with_100 = by_problem.loc[100].index.tolist()
-errors = error_table(data.query("pairs > 100 or problem in @with_100"))
+counted = data.query("pairs > 100 or problem in @with_100")
+errors = error_table(counted)
 print(errors.to_string(index=False))
+
+# %%
+# How sure a difference is
+# ------------------------
+# A candidate is clearly behind the choice if its expected score is lower by more than 1.96 times
+# the root of the sum of both squared standard errors. The table shows this reach in points, how
+# often the true difference is within it of the expected one, the share of the other candidates
+# that are clearly behind, and how many of these are worse at b.
+distances = difference_table(counted)
+print(distances.to_string())
 if options.table:
     file = Path(options.table)
     for which, table in gain_tables.items():
         table.to_csv(file.with_name(f"{file.stem}{which}{file.suffix}"))
     errors.to_csv(file.with_name(f"{file.stem}_errors{file.suffix}"), index=False)
+    distances.to_csv(file.with_name(f"{file.stem}_differences{file.suffix}"))
 
 # %%
 # Where it fails

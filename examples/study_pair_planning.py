@@ -6,8 +6,8 @@ Two questions about unlabelled pairs, on the problems of ``plot_unlabelled_pairs
 more than 250 rows beside the labelled ones. The classifier is a logistic regression.
 
 - `plan_pairs` predicts the standard error of the expected score, and the width of the interval,
-  that more pairs will have. How many times the later ones are they? The first pairs are among the
-  later ones.
+  that more pairs will have, and a search predicts its own standard error. How many times the later
+  ones are they? The first pairs are among the later ones.
 - By how much less does the expected change vary if `draw_objects` draws the objects, and not
   chance alone?
 
@@ -26,7 +26,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pa_select import draw_objects, expected_score, plan_pairs
+from pa_select import PASearchCV, draw_objects, expected_score, plan_pairs
 
 MODEL = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500))
 FIRST, LATER, N_DRAWS = (10, 20), (40, 100), 300
@@ -44,6 +44,22 @@ def planned(model, held, pairs, rng):
                 "first pairs": n,
                 "error": one.standard_error / known.standard_error,
                 "width": 100 * ((one.high - one.low) - (known.high - known.low)),
+            }
+
+
+def planned_by_search(labelled, pairs, rng):
+    """Return how many times the later error of a search the predicted one is."""
+    order = rng.permutation(len(pairs[0]))
+    X_a, X_b = (side[order] for side in pairs)
+    searches = {
+        n: PASearchCV(MODEL, {}, refit=False).fit(*labelled, paired=(X_a[:n], X_b[:n]))
+        for n in (*FIRST, *LATER)
+    }
+    for n in FIRST:
+        for later, error in searches[n].plan_pairs(LATER).items():
+            yield {
+                "first pairs": n,
+                "error of search": error / searches[later].expected_score_se_,
             }
 
 
@@ -69,15 +85,17 @@ def measure(name, seed):
         return [], []
     fitted = clone(MODEL).fit(a[labelled], y[labelled])
     held, pairs = rest[:150], rest[150:]
-    plans = planned(fitted, (a[held], y[held]), (a[pairs], b[pairs]), rng)
+    plans = list(planned(fitted, (a[held], y[held]), (a[pairs], b[pairs]), rng))
     shares = {n: spread(fitted, a[rest], b[rest], n, rng) for n in (20, 40)}
     spreads = [{"problem": name, "drawn": n, "spread": share} for n, share in shares.items()]
-    return list(plans), spreads
+    by_search = planned_by_search((a[labelled], y[labelled]), (a[pairs], b[pairs]), rng)
+    return [*plans, *by_search], spreads
 
 
 def line_of(values):
-    low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
-    return {"mean": np.mean(values), "5 %": low, "median": middle, "95 %": high}
+    values = values.dropna()
+    low, middle, high = values.quantile([0.05, 0.5, 0.95])
+    return {"mean": values.mean(), "5 %": low, "median": middle, "95 %": high}
 
 
 def table_of(plans, spreads):
@@ -85,6 +103,7 @@ def table_of(plans, spreads):
     lines = {}
     for n, some in plans.groupby("first pairs"):
         lines[f"{n} first pairs: predicted by later standard error"] = line_of(some["error"])
+        lines[f"{n} first pairs: the same of a search"] = line_of(some["error of search"])
         lines[f"{n} first pairs: predicted less later width [points]"] = line_of(some["width"])
     for n, some in spreads.groupby("drawn"):
         words = f"{n} objects: spread of the expected change, by that of a random draw"

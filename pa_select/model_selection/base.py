@@ -6,7 +6,7 @@ import numbers
 import os
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
@@ -17,13 +17,14 @@ from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
 from pa_select.model_selection.choice import (
-    agree_as_well,
     agreement_comparison,
+    among_equals,
     certify_choice,
     explain,
     looks_at_agreement,
     make_rule,
     not_told_apart,
+    not_told_apart_elsewhere,
 )
 from pa_select.model_selection.data_kind import DataKind
 from pa_select.model_selection.evaluation import (
@@ -35,7 +36,12 @@ from pa_select.model_selection.evaluation import (
     with_parameters,
 )
 from pa_select.model_selection.plan import GIVEN, Plan, by_name, is_sequence_of_splitters
-from pa_select.model_selection.results_table import table_of_candidates
+from pa_select.model_selection.results_table import (
+    first_metric,
+    objects_of_choice,
+    table_of_candidates,
+)
+from pa_select.model_selection.selection_rules import BestExpected
 from pa_select.model_selection.split_scores import Outcome
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.messages import keeps_warnings, warn_caller
@@ -363,18 +369,25 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self.best_index_, self.certified_choice_ = certify_choice(rule, table, self.tol, refine)
         self.best_params_ = table["params"][self.best_index_]
         self.best_score_ = table[f"mean_test_{metric}"][self.best_index_]
-        if looks_at_agreement(rule):
-            self._mark_those_not_told_apart(table)
+        self._mark_those_not_told_apart(table, metric, rule)
         kind.warn_of_choice(table, metric, self.best_index_)
         self.__dict__.update(kind.attributes_of_choice(table, metric, self.best_index_))
 
-    def _mark_those_not_told_apart(self, table: dict[str, Any]) -> None:
-        alike = not_told_apart(
-            self.agreement_terms_, self._pairs, self.best_index_, table["eligible"]
-        )
+    def _mark_those_not_told_apart(self, table: dict[str, Any], metric: str, rule: Rule) -> None:
+        chosen, eligible = self.best_index_, table["eligible"]
+        if looks_at_agreement(rule):
+            value = "agreement"
+            alike = not_told_apart(self.agreement_terms_, self._pairs, chosen, eligible)
+        elif isinstance(rule, BestExpected):
+            value, column = "expected score", f"expected_{metric}"
+            alike = not_told_apart_elsewhere(
+                table[column], table[f"{column}_se"], chosen, eligible
+            )
+        else:
+            return
         table["not_told_apart"] = alike
         if alike.any():
-            table["reason"][self.best_index_] += f"; {agree_as_well(int(alike.sum()))}"
+            table["reason"][chosen] += f"; {among_equals(value, int(alike.sum()))}"
 
     def _warn_of_interruption(self, n_finished: int, n: int) -> None:
         resume = "" if self.memory is None else " Call fit again to continue from there."
@@ -445,6 +458,63 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
                 raise IndexError(f"{name}: expected a candidate from 0 to {n - 1}, got {value!r}.")
         first, second = self.agreement_terms_[i], self.agreement_terms_[j]
         return agreement_comparison(first, second, self._pairs)
+
+    def plan_pairs(self, n_pairs: Sequence[int] = (20, 50, 100, 200, 500)) -> dict[int, float]:
+        """Predict the standard error of the expected score with other numbers of pairs.
+
+        Parameters
+        ----------
+        n_pairs : sequence of int, default=(20, 50, 100, 200, 500)
+            The numbers of objects measured at both sites, each at least 2.
+
+        Returns
+        -------
+        dict of int to float
+            For each number the standard error that ``expected_score_se_`` would have if further
+            objects are like those of the search; with several sites at the worst one. The part of
+            it that is not due to the pairs stays (see the notes of `plan_pairs`).
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the search is not fitted.
+        ValueError
+            If the search was fitted without pairs, or with a single one, or `n_pairs` are not
+            whole numbers of at least 2.
+
+        See Also
+        --------
+        pa_select.plan_pairs : The same for trained models, with intervals.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_wine
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from sklearn.utils import shuffle
+        >>> from pa_select import PASearchCV
+        >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
+        >>> again = X + np.random.default_rng(0).normal(scale=0.5 * X.std(axis=0), size=X.shape)
+        >>> search = PASearchCV(GaussianNB(), {"var_smoothing": [1e-9, 1e-3]})
+        >>> search = search.fit(X[:140], y[:140], paired=(X[140:], again[140:]))
+        >>> now, with_100 = search.plan_pairs([38, 100]).values()
+        >>> with_100 < now, abs(now - search.expected_score_se_) < 1e-9
+        (True, True)
+        """
+        from pa_select.unlabelled.pair_planning import checked_sizes, error_with_pairs
+
+        check_is_fitted(self, "cv_results_")
+        sizes, n = checked_sizes(n_pairs), objects_of_choice(self)
+        if n < 2:
+            raise ValueError(
+                "plan_pairs: expected a search that was fitted with at least two pairs, "
+                f"fit(X, y, paired=...), got {n} pairs."
+            )
+        error = f"expected_{first_metric(self, self.cv_results_)}_se"
+        whole, of_pairs = (
+            self.cv_results_[e][self.best_index_] for e in (error, f"{error}_pairs")
+        )
+        return {size: error_with_pairs(whole, of_pairs, n, size) for size in sizes}
 
     def summary(self) -> Frame:
         """Return a small table: a row for each candidate, and what decided between them.

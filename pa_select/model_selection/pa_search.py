@@ -149,8 +149,9 @@ class PASearchCV(BasePASearch):
         - ``eligible``, ``reason``: whether the candidate could be chosen, and why, in words;
         - ``not_told_apart``: whether it is eligible and its agreement does not differ
           significantly from the chosen candidate's (the p-value of `compare` is at least 0.05).
-          Among these prefer the most accurate or the simplest one. Left out if the
-          agreement does not decide;
+          Among these prefer the most accurate or the simplest one. If the expected score
+          decides, whether that differs by at most 1.96 standard errors of a difference (the
+          root of the sum of both squared errors). Left out if something else decides;
         - ``n_failed_splits``: in how many splits the fit failed;
         - ``se_test_<metric>``, ``chance_test_<metric>``: standard error of the mean score,
           and the best score of predictions that ignore the features. If splits hold out whole
@@ -165,7 +166,8 @@ class PASearchCV(BasePASearch):
         - with pairs: ``expected_<metric>``, the expected score at the other site
           (``expected_score`` with a single metric), ``expected_<metric>_se``, its standard error
           over the objects and the test folds (unless `reference` is "self", it includes how wrong
-          the posteriors are on labelled rows), ``rank_expected_<metric>``, and
+          the posteriors are on labelled rows), ``expected_<metric>_se_pairs``, the part of it
+          that more pairs would make smaller (`plan_pairs`), ``rank_expected_<metric>``, and
           ``disagreement``, the share of the objects whose two predicted classes differ (for
           regressors the root mean squared difference of the two predictions). For the accuracy
           and the usual regression errors, ``expected_<metric>_low`` and

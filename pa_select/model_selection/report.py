@@ -17,6 +17,7 @@ from pa_select.model_selection.results_table import (
     cv_results_of,
     first_metric,
     metric_in_words,
+    objects_of_choice,
     scoring_of,
     some_names,
     table_of_candidates,
@@ -471,27 +472,22 @@ class _Report:
                     "model on the first labelled rows from there."
                 )
             return
-        values = np.asarray(self.table[self.expected], dtype=np.float64)[self._eligible]
-        error_of_choice = self._number(f"{self.expected}_se", chosen)
-        near = int((values >= self._number(self.expected, chosen) - error_of_choice).sum()) - 1
-        if near > 0:
+        if self.alike.any():
             yield (
-                f"{near} other candidate{'s are' if near > 1 else ' is'} within one standard "
-                "error of the chosen one. Among them take what suits you best, or measure more "
-                "objects."
+                f"The expected score of {some_names(self.names, self.alike)} cannot be told from "
+                "that of the chosen candidate. Among them take what suits you best, or measure "
+                "more objects."
             )
-        error, of_home = (
-            self._number(f"{self.expected}_se", chosen),
-            self._number(f"se_test_{self.metric}", chosen),
+        error, of_pairs = (
+            self._number(f"{self.expected}_se{part}", chosen) for part in ("", "_pairs")
         )
-        of_pairs = np.sqrt(max(error**2 - of_home**2, 0.0))
-        if of_pairs > of_home:
-            four = np.hypot(of_home, of_pairs / 2)
+        if of_pairs**2 > error**2 / 2:
+            n = objects_of_choice(self.search)
+            twice, four = self.search.plan_pairs([2 * n, 4 * n]).values()
             yield (
                 f"Most of the standard error, {error:.2g}, comes from the number of objects that "
-                "were measured at both sites. With four times as many it would be "
-                f"{four:.2g} at best. draw_objects says which to measure; plan_pairs predicts the "
-                "error for any number, with labelled rows that the search has not seen."
+                f"were measured at both sites. With {2 * n} of them it would be about {twice:.2g}, "
+                f"and with {4 * n} about {four:.2g}. draw_objects says which to measure."
             )
         else:
             yield (

@@ -52,6 +52,14 @@ def first_metric(search: Search, table: dict[str, Any]) -> str:
     return next(name for name in table if name.startswith("mean_test_"))[len("mean_test_") :]
 
 
+def objects_of_choice(search: Search) -> int:
+    """Return the number of paired objects, of several sites at the chosen candidate's worst one."""
+    n: Any = getattr(search, "n_objects_", 0)
+    return int(
+        n[search.cv_results_["worst_site"][search.best_index_]] if isinstance(n, dict) else n
+    )
+
+
 # Largest numbers of characters of one value, and of a whole name.
 _LONGEST_VALUE = 40
 _LONGEST_NAME = 60

@@ -279,6 +279,7 @@ class Engine:
                 if not end:
                     of_changes = [change.standard_error for change in of_models]
                     columns[f"expected_{name}_se"] = np.hypot(errors, of_changes)
+                    columns[f"expected_{name}_se_pairs"] = np.array(of_changes)
         return columns
 
     def _limits(

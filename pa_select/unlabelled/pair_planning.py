@@ -104,7 +104,7 @@ def plan_pairs(
     >>> [(one.n_pairs, round(one.standard_error, 2)) for one in plan]
     [(20, 0.06), (50, 0.04), (100, 0.03), (200, 0.02), (500, 0.02)]
     """
-    sizes = _checked_sizes(n_pairs)
+    sizes = checked_sizes(n_pairs)
     X_a, X_b = aligned_pairs(X_a, X_b, adapter=adapter)
     n = _num_samples(X_a)
     if n < 2:
@@ -122,9 +122,9 @@ def plan_pairs(
     plans: dict[str, list[ExpectedScore]] = {name: [] for name in first}
     for size, scores in ((size, with_pairs(size)) for size in sizes):
         for name, one in scores.items():
-            stays, now = np.square([last[name].standard_error, first[name].standard_error])
-            falls = max(now - stays, 0.0) * (n + 2) / (size + 2)
-            error = float(np.sqrt(stays + falls))
+            now, stays = first[name].standard_error, last[name].standard_error
+            of_pairs = float(np.sqrt(max(now**2 - stays**2, 0.0)))
+            error = error_with_pairs(now, of_pairs, n, size)
             plans[name].append(one._replace(standard_error=error))
     several = isinstance(estimators, (Mapping, list, tuple))
     return plans if several else next(iter(plans.values()))
@@ -213,7 +213,14 @@ def _keys(estimator: Predictor, X: Rows) -> tuple[Floats, ...]:
     return np.where(predicted % 2, -margin, margin), predicted
 
 
-def _checked_sizes(n_pairs: object) -> list[int]:
+def error_with_pairs(error: float, of_pairs: float, n: int, size: int) -> float:
+    """Return the standard error with other pairs than n; the part `of_pairs` depends on them."""
+    falls = of_pairs**2 * (n + 2) / (size + 2)
+    return float(np.sqrt(max(error**2 - of_pairs**2, 0.0) + falls))
+
+
+def checked_sizes(n_pairs: object) -> list[int]:
+    """Return numbers of pairs; refuse others."""
     sizes = list(n_pairs) if isinstance(n_pairs, (Sequence, np.ndarray)) else []
     whole = all(isinstance(one, (int, np.integer)) and one >= 2 for one in sizes)
     if not sizes or not whole:

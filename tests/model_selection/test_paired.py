@@ -83,6 +83,7 @@ def test_columns_are_those_of_refitting_by_hand():
         error = error_of_change(np.mean(gains, axis=0))
         total = np.hypot(error, table["se_test_score"][c])
         assert table["expected_score_se"][c] == pytest.approx(total, rel=1e-4)
+        assert table["expected_score_se_pairs"][c] == pytest.approx(error, rel=1e-4)
         assert table["disagreement"][c] == pytest.approx(np.mean(differ))
         assert table["expected_score_low"][c] < accuracy - np.mean(differ)
         assert table["expected_score_high"][c] <= 1
@@ -95,6 +96,48 @@ def test_columns_are_those_of_refitting_by_hand():
     assert search.best_adapted_ is search.best_estimator_
     assert "adapted" not in table
     assert ", expected at the other site 0." in table["reason"][best]
+
+
+def test_candidates_within_the_error_of_a_difference_are_not_told_apart():
+    X, y, a, b, _ = problem()
+    search = searched((a, b), X, y, {"C": [1e-6, 1e-4, 0.1, 1, 100]})
+    table, best = search.cv_results_, search.best_index_
+    value, error = table["expected_score"], table["expected_score_se"]
+    alike = [
+        c != best
+        and bool(table["eligible"][c])
+        and (value[best] - value[c]) ** 2 <= 1.96**2 * (error[best] ** 2 + error[c] ** 2)
+        for c in range(5)
+    ]
+    assert 0 < sum(alike) < 4
+    assert table["not_told_apart"].tolist() == alike
+    assert (
+        table["reason"][best]
+        .split("; ")[-1]
+        .startswith("chosen, but its expected score cannot be told from that of ")
+    )
+    assert "not_told_apart" in search.summary()
+    by_score = searched((a, b), X, y, selection="score")
+    assert "not_told_apart" not in by_score.cv_results_
+
+
+def test_a_search_plans_pairs():
+    X, y, a, b, _ = problem()
+    sites = {"far": (a, b), "near": (a[:30], a[:30] + 0.01 * (b - a)[:30])}
+    for paired, n in (((a, b), len(a)), (sites, len(a))):
+        search = searched(paired, X, y)
+        table, best = search.cv_results_, search.best_index_
+        planned = search.plan_pairs([n, 2 * n + 2, 10**9])
+        of_pairs = table["expected_score_se_pairs"][best]
+        stays = search.expected_score_se_**2 - of_pairs**2
+        assert planned[n] == pytest.approx(search.expected_score_se_)
+        assert planned[2 * n + 2] == pytest.approx(np.sqrt(stays + of_pairs**2 / 2))
+        assert planned[10**9] == pytest.approx(np.sqrt(stays), rel=1e-5)
+    with pytest.raises(ValueError, match=r"n_pairs: expected a list .* got \[1\]"):
+        search.plan_pairs([1])
+    without = PASearchCV(search.estimator, GRID, cv=2).fit(X, y, views=X)
+    with pytest.raises(ValueError, match=r"paired=...\), got 0 pairs"):
+        without.plan_pairs()
 
 
 @pytest.mark.slow

@@ -356,17 +356,23 @@ def test_candidates_that_are_not_eligible_are_grey(with_environments):
     )
 
 
-def test_more_objects_are_advised_where_they_are_what_is_missing(with_sites):
-    table, i = with_sites.cv_results_, with_sites.best_index_
-    error, of_home = table["expected_score_se"][i], table["se_test_score"][i]
-    of_pairs = np.sqrt(error**2 - of_home**2)
-    text = Page(with_sites.report()).text
-    near = table["expected_score"] >= table["expected_score"][i] - error
-    near = int((near & table["eligible"]).sum()) - 1
-    assert near > 0
-    assert f"{near} other candidate" in text
-    assert of_pairs > of_home
-    assert f"it would be {np.hypot(of_home, of_pairs / 2):.2g} at best" in text
+@pytest.mark.parametrize("name", ["with_pairs", "with_sites", "of_regressors"])
+def test_what_is_missing_is_advised(name, request):
+    search = request.getfixturevalue(name)
+    table, i = search.cv_results_, search.best_index_
+    error, of_pairs = (table[f"expected_score_se{part}"][i] for part in ("", "_pairs"))
+    advice = Page(search.report()).text.split("What to do next")[1]
+    n = search.n_objects_
+    n = n[table["worst_site"][i]] if isinstance(n, dict) else n
+    twice, four = search.plan_pairs([2 * n, 4 * n]).values()
+    of_objects = (
+        f"With {2 * n} of them it would be about {twice:.2g}, and with {4 * n} about {four:.2g}."
+    )
+    assert (of_objects in advice) == (2 * of_pairs**2 > error**2)
+    assert ("comes from the labelled rows" in advice) == (2 * of_pairs**2 <= error**2)
+    alike = search.summary().query("not_told_apart").index
+    assert ("cannot be told from that of the chosen" in advice) == (len(alike) > 0)
+    assert all(name in advice.split(" cannot be told from")[0] for name in alike)
 
 
 @pytest.mark.parametrize("name", SEARCHES)
