@@ -85,11 +85,11 @@ def measure(name, seed):
         return [], []
     fitted = clone(MODEL).fit(a[labelled], y[labelled])
     held, pairs = rest[:150], rest[150:]
-    plans = list(planned(fitted, (a[held], y[held]), (a[pairs], b[pairs]), rng))
+    plans = planned(fitted, (a[held], y[held]), (a[pairs], b[pairs]), rng)
     shares = {n: spread(fitted, a[rest], b[rest], n, rng) for n in (20, 40)}
     spreads = [{"problem": name, "drawn": n, "spread": share} for n, share in shares.items()]
-    by_search = planned_by_search((a[labelled], y[labelled]), (a[pairs], b[pairs]), rng)
-    return [*plans, *by_search], spreads
+    plans = [*plans, *planned_by_search((a[labelled], y[labelled]), (a[pairs], b[pairs]), rng)]
+    return plans, spreads
 
 
 def line_of(values):

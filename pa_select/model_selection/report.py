@@ -486,8 +486,8 @@ class _Report:
             twice, four = self.search.plan_pairs([2 * n, 4 * n]).values()
             yield (
                 f"Most of the standard error, {error:.2g}, comes from the number of objects that "
-                f"were measured at both sites. With {2 * n} of them it would be about {twice:.2g}, "
-                f"and with {4 * n} about {four:.2g}. draw_objects says which to measure."
+                f"were measured at both sites. With {2 * n} it would be about {twice:.2g}, and "
+                f"with {4 * n} about {four:.2g}. draw_objects says which to measure."
             )
         else:
             yield (

@@ -53,11 +53,11 @@ def first_metric(search: Search, table: dict[str, Any]) -> str:
 
 
 def objects_of_choice(search: Search) -> int:
-    """Return the number of paired objects, of several sites at the chosen candidate's worst one."""
+    """Return the number of paired objects, with several sites at the choice's worst one."""
     n: Any = getattr(search, "n_objects_", 0)
-    return int(
-        n[search.cv_results_["worst_site"][search.best_index_]] if isinstance(n, dict) else n
-    )
+    if isinstance(n, dict):
+        n = n[search.cv_results_["worst_site"][search.best_index_]]
+    return int(n)
 
 
 # Largest numbers of characters of one value, and of a whole name.

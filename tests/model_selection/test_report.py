@@ -365,9 +365,7 @@ def test_what_is_missing_is_advised(name, request):
     n = search.n_objects_
     n = n[table["worst_site"][i]] if isinstance(n, dict) else n
     twice, four = search.plan_pairs([2 * n, 4 * n]).values()
-    of_objects = (
-        f"With {2 * n} of them it would be about {twice:.2g}, and with {4 * n} about {four:.2g}."
-    )
+    of_objects = f"With {2 * n} it would be about {twice:.2g}, and with {4 * n} about {four:.2g}."
     assert (of_objects in advice) == (2 * of_pairs**2 > error**2)
     assert ("comes from the labelled rows" in advice) == (2 * of_pairs**2 <= error**2)
     alike = search.summary().query("not_told_apart").index
