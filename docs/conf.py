@@ -71,21 +71,14 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_theme_options = {
     "logo": {"text": project},  # short enough for a telephone
+    "navbar_center": [],  # the map at the side of each page has all pages
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
-    "header_links_before_dropdown": 6,
 }
 html_show_sourcelink = False
-# Pages without pages below them have nothing to show in a navigation of their section.
-html_sidebars = {
-    page: []
-    for page in (
-        *("index", "install", "five_minutes", "measured", "papers"),
-        *("glossary", "citing", "contributing", "changelog"),
-    )
-}
+html_sidebars = {"**": ["map.html"]}
 html_static_path = ["_static"]
-html_css_files = ["paths.css", "pages.css"]
+html_css_files = ["pages.css"]
 
 
 def leave_out_aliases(app, what, name, obj, skip, options):

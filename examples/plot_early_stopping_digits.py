@@ -62,7 +62,7 @@ X = (X / 16).astype("float32")
 
 
 def small_net(rows, seed, *callbacks):
-    """Train the net of the user guide."""
+    """Train the net of the page on epochs."""
     torch.manual_seed(seed)
     return NeuralNetClassifier(
         lambda: nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)),

@@ -63,7 +63,7 @@ class PAEarlyStopping(PAScoring):
     All callbacks process the last epoch before training stops.
 
     Expect an earlier epoch than with early stopping on validation accuracy, with a lower
-    accuracy in the old environment; the user guide has the figures. With the uniform prior
+    accuracy in the old environment; the documentation has the figures. With the uniform prior
     epochs of a constant net may be kept.
 
     Examples
