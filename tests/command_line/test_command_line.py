@@ -698,7 +698,7 @@ def test_the_documentation_shows_what_is_printed(run):
             assert numbers == pytest.approx(figures, rel=1e-3, abs=2e-5)
             assert status == (2 if "error:" in expected else 0)
             shown += 1
-    assert shown == 6
+    assert shown == 4
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
