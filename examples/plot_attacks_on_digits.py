@@ -61,7 +61,7 @@ noise = robustness_curve(nets, X_test, y_test, shift=GaussianNoise(0.1 / 3), pri
 RobustnessCurveDisplay.from_result(pgd)  # a panel for each power
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for ax, column in zip(axes, ("afr_pred", "afr_true"), strict=True):
-    RobustnessCurveDisplay.from_result(pgd, y=column, at={"power": 0.1}, ax=ax)
+    RobustnessCurveDisplay.from_result(pgd, column=column, at={"power": 0.1}, ax=ax)
 figure.suptitle("Accuracy of predictions under PGD with a budget of 0.1")
 columns = ["estimator", "power", "clean_accuracy", "afr_true", "afr_pred", "pa", "beta"]
 print(noise.to_frame()[columns].round(3).to_string(index=False))
@@ -88,7 +88,7 @@ fmn = robustness_curve(
 )
 figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained", sharex=True)
 for ax, column in zip(axes, ("pa", "afr_pred", "mean_norm"), strict=True):
-    RobustnessCurveDisplay.from_result(fmn, y=column, ax=ax)
+    RobustnessCurveDisplay.from_result(fmn, column=column, ax=ax)
 figure.suptitle("Under FMN: agreement, kept predictions, and size of the change")
 print(fmn.to_frame()[["estimator", "ratio", "pa", "beta", "afr_pred", "mean_norm"]].round(3))
 

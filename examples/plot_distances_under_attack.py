@@ -171,7 +171,7 @@ DISTANCES = ["kl", "wasserstein", "frechet", "mmd", "cosine_similarity"]
 fig, axes = plt.subplots(2, 5, figsize=(15, 6.5), layout="constrained", sharex=True)
 for row, (attack, curve) in zip(axes, curves.items(), strict=True):
     for ax, column in zip(row, DISTANCES, strict=True):
-        RobustnessCurveDisplay.from_result(curve, y=column, ax=ax)
+        RobustnessCurveDisplay.from_result(curve, column=column, ax=ax)
         ax.get_legend().remove()
         ax.set_xlabel(f"share attacked by {attack}")
 fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=6)

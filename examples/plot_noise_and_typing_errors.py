@@ -56,7 +56,7 @@ noise = robustness_curve(
 def draw(curve, title):
     figure, both = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
     for ax, column in zip(both, ("pa", "shifted_accuracy"), strict=True):
-        RobustnessCurveDisplay.from_result(curve, y=column, ax=ax)
+        RobustnessCurveDisplay.from_result(curve, column=column, ax=ax)
     figure.suptitle(title)
 
 

@@ -185,8 +185,7 @@ class AgreementCurveDisplay(Display):
         style = {"color": appearance.color, "linestyle": appearance.linestyle} | kwargs
         # The legend shows only the mark of the maximum, which has the style of the line.
         style["label"] = "_nolegend_"
-        (line,) = ax.plot(self.betas, self.kernel, **style)
-        self.line_ = self._register(line)
+        (self.line_,) = ax.plot(self.betas, self.kernel, **style)
         ax.set_xscale("log")
         known = {other.get_label(): other for other in ax.lines}
         self.trained_ = known.get(_TRAINED)
@@ -196,14 +195,12 @@ class AgreementCurveDisplay(Display):
         self.bound_ = None
         if not math.isnan(self.upper_bound):
             label = "_nolegend_" if _BOUND in known else _BOUND
-            style = {"color": line.get_color(), "lw": 0.9, "ls": (0, (6, 3))}
+            style = {"color": self.line_.get_color(), "lw": 0.9, "ls": (0, (6, 3))}
             self.bound_ = ax.axhline(self.upper_bound, label=label, **style)
         self.points_ = self._draw_points(ax, known)
-        self.optimum_ = self._mark_optimum(ax, appearance.marker)
+        self.optimum_ = self._register(self._mark_optimum(ax, appearance.marker))
         ax.set(xlabel=r"inverse temperature $\beta$", ylabel=AGREEMENT)
-        handles = ax.get_legend_handles_labels()[0]
-        handles.sort(key=lambda line: line.get_label() in (_POINTS, _BOUND, _TRAINED))
-        self._legend(ax, handles)
+        self._legend(ax, self._handles(ax))
 
     def _draw_points(self, ax: Axes, known: dict[Any, Any]) -> Line | None:
         """Draw the points of the path that lie within the curve."""

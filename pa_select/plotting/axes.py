@@ -106,17 +106,21 @@ class Display(ABC):
         edge = {"markeredgecolor": ink(ax), "markeredgewidth": 0.8}
         return ax.plot(x, y, marker=marker, **edge, **style)[0]
 
-    def _register(self, line: Any) -> Line:
-        """Mark a line as one of this class, so that the next one looks different; return it."""
-        line._pa_select_kind = type(self)
-        return line
-
-    def _is_registered(self, line: object) -> bool:
-        return getattr(line, "_pa_select_kind", None) is type(self)
+    def _register(self, artist: Any) -> Any:
+        """Mark an artist as one of this class, so that the next one looks different; return it."""
+        artist._pa_select_kind = type(self)
+        return artist
 
     def _n_drawn(self, ax: Axes) -> int:
-        """Return how many registered lines of this class the axes hold."""
-        return sum(map(self._is_registered, ax.lines))
+        """Return how many registered artists of this class the axes hold."""
+        artists = [*ax.lines, *ax.containers]
+        return sum(getattr(one, "_pa_select_kind", None) is type(self) for one in artists)
+
+    @staticmethod
+    def _handles(*axes: Axes) -> list[Any]:
+        """Return the legend's handles of what axes hold, those of registered artists first."""
+        handles = [handle for ax in axes for handle in ax.get_legend_handles_labels()[0]]
+        return sorted(handles, key=lambda handle: not hasattr(handle, "_pa_select_kind"))
 
     @staticmethod
     def _names(names: Iterable[object] | None, n: int) -> list[str]:

@@ -30,7 +30,7 @@ _LEAST_ROWS = 5
 class CalibrationUnderShiftDisplay(Display):
     """Confidence against accuracy at several places, before and after a correction.
 
-    Create it with `from_estimator` or `from_result`. Rows are sorted into bins by their
+    Create it with `from_result` or `from_estimator`. Rows are sorted into bins by their
     confidence, which is the probability of the predicted class. Where labels are known, a curve
     shows the accuracy in each bin of at least five rows, with its standard error. Below the
     diagonal the classifier is over-confident. Histograms show how many rows are in each bin.
@@ -97,6 +97,60 @@ class CalibrationUnderShiftDisplay(Display):
     ratio: float | None = None
 
     @classmethod
+    def from_result(
+        cls,
+        result: tuple[Any, Any],
+        y: Labels | None = None,
+        *,
+        n_bins: int = 10,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw probabilities of any classifier, before and after any correction.
+
+        Parameters
+        ----------
+        result : tuple (before, after)
+            The probabilities before and after the correction, each an array-like of shape
+            (m, n_classes) for a target, or a dict of such for several places by their names.
+        y : array-like of shape (m,), or dict of str to such, default=None
+            The columns of the true classes for the target, or for the places where they are
+            known.
+        n_bins : int, default=10
+            Number of bins of equal width, from 1 / n_classes to 1.
+        ax, **kwargs
+            As in `plot`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `result` is no pair of probabilities, or another argument is invalid.
+        """
+        pyplot()
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TypeError(
+                "result: expected the probabilities (before, after), a tuple of two, got "
+                f"{type(result).__name__}."
+            )
+        from pa_select.calibration.reliability import reliability
+
+        check_count(n_bins, "n_bins", "bins")
+        first, second = map(_posteriors, ("before", "after"), result)
+        _check_places(first, second)
+        labels = {str(x): y[x] for x in y} if isinstance(y, Mapping) else {_TARGET: y}
+        if y is not None and not set(labels) <= set(first):
+            raise ValueError(f"y: expected some of the places {list(first)}, got {list(labels)}.")
+        before, after = {}, {}
+        for place, matrix in first.items():
+            if (got := second[place].shape) != matrix.shape:
+                raise ValueError(f"after: expected shape {matrix.shape} for {place}, got {got}.")
+            name = f"y[{place!r}]" if isinstance(y, Mapping) else "y"
+            columns = _columns(labels.get(place), np.arange(matrix.shape[1]), len(matrix), name)
+            before[place] = reliability(matrix, columns, n_bins=n_bins)
+            after[place] = reliability(second[place], columns, n_bins=n_bins)
+        return cls(before=before, after=after).plot(ax, **kwargs)
+
+    @classmethod
     def from_estimator(
         cls,
         estimator: Any,
@@ -118,10 +172,8 @@ class CalibrationUnderShiftDisplay(Display):
             Rows of the target.
         y : array-like of shape (m,), default=None
             Their labels, if they are known. None: only histograms are drawn for the target.
-        n_bins : int, default=10
-            Number of bins of equal width, from 1 / n_classes to 1.
-        ax, **kwargs
-            As in `plot`.
+        n_bins, ax, **kwargs
+            As in `from_result`.
 
         Raises
         ------
@@ -158,88 +210,23 @@ class CalibrationUnderShiftDisplay(Display):
         ratio = factor_of(estimator.ratio_)
         return cls(before=tables[0], after=tables[1], ratio=ratio).plot(ax, **kwargs)
 
-    @classmethod
-    def from_result(
-        cls,
-        result: tuple[Any, Any],
-        y: Labels | None = None,
-        *,
-        classes: Labels | None = None,
-        n_bins: int = 10,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw probabilities of any classifier, before and after any correction.
-
-        Parameters
-        ----------
-        result : tuple (before, after)
-            The probabilities before and after the correction, each an array-like of shape
-            (m, n_classes) for a target, or a dict of such for several places by their names.
-        y : array-like of shape (m,), or dict of str to such, default=None
-            Labels of the target, or of the places where they are known.
-        classes : array-like of shape (n_classes,), default=None
-            The class of each column. None: 0, 1, ...
-        n_bins, ax, **kwargs
-            As in `from_estimator`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `result` is no pair of probabilities, `classes` or `y` do not match them, or
-            `n_bins` is not positive.
-        """
-        pyplot()
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise TypeError(
-                "result: expected the probabilities (before, after), a tuple of two, got "
-                f"{type(result).__name__}."
-            )
-        from pa_select.calibration.reliability import reliability
-
-        check_count(n_bins, "n_bins", "bins")
-        first, second = map(_posteriors, ("before", "after"), result)
-        by_place = y if isinstance(y, Mapping) else {_TARGET: y}
-        labels = {str(place): column for place, column in by_place.items()}
-        _check_places(first, second)
-        if y is not None and not set(labels) <= set(first):
-            raise ValueError(f"y: expected some of the places {list(first)}, got {list(labels)}.")
-        n_classes = next(iter(first.values())).shape[1]
-        of_columns = np.arange(n_classes) if classes is None else np.asarray(classes)
-        if of_columns.shape != (n_classes,):
-            raise ValueError(f"classes: expected {n_classes}, got shape {of_columns.shape}.")
-        before: dict[str, Reliability] = {}
-        after: dict[str, Reliability] = {}
-        for place, matrix in first.items():
-            of_place = f"y[{place!r}]" if isinstance(y, Mapping) else "y"
-            columns = _columns(labels.get(place), of_columns, len(matrix), of_place)
-            shape = len(matrix), n_classes
-            for name, given in (("before", first), ("after", second)):
-                if (got := given[place].shape) != shape:
-                    raise ValueError(f"{name}: expected shape {shape} for {place}, got {got}.")
-            before[place] = reliability(matrix, columns, n_bins=n_bins)
-            after[place] = reliability(second[place], columns, n_bins=n_bins)
-        return cls(before=before, after=after).plot(ax, **kwargs)
-
     def _check(self) -> None:
         _check_places(self.before, self.after)
 
     def _figsize(self) -> tuple[float, float]:
-        # Wide enough for the legend of places with long names.
-        tables = {"before": self.before, "after": self.after}.items()
-        words = [_in_words(place, when, table[place]) for when, table in tables for place in table]
+        # Wide enough for the legend of places with long names; "before" has the longer words.
+        words = [_in_words(place, "before", bins) for place, bins in self.before.items()]
         return max(6.4, 0.8 * self._width(words) + 1.5), 6.0
 
     def _draw(self, ax: Axes, **kwargs: Any) -> None:
-        tables = {"before": self.before, "after": self.after}
-        every = [one for table in tables.values() for one in table.values()]
+        every = [*self.before.values(), *self.after.values()]
         labelled = any(one.accuracy is not None for one in every)
         self.ax_histograms_ = _histogram_axes(ax) if labelled else ax
         self.curves_: dict[tuple[str, str], Any] = {}
         self.histograms_: dict[tuple[str, str], Any] = {}
         for i, place in enumerate(self.before):
-            for when, table in tables.items():
-                self._draw_place(ax, i, (place, when), table[place], kwargs)
+            self._draw_place(ax, i, (place, "before"), self.before[place], kwargs)
+            self._draw_place(ax, i, (place, "after"), self.after[place], kwargs)
         low = min(one.edges[0] for one in every)
         margin = 0.02 * (1 - low)
         ax.set(xlim=(low - margin, 1 + margin), xlabel=_CONFIDENCE)
@@ -272,7 +259,7 @@ class CalibrationUnderShiftDisplay(Display):
             return
         enough = bins.in_bin >= _LEAST_ROWS
         style |= {"color": color, "marker": marker, "markersize": 6, "elinewidth": 1}
-        style |= {"mfc": color if is_after else ax.get_facecolor()}
+        style["mfc"] = color if is_after else ax.get_facecolor()
         style |= {"zorder": 3 + 0.1 * len(self.curves_)} | kwargs
         x, y, error = bins.confidence[enough], bins.accuracy[enough], bins.error[enough]
         self.curves_[key] = ax.errorbar(x, y, error, **style)

@@ -151,8 +151,7 @@ class EpochsDisplay(Display):
         if self.lines_:
             only, *others = self.lines_
             top.set_ylabel("score" if others else _WORDS.get(only, only))
-        handles = [handle for axes in both for handle in axes.get_legend_handles_labels()[0]]
-        handles.sort(key=lambda line: not self._is_registered(line))
+        handles = self._handles(*both)
         if len(handles) > 1:
             self._legend(top, handles)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class HeatMapDisplay(Display):
     """Base class of displays of a matrix of numbers."""
 
+    image_: Any
     # Keywords of the colour bar.
     _bar: ClassVar[dict[str, Any]]
 
@@ -59,14 +60,6 @@ class HeatMapDisplay(Display):
         self.ax_.tick_params(length=0)
         return self
 
-    def _draw(self, ax: Axes, **kwargs: Any) -> None:
-        matrix, style = self._image()
-        self.image_: Any = ax.imshow(matrix, **style | kwargs)
-
-    @abstractmethod
-    def _image(self) -> tuple[Any, dict[str, Any]]:
-        """Return the matrix, and keywords of the image."""
-
     @abstractmethod
     def _write(self, ax: Axes, form: str, style: dict[str, Any]) -> Array:
         """Write the values into the cells."""
@@ -81,9 +74,8 @@ class HeatMapDisplay(Display):
         for (i, j), value in np.ndenumerate(values):
             red, green, blue, _ = self.image_.cmap(self.image_.norm(value))
             bright = np.isnan(value) or 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
-            color = {"color": "black" if bright else "white"}
-            centred = {"ha": "center", "va": "center"}
-            written[i, j] = ax.text(j, i, texts[i][j], **color | centred | style)
+            look = {"color": "black" if bright else "white", "ha": "center", "va": "center"}
+            written[i, j] = ax.text(j, i, texts[i, j], **look | style)
         return written
 
 
@@ -102,8 +94,6 @@ class AgreementMatrixDisplay(HeatMapDisplay):
         The samples with the lowest agreement.
     names : sequence of M str, default=None
         Names of the samples. None: their numbers.
-    kind : str, default="sample"
-        What the rows and columns stand for, such as "environment"; the label of both axes.
 
     Attributes
     ----------
@@ -127,9 +117,8 @@ class AgreementMatrixDisplay(HeatMapDisplay):
     >>> rng = np.random.default_rng(0)
     >>> signal = 3 * rng.normal(size=(300, 3))
     >>> samples = [signal + noise * rng.normal(size=(300, 3)) for noise in (0.1, 0.2, 2.0)]
-    >>> display = AgreementMatrixDisplay.from_result(
-    ...     agreement_matrix(samples), names=["day", "dusk", "night"], kind="environment"
-    ... )
+    >>> matrix = agreement_matrix(samples)
+    >>> display = AgreementMatrixDisplay.from_result(matrix, names=["day", "dusk", "night"])
     >>> display.texts_[0, 1].get_text()
     '1.04'
     """
@@ -137,7 +126,6 @@ class AgreementMatrixDisplay(HeatMapDisplay):
     scores: Matrix
     worst_pair: tuple[int, int] | None = None
     names: Sequence[Any] | None = None
-    kind: str = "sample"
 
     _shapes = {"scores": ("scores", "scores"), "names": ("scores",)}
     _bar = {"label": AGREEMENT, "fraction": 0.046, "pad": 0.04}
@@ -148,7 +136,6 @@ class AgreementMatrixDisplay(HeatMapDisplay):
         result: AgreementMatrix,
         *,
         names: Sequence[Any] | None = None,
-        kind: str = "sample",
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
@@ -158,7 +145,7 @@ class AgreementMatrixDisplay(HeatMapDisplay):
         ----------
         result : AgreementMatrix
             The agreements.
-        names, kind
+        names
             As in the class.
         ax, **kwargs
             As in `plot`.
@@ -172,7 +159,7 @@ class AgreementMatrixDisplay(HeatMapDisplay):
         from pa_select.agreement import AgreementMatrix
 
         check_kind(result, AgreementMatrix)
-        display = cls(scores=result.scores, worst_pair=result.worst_pair, names=names, kind=kind)
+        display = cls(scores=result.scores, worst_pair=result.worst_pair, names=names)
         return display.plot(ax, **kwargs)
 
     def _figsize(self) -> tuple[float, float]:
@@ -181,13 +168,14 @@ class AgreementMatrixDisplay(HeatMapDisplay):
         beside = max(self._width(self.names or ()) - 2.5, 0)
         return side + 1.6 + beside, side + 0.6 + beside
 
-    def _image(self) -> tuple[Any, dict[str, Any]]:
+    def _draw(self, ax: Axes, **kwargs: Any) -> None:
         scores = np.asarray(self.scores, dtype=np.float64)
         between = np.ma.masked_array(scores, mask=np.eye(len(scores), dtype=bool))
         low, high = float(between.min()), float(between.max())
         if low == high:  # two samples
             low, high = min(0.0, low), max(0.0, high)
-        return between, {"cmap": "cividis", "vmin": low, "vmax": high}
+        style: dict[str, Any] = {"cmap": "cividis", "vmin": low, "vmax": high}
+        self.image_ = ax.imshow(between, **style | kwargs)
 
     def _cell(self, ax: Any) -> float:
         """Return the size of a cell in points; the layout at drawing time changes it little."""
@@ -196,8 +184,8 @@ class AgreementMatrixDisplay(HeatMapDisplay):
 
     def _write(self, ax: Axes, form: str, style: dict[str, Any]) -> Array:
         scores = np.asarray(self.scores, dtype=np.float64)
-        texts = [[format(value, form) for value in row] for row in scores]
-        longest = max(len(text) for row in texts for text in row)
+        texts = np.array([[format(value, form) for value in row] for row in scores])
+        longest = np.char.str_len(texts).max()
         size = np.clip(self._cell(ax) / (0.7 * longest), 4, pyplot().rcParams["font.size"])
         written = self._write_texts(ax, scores, texts, {"fontsize": float(size)} | style)
         for text in [] if "color" in style else np.diag(written):
@@ -209,7 +197,7 @@ class AgreementMatrixDisplay(HeatMapDisplay):
         wide = 1.2 * 72 * self._width(names) > self._cell(ax)
         ax.set_xticks(range(len(names)), names, **SLANTED if wide else {})
         ax.set_yticks(range(len(names)), names)
-        ax.set(xlabel=self.kind, ylabel=self.kind)
+        ax.set(xlabel="sample", ylabel="sample")
         self.worst_ = self._frame(ax, self.worst_pair, form) if self.worst_pair else []
 
     def _frame(self, ax: Axes, pair: tuple[int, int], form: str) -> list[Any]:
@@ -296,8 +284,8 @@ class RankCorrelationDisplay(HeatMapDisplay):
         ----------
         result : RankCorrelation
             The correlations.
-        level : float, default=0.05
-            Correlations with an adjusted p-value below it are marked.
+        level
+            As in the class.
         ax, **kwargs
             As in `plot`.
 
@@ -318,9 +306,10 @@ class RankCorrelationDisplay(HeatMapDisplay):
         width = max(0.65 * len(self.gaps), 1.3) + self._width(self.measures) + 1.7
         return width, max(0.3 * len(self.measures), 1.2) + 0.7 * self._width(self.gaps) + 0.8
 
-    def _image(self) -> tuple[Any, dict[str, Any]]:
-        style = {"cmap": "RdBu_r", "vmin": -1, "vmax": 1, "aspect": "auto"}
-        return np.ma.masked_invalid(np.asarray(self.tau, dtype=np.float64)), style
+    def _draw(self, ax: Axes, **kwargs: Any) -> None:
+        tau = np.ma.masked_invalid(np.asarray(self.tau, dtype=np.float64))
+        style: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -1, "vmax": 1, "aspect": "auto"}
+        self.image_ = ax.imshow(tau, **style | kwargs)
 
     def _write(self, ax: Axes, form: str, style: dict[str, Any]) -> Array:
         tau = np.asarray(self.tau, dtype=np.float64)

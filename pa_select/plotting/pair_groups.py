@@ -16,15 +16,10 @@ if TYPE_CHECKING:
     from pa_select.agreement.posteriors import Confidence
 
 _WORDS = {
-    **{"agree_right": "agree, right", "agree_wrong": "agree, wrong"},
-    **{"right": "right before", "wrong": "wrong before"},
-}
-_PREDICTED = "average posterior of the predicted class"
-_OF = {
-    None: _PREDICTED,
-    "first": f"{_PREDICTED},\nfirst sample",
-    "second": f"{_PREDICTED},\nsecond sample",
-    "kept": "average posterior of the first prediction,\nsecond sample",
+    "agree_right": "agree, right",
+    "agree_wrong": "agree, wrong",
+    "right": "right before",
+    "wrong": "wrong before",
 }
 
 
@@ -34,7 +29,9 @@ class ConfidenceDisplay(Display):
 
     Create it with `from_result`. A line leads from the hollow mark at inverse temperature 1, as
     trained, to the filled mark at the optimum. Error bars are one standard error. Lines that fall
-    mean that the classifier was over-confident. Keywords of `plot` go to ``ax.errorbar``.
+    mean that the classifier was over-confident. As in the thesis, the averages are of the second
+    sample for pairs that disagree or are misled, and of the first sample for the others. Keywords
+    of `plot` go to ``ax.errorbar``.
 
     Parameters
     ----------
@@ -52,8 +49,6 @@ class ConfidenceDisplay(Display):
         The number of classes, for the line of uniform posteriors.
     names : sequence of n_models str, default=None
         Names of the models.
-    of : {"first", "second", "kept"}, default=None
-        Which average is drawn, see `from_result`.
 
     Attributes
     ----------
@@ -99,7 +94,6 @@ class ConfidenceDisplay(Display):
     n_pairs: Sequence[int] | None = None
     n_classes: int | None = None
     names: Sequence[str] | None = None
-    of: str | None = None
 
     _shapes = {"n_pairs": ("groups",), "names": ("betas",)} | dict.fromkeys(
         ("trained", "best", "trained_errors", "best_errors"), ("betas", "groups")
@@ -111,7 +105,6 @@ class ConfidenceDisplay(Display):
         result: PosteriorAgreement | Mapping[str, PosteriorAgreement],
         y: Labels | None = None,
         *,
-        of: str | None = None,
         misled: bool = False,
         ax: Axes | None = None,
         **kwargs: Any,
@@ -126,9 +119,6 @@ class ConfidenceDisplay(Display):
         y : array-like of shape (n_pairs,), default=None
             The columns of the true classes. None: agreeing pairs are not split into right and
             wrong.
-        of : {"first", "second", "kept"}, default=None
-            Which average of `Confidence` to draw. None, as in the thesis: "second" for pairs
-            that disagree or are misled, and "first" for the others.
         misled : bool, default=False
             Whether the groups are right before, wrong before and misled, as in the thesis.
         ax, **kwargs
@@ -142,13 +132,11 @@ class ConfidenceDisplay(Display):
         pyplot()
         from pa_select.agreement import PosteriorAgreement
 
-        if of not in _OF:
-            raise ValueError(f"of: expected 'first', 'second', 'kept' or None, got {of!r}.")
         results, names = named_results(result, PosteriorAgreement)
         at_optimum = [one.confidence(y, misled=misled) for one in results]
         at_one = [one.confidence(y, beta=1.0, misled=misled) for one in results]
-        trained, trained_errors = _averages(at_one, of)
-        best, best_errors = _averages(at_optimum, of)
+        trained, trained_errors = _averages(at_one)
+        best, best_errors = _averages(at_optimum)
         n_classes = {one.n_classes for one in results}
         return cls(
             groups=list(at_optimum[0]),
@@ -160,7 +148,6 @@ class ConfidenceDisplay(Display):
             n_pairs=_sizes(at_optimum) if names is None else None,
             n_classes=n_classes.pop() if len(n_classes) == 1 else None,
             names=names,
-            of=of,
         ).plot(ax, **kwargs)
 
     def _draw(self, ax: Axes, **kwargs: Any) -> None:
@@ -178,7 +165,8 @@ class ConfidenceDisplay(Display):
         for between in range(n_groups - 1):
             ax.axvline(between + 0.5, color=GREY, lw=0.5, zorder=0)
         _name_groups(ax, self.groups, self.n_pairs)
-        ax.set(xlim=(-0.5, n_groups - 0.5), ylim=(0, 1.04), ylabel=_OF[self.of])
+        ax.set(xlim=(-0.5, n_groups - 0.5), ylim=(0, 1.04))
+        ax.set_ylabel("average posterior of the predicted class")
         style = {"color": ink(ax), "marker": "o", "mfc": "none", "ls": "none"}
         hollow = pyplot().Line2D([], [], label=r"at $\beta = 1$, as trained", **style)
         self._legend(ax, [*self.best_, hollow, self.uniform_], handlelength=1.5)
@@ -337,13 +325,13 @@ class DecompositionDisplay(Display):
             self._legend(ax, [*self.bars_, self.approximations_])
 
 
-def _averages(models: Sequence[Mapping[str, Any]], of: str | None) -> tuple[Floats, Floats]:
+def _averages(models: Sequence[Mapping[str, Confidence]]) -> tuple[Floats, Floats]:
     """Return the average to draw for each model and group, and its standard error."""
 
     def average(group: str, confidence: Confidence) -> tuple[float, float]:
-        posterior = of or ("second" if group in ("disagree", "misled") else "first")
-        error = confidence.standard_errors[("first", "second", "kept").index(posterior)]
-        return getattr(confidence, posterior), error
+        if group in ("disagree", "misled"):
+            return confidence.second, confidence.standard_errors[1]
+        return confidence.first, confidence.standard_errors[0]
 
     table = np.array([[average(*item) for item in groups.items()] for groups in models])
     return table[..., 0], table[..., 1]

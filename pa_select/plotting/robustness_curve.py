@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 # Dotted and dash-dotted, both unlike the first lines of data.
 _REFERENCE_STYLES = ((0, (1, 3)), (0, (8, 3, 1, 3)))
 _WORDS = {"ratio": "share of shifted rows", "power": "power of the shift"}
-_OTHER = {"ratio": "power", "power": "ratio"}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -54,8 +53,10 @@ class RobustnessCurveDisplay(Display):
         Names of the estimators in the legend.
     panels : sequence of n_panels float
         The power (if `x` are ratios) or the ratio of each panel.
-    x_name, y_name : str
-        Whether `x` are a "ratio" or a "power", and which column `values` are ("pa").
+    x_name : {"ratio", "power"}, default="ratio"
+        What `x` are.
+    column : str, default="pa"
+        The column of the table that `values` are.
     prior : {"uniform", "marginal"} or array-like, default=None
         The class prior of the agreement, for the label of its axis.
     n_classes : int, default=None
@@ -108,7 +109,7 @@ class RobustnessCurveDisplay(Display):
     names: Sequence[str]
     panels: Sequence[float]
     x_name: str = "ratio"
-    y_name: str = "pa"
+    column: str = "pa"
     prior: Prior | None = None
     n_classes: int | None = None
 
@@ -119,7 +120,7 @@ class RobustnessCurveDisplay(Display):
         cls,
         result: RobustnessCurve,
         *,
-        y: str = "pa",
+        column: str = "pa",
         x: str | None = None,
         at: Mapping[str, Any] | None = None,
         ax: Axes | None = None,
@@ -131,8 +132,8 @@ class RobustnessCurveDisplay(Display):
         ----------
         result : RobustnessCurve
             What `pa_select.robustness_curve` returns.
-        y : str, default="pa"
-            The measure to draw, with its standard error if the table has one.
+        column : str, default="pa"
+            The column of the table to draw, with its standard error if the table has one.
         x : {"ratio", "power"}, default=None
             The horizontal axis. None: what varies and is not fixed by `at`, or the ratio.
         at : dict of str to float or sequence of float, default=None
@@ -150,7 +151,7 @@ class RobustnessCurveDisplay(Display):
         from pa_select.assessment import RobustnessCurve
 
         check_kind(result, RobustnessCurve)
-        return cls(**robustness_table.cut(result, y, x, at)).plot(ax, **kwargs)
+        return cls(**robustness_table.cut(result, column, x, at)).plot(ax, **kwargs)
 
     @classmethod
     def from_estimator(
@@ -162,9 +163,9 @@ class RobustnessCurveDisplay(Display):
         shift: Any,
         powers: float | Vector | None = None,
         ratios: float | Vector | None = None,
-        column: str = "pa",
         prior: Prior = "marginal",
         options: Mapping[str, Any] | None = None,
+        column: str = "pa",
         x: str | None = None,
         ax: Axes | None = None,
         **kwargs: Any,
@@ -178,11 +179,10 @@ class RobustnessCurveDisplay(Display):
         ratios : float or sequence of float, default=None
             Shares of the rows that the shift reaches. None: 0, 0.1, ..., 1 for a single
             power, all rows for several powers.
-        column : str, default="pa"
-            The column to draw; only the metric of this column is computed.
         options : dict, default=None
-            Other arguments of `pa_select.robustness_curve`, such as ``groups``.
-        x, ax, **kwargs
+            Other arguments of `pa_select.robustness_curve`, such as ``groups``. Only the metric
+            of the column is computed.
+        column, x, ax, **kwargs
             As in `from_result`.
 
         Raises
@@ -191,10 +191,9 @@ class RobustnessCurveDisplay(Display):
             As `pa_select.robustness_curve` and `from_result`.
         """
         pyplot()
-        if column not in robustness_table.METRICS:
-            raise ValueError(
-                f"column: expected one of {list(robustness_table.METRICS)}, got {column!r}."
-            )
+        metrics = robustness_table.METRICS
+        if column not in metrics:
+            raise ValueError(f"column: expected one of {list(metrics)}, got {column!r}.")
         robustness_table.check_at(x, None)
         if ax is not None:
             _given_panels(ax)
@@ -210,12 +209,12 @@ class RobustnessCurveDisplay(Display):
             shift=shift,
             powers=powers,
             ratios=ratios,
-            metrics=[robustness_table.METRICS[column]],
+            metrics=[metrics[column]],
             # With the uniform prior "pa" and "pa_uniform" are equal and computed once.
-            prior="uniform" if column in ("pa_uniform", "standard_error_uniform") else prior,
+            prior="uniform" if column in robustness_table.OF_UNIFORM_PRIOR else prior,
             **(options or {}),
         )
-        return cls.from_result(curve, y=column, x=x, ax=ax, **kwargs)
+        return cls.from_result(curve, column=column, x=x, ax=ax, **kwargs)
 
     def _draw(self, ax: Axes, **kwargs: Any) -> None:
         self.errorbars_, self.edges_, self.references_ = [], [], []
@@ -225,8 +224,7 @@ class RobustnessCurveDisplay(Display):
             self.errorbars_.append(bars)
             self.edges_.append(edges)
             self.references_.append(self._draw_references(panel))
-        handles = ax.get_legend_handles_labels()[0]
-        handles.sort(key=lambda handle: handle in ax.lines)  # grey lines come last
+        handles = self._handles(ax)
         if len(self.axes_) == 1:
             self._legend(ax, handles, handlelength=3)
         else:
@@ -236,8 +234,8 @@ class RobustnessCurveDisplay(Display):
 
     def _axes(self, ax: Any) -> Axes:
         """Find the Axes of the panels, give them titles and labels, and return the first."""
-        n, label = len(self.panels), robustness_table.label_of(self.y_name, self.prior)
-        along, other = _WORDS[self.x_name], _WORDS[_OTHER[self.x_name]]
+        n, label = len(self.panels), robustness_table.label_of(self.column, self.prior)
+        along, other = _WORDS[self.x_name], _WORDS[robustness_table.AXES[self.x_name]]
         titles = [f"{other}: {_short(panel)}" for panel in self.panels]
         if n == 1:
             ax = axes_for(ax)
@@ -263,7 +261,7 @@ class RobustnessCurveDisplay(Display):
     def _scale(self, ax: Axes) -> None:
         """Use logarithmic axes for inverse temperatures and for powers in equal ratios."""
         x = np.asarray(self.x)
-        if self.y_name == "beta":
+        if self.column == "beta":
             ax.set_yscale("log")
             self._label_inverse_temperatures(ax)
         if len(self.panels) > 1:
@@ -303,13 +301,13 @@ class RobustnessCurveDisplay(Display):
             at_edge = high | low
             y[at_edge] = np.nan
             error = None if self.errors is None else self.errors[panel][i - first]
-            if error is not None and self.y_name in robustness_table.SHARES:
+            if error is not None and self.column in robustness_table.SHARES:
                 error = bars_within(y, error, 0.0, 1.0)
             # From the seventh line on the colours repeat, with other dashes and marks.
             style = look(i + i // 6).of_line | {"color": look(i).color, "label": name}
             style |= {"markersize": 4, "elinewidth": 0.8} | kwargs
-            bars[name] = ax.errorbar(x, y, yerr=error, **style)
-            line = self._register(bars[name].lines[0])
+            bars[name] = self._register(ax.errorbar(x, y, yerr=error, **style))
+            line = bars[name].lines[0]
             if at_edge.any():
                 style = {"transform": ax.get_xaxis_transform(), "clip_on": False, "ls": "none"}
                 style |= {"marker": line.get_marker(), "markersize": 8, "mfc": "none"}
@@ -319,7 +317,7 @@ class RobustnessCurveDisplay(Display):
 
     def _draw_references(self, ax: Axes) -> list[Any]:
         """Draw the reference values of an agreement as lines below the data."""
-        values = robustness_table.reference_values(self.y_name, self.prior, self.n_classes)
+        values = robustness_table.reference_values(self.column, self.prior, self.n_classes)
         drawn = {line.get_label() for line in ax.lines}
         return [
             ax.axhline(value, label=label, **DOTTED | {"ls": style})

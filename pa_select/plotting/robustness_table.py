@@ -14,7 +14,8 @@ from pa_select.utils.typing import Floats, HasArray, Prior
 if TYPE_CHECKING:
     from pa_select.assessment import RobustnessCurve
 
-_AXES = {"ratio": "power", "power": "ratio"}
+#: The two variables that can be the horizontal axis, each with the other one.
+AXES = {"ratio": "power", "power": "ratio"}
 # Axis labels by the metric of `robustness_curve` that computes the column. The first two
 # columns are computed with any metric.
 _COLUMNS = {
@@ -71,28 +72,28 @@ _ERRORS = {
 SHARES = ("clean_accuracy", "shifted_accuracy", "afr_pred", "afr_true")
 # The columns that depend on the class prior.
 _OF_PRIOR = ("pa", "beta", "standard_error", "gap", "pa_change")
-_OF_UNIFORM_PRIOR = ("pa_uniform", "standard_error_uniform")
+OF_UNIFORM_PRIOR = ("pa_uniform", "standard_error_uniform")
 
 
-def prior_of(y: str, prior: Prior | None) -> Prior | None:
+def prior_of(column: str, prior: Prior | None) -> Prior | None:
     """Return the class prior under which a column was computed, or None without a prior."""
-    if y in _OF_UNIFORM_PRIOR:
+    if column in OF_UNIFORM_PRIOR:
         return "uniform"
-    return prior if y in _OF_PRIOR else None
+    return prior if column in _OF_PRIOR else None
 
 
-def label_of(y: str, prior: Prior | None) -> str:
+def label_of(column: str, prior: Prior | None) -> str:
     """Return the axis label of a column, with its prior."""
-    under = prior_of(y, prior)
+    under = prior_of(column, prior)
     if under is None:
-        return LABELS[y]
-    return f"{LABELS[y]},\n{under if isinstance(under, str) else 'given'} prior"
+        return LABELS[column]
+    return f"{LABELS[column]},\n{under if isinstance(under, str) else 'given'} prior"
 
 
-def reference_values(y: str, prior: Prior | None, n_classes: int | None) -> dict[str, float]:
+def reference_values(column: str, prior: Prior | None, n_classes: int | None) -> dict[str, float]:
     """Return the reference values of an agreement, by their labels in the legend."""
-    under = prior_of(y, prior)
-    if y not in ("pa", "pa_uniform") or under is None or n_classes is None:
+    under = prior_of(column, prior)
+    if column not in ("pa", "pa_uniform") or under is None or n_classes is None:
         return {}
     if not isinstance(under, str):
         return {"upper limit": float(-np.log(np.min(under)))}
@@ -104,31 +105,31 @@ def reference_values(y: str, prior: Prior | None, n_classes: int | None) -> dict
 
 def check_at(x: str | None, at: Mapping[str, Any] | None) -> None:
     """Raise an error if the axis `x` does not exist, or `at` fixes it."""
-    if x is not None and x not in _AXES:
+    if x is not None and x not in AXES:
         raise ValueError(f"x: expected 'ratio', 'power' or None, got {x!r}.")
     if at is None:
         return
     if not isinstance(at, Mapping):
         raise TypeError(f"at: expected a dict or None, got {type(at).__name__}.")
-    if len(at) > 1 or not set(at) <= {*_AXES} - {x}:
-        free = [name for name in _AXES if name != x]
+    free = [name for name in AXES if name != x]
+    if len(at) > 1 or not set(at) <= set(free):
         raise ValueError(f"at: expected {' or '.join(map(repr, free))} alone, got {list(at)}.")
 
 
 def cut(
-    curve: RobustnessCurve, y: str, x: str | None, at: Mapping[str, Any] | None
+    curve: RobustnessCurve, column: str, x: str | None, at: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """Return the parameters of a display."""
     check_at(x, at)
     known = [name for name in curve.table if name in LABELS]
-    if y not in known:
-        raise ValueError(f"y: expected one of {known}, got {y!r}.")
+    if column not in known:
+        raise ValueError(f"column: expected one of {known}, got {column!r}.")
     lists = {"ratio": np.array(curve.ratios), "power": np.array(curve.powers)}
     if at:
-        x = next(name for name in _AXES if name not in at)
+        x = next(name for name in AXES if name not in at)
     elif x is None:
         x = "power" if len(lists["ratio"]) == 1 else "ratio"
-    other = _AXES[x]
+    other = AXES[x]
     points, panels = np.argsort(lists[x]), np.argsort(lists[other])
     if at:
         values_of_panels = np.atleast_1d(at[other])
@@ -136,17 +137,17 @@ def cut(
     if np.isinf(lists[x]).any():
         raise ValueError("x: expected finite powers, got inf; x='ratio' gives it a panel.")
 
-    def arranged(column: HasArray) -> Floats:
-        """Arrange a column by panel, estimator and point."""
+    def arranged(numbers: HasArray) -> Floats:
+        """Arrange the numbers of a column by panel, estimator and point."""
         shape = len(curve.estimators), len(curve.powers), len(curve.ratios)
-        cube = np.asarray(column, dtype=np.float64).reshape(shape)
+        cube = np.asarray(numbers, dtype=np.float64).reshape(shape)
         cube = np.moveaxis(cube, (1, 2) if other == "power" else (2, 1), (0, 2))
         return cube[panels][:, :, points]
 
-    values = arranged(curve.table[y])
+    values = arranged(curve.table[column])
     if np.isnan(values).all():
-        raise ValueError(f"y: expected a column that the shift gives, got {y!r}, all nan.")
-    errors = curve.table.get(_ERRORS.get(y, f"{y}_se"))
+        raise ValueError(f"column: expected one that the shift gives, got {column!r}, all nan.")
+    errors = curve.table.get(_ERRORS.get(column, f"{column}_se"))
     return {
         "x": lists[x][points],
         "values": values,
@@ -154,7 +155,7 @@ def cut(
         "names": list(curve.estimators),
         "panels": lists[other][panels].tolist(),
         "x_name": x,
-        "y_name": y,
+        "column": column,
         "prior": curve.prior,
         "n_classes": curve.n_classes,
     }

@@ -161,11 +161,10 @@ def test_without_labels_there_are_histograms_alone(ax):
     assert labels_of(ax)[0].endswith(f"mean confidence {TOO_SURE.max(1).mean():.2f}")
 
 
-def test_several_places_and_classes_by_name(ax):
-    words = np.array(["a", "b", "c"])
+def test_several_places_by_name(ax):
     places = {"here": RIGHT[:200], "there": RIGHT[200:]}
     display = CalibrationUnderShiftDisplay.from_result(
-        (places, dict(reversed(places.items()))), {"there": words[Y[200:]]}, classes=words, ax=ax
+        (places, dict(reversed(places.items()))), {"there": Y[200:]}, ax=ax
     )
     assert list(display.curves_) == [("there", "before"), ("there", "after")]
     assert list(display.histograms_)[::2] == [("here", "before"), ("there", "before")]
@@ -290,9 +289,9 @@ def test_held_out_rows_are_weighted_and_counted_once(digits):
             r"y\['here'\]: expected shape \(400,\)",
         ),
         (
-            lambda d, m, X: d.from_result((RIGHT, RIGHT), Y, classes=[0, 1]),
+            lambda d, m, X: d.from_result((RIGHT, RIGHT), Y + 1),
             ValueError,
-            r"classes: expected 3, got shape \(2,\)",
+            r"y: expected classes of the columns, \[0, 1, 2\], got 3 in row",
         ),
         (
             lambda d, m, X: d(before={"a": 1}, after={}).plot(),

@@ -40,13 +40,12 @@ def half_lengths(container):
     return [np.diff(segment[:, 1])[0] / 2 for segment in bars.get_segments()]
 
 
-def expected(result, y, beta, of):
+def expected(result, y, beta):
     groups = result.confidence(y, beta=beta)
     values, errors = [], []
     for name, group in groups.items():
-        which = of or {"disagree": "second"}.get(name, "first")
-        values.append(getattr(group, which))
-        errors.append(group.standard_errors[["first", "second", "kept"].index(which)])
+        values.append(group.second if name == "disagree" else group.first)
+        errors.append(group.standard_errors[int(name == "disagree")])
     return values, errors
 
 
@@ -60,14 +59,13 @@ def test_the_groups_of_the_thesis(ax):
     assert ticks == ["right before", "wrong before", "misled"]
 
 
-@pytest.mark.parametrize("of", [None, "first", "second", "kept"])
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
-def test_marks_are_the_average_posteriors(of, weight, ax):
+def test_marks_are_the_average_posteriors(weight, ax):
     result = result_of("linear", sample_weight=weight)
-    display = ConfidenceDisplay.from_result(result, Y[TEST], of=of, ax=ax)
+    display = ConfidenceDisplay.from_result(result, Y[TEST], ax=ax)
     (trained,), (best,), (line,) = display.trained_, display.best_, display.lines_
     for container, beta in ((trained, 1.0), (best, result.beta)):
-        values, errors = expected(result, Y[TEST], beta, of)
+        values, errors = expected(result, Y[TEST], beta)
         assert_array_equal(drawn(container)[1], values)
         assert_allclose(half_lengths(container), errors, atol=1e-12)
     # The line goes from the one to the other, within each group.
@@ -94,8 +92,8 @@ def test_marks_are_the_average_posteriors(of, weight, ax):
 def test_several_models_side_by_side(ax):
     display = ConfidenceDisplay.from_result(RESULTS, Y[TEST], ax=ax, markersize=3)
     for i, result in enumerate(RESULTS.values()):
-        assert_array_equal(drawn(display.trained_[i])[1], expected(result, Y[TEST], 1.0, None)[0])
-        assert_array_equal(drawn(display.best_[i])[1], expected(result, Y[TEST], None, None)[0])
+        assert_array_equal(drawn(display.trained_[i])[1], expected(result, Y[TEST], 1.0)[0])
+        assert_array_equal(drawn(display.best_[i])[1], expected(result, Y[TEST], None)[0])
         assert display.best_[i].lines[0].get_markersize() == 3
     marks = [*display.trained_, *display.best_]
     x = np.concatenate([drawn(container)[0] for container in marks])
@@ -111,9 +109,7 @@ def test_several_models_side_by_side(ax):
 def test_without_labels(ax):
     display = ConfidenceDisplay.from_result(RESULTS["linear"], ax=ax)
     assert display.groups == ["agree", "disagree"]
-    assert_array_equal(
-        drawn(display.best_[0])[1], expected(RESULTS["linear"], None, None, None)[0]
-    )
+    assert_array_equal(drawn(display.best_[0])[1], expected(RESULTS["linear"], None, None)[0])
 
 
 @pytest.mark.filterwarnings("error")
@@ -139,11 +135,6 @@ def test_no_pairs_certain_and_uniform_posteriors(ax):
             "result: expected a PosteriorAgreement .*, got fl",
         ),
         (lambda d: d.from_result(RESULTS["naive"], Y), ValueError, "y: expected one label for"),
-        (
-            lambda d: d.from_result(RESULTS["naive"], of="third"),
-            ValueError,
-            "of: expected 'first', 'second', 'kept' or None, got 'third'",
-        ),
         (lambda d: d.from_result([1]), TypeError, "result: expected .* dict of these, got list"),
         (lambda d: d.from_result({}), TypeError, "result: expected .* got an empty dict"),
         (lambda d: d.from_result({"a": 1}), TypeError, r"result\['a'\]: expected a Posterior"),

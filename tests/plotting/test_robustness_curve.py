@@ -80,7 +80,7 @@ def test_agreement_with_its_standard_error(curve, x, ax):
 
 
 def test_the_papers_agreement_has_its_own_standard_error(curve, ax):
-    display = DRAW(curve, y="pa_uniform", at={"power": 0.2}, ax=ax)
+    display = DRAW(curve, column="pa_uniform", at={"power": 0.2}, ax=ax)
     for name, container in display.errorbars_[0].items():
         rows = rows_of(curve, estimator=name, power=0.2)
         assert_array_equal(drawn(container)[1], rows["pa_uniform"])
@@ -111,7 +111,7 @@ def test_what_an_agreement_is_compared_with(curve, ax):
 
 
 @pytest.mark.parametrize(
-    ("prior", "y", "expected"),
+    ("prior", "column", "expected"),
     [
         ("marginal", "pa_uniform", {"upper limit, constant model": np.log(10)}),
         ("uniform", "pa", {"upper limit, constant model": np.log(10)}),
@@ -121,13 +121,13 @@ def test_what_an_agreement_is_compared_with(curve, ax):
         ("uniform", "shifted_accuracy", {}),
     ],
 )
-def test_lines_and_labels_of_other_priors_and_columns(prior, y, expected, ax):
+def test_lines_and_labels_of_other_priors_and_columns(prior, column, expected, ax):
     curve = measure(prior=prior, powers=0.2, ratios=1.0)
-    display = DRAW(curve, y=y, ax=ax)
+    display = DRAW(curve, column=column, ax=ax)
     assert references(display) == pytest.approx(expected)
     named = prior if isinstance(prior, str) else "given"
-    named = {"pa_uniform": "uniform", "shifted_accuracy": None}.get(y, named)
-    lines = LABELS[y] if named is None else f"{LABELS[y]},\n{named} prior"
+    named = {"pa_uniform": "uniform", "shifted_accuracy": None}.get(column, named)
+    lines = LABELS[column] if named is None else f"{LABELS[column]},\n{named} prior"
     assert ax.get_ylabel() == lines
 
 
@@ -140,7 +140,7 @@ def test_models_of_different_numbers_of_classes_have_no_common_limit(ax):
 def test_inverse_temperatures_are_lettered_with_plain_numbers():
     def numbers(values):
         display = RobustnessCurveDisplay(
-            x=[0, 1], values=[[values]], names=["a"], panels=[1.0], y_name="beta"
+            x=[0, 1], values=[[values]], names=["a"], panels=[1.0], column="beta"
         ).plot()
         display.figure_.draw_without_rendering()
         low, high = display.ax_.get_ylim()
@@ -153,11 +153,11 @@ def test_inverse_temperatures_are_lettered_with_plain_numbers():
     assert numbers([0, np.inf])  # only at the edges
 
 
-@pytest.mark.parametrize("y", SHARES)
-def test_shares_have_binomial_errors(curve, y, ax):
-    display = DRAW(curve, y=y, at={"power": 0.4}, ax=ax)
+@pytest.mark.parametrize("column", SHARES)
+def test_shares_have_binomial_errors(curve, column, ax):
+    display = DRAW(curve, column=column, at={"power": 0.4}, ax=ax)
     for name, container in display.errorbars_[0].items():
-        share = rows_of(curve, estimator=name, power=0.4)[y]
+        share = rows_of(curve, estimator=name, power=0.4)[column]
         assert_array_equal(drawn(container)[1], share)
         error = np.sqrt(share * (1 - share) / 199)
         length = np.minimum(share + error, 1) - np.maximum(share - error, 0)
@@ -166,14 +166,17 @@ def test_shares_have_binomial_errors(curve, y, ax):
 
 def test_error_bars_of_shares_end_at_1(ax):
     given = {"x": [0, 1], "values": [[[0.99, 0.02]]], "errors": [[[0.03, 0.03]]], "panels": [1.0]}
-    for y, ends in (("clean_accuracy", (0.96, 1, 0, 0.05)), ("pa", (0.96, 1.02, -0.01, 0.05))):
-        display = RobustnessCurveDisplay(**given, names=["a"], y_name=y).plot()
+    for column, ends in (
+        ("clean_accuracy", (0.96, 1, 0, 0.05)),
+        ("pa", (0.96, 1.02, -0.01, 0.05)),
+    ):
+        display = RobustnessCurveDisplay(**given, names=["a"], column=column).plot()
         segments = display.errorbars_[0]["a"].lines[2][0].get_segments()
         assert_allclose(np.concatenate([segment[:, 1] for segment in segments]), ends)
 
 
 @pytest.mark.parametrize(
-    ("y", "error"),
+    ("column", "error"),
     [
         ("accuracy_drop", "accuracy_drop_se"),
         ("afr_true_change", "accuracy_drop_se"),
@@ -183,8 +186,8 @@ def test_error_bars_of_shares_end_at_1(ax):
         ("kl", "kl_se"),
     ],
 )
-def test_means_over_rows_have_their_errors(curve, y, error, ax):
-    display = DRAW(curve, y=y, at={"power": 0.4}, ax=ax)
+def test_means_over_rows_have_their_errors(curve, column, error, ax):
+    display = DRAW(curve, column=column, at={"power": 0.4}, ax=ax)
     for name, container in display.errorbars_[0].items():
         expected = rows_of(curve, estimator=name, power=0.4)[error]
         assert_allclose(half_lengths(container), expected, atol=1e-12)
@@ -193,17 +196,17 @@ def test_means_over_rows_have_their_errors(curve, y, error, ax):
 def test_every_measure_can_be_drawn(curve):
     errors = {name for name in curve.table if name.endswith("_se")}
     assert set(LABELS) == set(METRICS) == set(curve.table) - OTHERS - errors
-    for y in set(LABELS) - {"success_rate"}:
-        display = DRAW(curve, y=y, at={"ratio": 0.6}, ax=Figure().subplots())
+    for column in set(LABELS) - {"success_rate"}:
+        display = DRAW(curve, column=column, at={"ratio": 0.6}, ax=Figure().subplots())
         display.figure_.draw_without_rendering()
         for name, container in display.errorbars_[0].items():
-            values = rows_of(curve, estimator=name, ratio=0.6)[y]
-            inside = np.isfinite(values) & ((values > 0) | (y != "beta"))
+            values = rows_of(curve, estimator=name, ratio=0.6)[column]
+            inside = np.isfinite(values) & ((values > 0) | (column != "beta"))
             assert_array_equal(drawn(container)[1][inside], values[inside])
 
 
 def test_inverse_temperatures_of_zero_and_infinity_are_at_the_edges(curve, ax):
-    display = DRAW(curve, y="beta", at={"power": 0.4}, ax=ax)
+    display = DRAW(curve, column="beta", at={"power": 0.4}, ax=ax)
     assert ax.get_yscale() == "log"
     at_edges = {}
     for name in MODELS:
@@ -253,14 +256,15 @@ def test_chosen_panels_in_given_axes(curve):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("n", "y"), [*((2, y) for y in LABELS), (3, "pa"), (5, "beta"), (11, "afr_true")]
+    ("n", "column"),
+    [*((2, column) for column in LABELS), (3, "pa"), (5, "beta"), (11, "afr_true")],
 )
-def test_any_number_of_panels_fits(n, y):
+def test_any_number_of_panels_fits(n, column):
     values = np.linspace(0.1, 1, 2 * n).reshape(n, 1, 2)
     # With the longest words in the label and in the legend.
     words = {"names": ["logistic regression"], "prior": "marginal", "n_classes": 10}
     display = RobustnessCurveDisplay(
-        x=[0, 1], values=values, panels=range(n), y_name=y, **words
+        x=[0, 1], values=values, panels=range(n), column=column, **words
     ).plot()
     figure = display.figure_
     figure.draw_without_rendering()
@@ -348,7 +352,7 @@ def test_unbounded_powers_have_a_panel_but_no_place_on_an_axis():
         powers=[0.5, np.inf],
         ratios=[0.5, 1],
     )
-    display = DRAW(attacked, y="success_rate")
+    display = DRAW(attacked, column="success_rate")
     assert display.axes_[1].get_title() == r"power of the shift: $\infty$"
     with pytest.raises(ValueError, match="x: expected finite powers"):
         DRAW(attacked, x="power")
@@ -357,9 +361,9 @@ def test_unbounded_powers_have_a_panel_but_no_place_on_an_axis():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"y": "f1"}, ValueError, r"y: expected one of \['clean_accuracy', .*, got 'f1'"),
-        ({"y": "power"}, ValueError, "y: expected one of .*, got 'power'"),
-        ({"y": "success_rate"}, ValueError, "y: expected a column that the shift gives, got 'su"),
+        ({"column": "f1"}, ValueError, r"column: expected one of .*_accuracy', .*, got 'f1'"),
+        ({"column": "power"}, ValueError, "column: expected one of .*, got 'power'"),
+        ({"column": "success_rate"}, ValueError, "column: expected one that the shift gives, got"),
         ({"x": "pa"}, ValueError, "x: expected 'ratio', 'power' or None, got 'pa'"),
         ({"at": 0.3}, TypeError, "at: expected a dict or None, got float"),
         ({"at": {"power": 0.3}}, ValueError, r"at\['power'\]: expected one of \[0.4.*, got .*0.3"),
