@@ -19,10 +19,10 @@ from pa_select.utils.typing import Array, Estimator, Floats, Ints, Mask, Scoring
 _SUFFIXES = {"_views": " on the views", "_worst_environment": " in the worst environment"}
 
 
-def cv_results_of(search: Search) -> dict[str, Any]:
-    """Return the table of a fitted search."""
+def cv_results_of(search: Search, name: str = "search") -> dict[str, Any]:
+    """Return the table of a fitted search, an argument of this name."""
     if not hasattr(search, "refit"):
-        raise TypeError(f"search: expected a fitted search, got {type(search).__name__}.")
+        raise TypeError(f"{name}: expected a fitted search, got {type(search).__name__}.")
     check_is_fitted(search, "cv_results_")
     table: dict[str, Any] = search.cv_results_
     return table

@@ -120,11 +120,6 @@ class AgreementCurveDisplay(Display):
             Name of the curve in the legend.
         ax, **kwargs
             As in `plot`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the result does not hold its scores, or betas are not positive.
         """
         pyplot()
         betas = _check_betas(betas)
@@ -164,11 +159,6 @@ class AgreementCurveDisplay(Display):
             As in `from_result`.
         name : str, default=None
             Name of the curve in the legend. None: the name of the estimator's class.
-
-        Raises
-        ------
-        TypeError, ValueError, RuntimeError
-            As `pa_select.class_scores`, `pa_select.posterior_agreement` and `from_result`.
         """
         pyplot()
         betas = _check_betas(betas)

@@ -25,9 +25,10 @@ SLANTED: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anch
 class Display(ABC):
     """Base class of the displays.
 
-    ``from_result`` draws a given result and ``from_estimator`` computes one first. Both pass
-    `ax` and keywords on to `plot`, and return the display. Subclasses are dataclasses of what
-    they show, and override `_draw`.
+    ``from_result`` draws a given result and ``from_estimator`` computes one first. Both refuse
+    what is invalid, by a TypeError or ValueError that names the argument, before there is a
+    figure; pass `ax` and keywords on to `plot`; and return the display. Subclasses are
+    dataclasses of what they show, and override `_draw`.
     """
 
     ax_: Axes

@@ -120,11 +120,6 @@ class CalibrationUnderShiftDisplay(Display):
             Number of bins of equal width, from 1 / n_classes to 1.
         ax, **kwargs
             As in `plot`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `result` is no pair of probabilities, or another argument is invalid.
         """
         pyplot()
         if not isinstance(result, tuple) or len(result) != 2:
@@ -177,8 +172,6 @@ class CalibrationUnderShiftDisplay(Display):
 
         Raises
         ------
-        TypeError, ValueError
-            If `estimator` is another classifier or has seen no target, or `X` or `y` is invalid.
         sklearn.exceptions.NotFittedError
             If it is not fitted.
         """

@@ -100,11 +100,6 @@ class EpochsDisplay(Display):
             Name of the training in the legend.
         ax, **kwargs
             As in `plot`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the history is of another type, has no epoch, or lacks a column.
         """
         pyplot()
         rows = _rows(result)

@@ -17,10 +17,11 @@ from pa_select.model_selection.results_table import (
 )
 from pa_select.model_selection.table_columns import scores_and_errors
 from pa_select.plotting.axes import GREY, Display, bars_within, ink, look, named_results, pyplot
-from pa_select.utils.score_checks import check_count
 from pa_select.utils.typing import Axes, Floats, Ints, Labels, Line, Search, Vector
 
 _OTHER_SITE = "the other site"
+# Largest number of candidates drawn.
+_MOST = 30
 # Inches for a row, for the axis and the legend, and for the scores.
 _ROW, _AROUND, _WIDTH = 0.21, 1.6, 4.2
 
@@ -34,6 +35,9 @@ class ExpectedScoreDisplay(Display):
     not assume calibrated posteriors. A grey mark is the score on the labelled rows. A square is
     the score of a candidate that predicts adapted rows. Keywords of `plot` go to ``ax.errorbar``
     of the expected scores.
+
+    At most 30 candidates are drawn, the best ones and the chosen one; those without an expected
+    score (they failed) are not. The axis says how many are drawn.
 
     Parameters
     ----------
@@ -49,7 +53,7 @@ class ExpectedScoreDisplay(Display):
         The candidate that was chosen.
     adapted : array-like of shape (n_candidates,) of bool, default=None
         Whether a candidate predicts rows that an adapter has mapped. None: none of them does.
-    true_score : array-like of shape (n_candidates,), default=None
+    true_scores : array-like of shape (n_candidates,), default=None
         Scores of the candidates at the other site; nan where unknown. None: no marks.
     score_name, claimed_name, site : str
         Names of the score, of `claimed` and of the site, for the axis and the legend.
@@ -65,10 +69,6 @@ class ExpectedScoreDisplay(Display):
     claimed_, true_, chosen_ : matplotlib Line2D or None
         The scores on the labelled rows, the true scores and the mark of the chosen candidate.
     ax_, figure_ : matplotlib Axes, Figure
-
-    Notes
-    -----
-    Candidates without an expected score (they failed) are not drawn; the axis says how many are.
 
     See Also
     --------
@@ -106,13 +106,13 @@ class ExpectedScoreDisplay(Display):
     names: Sequence[str] | None = None
     best_index: int | None = None
     adapted: Labels | None = None
-    true_score: Vector | None = None
+    true_scores: Vector | None = None
     score_name: str = "score"
     claimed_name: str = "score on the labelled rows"
     site: str = _OTHER_SITE
 
     _shapes = dict.fromkeys(
-        ("standard_error", "low", "high", "claimed", "names", "adapted", "true_score"), ("score",)
+        ("standard_error", "low", "high", "claimed", "names", "adapted", "true_scores"), ("score",)
     )
 
     @classmethod
@@ -147,35 +147,16 @@ class ExpectedScoreDisplay(Display):
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            If the search is not fitted.
-        TypeError, ValueError
-            If `result` is something else or was fitted without `paired`, or it does not know the
-            score, the site or a candidate of `true_scores`.
+            If it is not fitted.
         """
         pyplot()
         given = (_of_search if hasattr(result, "refit") else _of_scores)(result, score, site)
         truth = _in_order(true_scores, given["names"])
-        return cls(**given, true_score=truth).plot(ax, **kwargs)
+        return cls(**given, true_scores=truth).plot(ax, **kwargs)
 
-    def plot(self, ax: Axes | None = None, *, max_candidates: int = 30, **kwargs: Any) -> Self:
-        """Draw the candidates.
-
-        Parameters
-        ----------
-        ax, **kwargs
-            As in the other displays. A new figure is higher for many candidates.
-        max_candidates : int, default=30
-            Largest number of rows. They have the best expected scores, and the row of
-            the chosen candidate.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As in the other displays, or if `max_candidates` is not a positive whole number.
-        """
-        most = check_count(max_candidates, "max_candidates", "candidates")
-        self.candidates_ = self._shown(np.asarray(self.score, dtype=np.float64), most)
-        return super().plot(ax, **kwargs)
+    def _axes(self, ax: Axes | None) -> Axes:
+        self.candidates_ = self._shown()
+        return super()._axes(ax)
 
     def _names_shown(self) -> list[str]:
         names = self._names(self.names, len(self.score))
@@ -186,8 +167,7 @@ class ExpectedScoreDisplay(Display):
         return _WIDTH + self._width(names) + 0.4, _AROUND + _ROW * max(len(names), 4)
 
     def _draw(self, ax: Any, **kwargs: Any) -> None:
-        n, shown = len(self.score), self.candidates_
-        rows = np.arange(len(shown))
+        n, rows = len(self.score), np.arange(len(self.candidates_))
         score, low, high = (self._values(name) for name in ("score", "low", "high"))
         self.intervals_ = None
         if self.low is not None and self.high is not None:
@@ -198,9 +178,9 @@ class ExpectedScoreDisplay(Display):
         self.errorbars_ = self._draw_expected(ax, score, low, high, kwargs)
         style = {"marker": "D", "color": look(2).color, "markersize": 6, "zorder": 6}
         style |= {"mfc": "none", "mew": 1.5}
-        self.true_ = self._draw_marks(ax, "true_score", f"true {self.score_name}", style)
+        self.true_ = self._draw_marks(ax, "true_scores", f"true {self.score_name}", style)
         self.chosen_ = None
-        row = np.flatnonzero(shown == self.best_index)
+        row = np.flatnonzero(self.candidates_ == self.best_index)
         if self.best_index is not None and len(row):
             # Larger, because the mark of its score is in front of it.
             style = {"color": look(1).color, "markersize": 20, "zorder": 4}
@@ -217,14 +197,15 @@ class ExpectedScoreDisplay(Display):
             layout.execute(ax.figure)
         self._legend(ax, [*self.errorbars_.values(), *marks], fontsize="small")
 
-    def _shown(self, score: Floats, most: int) -> Ints:
+    def _shown(self) -> Ints:
         """Return the candidates to draw: the best ones and the chosen one, the worst first."""
+        score = np.asarray(self.score, dtype=np.float64)
         drawn = np.isfinite(score)
         order = np.argsort(np.where(drawn, score, np.nan), kind="stable")[: drawn.sum()]
-        kept = order[-most:]
-        if self.best_index is not None and drawn[self.best_index] and self.best_index not in kept:
-            kept = np.concatenate([[self.best_index], kept[1:]])
-        return kept
+        left_out, best = order[:-_MOST], order[-_MOST:]
+        if self.best_index in left_out:
+            return np.concatenate([[self.best_index], best[1:]])
+        return best
 
     def _values(self, name: str) -> Floats:
         """Return the values of the candidates shown; nan if none were given."""
@@ -260,7 +241,7 @@ class ExpectedScoreDisplay(Display):
 
 def _of_search(search: Search, score: str | None, site: str | None) -> dict[str, Any]:
     """Return the display's parameters for the candidates of a search."""
-    table = cv_results_of(search)
+    table = cv_results_of(search, "result")
     metric = score or first_metric(search, table)
     columns = _columns(table, metric, site)
     words = metric_in_words(metric, getattr(search, "scoring", None))
@@ -288,18 +269,23 @@ def _of_scores(result: object, score: str | None, site: str | None) -> dict[str,
     scores, names = named_results(result, ExpectedScore, "a fitted search, ")
     if site is not None:
         raise ValueError(f"site: expected None, since there is one site, got {site!r}.")
-    names = names or ["classifier"]
-    columns = {
-        name: np.array([getattr(one, name) for one in scores], dtype=np.float64)
-        for name in ("score", "standard_error", "low", "high", "validation_score")
-    }
-    claimed = columns.pop("validation_score")
-    has_intervals = not np.isnan(columns["low"]).all()
-    if not has_intervals:
-        columns = {"score": columns["score"], "standard_error": columns["standard_error"]}
+
+    def values(name: str) -> Floats:
+        return np.array([getattr(one, name) for one in scores], dtype=np.float64)
+
+    claimed, low = values("validation_score"), values("low")
+    has_intervals = not np.isnan(low).all()
     words = score or ("accuracy" if has_intervals and claimed.min() >= 0 else "score")
-    labels = {"score_name": words, "claimed_name": f"{words} on the labelled rows"}
-    return columns | {"claimed": claimed, "names": names} | labels
+    return {
+        "score": values("score"),
+        "standard_error": values("standard_error"),
+        "low": low if has_intervals else None,
+        "high": values("high") if has_intervals else None,
+        "claimed": claimed,
+        "names": names or ["classifier"],
+        "score_name": words,
+        "claimed_name": f"{words} on the labelled rows",
+    }
 
 
 def _in_order(true_scores: Vector | Mapping[str, float] | None, names: list[str]) -> Vector | None:
@@ -315,12 +301,12 @@ def _in_order(true_scores: Vector | Mapping[str, float] | None, names: list[str]
 
 def _columns(table: dict[str, Any], metric: str, site: str | None) -> dict[str, Any]:
     """Return the display's columns of a metric at a site, or at the worst one."""
-    if f"expected_{metric}" not in table:
-        recorded = [name[10:] for name in table if name.startswith("mean_test_")]
-        known = [name for name in recorded if f"expected_{name}" in table]
-        wanted = f"one of the metrics {known}" if known else "a search that was fitted with paired"
-        name, got = ("score", repr(metric)) if known else ("search", "one without expected scores")
-        raise ValueError(f"{name}: expected {wanted}, got {got}.")
+    metrics = [name[len("mean_test_") :] for name in table if name.startswith("mean_test_")]
+    known = [name for name in metrics if f"expected_{name}" in table]
+    if not known:
+        raise ValueError("result: expected a search fitted with paired, got one without it.")
+    if metric not in known:
+        raise ValueError(f"score: expected one of the metrics {known}, got {metric!r}.")
     sites = sites_of(table)
     if site is not None and site not in sites:
         wanted = f"None or one of {sites}" if sites else "None, since the site has no name"

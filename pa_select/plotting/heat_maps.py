@@ -149,11 +149,6 @@ class AgreementMatrixDisplay(HeatMapDisplay):
             As in the class.
         ax, **kwargs
             As in `plot`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `result` is not an AgreementMatrix, or there is not one name for each sample.
         """
         pyplot()
         from pa_select.agreement import AgreementMatrix
@@ -288,11 +283,6 @@ class RankCorrelationDisplay(HeatMapDisplay):
             As in the class.
         ax, **kwargs
             As in `plot`.
-
-        Raises
-        ------
-        TypeError
-            If `result` is not a RankCorrelation.
         """
         pyplot()
         from pa_select.assessment import RankCorrelation

@@ -123,11 +123,6 @@ class ConfidenceDisplay(Display):
             Whether the groups are right before, wrong before and misled, as in the thesis.
         ax, **kwargs
             As in `plot`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is invalid, or a result does not hold its scores.
         """
         pyplot()
         from pa_select.agreement import PosteriorAgreement
@@ -274,11 +269,6 @@ class DecompositionDisplay(Display):
             wrong, and there is no approximation.
         ax, **kwargs
             As in `plot`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is invalid, or a result does not hold its scores.
         """
         pyplot()
         from pa_select.agreement import PosteriorAgreement

@@ -141,11 +141,6 @@ class RobustnessCurveDisplay(Display):
             all values.
         ax, **kwargs
             As in `plot`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `result` is not a RobustnessCurve, or lacks the column or the values asked for.
         """
         pyplot()
         from pa_select.assessment import RobustnessCurve
@@ -184,11 +179,6 @@ class RobustnessCurveDisplay(Display):
             of the column is computed.
         column, x, ax, **kwargs
             As in `from_result`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `pa_select.robustness_curve` and `from_result`.
         """
         pyplot()
         metrics = robustness_table.METRICS

@@ -146,12 +146,10 @@ class PASearchDisplay(Display):
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            If the search is not fitted.
-        TypeError, ValueError
-            If `result` is not a search, or has not recorded the score or an agreement.
+            If it is not fitted.
         """
         pyplot()
-        table = cv_results_of(result)
+        table = cv_results_of(result, "result")
         rule = rule_of(result, table)
         of_agreement = getattr(rule, "agreement", "agreement")
         metric = first_metric(result, table)

@@ -82,7 +82,7 @@ MAKERS = {
         names=[LONG, "b"],
         best_index=1,
         adapted=[True, False],
-        true_score=[0.6, 0.75],
+        true_scores=[0.6, 0.75],
     ),
     "calibration": made(
         CalibrationUnderShiftDisplay.from_result, (SURE, LESS_SURE), LOGITS.argmax(1)
@@ -140,7 +140,7 @@ def test_every_display_has_the_same_methods_and_says_what_it_has(cls):
 @pytest.mark.parametrize("cls", CLASSES)
 @pytest.mark.parametrize("result", [3, [1], np.eye(2), {}, {"a": 1}, None])
 def test_a_wrong_type_is_refused_before_there_is_a_figure(cls, result):
-    with pytest.raises(TypeError, match="^(result|search)[^:]*: expected .*, got "):
+    with pytest.raises(TypeError, match="^result[^:]*: expected .*, got "):
         cls.from_result(result)
     assert not plt.get_fignums()
 

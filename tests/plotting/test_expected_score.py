@@ -162,10 +162,10 @@ def test_at_most_so_many_rows_and_the_chosen_one_among_them(ax):
     few = display_of(40).plot(ax)
     assert_array_equal(few.candidates_, np.arange(10, 40))
     assert ax.get_ylabel() == "30 of 40 candidates"
-    chosen = display_of(40, best_index=3).plot(ax, max_candidates=5)
-    assert_array_equal(chosen.candidates_, [3, 36, 37, 38, 39])
+    chosen = display_of(40, best_index=3).plot(ax)
+    assert_array_equal(chosen.candidates_, [3, *range(11, 40)])
     assert chosen.chosen_.get_ydata() == 0
-    assert len(display_of(40).plot(ax, max_candidates=40).candidates_) == 40
+    assert_array_equal(display_of(30, best_index=3).plot(ax).candidates_, range(30))
     assert ax.get_ylabel() == ""
 
 
@@ -188,7 +188,7 @@ def test_no_label_is_cut_off(n, style):
     with plt.style.context(style):
         given = {"claimed": np.ones(n), "adapted": np.arange(n) % 2, "best_index": 0}
         names = [f"{'a rather long name of a candidate, ' * (i % 2)}{i}" for i in range(n)]
-        display = display_of(n, names=names, true_score=np.zeros(n), **given).plot()
+        display = display_of(n, names=names, true_scores=np.zeros(n), **given).plot()
         figure = display.figure_
         figure.draw_without_rendering()
         drawn = figure.get_tightbbox().bounds
@@ -212,7 +212,7 @@ def test_wrong_arguments_are_named(search, adapted):
     with pytest.raises(NotFittedError):
         draw(PASearchCV(LogisticRegression(), GRID))
     unpaired = PASearchCV(LogisticRegression(), GRID).fit(X, Y)
-    with pytest.raises(ValueError, match="search: expected a search that was fitted with paired"):
+    with pytest.raises(ValueError, match="result: expected a search fitted with paired"):
         draw(unpaired)
     with pytest.raises(ValueError, match=r"score: expected one of the metrics \['score'\], got"):
         draw(search, score="f1")
@@ -222,10 +222,8 @@ def test_wrong_arguments_are_named(search, adapted):
         draw(adapted, site="b")
     with pytest.raises(ValueError, match="true_scores: expected some of the names .*got 'C=2'"):
         draw(search, true_scores={"C=2": 0.3})
-    with pytest.raises(ValueError, match=r"true_score: expected shape \(4,\)"):
+    with pytest.raises(ValueError, match=r"true_scores: expected shape \(4,\)"):
         draw(search, true_scores=[0.3])
-    with pytest.raises(ValueError, match="max_candidates: expected a positive number .*, got 0"):
-        draw(search, max_candidates=0)
     with pytest.raises(TypeError, match="result: expected a fitted search, .*got list"):
         ExpectedScoreDisplay.from_result([1])
     with pytest.raises(TypeError, match="got an empty dict"):

@@ -344,7 +344,7 @@ def test_two_hundred_candidates_have_two_names():
 
 
 def test_errors(search, ax):
-    with pytest.raises(TypeError, match="search: expected a fitted search, got Dummy"):
+    with pytest.raises(TypeError, match="result: expected a fitted search, got Dummy"):
         PASearchDisplay.from_result(DummyClassifier(), ax=ax)
     with pytest.raises(NotFittedError):
         PASearchDisplay.from_result(PASearchCV(MODEL, GRID), ax=ax)
