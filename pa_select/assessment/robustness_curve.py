@@ -300,6 +300,8 @@ def robustness_curve(
     named = named_estimators(estimators)
     shift = as_shift(shift)
     strengths = _numbers([getattr(shift, shift._power)] if powers is None else powers, "powers")
+    for strength in strengths:
+        shift._check_power(strength, shift._power if powers is None else "powers")
     shares = _numbers(ratios, "ratios")
     if any(not 0 <= share <= 1 for share in shares):
         raise ValueError(f"ratios: expected numbers in [0, 1], got {shares}.")

@@ -101,15 +101,19 @@ class Shift(BaseEstimator, ABC):
         """
         strength = getattr(self, self._power) if power is None else power
         name = self._power if power is None else "power"
-        if not isinstance(strength, (int, float, np.integer, np.floating)):
-            raise TypeError(f"{name}: expected a number, got {strength!r}.")
-        if not (0 <= strength < np.inf or (self._unbounded and strength == np.inf)):
-            finite = "" if self._unbounded else "finite "
-            raise ValueError(f"{name}: expected a {finite}number of at least 0, got {strength!r}.")
+        self._check_power(strength, name)
         n = _num_samples(X)
         if y is not None and _num_samples(y) != n:
             raise ValueError(f"y: expected {n} labels, got {_num_samples(y)}.")
         return self._shift(X, y, estimator, float(strength))
+
+    def _check_power(self, power: object, name: str) -> None:
+        """Raise an error unless the strength, an argument of this name, can be used."""
+        if not isinstance(power, (int, float, np.integer, np.floating)):
+            raise TypeError(f"{name}: expected a number, got {power!r}.")
+        if not (0 <= power < np.inf or (self._unbounded and power == np.inf)):
+            finite = "" if self._unbounded else "finite "
+            raise ValueError(f"{name}: expected a {finite}number of at least 0, got {power!r}.")
 
     @abstractmethod
     def _shift(self, X: Rows, y: Labels | None, estimator: Model | None, power: float) -> Shifted:
@@ -122,11 +126,14 @@ class NumericShift(Shift):
     #: Largest allowed strength.
     _most = np.inf
 
-    def _shift(self, X: Rows, y: Labels | None, estimator: Model | None, power: float) -> Shifted:
+    def _check_power(self, power: Any, name: str) -> None:
+        super()._check_power(power, name)
         if power > self._most:
             raise ValueError(
-                f"{self._power}: expected a number of at most {self._most:g}, got {power!r}."
+                f"{name}: expected a number of at most {self._most:g}, got {power!r}."
             )
+
+    def _shift(self, X: Rows, y: Labels | None, estimator: Model | None, power: float) -> Shifted:
         rows = numeric_rows(X)
         after = self._changed(rows.values, power)
         return Shifted(rows.restore(after), distances(rows.values, after))

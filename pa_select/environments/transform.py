@@ -51,15 +51,18 @@ class TransformShift(Shift):
         # A plain clone would lose the fit of the transformer.
         return copy(self)
 
+    def _check_power(self, power: object, name: str) -> None:
+        super()._check_power(power, name)
+        if _power_of(self.transform) is None and power not in (0, 1):
+            raise ValueError(
+                f"{name}: expected 0 or 1, as the transform has no parameter named power, got "
+                f"{power!r}. For other powers write def shift(X, power=1)."
+            )
+
     def _shift(self, X: Rows, y: Labels | None, estimator: Model | None, power: float) -> Shifted:
         transform = self.transform
         if _power_of(transform) is not None:
             transform = partial(transform, power=power)
-        elif power not in (0, 1):
-            raise ValueError(
-                "power: expected 0 or 1, as the transform has no parameter named power, got "
-                f"{power!r}. For other powers write def shift(X, power=1)."
-            )
         other = view_of(transform if power else lambda rows: rows, X, "shift")
         return Shifted(other, _distances(X, other))
 

@@ -341,7 +341,12 @@ def test_an_attack_without_labels():
         ({"shift": 3}, TypeError, "shift: expected a shift, a callable"),
         ({"powers": "much"}, TypeError, "powers: expected a number or several, got 'much'"),
         ({"powers": []}, ValueError, r"powers: expected a number or several, got \[\]"),
-        ({"powers": [-1]}, ValueError, "power: expected a finite number of at least 0, got -1"),
+        ({"powers": [-1]}, ValueError, "^powers: expected a finite number of at least 0, got -1"),
+        (
+            {"powers": [1, 0.5], "shift": np.negative},
+            ValueError,
+            "^powers: expected 0 or 1, as the transform has no parameter named power, got 0.5",
+        ),
         ({"ratios": [0, 1.5]}, ValueError, r"ratios: expected numbers in \[0, 1\]"),
         ({"ratios": [1, 1]}, ValueError, "ratios: expected different numbers"),
         ({"order": "size"}, ValueError, "order: expected 'random' or 'norm', got 'size'"),
