@@ -119,6 +119,13 @@ class FoolboxAttack(Attack):
         bounds = np.asarray(self.bounds, dtype=object)
         if bounds.shape != (2,) or not all(map(_is_finite, bounds)) or bounds[0] >= bounds[1]:
             raise ValueError(f"bounds: expected two finite numbers, got {self.bounds!r}.")
+        # It clips to 0 and 1 whatever the bounds are, and may then look for a step for ever.
+        clips = isinstance(self.attack, foolbox.attacks.HopSkipJumpAttack)
+        if clips and tuple(bounds) != (0, 1):
+            raise ValueError(
+                "bounds: expected (0, 1) for foolbox's HopSkipJumpAttack, which works within them "
+                f"alone, got {self.bounds!r}. Scale the features to [0, 1]."
+            )
         check_count(self.batch_size, "batch_size")
 
     def _model(self, estimator: Any) -> Differentiable:

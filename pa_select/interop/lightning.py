@@ -114,6 +114,11 @@ class PAEarlyStopping(_Callback):
                 "guard: expected the name of a logged accuracy with "
                 f"guard_error={guard_error!r}, got None."
             )
+        if guard is not None and "loss" in guard.lower() and "neg" not in guard.lower():
+            raise ValueError(
+                "guard: expected a metric in which higher is better, such as 'val_acc', got "
+                f"{guard!r}."
+            )
         self.environments = environments
         self.guard = guard
         self.guard_error = guard_error

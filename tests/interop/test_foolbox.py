@@ -143,6 +143,12 @@ def test_a_robustness_curve(model):
         (attacks.L2PGD(), None, ValueError, "bounds: expected two finite numbers"),
         (attacks.L2PGD(), (0, np.inf), ValueError, "bounds: expected two finite numbers"),
         (attacks.L2PGD(), (5, 5), ValueError, "bounds: expected two finite numbers"),
+        (
+            attacks.HopSkipJumpAttack(),
+            BOUNDS,
+            ValueError,
+            r"bounds: expected \(0, 1\) for foolbox",
+        ),
     ],
 )
 def test_wrong_arguments(model, attack, bounds, error, match):

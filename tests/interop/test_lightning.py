@@ -110,6 +110,8 @@ def test_guard_and_wrong_input(tmp_path):
         fit(tmp_path, PAEarlyStopping((X, OTHER), guard="nothing"), Classifier())
     with pytest.raises(ValueError, match=r"environments\[1\]: .* this looks like labels"):
         PAEarlyStopping((X, Y))
+    with pytest.raises(ValueError, match="guard: expected .* higher is better.*got 'val_loss'"):
+        PAEarlyStopping((X, OTHER), guard="val_loss")
     with pytest.raises(ValueError, match="guard: expected .* with guard_error=0.02, got None"):
         PAEarlyStopping((X, OTHER), guard_error=0.02)
     with pytest.raises(ValueError, match="environments: expected two, in a tuple, got Tensor"):
