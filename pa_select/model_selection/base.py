@@ -8,12 +8,14 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 import numpy as np
 from sklearn.base import clone, is_regressor
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pa_select.model_selection.choice import (
@@ -54,6 +56,7 @@ from pa_select.utils.sklearn_private import (
     _fit_context,
     _insert_error_scores,
     _MultimetricScorer,
+    _search_estimator_has,
     _warn_or_raise_about_fit_failures,
 )
 from pa_select.utils.typing import (
@@ -83,6 +86,25 @@ if TYPE_CHECKING:
     from pa_select.agreement.bootstrap import AgreementComparison
 
 SELECTIONS = get_args(SelectionName)
+
+
+def _of_best_estimator(name: str) -> Any:
+    """Return scikit-learn's method; with an adapter its errors name `best_adapted_`."""
+    inherited = getattr(BaseSearchCV, name)
+
+    @wraps(inherited)
+    def method(self: Any, *args: Any, **params: Any) -> Any:
+        try:
+            return inherited(self, *args, **params)
+        except ValueError as error:
+            if self.adapter is None or not hasattr(self, "best_adapted_"):
+                raise
+            raise ValueError(
+                f"{error}\nIf these are rows of the other site, use best_adapted_, which maps "
+                "them to rows like X."
+            ) from error
+
+    return method if name == "score" else available_if(_search_estimator_has(name))(method)
 
 
 @dataclass(eq=False, repr=False)
@@ -148,6 +170,11 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
     def _html_repr(self) -> str:
         diagram = str(super()._html_repr())
         return diagram + table_of_candidates(self) if hasattr(self, "cv_results_") else diagram
+
+    predict, predict_proba, predict_log_proba, decision_function, score = map(
+        _of_best_estimator,
+        ("predict", "predict_proba", "predict_log_proba", "decision_function", "score"),
+    )
 
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     @keeps_warnings

@@ -127,7 +127,8 @@ class PASearchCV(BasePASearch):
         `pa_select.SiteAdapter` does. Each candidate is judged with and without it, and the
         better score counts. The regressions are cross-fitted: each pair is mapped by one that
         has not seen it. If the other site has other columns, candidates are judged with the
-        adapter alone.
+        adapter alone. Rows of the other site go to `best_adapted_`: ``predict`` and ``score`` of
+        the search do not adapt them.
     reference : {"ensemble", "self"} or fitted estimator, default="ensemble"
         With `paired`: the posteriors, or predictions of regressors, that replace the unknown
         labels. "ensemble": the mean over the candidates within 2 standard errors of the best
@@ -162,7 +163,9 @@ class PASearchCV(BasePASearch):
           ``mean_test_<metric>_worst_environment`` and ``worst_environment_<metric>``.
           An environment cannot be the worst one if it has fewer than 5 test rows, or if the
           metric is not defined in it (such as the recall if no row is positive); a warning
-          names such environments;
+          names such environments. If the shares of the classes differ between environments, so
+          may a model's accuracies, also if it recognises each class equally often;
+          "balanced_accuracy" then does not differ;
         - with pairs: ``expected_<metric>``, the expected score at the other site
           (``expected_score`` with a single metric), ``expected_<metric>_se``, its standard error
           over the objects and the test folds (unless `reference` is "self", it includes how wrong
@@ -197,8 +200,8 @@ class PASearchCV(BasePASearch):
         `best_estimator_`. A dict with several sites. Only with `paired` and `refit`.
     expected_score_ : float
         The expected score of the chosen candidate. With an adapter it is the score of
-        `best_adapted_`; ``predict`` and ``score`` of the search do not adapt rows. The best of
-        many candidates looks a little better than it is. Only with `paired`.
+        `best_adapted_`. The best of many candidates looks a little better than it is. Only with
+        `paired`.
     expected_score_se_ : float
         Its standard error: report plus and minus 1.96 of it. Only with `paired`.
     expected_interval_ : tuple of float or None

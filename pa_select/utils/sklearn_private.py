@@ -19,6 +19,7 @@ from sklearn.metrics._scorer import (
 )
 from sklearn.model_selection._search import (
     BaseSearchCV,  # gives a search its delegation, tags, routing and representation
+    _search_estimator_has,  # tells whether a search has a method that it delegates
 )
 from sklearn.model_selection._validation import (
     _fit_and_score,  # fits, times and scores one split exactly as GridSearchCV does
@@ -45,6 +46,7 @@ __all__ = [
     "_num_samples",
     "_safe_split",
     "_score",
+    "_search_estimator_has",
     "_warn_or_raise_about_fit_failures",
 ]
 

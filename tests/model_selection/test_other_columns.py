@@ -162,6 +162,17 @@ def test_any_regressor_is_an_adapter(adapter):
     assert search.best_adapted_.score(MORE, LABELS) > 0.5
 
 
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "score"])
+def test_rows_of_the_other_site_belong_to_the_adapted_model(method):
+    search = searched((A, MORE))
+    given = (MORE, LABELS) if method == "score" else (MORE,)
+    with pytest.raises(ValueError, match=r"has 9 features(.|\n)*use best_adapted_, which maps"):
+        getattr(search, method)(*given)
+    getattr(search.best_adapted_, method)(*given)
+    with pytest.raises(ValueError, match="has 9 features, but LogisticRegression .* as input.$"):
+        getattr(searched((A, NEAR), adapter=None), method)(*given)
+
+
 def test_without_an_adapter_the_error_names_the_columns():
     more = [f"band {i}" for i in range(9)]
     frame = pd.DataFrame(MORE, columns=more)
