@@ -16,13 +16,17 @@ from pa_select.pairing import pair_environments
 from pa_select.scores.recorded import RecordedClassifier, row_numbers
 from pa_select.utils.arrays import check_column
 from pa_select.utils.fits import Split
-from pa_select.utils.frames import look_up, reordered
+from pa_select.utils.frames import columns_of, look_up, reordered
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples, _score
 from pa_select.utils.typing import Array, Floats, HasPairs, Ints, Labels, Mask, Rows
 
 # Parts of the test rows of a split that holds out whole environments.
 _PARTS = 5
+# A warning names so many environments.
+_SHOWN = 3
+# So many rows of a column are compared first.
+_FEW = 100
 
 
 class Environments(DataKind):
@@ -36,6 +40,7 @@ class Environments(DataKind):
     ) -> None:
         super().__init__(rows)
         self.strata = self.names = check_environments(environments, rows.X)
+        _warn_of_column(rows.X, self.names)
         self.distinct = np.unique(self.names).tolist()
         self.pairing = "environments" if between is None else between
         self._between = between
@@ -169,6 +174,21 @@ def check_environments(environments: Labels, X: Rows) -> Array:
     return names
 
 
+def _warn_of_column(X: Rows, names: Array) -> None:
+    """Warn if a column of X is the environment."""
+    first = names[:_FEW].tolist()
+    for number, values in enumerate(columns_of(X)):
+        if values.dtype.kind == "O" and not isinstance(values[0], (str, int)):
+            continue  # such as arrays, which cannot be compared by ==
+        # Few values suffice to recognise most other columns.
+        if values[:_FEW].tolist() == first and values.tolist() == names.tolist():
+            column = list(getattr(X, "columns", range(number + 1)))[number]
+            warn_caller(
+                f"environments: expected values that are no column of X, got column {column!r}. "
+                "The model sees in it which environment a row is from: leave it out of X."
+            )
+
+
 def _checked(items: Iterable[Any], splits: Sequence[Split], n: int) -> Iterator[Block]:
     """Yield the pairs of a pairing object, after checking them."""
     for i, item in enumerate(items):
@@ -268,10 +288,11 @@ def _warn(left_out: dict[str, dict[Any, str]]) -> None:
     for of_metric in left_out.values():
         reasons |= of_metric
     if reasons:
-        named = "; ".join(f"{environment!r} ({why})" for environment, why in reasons.items())
+        named = [f"{environment!r} ({why})" for environment, why in reasons.items()]
+        more = f"; and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
         warn_caller(
             f"environments: the choice of the worst environment leaves out {len(reasons)} of "
-            f"them, which have no reliable score: {named}."
+            f"them, which have no reliable score: {'; '.join(named[:_SHOWN])}{more}."
         )
 
 

@@ -55,9 +55,10 @@ def evaluate(
         keys = [checkpoint.keys(with_parameters(estimator, x)) for x in params]
     n_fits = len(params) * len(splits)
     if verbose > 0:  # as scikit-learn says it
+        n_kept = sum(_is_kept(kept, key) for of_candidate in keys for key in of_candidate)
         print(
             f"Fitting {len(splits)} folds for each of {len(params)} candidates, totalling "
-            f"{n_fits} fits"
+            f"{n_fits} fits" + (f", of which {n_kept} are kept in memory" if n_kept else "")
         )
     part = callbacks.subtask("search", max_subtasks=n_fits, sequential_subtasks=False)
     part.begin()
@@ -105,9 +106,14 @@ def _run(kept: Any, key: str | None, data: Data, arguments: dict[str, Any]) -> O
     return outcome
 
 
+def _is_kept(kept: Any, key: str | None) -> bool:
+    """Return whether there is a result of this key, if the memory can tell."""
+    return hasattr(kept, "check_call_in_cache") and kept.check_call_in_cache(key, {})
+
+
 def _look_up(kept: Any, key: str, arguments: dict[str, Any]) -> Outcome | None:
     """Return the result that was kept; None if there is none, or none that can be read."""
-    if not (hasattr(kept, "check_call_in_cache") and kept.check_call_in_cache(key, arguments)):
+    if not _is_kept(kept, key):
         return None
     result = kept.call_and_shelve(key, arguments)
     try:

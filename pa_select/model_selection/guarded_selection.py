@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.metrics import get_scorer_names
 
 from pa_select.model_selection.selection_rules import (
     AgainstBest,
@@ -98,6 +99,13 @@ class GuardedSelection(BaseEstimator):
     _: KW_ONLY
     floor: str | float | None = "auto"
 
+    def __post_init__(self) -> None:
+        if isinstance(self.agreement, dict):  # a search calls its refit with its results
+            raise TypeError(
+                "refit: expected an object such as GuardedSelection('pa', 'accuracy'), got the "
+                "class."
+            )
+
     def __call__(self, cv_results: dict[str, Any]) -> int:
         """Choose a candidate.
 
@@ -187,6 +195,13 @@ class GuardedSelection(BaseEstimator):
     def _check(self) -> None:
         if self.agreement == self.score:
             raise ValueError(f"score: expected another metric than agreement={self.agreement!r}.")
+        known = get_scorer_names()
+        if self.agreement in known and self.score not in known:
+            warn_caller(
+                f"agreement: expected the name of an agreement, got {self.agreement!r}, a score "
+                f"of scikit-learn, with score={self.score!r}. If the two are swapped, give "
+                f"GuardedSelection({self.score!r}, {self.agreement!r})."
+            )
         for name in ("n_se", "floor_se", "tie_tol"):
             value = getattr(self, name)
             if not isinstance(value, (int, float, np.number)) or not value >= 0:

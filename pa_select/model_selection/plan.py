@@ -60,6 +60,8 @@ from pa_select.utils.typing import Array, Groups, HasArray, Ints, Labels, Paired
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
 
+# So many different integers from 0 on look like classes.
+_MOST_CLASSES = 10
 #: The arguments of ``fit`` beside X and y.
 GIVEN = ("environments", "views", "target", "paired", "groups")
 
@@ -362,6 +364,14 @@ def _check_data(
         raise TypeError(f"y: expected numbers for regressors, got dtype {values.dtype}.")
     if not np.isfinite(values).all():
         raise ValueError("y: expected finite numbers for regressors, got nan or inf.")
+    if values.dtype.kind != "f":
+        distinct = np.unique(values).tolist()
+        if len(distinct) <= _MOST_CLASSES and distinct == list(range(len(distinct))):
+            warn_caller(
+                f"y: expected numbers for the regressor {type(search.estimator).__name__}, got "
+                f"the integers {distinct}, which look like classes. Give a classifier, or y as "
+                "floats if they are numbers."
+            )
     return X, y
 
 

@@ -125,7 +125,9 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         "ridge": a slope for each column, shrunk to 1, and a ridge regression on all columns of
         what is left. With few pairs rows stay nearly as measured. If the sites have different
         columns, by name or number, a ridge regression of the whole row. Or a regressor of several
-        outputs, or another estimator with ``fit(X_b, X_a)`` and ``predict`` or ``transform``.
+        outputs, or another estimator with ``fit(X_b, X_a)`` and ``predict`` or ``transform``. One
+        that ignores X_a, such as a StandardScaler, helps only if rows of the labelled site were
+        standardised as well.
 
     Attributes
     ----------

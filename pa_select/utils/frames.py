@@ -99,7 +99,7 @@ def check_columns(rows: Rows, X: Rows, name: str, name_of_X: str = "X", advice: 
             f"{name}: expected rows of shape {tuple(of_X[1:])} like those of {name_of_X}, got "
             f"{tuple(shape[1:])}.{advice}"
         )
-    for column, (values, of_X) in enumerate(zip(_columns(rows), _columns(X), strict=False)):
+    for column, (values, of_X) in enumerate(zip(columns_of(rows), columns_of(X), strict=False)):
         if values.dtype.kind in "OUS" and of_X.dtype.kind in "biuf":
             texts = [i for i, value in enumerate(values) if _is_no_number(value)]
             if texts:
@@ -141,7 +141,7 @@ def _some_of(names: list[Any]) -> str:
     return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _columns(rows: Any) -> list[Any]:
+def columns_of(rows: Any) -> list[Any]:
     """Return the columns of a table of two axes as arrays; none of what is no table."""
     if hasattr(rows, "columns"):
         return [np.asarray(rows[column]) for column in rows.columns]

@@ -243,6 +243,13 @@ if __name__ == "__main__":
 """
 
 
+def test_verbose_says_how_many_fits_are_kept(tmp_path, capsys):
+    for n, said in ((2, "8 fits"), (3, "12 fits, of which 8 are kept in memory")):
+        grid = {"var_smoothing": GRID["var_smoothing"][:n]}
+        quick_search(GaussianNB(), grid, cv=CV, memory=tmp_path, verbose=1).fit(X, Y)
+        assert capsys.readouterr().out.endswith(f"totalling {said}\n")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_killed_search_goes_on(tmp_path, marks, n_jobs):

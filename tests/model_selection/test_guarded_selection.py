@@ -92,6 +92,15 @@ def test_wrong_parameters_are_named(rule, message):
         choose([1, 2], [0.9, 0.9], rule=rule)
 
 
+def test_swapped_metrics_and_the_class_as_a_rule_are_told():
+    with pytest.warns(UserWarning, match=r"got 'accuracy', .* GuardedSelection\('pa', 'accuracy'"):
+        GuardedSelection("accuracy", "pa")(
+            {"mean_test_pa": [1, 2], "mean_test_accuracy": [0.5, 0.6], "params": [{}, {}]}
+        )
+    with pytest.raises(TypeError, match=r"refit: expected an object .*, got the class"):
+        GuardedSelection(results([1, 2], [0.9, 0.9]))
+
+
 @pytest.mark.parametrize(
     ("scoring", "given"),
     [("accuracy", ""), (["f1_macro", "accuracy"], "score='f1_macro'")],

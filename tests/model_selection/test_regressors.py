@@ -297,6 +297,17 @@ def test_weights_are_repeated_rows(scoring, rounding):
     assert changes[0] != pytest.approx(plain.expected_score_ - plain.best_score_, rel=1e-3)
 
 
+def test_integers_that_look_like_classes_are_told():
+    X, y, paired, _ = problem()
+    classes = (y > np.median(y)).astype(int)
+    search = PASearchCV(Ridge(), {"alpha": [1.0]})
+    search.fit(X, classes, paired=paired)
+    assert any(w.startswith("y: expected numbers for the regressor") for w in search.warnings_)
+    for numbers in (1.0 * classes, classes + 1):
+        search.fit(X, numbers, paired=paired)
+        assert not any(w.startswith("y:") for w in search.warnings_)
+
+
 class Broken(Ridge):
     """A regressor that predicts nan with one parameter."""
 
