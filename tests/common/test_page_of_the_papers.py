@@ -115,7 +115,7 @@ def resolved(name):
 NAMES = sorted(
     {
         name.removeprefix("~")
-        for role, name in re.findall(r"(:[\w:]+:)?(?<!`)`([^`]+)`(?!`)", PAGE)
+        for role, name in re.findall(r"(:[\w:]+:)?(?<!`)`([^`]+)`(?![`_])", PAGE)
         if not role
     }
 )
