@@ -22,10 +22,7 @@ ROOT = Path(pa_select.__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").glob("*.rst"), *(ROOT / "docs").glob("*.md")])
 BLOCK = re.compile(r"^( *)\.\. code-block:: python\n((?:\1 +.*\n|\s*\n)+)", re.MULTILINE)
 LITERAL = re.compile(r"^( *)(?!\.\. )\S.*::\n\s*\n((?:\1 +.*\n|\s*\n)+)", re.MULTILINE)
-NEEDED = {
-    "large.rst": ["lightning", "distributed"],
-    "training.rst": ["lightning"],
-}
+NEEDED = {"large.rst": ["lightning", "distributed"]}
 
 
 def blocks(page):
