@@ -12,7 +12,7 @@ from pa_select._version import __version__
 from pa_select.model_selection.results_table import (
     by_what_decides,
     candidate_names,
-    class_name,
+    class_of_all,
     columns_that_decide,
     cv_results_of,
     first_metric,
@@ -49,25 +49,37 @@ _COMPARED = {
 }
 #: Candidates that the picture shows.
 _DRAWN = 12
-# Sizes in the picture: width, height of a row, the space that names have, and their characters.
-_WIDTH, _ROW, _NAMES, _LETTERS = 760, 26, 300, 36
+#: The characters of a name; lines end inside of names, but a list of numbers has no end.
+_LONGEST_NAME = 200
 # Colours that can be told apart by everybody, on light and on dark paper.
 _BLUE, _ORANGE, _GREY = "#0072b2", "#d55e00", "#888"
+# On a telephone the name of a candidate is above its marks and not beside them.
 _STYLE = f"""
 :root {{ color-scheme: light dark; }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46em; margin: 2em auto; padding: 0 1em; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46em; margin: 2em auto; padding: 0 1em;
+  overflow-wrap: break-word; }}
 h1 {{ line-height: 1.2; }} h2 {{ margin-top: 2em; }}
 .answer {{ font-size: 1.2em; border-left: 0.3em solid {_BLUE}; padding-left: 1em; }}
 dt {{ font-weight: bold; }} dd {{ margin: 0 0 0.6em; }}
 .wide {{ overflow-x: auto; }}
-svg {{ width: 100%; min-width: 30em; height: auto; }}
+.picture {{ display: grid; grid-template-columns: 2fr 3fr; grid-auto-rows: minmax(1.9em, auto);
+  column-gap: 1.2em; font-size: 0.85em; line-height: 1.3; }}
+.picture div {{ align-self: center; min-width: 0; padding: 0.2em 0; text-align: right; }}
+.picture svg {{ height: 0; min-height: 100%; overflow: visible; width: 100%; }}
 table {{ border-collapse: collapse; font-size: 0.85em; }} caption {{ text-align: left; }}
 th {{ text-align: left; padding: 0.3em 1em 0.3em 0; }} tr {{ border-bottom: 1px solid {_GREY}; }}
-footer {{ margin-top: 3em; color: {_GREY}; font-size: 0.85em; }}
+footer {{ margin-top: 3em; font-size: 0.85em; }}
+@media (max-width: 40em) {{
+  .picture {{ display: block; }} .picture div {{ padding: 0.4em 0 0; text-align: left; }}
+  .picture svg {{ display: block; height: 1.7em; min-height: 0; }}
+  table {{ font-size: 0.8em; }} th {{ padding-right: 0.5em; }}
+  td {{ min-width: 0 !important; white-space: nowrap; }}
+}}
+@page {{ margin: 1.5cm; }}
 @media print {{
   body {{ margin: 0; max-width: none; font-size: 13px; }}
-  h2 {{ break-after: avoid; margin-top: 1.2em; }}
-  tr, svg, dd {{ break-inside: avoid; }} table {{ font-size: 0.75em; }}
+  h2 {{ margin-top: 1.2em; }} h2, dt {{ break-after: avoid; }}
+  tr, .picture, li, dd {{ break-inside: avoid; }} table {{ font-size: 0.75em; }}
 }}
 """
 
@@ -105,12 +117,10 @@ class _Report:
         # Errors are recorded with a minus sign, since larger scores are better.
         self.sign = -1 if self.words.startswith("neg ") else 1
         self.words = self.words.removeprefix("neg ")
-        self.names = candidate_names(self.table["params"], search.estimator)
-        #: The class of all candidates; empty if steps of the pipeline differ.
-        self.of_class = class_name(search.estimator)
-        values = [value for params in self.table["params"] for value in params.values()]
-        if hasattr(search.estimator, "steps") and any(hasattr(v, "fit") for v in values):
-            self.of_class = ""
+        params = self.table["params"]
+        self.names = candidate_names(params, search.estimator, _LONGEST_NAME)
+        #: The class of all candidates; empty if they have several.
+        self.of_class = class_of_all(search.estimator, params)
         self.chosen: int | None = getattr(search, "best_index_", None)
         self._eligible = np.asarray(
             self.table.get("eligible", np.ones(len(self.names))), dtype=bool
@@ -361,19 +371,23 @@ class _Report:
         room = 0.05 * (high - low) or 0.05
         low, high = low - room, high + room
 
-        def x(of_value: float) -> float:
-            return _NAMES + (_WIDTH - _NAMES - 20) * (of_value - low) / (high - low)
+        def x(of_value: float) -> str:
+            """Return the place in per cent, so that the picture has the width of the page."""
+            return f"{100 * (of_value - low) / (high - low):.2f}%"
 
-        marks = "".join(
-            self._row(candidate, row, 20 + _ROW * place, x)
-            for place, (candidate, row) in enumerate(zip(shown, rows, strict=True))
+        ticks = {t: x(t) for t in _ticks(low, high)}
+        grid = "".join(
+            f'<line x1="{at}" x2="{at}" y1="0" y2="100%" stroke="{_GREY}" opacity="0.2"/>'
+            for at in ticks.values()
         )
-        bottom = 20 + _ROW * len(shown)
-        ticks = "".join(
-            f'<text x="{x(t):.1f}" y="{bottom + 14}" text-anchor="middle">{t:g}</text>'
-            f'<line x1="{x(t):.1f}" x2="{x(t):.1f}" y1="8" y2="{bottom - 4}" stroke="{_GREY}"'
-            ' stroke-width="0.5" opacity="0.4"/>'
-            for t in _ticks(low, high)
+        drawn = "".join(
+            f"<div>{escape(self.names[candidate])}</div>"
+            f"<svg>{grid}{self._row(candidate, row, x)}</svg>"
+            for candidate, row in zip(shown, rows, strict=True)
+        )
+        numbers = "".join(
+            f'<text x="{at}" y="1.2em" text-anchor="middle">{t:g}</text>'
+            for t, at in ticks.items()
         )
         if self.has_pairs:
             legend = (
@@ -389,9 +403,8 @@ class _Report:
         if not self._eligible[shown].all():
             legend += " Grey: not eligible."
         return (
-            f'<div class="wide"><svg viewBox="0 0 {_WIDTH} {bottom + 24}" role="img" '
-            f'aria-label="{escape(legend)}" fill="currentColor" font-size="13">'
-            f"{ticks}{marks}</svg></div>"
+            f'<div class="picture" role="img" aria-label="{escape(legend)}">'
+            f'{drawn}<div></div><svg fill="currentColor">{numbers}</svg></div>'
             f"<p>{escape(legend)}</p>"
         )
 
@@ -409,36 +422,30 @@ class _Report:
         ends = {"first": float(first), "last": float(last)}
         return {"centre": centre, "low": low, "high": high, "home": home} | ends
 
-    def _row(
-        self, candidate: int, marks: dict[str, float], y: float, x: Callable[[float], float]
-    ) -> str:
+    def _row(self, candidate: int, marks: dict[str, float], x: Callable[[float], str]) -> str:
         colour = _BLUE if self._eligible[candidate] else _GREY
         colour = _ORANGE if candidate == self.chosen else colour
 
-        def line(start: float, end: float, width: float, stroke: str) -> str:
+        def line(start: float, end: float, width: int) -> str:
             if not np.isfinite([start, end]).all():
                 return ""
             return (
-                f'<line x1="{x(start):.1f}" x2="{x(end):.1f}" y1="{y}" y2="{y}" '
-                f'stroke="{stroke}" stroke-width="{width}"/>'
+                f'<line x1="{x(start)}" x2="{x(end)}" y1="50%" y2="50%" stroke="{colour}" '
+                f'stroke-width="{width}"/>'
             )
 
-        name = self.names[candidate]
-        name = name if len(name) <= _LETTERS else name[: _LETTERS - 1] + "…"
-        drawn = f'<text x="{_NAMES - 10}" y="{y + 4}" text-anchor="end">{escape(name)}</text>'
-        drawn += line(marks["low"], marks["high"], 1, colour)
-        drawn += line(marks["first"], marks["last"], 4, colour)
-        drawn += f'<circle cx="{x(marks["centre"]):.1f}" cy="{y}" r="5" fill="{colour}"/>'
+        drawn = line(marks["low"], marks["high"], 1) + line(marks["first"], marks["last"], 4)
+        drawn += f'<circle cx="{x(marks["centre"])}" cy="50%" r="5" fill="{colour}"/>'
         if np.isfinite(marks["home"]):
             home = x(marks["home"])
             drawn += (
-                f'<line x1="{home:.1f}" x2="{home:.1f}" y1="{y - 8}" y2="{y + 8}" '
-                'stroke="currentColor" stroke-width="2"/>'
+                f'<line x1="{home}" x2="{home}" y1="20%" y2="80%" stroke="currentColor" '
+                'stroke-width="2"/>'
             )
         return drawn
 
     def _candidates(self) -> str:
-        return f'<div class="wide">{table_of_candidates(self.search)}</div>'
+        return f'<div class="wide">{table_of_candidates(self.search, _LONGEST_NAME)}</div>'
 
     def _warnings(self) -> str:
         said = list(getattr(self.search, "warnings_", ()))
@@ -487,7 +494,8 @@ class _Report:
             yield (
                 f"Most of the standard error, {error:.2g}, comes from the number of objects that "
                 f"were measured at both sites. With {2 * n} it would be about {twice:.2g}, and "
-                f"with {4 * n} about {four:.2g}. draw_objects says which to measure."
+                f"with {4 * n} about {four:.2g}. The function draw_objects of pa_select says which "
+                "to measure."
             )
         else:
             yield (
@@ -533,9 +541,9 @@ class _Report:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return round numbers between two others, four to nine of them."""
-    step = 10 ** np.floor(np.log10((high - low) / 4))
-    step *= next(factor for factor in (5, 2, 1) if (high - low) / (factor * step) >= 4)
+    """Return round numbers between two others, three to seven of them."""
+    step = 10 ** np.floor(np.log10((high - low) / 3))
+    step *= next(factor for factor in (5, 2, 1) if (high - low) / (factor * step) >= 3)
     first, last = np.ceil(low / step), np.floor(high / step)
     return [round(float(k * step), 12) + 0.0 for k in np.arange(first, last + 1)]  # no -0
 

@@ -66,12 +66,14 @@ _LONGEST_NAME = 60
 
 
 def candidate_names(
-    params: Sequence[dict[str, Any]], estimator: Estimator | None = None
+    params: Sequence[dict[str, Any]],
+    estimator: Estimator | None = None,
+    longest: int = _LONGEST_NAME,
 ) -> list[str]:
     """Return names such as "SVC, C=10", from the parameters that differ between candidates.
 
-    A name has at most 60 characters. If no parameter differs, it is the class of the `estimator`.
-    Where shortened names are equal, the number of the candidate is added.
+    A name has at most `longest` characters. If no parameter differs, it is the class of the
+    `estimator`. Where shortened names are equal, the number of the candidate is added.
     """
     keys = list(dict.fromkeys(key for parameters in params for key in parameters))
     identities: dict[int, str] = {}  # by id, because the repr of an estimator takes long
@@ -91,10 +93,10 @@ def candidate_names(
     short, long = (_names(params, some, identity) for some in (varying, sometimes))
     times = Counter(short)
     names = [a if a and times[a] == 1 else b for a, b in zip(short, long, strict=True)]
-    names = [_cut(name or class_name(estimator), _LONGEST_NAME) for name in names]
+    names = [_cut(name or class_name(estimator), longest) for name in names]
     times = Counter(names)
     marks = [f" #{i}" if times[name] > 1 else "" for i, name in enumerate(names)]
-    return [_cut(a, _LONGEST_NAME - len(b)) + b for a, b in zip(names, marks, strict=True)]
+    return [_cut(a, longest - len(b)) + b for a, b in zip(names, marks, strict=True)]
 
 
 def some_names(names: Sequence[str], marked: Mask) -> str:
@@ -173,6 +175,22 @@ def class_name(value: object) -> str:
     return "" if value is None else type(_last_step(value)).__name__
 
 
+def class_of_all(estimator: Estimator, params: Sequence[dict[str, Any]]) -> str:
+    """Return the class that `class_name` gives of all candidates, "" if they have several."""
+    if not hasattr(estimator, "steps"):
+        return class_name(estimator)
+    name, step = estimator.steps[-1]
+    inner = f"{name}__"
+    classes = {
+        class_of_all(
+            parameters.get(name, step),
+            [{key.removeprefix(inner): v for key, v in parameters.items() if inner in key}],
+        )
+        for parameters in params
+    }
+    return classes.pop() if len(classes) == 1 else ""
+
+
 def _in_line(text: str) -> str:
     return _cut(" ".join(text.split()), _LONGEST_VALUE)
 
@@ -187,7 +205,7 @@ _SHOWN, _NAMED = 20, 3
 _SMALL = 0.01
 
 
-def table_of_candidates(search: Search) -> str:
+def table_of_candidates(search: Search, longest_name: int = _LONGEST_NAME) -> str:
     """Return what decided between a search's candidates, with bars; the chosen one is first."""
     cv_results = search.cv_results_
     metric = first_metric(search, cv_results)
@@ -204,7 +222,7 @@ def table_of_candidates(search: Search) -> str:
         longest = _longest(values, value != "agreement")
         columns[words] = values, cv_results.get(error), longest, where
     n, chosen = len(cv_results["params"]), getattr(search, "best_index_", None)
-    names = candidate_names(cv_results["params"], search.estimator)
+    names = candidate_names(cv_results["params"], search.estimator, longest_name)
     adapted = cv_results.get("adapted", np.zeros(n))
     eligible = cv_results.get("eligible", np.ones(n))
 

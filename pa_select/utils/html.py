@@ -8,7 +8,8 @@ from html import escape
 
 # Half transparent, so that the text can be read on it on light and on dark pages.
 _BAR = "rgba(0, 114, 178, 0.35)"
-_CELL = "text-align: left; min-width: 9em; padding: 0.3em"
+_LEFT = "text-align: left"
+_CELL = f"{_LEFT}; min-width: 9em; padding: 0.3em"
 
 
 def bar_cell(value: float, largest: float, text: str) -> str:
@@ -27,7 +28,7 @@ def table(caption: str, header: Sequence[str], rows: Iterable[tuple[str, Sequenc
 
     The header begins with the head of the rows' names. The cells are as `bar_cell` makes them.
     """
-    names = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
+    names = "".join(f'<th scope="col" style="{_LEFT}">{escape(name)}</th>' for name in header)
     lines = "".join(
         f'<tr><th scope="row">{escape(name)}</th>{"".join(cells)}</tr>' for name, cells in rows
     )

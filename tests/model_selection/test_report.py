@@ -109,6 +109,10 @@ class Page(HTMLParser):
         return " ".join("".join(self.words).split())
 
 
+def percent(place):
+    return float(place.removesuffix("%"))
+
+
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_page_has_all_that_it_needs(name, request):
     search = request.getfixturevalue(name)
@@ -118,12 +122,10 @@ def test_a_page_has_all_that_it_needs(name, request):
     assert "url(" not in search.report()
     assert "nan" not in page.text.split("The candidates")[0]
     # All marks are inside of the picture.
-    (view,) = (attributes["viewbox"] for tag, attributes in page.tags if tag == "svg")
-    _, _, width, height = map(float, view.split())
     for _, attributes in page.marks:
         for key, value in attributes.items():
             if re.fullmatch("[xy][12]|c[xy]", key):
-                assert 0 <= float(value) <= (width if "x" in key else height)
+                assert 0 <= percent(value) <= 100
 
 
 def test_the_answer_has_the_expected_score(with_pairs):
@@ -270,6 +272,22 @@ def test_the_page_does_not_depend_on_earlier_searches(monkeypatch):
     assert "fit(X, y" not in text
 
 
+def test_long_names_are_not_cut():
+    model = LogisticRegression(max_iter=1000)
+    grid = {"intercept_scaling": [1.0], "C": [1e-4, 1e-3], "class_weight": [None, "balanced"]}
+    grid |= {"fit_intercept": [True, False], "warm_start": [True, False], "tol": [1e-3, 1e-2]}
+    search = PASearchCV(model, grid, cv=2).fit(X, y, environments=np.arange(360) % 2)
+    best = search.best_params_
+    value = {key: f"{v:.3g}" if isinstance(v, float) else v for key, v in best.items()}
+    del value["intercept_scaling"]  # which is the same in all
+    name = ", ".join(f"{key}={value[key]}" for key in sorted(value))
+    assert len(name) > 60
+    text = Page(search.report()).text
+    assert f"Use LogisticRegression with {name}." in text
+    assert f"{name} (chosen)" in text
+    assert "…" not in text
+
+
 @pytest.mark.parametrize("models", [[SVC()], [SVC(), DecisionTreeClassifier(random_state=0)]])
 def test_a_candidate_of_a_pipeline_is_named_by_its_last_step(models):
     grid = {"scale__with_std": [True, False]} if len(models) == 1 else {"model": models}
@@ -288,7 +306,7 @@ def test_a_page_names_the_score_that_decides(by_worst_environment):
     assert "line: log loss in the worst environment, with standard error" in page.text
     assert "left to chance" not in page.text
     # The picture shows losses, of which the chosen candidate's is the smallest.
-    circles = [float(mark["cx"]) for tag, mark in page.marks if tag == "circle"]
+    circles = [percent(mark["cx"]) for tag, mark in page.marks if tag == "circle"]
     assert circles == sorted(circles)
     assert len(set(circles)) == 3
 

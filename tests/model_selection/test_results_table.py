@@ -6,11 +6,17 @@ from sklearn.decomposition import PCA
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import ParameterGrid
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
 
-from pa_select.model_selection.results_table import candidate_names, some_names, with_error
+from pa_select.model_selection.results_table import (
+    candidate_names,
+    class_of_all,
+    some_names,
+    with_error,
+)
 
 MODEL = make_pipeline(StandardScaler(), SVC())
 
@@ -87,6 +93,17 @@ def test_names_are_short():
         assert len(name) <= 60
         assert name.endswith("…")
     assert all("\n" not in name for name in candidate_names(long, MODEL))
+
+
+def test_the_class_of_all_candidates():
+    assert class_of_all(SVC(), [{"C": 1}]) == "SVC"
+    assert class_of_all(MODEL, [{}, {"scale": None}]) == "SVC"
+    tree = DecisionTreeClassifier()
+    assert class_of_all(MODEL, [{"svc": tree}, {"svc": tree}]) == "DecisionTreeClassifier"
+    assert class_of_all(MODEL, [{"svc": tree}, {"svc": SVC()}]) == ""
+    outer = Pipeline([("scale", StandardScaler()), ("inner", MODEL)])
+    assert class_of_all(outer, [{"inner__svc": tree}]) == "DecisionTreeClassifier"
+    assert class_of_all(outer, [{"inner__svc": tree}, {"inner__svc__C": 1}]) == ""
 
 
 def test_some_names_and_the_number_of_the_others():
