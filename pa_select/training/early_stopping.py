@@ -170,6 +170,11 @@ class PAEarlyStopping(PAScoring):
         assert self.selector_ is not None
         for concern in self.selector_.concerns:
             warn_caller(concern)
+        if len(net.history) < max(self.every, self.min_epochs):
+            warn_caller(
+                f"No epoch was chosen: training ended after {len(net.history)} epochs, before the "
+                f"first one that every={self.every} and min_epochs={self.min_epochs} allow."
+            )
         if self._restore(net):
             self._say(net, f"Restoring the module of epoch {self.best_epoch_}.")
 

@@ -222,7 +222,8 @@ class PAScoring(Callback):
     def _refuse_same_name(self, net: Net) -> None:
         """Raise if another callback writes to the same columns."""
         for _, other in net.callbacks_:
-            if isinstance(other, PAScoring) and other is not self and other.name == self.name:
+            names = getattr(other, "name", None), getattr(other, "name_", None)
+            if other is not self and self.name in names:
                 raise ValueError(
                     "name: expected a name of its own for each callback, since it names columns "
                     f"of the history, got {self.name!r} for two of them."

@@ -507,8 +507,17 @@ def test_two_callbacks_have_names_of_their_own():
     assert {"pa", "other", "other_best"} <= both[-1].keys()
     with pytest.raises(ValueError, match="name: expected a name of its own .* 'pa' for two"):
         make(PAScoring(PAIR), PAEarlyStopping(PAIR)).fit(X, Y)
+    with pytest.raises(ValueError, match="name: expected a name of its own .* 'valid_loss' for"):
+        make(PAScoring(PAIR, name="valid_loss")).fit(X, Y)
     stopping = PAEarlyStopping(PAIR)
     make(stopping, warm_start=True).fit(X, Y).fit(X, Y)  # is no second one
+
+
+@pytest.mark.parametrize("params", [{"every": 9}, {"min_epochs": 9}])
+def test_a_training_that_ends_before_an_epoch_can_be_kept(params):
+    with pytest.warns(UserWarning, match="No epoch was chosen: training ended after 3 epochs"):
+        net = make(PAEarlyStopping(PAIR, **params), max_epochs=3).fit(X, Y)
+    assert net.history[-1, "pa_kept"] is None
 
 
 @pytest.mark.parametrize(
