@@ -70,6 +70,9 @@ def read_scores(names: Sequence[str], options: Namespace) -> list[Table]:
     read, holds no scores, or does not fit the others.
     """
     tables = [read_table(name, options.header) for name in names]
+    for table in tables:
+        if table.columns is not None:
+            _warn_of_numbers_of_rows(table.name, table.values, table.columns)
     with input_errors():
         if not options.probabilities:
             for table in tables:
@@ -137,6 +140,17 @@ def _are_probabilities(tables: Sequence[Table]) -> bool:
             f"{tables[are.index(False)].name}, got probabilities."
         )
     return False
+
+
+def _warn_of_numbers_of_rows(name: str, values: Array, columns: list[str]) -> None:
+    """Warn if a column counts the rows from 0 or 1, and so is no class."""
+    rows = np.arange(len(values))
+    for of_class, scores in zip(columns, values.T, strict=True):
+        if len(rows) > 2 and any(np.array_equal(scores, rows + first) for first in (0, 1)):
+            output.warn(
+                f"{name}: column {of_class!r} counts the rows, but is read as the scores of a "
+                "class; leave it out, or only its name if it is the first column."
+            )
 
 
 def _are_rounded(values: Array) -> bool:

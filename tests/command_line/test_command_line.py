@@ -107,6 +107,18 @@ def test_text_says_what_the_result_says(run):
             )
 
 
+def test_a_column_that_counts_the_rows_is_noticed(run):
+    for first in (0, 1):
+        for name, scores in (("a", A), ("b", B)):
+            frame = pd.DataFrame(scores, columns=list("xyz"))
+            frame.assign(id=np.arange(first, first + len(scores))).to_csv(
+                f"{name}.csv", index=False
+            )
+        status, _, error = run("score", "a.csv", "b.csv")
+        assert (status, error.count("\n")) == (0, 2)
+        assert "a.csv: column 'id' counts the rows, but is read as the scores of a class" in error
+
+
 def test_json_has_the_fields_of_the_result(run):
     status, out, error = run("score", "a.npy", "b.npy", "--json", "--prior", "marginal")
     assert (status, error) == (0, "")
