@@ -22,7 +22,6 @@ from pa_select.agreement.solved_problems import solve_problems
 from pa_select.agreement.solver import kernel_sums as _kernel
 from pa_select.agreement.solver.marginal_sums import ModelRuns, marginal_kernel
 from pa_select.agreement.standard_errors import check_groups
-from pa_select.utils.score_checks import look_like_probabilities
 from pa_select.utils.typing import (
     Device,
     ErrorScore,
@@ -194,7 +193,7 @@ def posterior_agreement(
     warn_of_failures(everything)
     results = [result for result in everything if result.failure is None]
     _notices.warn_of_probabilities(
-        [look_like_probabilities(*result.source[:2]) for result in results]
+        [_notices.which_are_probabilities(*result.source[:2]) for result in results]
     )
     if isinstance(prior, str) and prior == "uniform" and process_group is None:
         _notices.warn_of_one_class([result.source for result in results])
@@ -318,7 +317,7 @@ def pa_kernel(
     array([0.    , 0.1936, 0.4574])
     """
     problem = check_problem(scores_a, scores_b, sample_weight, prior)
-    _notices.warn_of_probabilities([look_like_probabilities(problem.a, problem.b)])
+    _notices.warn_of_probabilities([_notices.which_are_probabilities(problem.a, problem.b)])
     betas = check_beta(beta)
     pairs = concatenate([problem])
     flat = betas.ravel()

@@ -160,9 +160,16 @@ class ObjectOfUser(DataKind):
 def check_environments(environments: Labels, X: Rows) -> Array:
     """Return the environment of each row of X, at least two."""
     check_text(environments, "environments", X)
+    n = _num_samples(X)
+    if isinstance(environments, (dict, list, tuple)) and len(environments) != n:
+        raise ValueError(
+            f"environments: expected one value for each of {n} rows of X, got a "
+            f"{type(environments).__name__} of {len(environments)}. Rows of X as other "
+            "environments would show them are views: fit(X, y, views=...)."
+        )
     if reordered(X, environments):
         environments = look_up(environments, X, "environments")
-    names = check_column(environments, _num_samples(X), "environments")
+    names = check_column(environments, n, "environments")
     distinct = np.unique(names).tolist()
     if len(distinct) < 2:
         raise ValueError(f"environments: expected at least two, got only {distinct[0]!r}.")

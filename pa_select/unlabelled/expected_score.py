@@ -14,6 +14,7 @@ from pa_select.unlabelled.paired_rows import (
     aligned_pairs,
     check_pairs,
     one_pair_for_each_object,
+    warn_of_known_rows,
     warn_of_other_rows,
 )
 from pa_select.unlabelled.site_adapter import SiteAdapter, cross_adapted
@@ -110,7 +111,8 @@ def expected_score(
     Warns
     -----
     UserWarning
-        If there are fewer than 20 pairs, the rows of X_a do not look like the labelled rows,
+        If there are fewer than 20 pairs, the rows of X_a do not look like the labelled rows or are
+        among them,
         the two rows of a pair resemble each other no more than rows paired at random, several
         pairs have the same object, the paired objects seem to have other classes than the
         labelled rows, or an estimator predicts all labelled rows correctly, predicts them no
@@ -216,6 +218,13 @@ def expected_score(
     for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
         warn_caller(message)
     warn_of_other_rows(X_a, X_val)
+    warn_of_known_rows(
+        X_a,
+        X_val,
+        "X_a",
+        "X_val",
+        "If these objects are labelled, score their rows of X_b itself.",
+    )
     _warn_of_adapters(estimators)
     several = isinstance(estimators, (Mapping, list, tuple))
     return expected if several else next(iter(expected.values()))

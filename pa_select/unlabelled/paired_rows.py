@@ -225,8 +225,16 @@ def _often_repeat(rows: Floats) -> bool:
     return len(set(map(bytes, rows + 0.0))) <= (1 - _KNOWN) * len(rows)
 
 
-def warn_of_known_rows(X_a: Rows, X: Rows, name: str) -> None:
-    """Warn if paired objects are among the rows that candidates are fitted to.
+_SURER = (
+    "Candidates are surer of rows that they were fitted to, so the expected scores are too high. "
+    "If these objects are labelled, their rows at the other site are views: fit(X, y, views=...)."
+)
+
+
+def warn_of_known_rows(
+    X_a: Rows, X: Rows, name: str, name_of_X: str = "X", advice: str = _SURER
+) -> None:
+    """Warn if paired objects are among labelled rows, to which candidates may be fitted.
 
     Rows that are not numbers are not looked at, nor are tables whose rows often repeat.
     """
@@ -237,10 +245,8 @@ def warn_of_known_rows(X_a: Rows, X: Rows, name: str) -> None:
     n_found = sum(row in seen for row in map(bytes, some + 0.0))
     if n_found > _KNOWN * len(some) and not _often_repeat(known):
         warn_caller(
-            f"{name}: expected objects that are not among the rows of X, got {n_found} of "
-            f"{len(some)} that are. Candidates are surer of rows that they were fitted to, so the "
-            "expected scores are too high. If these objects are labelled, their rows at the other "
-            "site are views: fit(X, y, views=...)."
+            f"{name}: expected objects that are not among the rows of {name_of_X}, got {n_found} "
+            f"of {len(some)} that are. {advice}"
         )
 
 

@@ -91,7 +91,8 @@ def check_column(values: Labels, n: int, name: str) -> Array:
     if column.shape == (n, 1):
         column = column[:, 0]
     if column.shape != (n,):
-        raise ValueError(f"{name}: expected shape ({n},), got {column.shape}.")
+        got = column.shape or type(values).__name__
+        raise ValueError(f"{name}: expected shape ({n},), got {got}.")
     missing = [x is None for x in column] if column.dtype == object else []
     # Missing values such as nan differ from themselves.
     wrong = (column != column) | np.asarray(missing if len(missing) else False)

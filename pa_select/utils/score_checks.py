@@ -74,8 +74,8 @@ def check_shape(matrix: Any, name: str, fewest_classes: int = 2) -> None:
     shape = tuple(matrix.shape)
     if len(shape) != 2:
         hint = (
-            " One margin per row is not enough: give both classes a column, for example "
-            "numpy.column_stack([-margin / 2, margin / 2])."
+            " One number per row, a margin or a predicted class, is not enough: give each class "
+            "a column, for a margin numpy.column_stack([-margin / 2, margin / 2])."
             if len(shape) == 1
             else ""
         )

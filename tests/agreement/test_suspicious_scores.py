@@ -78,6 +78,14 @@ def test_decisions_are_no_probabilities():
     assert text.startswith("scores_a: expected logits")
 
 
+def test_probabilities_beside_logits_are_noticed():
+    for call in (posterior_agreement, lambda a, b: pa_kernel(a, b, 1.0)):
+        (text,) = said(call, P, log_probabilities(Q))
+        assert text.startswith("scores_a: expected logits or log-probabilities")
+    (text,) = said(posterior_agreement, A, Q)
+    assert text.startswith("scores_b: expected logits or log-probabilities")
+
+
 def test_one_row_that_is_not_of_probabilities_tells_logits():
     for wrong in ([0.5, 0.6, 0.0], [1.5, -0.5, 0.0]):
         p = P.copy()

@@ -78,6 +78,8 @@ def search(**params):
         ({"cv": 51}, {}, "cv: expected no more folds than there are rows .*, 50, got 51"),
         ({"cv": 1}, {}, "'cv' parameter of PASearchCV must be"),
         ({}, {"environments": HALVES[:9]}, r"environments: expected shape .150,., got .9,."),
+        ({}, {"environments": (X, X + 1)}, "one value for each of 150 .* a tuple of 2.*views=..."),
+        ({}, {"environments": {"a": X}}, "one value for each of 150 rows of X, got a dict of 1"),
         (
             {},
             {"environments": np.zeros(150)},

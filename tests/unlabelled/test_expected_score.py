@@ -394,6 +394,8 @@ def test_warnings_that_save_people():
         expected_score(model, a + 3, b, X, y)
     with pytest.warns(UserWarning, match="expected row i of both to be the same object"):
         expected_score(model, a, b[::-1], X, y)
+    with pytest.warns(UserWarning, match="not among the rows of X_val, got 60 of 60 that are"):
+        expected_score(model, X[:60], X[:60] + 0.1, X, y)
     with pytest.warns(UserWarning, match="y_val: expected the labels of X_val"):
         expected_score(model, a, b, -X, y)
     sure = KNeighborsClassifier(1).fit(X, y)

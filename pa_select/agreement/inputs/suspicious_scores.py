@@ -11,7 +11,7 @@ import torch
 
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.score_checks import look_like_probabilities
+from pa_select.utils.score_checks import are_probabilities, look_like_probabilities
 from pa_select.utils.typing import Floats, Ints
 
 #: A warning is given if at least this share of the predictions is of one class, for at least
@@ -32,6 +32,19 @@ _NEAR = 0.85
 
 # This many scores are compared at once: it bounds the memory.
 _SCORES_AT_ONCE = 1 << 20
+
+
+def which_are_probabilities(a: torch.Tensor, b: torch.Tensor) -> list[bool]:
+    """Return which samples look like probabilities, also if the other one has logits."""
+    both = look_like_probabilities(a, b)
+    if any(both):
+        return both
+    alone = [look_like_probabilities(x)[0] for x in (a, b)]
+    if alone[0] == alone[1]:
+        return both
+    other = (b if alone[0] else a)[:_SAMPLED_ROWS]
+    # Two samples on one scale may differ in a few rows.
+    return both if are_probabilities(other).any() else alone
 
 
 def warn_of_probabilities(marks: Sequence[Sequence[bool]]) -> None:
