@@ -494,8 +494,8 @@ class _Report:
             yield (
                 f"Most of the standard error, {error:.2g}, comes from the number of objects that "
                 f"were measured at both sites. With {2 * n} it would be about {twice:.2g}, and "
-                f"with {4 * n} about {four:.2g}. The function draw_objects of pa_select says which "
-                "to measure."
+                f"with {4 * n} about {four:.2g}. The function draw_objects of pa_select says "
+                "which to measure."
             )
         else:
             yield (

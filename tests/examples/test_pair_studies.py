@@ -270,11 +270,12 @@ def test_planned_pairs_are_compared_with_later_ones(monkeypatch):
     monkeypatch.setattr(study, "N_DRAWS", 50)
     monkeypatch.setattr(study, "FIRST", (20,))
     plans, spreads = study.measure("breast cancer, rounded", 0)
-    assert len(plans) == 2
+    assert len(plans) == 4  # of a model, and of a search
     assert study.measure("wine, drifting", 0) == ([], [])  # too few rows
     table = study.table_of(pd.DataFrame(plans), pd.DataFrame(spreads))
-    assert 0.5 < table.loc["20 first pairs: predicted by later standard error", "mean"] < 2
-    assert len(table) == 4
+    for line in ("predicted by later standard error", "the same of a search"):
+        assert 0.5 < table.loc[f"20 first pairs: {line}", "mean"] < 2
+    assert len(table) == 5
 
 
 def test_regressors_are_judged_on_spectra_of_the_second_instrument(monkeypatch):
