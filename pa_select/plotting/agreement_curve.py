@@ -53,16 +53,12 @@ class AgreementCurveDisplay(Display):
 
     Attributes
     ----------
-    line_ : matplotlib Line2D
-        The kernel.
-    optimum_ : matplotlib Line2D
-        The mark of the maximum.
-    points_ : matplotlib Line2D or None
-        The points that the solver evaluated; None without `path` or if none is shown.
-    bound_ : matplotlib Line2D or None
-        The certified upper bound; None if unknown.
-    trained_ : matplotlib Line2D or None
-        The line at beta = 1, as trained; None if that is two decades from all `betas`.
+    line_, optimum_ : matplotlib Line2D
+        The kernel, and the mark of the maximum.
+    points_, bound_, trained_ : matplotlib Line2D or None
+        The points that the solver evaluated, the certified upper bound, and the line at beta = 1,
+        as trained. None if no point is shown, if the bound is unknown, and if all `betas` are two
+        decades from 1.
     ax_, figure_ : matplotlib Axes, Figure
 
     See Also
@@ -77,8 +73,7 @@ class AgreementCurveDisplay(Display):
     Examples
     --------
     >>> import numpy as np
-    >>> from pa_select import posterior_agreement
-    >>> from pa_select.plotting import AgreementCurveDisplay
+    >>> from pa_select import AgreementCurveDisplay, posterior_agreement
     >>> rng = np.random.default_rng(0)
     >>> logits = 3 * rng.normal(size=(500, 4))
     >>> result = posterior_agreement(logits, logits + rng.normal(size=(500, 4)))
@@ -122,14 +117,13 @@ class AgreementCurveDisplay(Display):
             As in `plot`.
         """
         pyplot()
-        betas = _check_betas(betas)
         from pa_select.agreement import PosteriorAgreement
 
         check_kind(result, PosteriorAgreement)
-        betas, kernel = _curve_of(result, betas)
-        maximum = {name: getattr(result, name) for name in ("beta", "score", "upper_bound")}
-        maximum["path"] = result.path
-        return cls(betas=betas, kernel=kernel, name=name, **maximum).plot(ax, **kwargs)
+        betas, kernel = _curve_of(result, _check_betas(betas))
+        maximum = {field: getattr(result, field) for field in ("beta", "score", "upper_bound")}
+        display = cls(betas=betas, kernel=kernel, **maximum, name=name, path=result.path)
+        return display.plot(ax, **kwargs)
 
     @classmethod
     def from_estimator(
@@ -161,7 +155,7 @@ class AgreementCurveDisplay(Display):
             Name of the curve in the legend. None: the name of the estimator's class.
         """
         pyplot()
-        betas = _check_betas(betas)
+        _check_betas(betas)
         from pa_select.agreement import posterior_agreement
         from pa_select.scores import class_scores
 
@@ -238,7 +232,6 @@ def _curve_of(result: PosteriorAgreement, betas: Floats | None) -> tuple[Floats,
     from pa_select.agreement.result import source_of
 
     source = source_of(result)
-
     given = {"prior": source.prior.argument, "sample_weight": source.weight}
 
     def kernel(betas: Floats) -> Floats:
@@ -246,8 +239,7 @@ def _curve_of(result: PosteriorAgreement, betas: Floats | None) -> tuple[Floats,
 
     if betas is not None:
         return betas, kernel(betas)
-    scale = 1 / _typical_range(source.a, source.b)
-    return _sample(kernel, result.beta, result.score, scale, math.log(result.n_classes))
+    return _sample(kernel, result, 1 / _typical_range(source.a, source.b))
 
 
 def _typical_range(a: torch.Tensor, b: torch.Tensor) -> float:
@@ -260,22 +252,22 @@ def _typical_range(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 def _sample(
-    kernel: Callable[[Floats], Floats], beta: float, score: float, scale: float, ceiling: float
+    kernel: Callable[[Floats], Floats], result: PosteriorAgreement, scale: float
 ) -> tuple[Floats, Floats]:
     """Return inverse temperatures that show the kernel's rise and fall, and the kernel there.
 
-    The maximum is `score` at `beta`, or the scores have this `scale`. Without a rise as much of
-    the fall is shown as half of `ceiling`, the largest possible rise.
+    If the maximum is at 0 or infinity, they are near `scale`. Without a rise as much of the fall
+    is shown as half of the largest possible rise.
     """
+    beta = result.beta
     interior = 0 < beta < np.inf
     grid = (beta if interior else scale) * 2.0 ** np.arange(-30, 31)
     values = kernel(np.concatenate([[0.0], grid, [np.inf]]))
     start, values, end = values[0], values[1:-1], values[-1]
-    rise = score - start
-    if rise > 1e-9:
-        floor = start - _FALL * rise
-    else:
-        rise = ceiling / 2
+    rise = result.score - start
+    floor = start - _FALL * rise
+    if rise <= 1e-9:
+        rise = math.log(result.n_classes) / 2
         floor = start - rise
     with np.errstate(invalid="ignore"):  # -inf where posteriors are disjoint
         moved = np.isfinite(values) & (np.abs(values - start) > _INVISIBLE * rise)

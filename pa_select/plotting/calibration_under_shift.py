@@ -46,10 +46,8 @@ class CalibrationUnderShiftDisplay(Display):
 
     Attributes
     ----------
-    curves_ : dict of (str, str) to matplotlib ErrorbarContainer
-        The curves by place and "before" or "after", where labels are known.
-    histograms_ : dict of (str, str) to matplotlib StepPatch
-        The histograms by place and "before" or "after".
+    curves_, histograms_ : dict of (str, str) to matplotlib ErrorbarContainer; StepPatch
+        The curves, where labels are known, and the histograms, by place and "before" or "after".
     diagonal_ : matplotlib Line2D or None
         Where the confidence is the accuracy. None if no labels are known.
     ax_histograms_ : matplotlib Axes
@@ -112,10 +110,9 @@ class CalibrationUnderShiftDisplay(Display):
         ----------
         result : tuple (before, after)
             The probabilities before and after the correction, each an array-like of shape
-            (m, n_classes) for a target, or a dict of such for several places by their names.
-        y : array-like of shape (m,), or dict of str to such, default=None
-            The columns of the true classes for the target, or for the places where they are
-            known.
+            (m, n_classes) for the rows of a target.
+        y : array-like of shape (m,), default=None
+            The columns of the true classes, if they are known.
         n_bins : int, default=10
             Number of bins of equal width, from 1 / n_classes to 1.
         ax, **kwargs
@@ -130,20 +127,12 @@ class CalibrationUnderShiftDisplay(Display):
         from pa_select.calibration.reliability import reliability
 
         check_count(n_bins, "n_bins", "bins")
-        first, second = map(_posteriors, ("before", "after"), result)
-        _check_places(first, second)
-        labels = {str(x): y[x] for x in y} if isinstance(y, Mapping) else {_TARGET: y}
-        if y is not None and not set(labels) <= set(first):
-            raise ValueError(f"y: expected some of the places {list(first)}, got {list(labels)}.")
-        before, after = {}, {}
-        for place, matrix in first.items():
-            if (got := second[place].shape) != matrix.shape:
-                raise ValueError(f"after: expected shape {matrix.shape} for {place}, got {got}.")
-            name = f"y[{place!r}]" if isinstance(y, Mapping) else "y"
-            columns = _columns(labels.get(place), np.arange(matrix.shape[1]), len(matrix), name)
-            before[place] = reliability(matrix, columns, n_bins=n_bins)
-            after[place] = reliability(second[place], columns, n_bins=n_bins)
-        return cls(before=before, after=after).plot(ax, **kwargs)
+        before, after = map(_posteriors, ("before", "after"), result)
+        if after.shape != before.shape:
+            raise ValueError(f"after: expected shape {before.shape}, got {after.shape}.")
+        columns = _columns(y, np.arange(before.shape[1]), len(before))
+        tables = [{_TARGET: reliability(one, columns, n_bins=n_bins)} for one in (before, after)]
+        return cls(before=tables[0], after=tables[1]).plot(ax, **kwargs)
 
     @classmethod
     def from_estimator(
@@ -192,7 +181,7 @@ class CalibrationUnderShiftDisplay(Display):
             )
         check_count(n_bins, "n_bins", "bins")
         scores = estimator._scores(X)
-        columns = _columns(y, estimator.classes_, len(scores), "y")
+        columns = _columns(y, estimator.classes_, len(scores))
         held_out, labels, weight, _ = estimator._held_out
         rows = {"rows": held_out.rows, "weight": weight}
         tables = []
@@ -204,7 +193,9 @@ class CalibrationUnderShiftDisplay(Display):
         return cls(before=tables[0], after=tables[1], ratio=ratio).plot(ax, **kwargs)
 
     def _check(self) -> None:
-        _check_places(self.before, self.after)
+        if set(self.after) != set(self.before):
+            places = f"expected the places {list(self.before)}, got {list(self.after)}"
+            raise ValueError(f"after: {places}.")
 
     def _figsize(self) -> tuple[float, float]:
         # Wide enough for the legend of places with long names; "before" has the longer words.
@@ -276,32 +267,19 @@ def _in_words(place: str, when: str, bins: Reliability) -> str:
     return text if bins.accuracy is None else f"{text}, accuracy {bins.mean_accuracy:.2f}"
 
 
-def _check_places(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    if set(after) != set(before):
-        raise ValueError(f"after: expected the places {list(before)}, got {list(after)}.")
+def _columns(y: Labels | None, classes: Array, n: int) -> Index | None:
+    return None if y is None else columns_of(check_column(y, n, "y"), classes, "the columns")
 
 
-def _columns(y: Labels | None, classes: Array, n: int, name: str) -> Index | None:
-    if y is None:
-        return None
-    return columns_of(check_column(y, n, name), classes, "the columns", name)
-
-
-def _posteriors(name: str, given: Matrix | Mapping[str, Matrix]) -> dict[str, Floats]:
-    """Return checked probabilities by the names of their places."""
-    several = dict(given) if isinstance(given, Mapping) else {_TARGET: given}
-    if not several:
-        raise ValueError(f"{name}: expected probabilities of a place at least, got none.")
-    matrices = {}
-    for place, one in several.items():
-        try:
-            matrix = np.asarray(one, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"{name}: expected a matrix of numbers ({error}).") from error
-        check_shape(matrix, name)
-        row = wrong_row(matrix)
-        if row is not None:
-            got = f"{matrix[row].tolist()} in row {row} of {place}"
-            raise ValueError(f"{name}: expected probabilities, which sum to 1, got {got}.")
-        matrices[str(place)] = matrix
-    return matrices
+def _posteriors(name: str, given: Matrix) -> Floats:
+    """Return checked probabilities as an array."""
+    try:
+        matrix = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}: expected a matrix of numbers ({error}).") from error
+    check_shape(matrix, name)
+    row = wrong_row(matrix)
+    if row is not None:
+        got = f"{matrix[row].tolist()} in row {row}"
+        raise ValueError(f"{name}: expected probabilities, which sum to 1, got {got}.")
+    return matrix

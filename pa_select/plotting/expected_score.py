@@ -79,23 +79,18 @@ class ExpectedScoreDisplay(Display):
     --------
     >>> import numpy as np
     >>> from sklearn.datasets import load_digits
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn.naive_bayes import BernoulliNB, GaussianNB
     >>> from sklearn.utils import shuffle
     >>> from pa_select import ExpectedScoreDisplay, expected_score
     >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
-    >>> models = {"bayes": GaussianNB(), "logistic": LogisticRegression(max_iter=5000)}
-    >>> for model in models.values():
-    ...     _ = model.fit(X[:700], y[:700])
+    >>> models = {"gauss": GaussianNB(), "binary": BernoulliNB(binarize=8)}
+    >>> models = {name: model.fit(X[:700], y[:700]) for name, model in models.items()}
     >>> pairs = slice(1300, 1400)  # nobody labelled these
     >>> again = 0.5 * X[pairs] + 4 * np.random.default_rng(0).random((100, 64))
     >>> scores = expected_score(models, X[pairs], again, X[700:1300], y[700:1300])
-    >>> truth = {name: model.score(again, y[pairs]) for name, model in models.items()}
-    >>> display = ExpectedScoreDisplay.from_result(scores, true_scores=truth)
-    >>> [text.get_text() for text in display.ax_.get_yticklabels()]
-    ['bayes', 'logistic']
-    >>> display.ax_.get_xlabel()
-    'expected accuracy at the other site'
+    >>> display = ExpectedScoreDisplay.from_result(scores)
+    >>> display.ax_.get_xlabel(), [text.get_text() for text in display.ax_.get_yticklabels()]
+    ('expected accuracy at the other site', ['gauss', 'binary'])
     """
 
     score: Vector
@@ -168,14 +163,15 @@ class ExpectedScoreDisplay(Display):
 
     def _draw(self, ax: Any, **kwargs: Any) -> None:
         n, rows = len(self.score), np.arange(len(self.candidates_))
-        score, low, high = (self._values(name) for name in ("score", "low", "high"))
         self.intervals_ = None
         if self.low is not None and self.high is not None:
             style = {"color": look(0).color, "lw": 1, "alpha": 0.8, "zorder": 2}
-            self.intervals_ = ax.hlines(rows, low, high, label="interval (95 %)", **style)
+            style["label"] = "interval (95 %)"
+            ends = self._values("low"), self._values("high")
+            self.intervals_ = ax.hlines(rows, *ends, **style)
         style = {"marker": "|", "color": GREY, "markersize": 11, "mew": 2.5, "zorder": 3}
         self.claimed_ = self._draw_marks(ax, "claimed", self.claimed_name, style)
-        self.errorbars_ = self._draw_expected(ax, score, low, high, kwargs)
+        self.errorbars_ = self._draw_expected(ax, kwargs)
         style = {"marker": "D", "color": look(2).color, "markersize": 6, "zorder": 6}
         style |= {"mfc": "none", "mew": 1.5}
         self.true_ = self._draw_marks(ax, "true_scores", f"true {self.score_name}", style)
@@ -184,7 +180,8 @@ class ExpectedScoreDisplay(Display):
         if self.best_index is not None and len(row):
             # Larger, because the mark of its score is in front of it.
             style = {"color": look(1).color, "markersize": 20, "zorder": 4}
-            self.chosen_ = self._mark(ax, score[row], row, "*", label="chosen", **style)
+            score = self._values("score")[row]
+            self.chosen_ = self._mark(ax, score, row, "*", label="chosen", **style)
         ax.set_yticks(rows, self._names_shown())
         ax.tick_params(axis="y", length=0)
         ax.set(ylim=(-0.7, len(rows) - 0.3), xlabel=f"expected {self.score_name} at {self.site}")
@@ -220,14 +217,12 @@ class ExpectedScoreDisplay(Display):
         x = self._values(name)
         return ax.plot(x, np.arange(len(x)), ls="none", label=label, **style)[0]
 
-    def _draw_expected(
-        self, ax: Axes, score: Floats, low: Floats, high: Floats, kwargs: dict[str, Any]
-    ) -> dict[str, Any]:
+    def _draw_expected(self, ax: Axes, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Draw the expected scores, in a marker for each kind."""
         is_adapted = self._values("adapted") == 1
-        errors = np.nan_to_num(self._values("standard_error"))
+        score, errors = self._values("score"), np.nan_to_num(self._values("standard_error"))
         # The interval ends where scores end, such as an accuracy at 1.
-        bars = bars_within(score, errors, low, high)
+        bars = bars_within(score, errors, self._values("low"), self._values("high"))
         style: dict[str, Any] = {"elinewidth": 3.5, "ls": "none", "markersize": 6, "zorder": 5}
         style |= {"color": look(0).color, "mec": ink(ax), "mew": 0.8}
         drawn = {}

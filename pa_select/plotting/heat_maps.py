@@ -112,8 +112,7 @@ class AgreementMatrixDisplay(HeatMapDisplay):
     Examples
     --------
     >>> import numpy as np
-    >>> from pa_select import agreement_matrix
-    >>> from pa_select.plotting import AgreementMatrixDisplay
+    >>> from pa_select import AgreementMatrixDisplay, agreement_matrix
     >>> rng = np.random.default_rng(0)
     >>> signal = 3 * rng.normal(size=(300, 3))
     >>> samples = [signal + noise * rng.normal(size=(300, 3)) for noise in (0.1, 0.2, 2.0)]

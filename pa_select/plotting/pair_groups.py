@@ -73,8 +73,7 @@ class ConfidenceDisplay(Display):
     Examples
     --------
     >>> import numpy as np
-    >>> from pa_select import posterior_agreement
-    >>> from pa_select.plotting import ConfidenceDisplay
+    >>> from pa_select import ConfidenceDisplay, posterior_agreement
     >>> rng = np.random.default_rng(0)
     >>> logits = 5 * np.eye(3)[rng.integers(0, 3, 200)]
     >>> noisy = logits + 3 * rng.normal(size=logits.shape)
@@ -128,19 +127,16 @@ class ConfidenceDisplay(Display):
         from pa_select.agreement import PosteriorAgreement
 
         results, names = named_results(result, PosteriorAgreement)
-        at_optimum = [one.confidence(y, misled=misled) for one in results]
-        at_one = [one.confidence(y, beta=1.0, misled=misled) for one in results]
-        trained, trained_errors = _averages(at_one)
-        best, best_errors = _averages(at_optimum)
+        averages = {}
+        for name, beta in (("trained", 1.0), ("best", None)):
+            groups = [one.confidence(y, beta=beta, misled=misled) for one in results]
+            averages[name], averages[f"{name}_errors"] = _averages(groups)
         n_classes = {one.n_classes for one in results}
         return cls(
-            groups=list(at_optimum[0]),
-            trained=trained,
-            best=best,
-            trained_errors=trained_errors,
-            best_errors=best_errors,
+            groups=list(groups[0]),
+            **averages,
             betas=[one.beta for one in results],
-            n_pairs=_sizes(at_optimum) if names is None else None,
+            n_pairs=_sizes(groups) if names is None else None,
             n_classes=n_classes.pop() if len(n_classes) == 1 else None,
             names=names,
         ).plot(ax, **kwargs)
@@ -225,8 +221,7 @@ class DecompositionDisplay(Display):
     Examples
     --------
     >>> import numpy as np
-    >>> from pa_select import posterior_agreement
-    >>> from pa_select.plotting import DecompositionDisplay
+    >>> from pa_select import DecompositionDisplay, posterior_agreement
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 3, 200)
     >>> logits = 2 * np.eye(3)[y] + rng.normal(size=(200, 3))

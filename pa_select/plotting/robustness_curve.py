@@ -53,10 +53,8 @@ class RobustnessCurveDisplay(Display):
         Names of the estimators in the legend.
     panels : sequence of n_panels float
         The power (if `x` are ratios) or the ratio of each panel.
-    x_name : {"ratio", "power"}, default="ratio"
-        What `x` are.
-    column : str, default="pa"
-        The column of the table that `values` are.
+    x_name, column : str
+        Whether `x` are a "ratio" or a "power", and which column `values` are ("pa").
     prior : {"uniform", "marginal"} or array-like, default=None
         The class prior of the agreement, for the label of its axis.
     n_classes : int, default=None
@@ -64,10 +62,8 @@ class RobustnessCurveDisplay(Display):
 
     Attributes
     ----------
-    errorbars_ : list of (dict of str to matplotlib ErrorbarContainer)
-        The lines by estimator, a dict for each panel.
-    edges_ : list of (dict of str to matplotlib Line2D)
-        The marks of values at the edge, a dict for each panel; only estimators that have any.
+    errorbars_, edges_ : list of (dict of str to matplotlib ErrorbarContainer; Line2D)
+        The lines, and the marks of values at the edge, by estimator; a dict for each panel.
     references_ : list of (list of matplotlib Line2D)
         The grey lines that were added, a list for each panel; empty without agreements.
     axes_ : list of matplotlib Axes
@@ -89,9 +85,8 @@ class RobustnessCurveDisplay(Display):
     --------
     >>> from sklearn.datasets import load_wine
     >>> from sklearn.naive_bayes import GaussianNB
-    >>> from pa_select import robustness_curve
+    >>> from pa_select import RobustnessCurveDisplay, robustness_curve
     >>> from pa_select.environments import GaussianNoise
-    >>> from pa_select.plotting import RobustnessCurveDisplay
     >>> X, y = load_wine(return_X_y=True)
     >>> model, noise = GaussianNB().fit(X[::2], y[::2]), GaussianNoise(relative=True)
     >>> curve = robustness_curve(model, X[1::2], shift=noise, powers=[0.3, 1])
@@ -219,8 +214,8 @@ class RobustnessCurveDisplay(Display):
             self._legend(ax, handles, handlelength=3)
         else:
             corner = self.axes_[_n_columns(len(self.axes_)) - 1]
-            style = {"loc": "upper left", "bbox_to_anchor": (1, 1), "frameon": False}
-            corner.legend(handles=handles, handlelength=3, **style)
+            style: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
+            corner.legend(handles=handles, handlelength=3, frameon=False, **style)
 
     def _axes(self, ax: Any) -> Axes:
         """Find the Axes of the panels, give them titles and labels, and return the first."""
@@ -228,11 +223,10 @@ class RobustnessCurveDisplay(Display):
         along, other = _WORDS[self.x_name], _WORDS[robustness_table.AXES[self.x_name]]
         titles = [f"{other}: {_short(panel)}" for panel in self.panels]
         if n == 1:
-            ax = axes_for(ax)
+            self.axes_ = [axes_for(ax)]
             whole = self.x_name == "power" and self.panels[0] == 1
-            ax.set(xlabel=along if whole else f"{along} ({titles[0]})", ylabel=label)
-            self.axes_ = [ax]
-            return ax
+            self.axes_[0].set(xlabel=along if whole else f"{along} ({titles[0]})", ylabel=label)
+            return self.axes_[0]
         self.axes_ = _new_panels(n) if ax is None else _given_panels(ax)
         if len(self.axes_) != n:
             raise ValueError(
@@ -284,17 +278,18 @@ class RobustnessCurveDisplay(Display):
 
     def _draw_panel(self, ax: Axes, panel: int, kwargs: dict[str, Any]) -> tuple[Any, Any]:
         bars, edges = {}, {}
-        x, first = np.asarray(self.x), self._n_drawn(ax)
-        for i, name in enumerate(self.names, first):
-            y = np.array(self.values[panel][i - first], dtype=np.float64)
+        x, n_before = np.asarray(self.x), self._n_drawn(ax)
+        for i, name in enumerate(self.names):
+            y = np.array(self.values[panel][i], dtype=np.float64)
             high, low = y == np.inf, (y == -np.inf) | ((y <= 0) & (ax.get_yscale() == "log"))
             at_edge = high | low
             y[at_edge] = np.nan
-            error = None if self.errors is None else self.errors[panel][i - first]
+            error = None if self.errors is None else self.errors[panel][i]
             if error is not None and self.column in robustness_table.SHARES:
                 error = bars_within(y, error, 0.0, 1.0)
             # From the seventh line on the colours repeat, with other dashes and marks.
-            style = look(i + i // 6).of_line | {"color": look(i).color, "label": name}
+            n = n_before + i
+            style = look(n + n // 6).of_line | {"color": look(n).color, "label": name}
             style |= {"markersize": 4, "elinewidth": 0.8} | kwargs
             bars[name] = self._register(ax.errorbar(x, y, yerr=error, **style))
             line = bars[name].lines[0]

@@ -49,18 +49,16 @@ class PASearchDisplay(Display):
     ----------
     score, score_error : array-like of shape (n_candidates,)
         Mean score of each candidate and its standard error.
-    agreement : array-like of shape (n_candidates,)
-        Agreement, in nats per pair.
+    agreement, agreement_error : array-like of shape (n_candidates,)
+        Agreement and its standard error, in nats per pair; no `agreement_error`: no error bars.
     eligible : array-like of shape (n_candidates,) of bool
         Whether the candidate could be chosen.
+    names : sequence of n_candidates str, default=None
+        Names of the candidates. None: no names in the legend.
     best_index : int, default=None
         The candidate that was chosen.
     threshold : float, default=nan
         The lowest score that the guard allows; nan if there is no guard.
-    agreement_error : array-like of shape (n_candidates,), default=None
-        Standard error of the agreement, in nats per pair. None: no error bars.
-    names : sequence of n_candidates str, default=None
-        Names of the candidates. None: no names in the legend.
     expected, expected_error : array-like of shape (n_candidates,), default=None
         Expected score of each candidate at the other site, and its standard error. If given,
         they are drawn instead of the agreement.
@@ -92,33 +90,28 @@ class PASearchDisplay(Display):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_wine
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> from pa_select import PASearchCV
-    >>> from pa_select.plotting import PASearchDisplay
-    >>> X, y = load_wine(return_X_y=True)
-    >>> model = make_pipeline(StandardScaler(), LogisticRegression())
-    >>> search = PASearchCV(model, {"logisticregression__C": [1e-4, 0.01, 1, 100]})
-    >>> display = PASearchDisplay.from_result(search.fit(X, y))
-    >>> round(display.threshold, 3)
-    0.974
-    >>> display.chosen_.get_label()
-    'chosen: C=0.01'
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    >>> from pa_select import PASearchCV, PASearchDisplay
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LinearDiscriminantAnalysis(solver="lsqr")
+    >>> search = PASearchCV(model, {"shrinkage": [0, 0.1, 0.5, 0.9]}).fit(X, y)
+    >>> display = PASearchDisplay.from_result(search)
+    >>> display.chosen_.get_label(), display.score_choice_.get_label()
+    ('chosen: shrinkage=0', 'best score: shrinkage=0.1')
     """
 
     score: Vector
     score_error: Vector
     agreement: Vector
+    agreement_error: Vector | None = None
     eligible: Labels
+    names: Sequence[str] | None = None
     best_index: int | None = None
     threshold: float = np.nan
-    score_name: str = "score"
-    agreement_error: Vector | None = None
-    names: Sequence[str] | None = None
     expected: Vector | None = None
     expected_error: Vector | None = None
+    score_name: str = "score"
     expected_name: str = "expected score"
 
     _shapes = dict.fromkeys(
@@ -150,9 +143,8 @@ class PASearchDisplay(Display):
         """
         pyplot()
         table = cv_results_of(result, "result")
-        rule = rule_of(result, table)
+        rule, metric = rule_of(result, table), first_metric(result, table)
         of_agreement = getattr(rule, "agreement", "agreement")
-        metric = first_metric(result, table)
         agreement = column(table, of_agreement, "result")
         guard = getattr(rule, "score", None)
         name = score or guard or metric
@@ -179,12 +171,12 @@ class PASearchDisplay(Display):
             score=value,
             score_error=error,
             agreement=agreement,
+            agreement_error=_agreement_error(table, of_agreement),
             eligible=np.asarray(eligible),
+            names=candidate_names(table["params"], getattr(result, "estimator", None)),
             best_index=getattr(result, "best_index_", None),
             threshold=threshold,
             score_name=metric_in_words(name, scoring),
-            agreement_error=_agreement_error(table, of_agreement),
-            names=candidate_names(table["params"], getattr(result, "estimator", None)),
             **expected,
         ).plot(ax, **kwargs)
 

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from scipy.special import softmax
 
 from pa_select import agreement_matrix, plotting, posterior_agreement
+from pa_select.calibration.reliability import reliability
 from pa_select.plotting import (
     AgreementCurveDisplay,
     AgreementMatrixDisplay,
@@ -87,8 +88,10 @@ MAKERS = {
     "calibration": made(
         CalibrationUnderShiftDisplay.from_result, (SURE, LESS_SURE), LOGITS.argmax(1)
     ),
-    "confidences": made(
-        CalibrationUnderShiftDisplay.from_result, ({LONG: SURE}, {LONG: LESS_SURE})
+    "confidences": drawn(
+        CalibrationUnderShiftDisplay,
+        before={LONG: reliability(SURE, n_bins=10)},
+        after={LONG: reliability(LESS_SURE, n_bins=10)},
     ),
     "epochs": made(EpochsDisplay.from_result, HISTORY),
 }
