@@ -13,9 +13,8 @@ from pa_select.plotting.axes import AGREEMENT, DOTTED, Display, check_kind, look
 from pa_select.utils.typing import Axes, Floats, Line, Model, Prior, Rows, Vector, Weights
 
 if TYPE_CHECKING:
-    import torch
-
     from pa_select.agreement import PosteriorAgreement, SolverPath
+    from pa_select.agreement.inputs.problem import Problem
 
 _BOUND, _TRAINED = "certified upper bound", r"$\beta = 1$, as trained"
 _POINTS = "evaluated by the solver"
@@ -35,14 +34,11 @@ class AgreementCurveDisplay(Display):
 
     Parameters
     ----------
-    betas : array-like of shape (n_betas,)
-        Inverse temperatures, positive and increasing.
-    kernel : array-like of shape (n_betas,)
-        The normalised kernel at `betas`, in nats per pair.
-    beta : float
-        The inverse temperature of the maximum, in [0, inf].
-    score : float
-        The maximum, in nats per pair.
+    betas, kernel : array-like of shape (n_betas,)
+        Inverse temperatures, positive and increasing, and the normalised kernel there, in nats
+        per pair, as from `pa_select.pa_kernel`.
+    beta, score : float
+        The inverse temperature of the maximum, in [0, inf], and the maximum, in nats per pair.
     upper_bound : float, default=nan
         Certified upper bound of the maximum, in nats per pair; nan if unknown.
     name : str, default=None
@@ -60,10 +56,6 @@ class AgreementCurveDisplay(Display):
         as trained. None if no point is shown, if the bound is unknown, and if all `betas` are two
         decades from 1.
     ax_, figure_ : matplotlib Axes, Figure
-
-    See Also
-    --------
-    pa_select.pa_kernel : Computes the numbers.
 
     References
     ----------
@@ -239,12 +231,12 @@ def _curve_of(result: PosteriorAgreement, betas: Floats | None) -> tuple[Floats,
 
     if betas is not None:
         return betas, kernel(betas)
-    return _sample(kernel, result, 1 / _typical_range(source.a, source.b))
+    return _sample(kernel, result, 1 / _typical_range(source))
 
 
-def _typical_range(a: torch.Tensor, b: torch.Tensor) -> float:
+def _typical_range(source: Problem) -> float:
     """Return the geometric mean over rows of the range from lowest to highest score."""
-    scores = np.concatenate([x.detach().cpu().double().numpy() for x in (a, b)])
+    scores = np.concatenate([x.detach().cpu().double().numpy() for x in (source.a, source.b)])
     highest = scores.max(1)
     lowest = np.where(np.isfinite(scores), scores, np.inf).min(1)
     ranges = (highest - lowest)[highest > lowest]

@@ -37,6 +37,11 @@ class CalibrationUnderShiftDisplay(Display):
     Each place has a colour. Hollow marks and dashed lines are not corrected, filled marks and
     full lines are. Keywords of `plot` go to ``ax.errorbar`` of the curves.
 
+    The predictions of labelled rows are out-of-fold. The target is predicted by what the
+    classifier predicts with: for ``ensemble=True`` the mean scores of all fold models, which are
+    a little better. The correction is for the target; the labelled rows show what it would do
+    without a shift.
+
     Parameters
     ----------
     before, after : dict of str to Reliability
@@ -58,13 +63,6 @@ class CalibrationUnderShiftDisplay(Display):
     --------
     pa_select.AgreementCalibratedClassifier : Corrects the probabilities for a target.
     sklearn.calibration.CalibrationDisplay : The curve for the probability of one of two classes.
-
-    Notes
-    -----
-    The predictions of labelled rows are out-of-fold. The target is predicted by what the
-    classifier predicts with: for ``ensemble=True`` the mean scores of all fold models, which are
-    a little better. The correction is for the target; the labelled rows show what it would do
-    without a shift.
 
     References
     ----------
@@ -120,10 +118,8 @@ class CalibrationUnderShiftDisplay(Display):
         """
         pyplot()
         if not isinstance(result, tuple) or len(result) != 2:
-            raise TypeError(
-                "result: expected the probabilities (before, after), a tuple of two, got "
-                f"{type(result).__name__}."
-            )
+            got = type(result).__name__
+            raise TypeError(f"result: expected probabilities, a tuple of two, got {got}.")
         from pa_select.calibration.reliability import reliability
 
         check_count(n_bins, "n_bins", "bins")

@@ -41,18 +41,12 @@ class EpochsDisplay(Display):
 
     Attributes
     ----------
-    line_ : matplotlib Line2D
-        The agreement.
+    line_, kept_ : matplotlib Line2D; Line2D or None
+        The agreement, and the mark of the kept epoch.
     lines_ : dict of str to matplotlib Line2D
         The other scores.
-    kept_ : matplotlib Line2D or None
-        The mark of the kept epoch.
     ax_, figure_, ax_right_ : matplotlib Axes, Figure; Axes or None
         The left axes, their figure, and the right axes.
-
-    See Also
-    --------
-    pa_select.PAScoring, pa_select.PAEarlyStopping : The callbacks that record agreement.
 
     Examples
     --------

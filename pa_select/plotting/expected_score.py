@@ -166,9 +166,8 @@ class ExpectedScoreDisplay(Display):
         self.intervals_ = None
         if self.low is not None and self.high is not None:
             style = {"color": look(0).color, "lw": 1, "alpha": 0.8, "zorder": 2}
-            style["label"] = "interval (95 %)"
             ends = self._values("low"), self._values("high")
-            self.intervals_ = ax.hlines(rows, *ends, **style)
+            self.intervals_ = ax.hlines(rows, *ends, label="interval (95 %)", **style)
         style = {"marker": "|", "color": GREY, "markersize": 11, "mew": 2.5, "zorder": 3}
         self.claimed_ = self._draw_marks(ax, "claimed", self.claimed_name, style)
         self.errorbars_ = self._draw_expected(ax, kwargs)

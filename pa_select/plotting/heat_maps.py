@@ -38,17 +38,15 @@ class HeatMapDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw in. None: a new figure, larger for a larger matrix.
+        ax, **kwargs
+            As in the other displays. A new figure is larger for a larger matrix. Several matrices
+            with the same ``vmin`` and ``vmax`` have the same colours.
         include_values, colorbar : bool, default=True
             Whether to write the values into the cells, and to draw a colour bar.
         values_format : str, default=".2f"
             Format of the values.
         text_kw : dict, default=None
             Passed on to the values' ``ax.text``.
-        **kwargs : dict
-            Passed on to ``ax.imshow``. Several matrices with the same ``vmin`` and ``vmax`` have
-            the same colours.
         """
         super().plot(ax, **kwargs)
         self.colorbar_ = self.texts_ = None
@@ -104,10 +102,6 @@ class AgreementMatrixDisplay(HeatMapDisplay):
     worst_ : list of matplotlib Rectangle
         The frames of the worst pair, in both orders.
     ax_, figure_ : matplotlib Axes, Figure
-
-    See Also
-    --------
-    pa_select.agreement_matrix : Computes the numbers.
 
     Examples
     --------
@@ -236,10 +230,6 @@ class RankCorrelationDisplay(HeatMapDisplay):
     texts_ : ndarray of shape (n_measures, n_gaps) of matplotlib Text, or None
         The values in the cells.
     ax_, figure_ : matplotlib Axes, Figure
-
-    See Also
-    --------
-    pa_select.assessment.rank_correlation : Computes the numbers.
 
     References
     ----------

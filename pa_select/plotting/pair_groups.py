@@ -60,10 +60,6 @@ class ConfidenceDisplay(Display):
         The line at the confidence of uniform posteriors.
     ax_, figure_ : matplotlib Axes, Figure
 
-    See Also
-    --------
-    pa_select.PosteriorAgreement.confidence : Computes the numbers.
-
     References
     ----------
     .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
@@ -78,10 +74,10 @@ class ConfidenceDisplay(Display):
     >>> logits = 5 * np.eye(3)[rng.integers(0, 3, 200)]
     >>> noisy = logits + 3 * rng.normal(size=logits.shape)
     >>> display = ConfidenceDisplay.from_result(posterior_agreement(logits, noisy))
+    >>> display.groups  # over-confident, both where predictions agree and where not
+    ['agree', 'disagree']
     >>> [f"{was:.2f} -> {now:.2f}" for was, now in zip(display.trained[0], display.best[0])]
     ['0.99 -> 0.96', '0.74 -> 0.69']
-
-    The classifier was over-confident, both where predictions agree and where not.
     """
 
     groups: Sequence[str]
@@ -108,13 +104,14 @@ class ConfidenceDisplay(Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the confidence of a result of `pa_select.posterior_agreement`, or of several.
+        """Draw `pa_select.PosteriorAgreement.confidence` of a result, or of several.
 
         Parameters
         ----------
         result : PosteriorAgreement or dict of str to PosteriorAgreement
-            A result that holds its scores, so not one of a search or a callback; or results for
-            the same rows by the name of the model, which are drawn side by side.
+            A result of `pa_select.posterior_agreement`, because those of searches and callbacks
+            do not hold their scores; or results for the same rows by the name of the model, which
+            are drawn side by side.
         y : array-like of shape (n_pairs,), default=None
             The columns of the true classes. None: agreeing pairs are not split into right and
             wrong.
@@ -131,12 +128,13 @@ class ConfidenceDisplay(Display):
         for name, beta in (("trained", 1.0), ("best", None)):
             groups = [one.confidence(y, beta=beta, misled=misled) for one in results]
             averages[name], averages[f"{name}_errors"] = _averages(groups)
+        n_pairs = [group.n_pairs for group in groups[0].values()] if names is None else None
         n_classes = {one.n_classes for one in results}
         return cls(
             groups=list(groups[0]),
             **averages,
             betas=[one.beta for one in results],
-            n_pairs=_sizes(groups) if names is None else None,
+            n_pairs=n_pairs,
             n_classes=n_classes.pop() if len(n_classes) == 1 else None,
             names=names,
         ).plot(ax, **kwargs)
@@ -185,8 +183,7 @@ class DecompositionDisplay(Display):
     """Contributions of agreeing and disagreeing pairs to an agreement, as bars.
 
     Create it with `from_result`. The bars are exact and add up to the agreement, the last bar.
-    Marks show the thesis's approximations, where there are any. Keywords of `plot` go to
-    ``ax.bar``.
+    Marks show the thesis's approximations, if there are any. Keywords of `plot` go to ``ax.bar``.
 
     Parameters
     ----------
@@ -209,14 +206,9 @@ class DecompositionDisplay(Display):
         The marks of the approximations.
     ax_, figure_ : matplotlib Axes, Figure
 
-    See Also
-    --------
-    pa_select.PosteriorAgreement.decompose : Computes the numbers.
-
     References
     ----------
-    .. [1] Master's thesis on posterior agreement, section 4.2 and appendix B (the
-       approximated contributions).
+    .. [1] Master's thesis on posterior agreement, section 4.2 and appendix B (approximations).
 
     Examples
     --------
@@ -227,10 +219,8 @@ class DecompositionDisplay(Display):
     >>> logits = 2 * np.eye(3)[y] + rng.normal(size=(200, 3))
     >>> result = posterior_agreement(logits, logits + rng.normal(size=(200, 3)))
     >>> display = DecompositionDisplay.from_result(result, y)
-    >>> [round(float(bar.get_height()), 3) for bar in display.bars_[0]]
+    >>> [round(float(bar.get_height()), 3) for bar in display.bars_[0]]  # the last: result.score
     [0.668, 0.024, -0.054, 0.638]
-    >>> round(result.score, 3)
-    0.638
     """
 
     groups: Sequence[str]
@@ -253,7 +243,7 @@ class DecompositionDisplay(Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Decompose a result of `pa_select.posterior_agreement`, or several, and draw it.
+        """Draw `pa_select.PosteriorAgreement.decompose` of a result, or of several.
 
         Parameters
         ----------
@@ -276,11 +266,12 @@ class DecompositionDisplay(Display):
             np.array([[getattr(part, name) for part in groups.values()] for groups in parts])
             for name in ("total", "approximate")
         )
+        n_pairs = [part.n_pairs for part in parts[0].values()] if names is None else None
         return cls(
             groups=list(parts[0]),
             contributions=total / weights,
             approximations=approximate / weights,
-            n_pairs=_sizes(parts) if names is None else None,
+            n_pairs=n_pairs,
             names=names,
         ).plot(ax, **kwargs)
 
@@ -320,10 +311,6 @@ def _averages(models: Sequence[Mapping[str, Confidence]]) -> tuple[Floats, Float
 
     table = np.array([[average(*item) for item in groups.items()] for groups in models])
     return table[..., 0], table[..., 1]
-
-
-def _sizes(models: Sequence[Mapping[str, Any]]) -> list[int]:
-    return [group.n_pairs for group in models[0].values()]
 
 
 def _name_groups(ax: Axes, groups: Sequence[str], n_pairs: Sequence[int] | None) -> None:

@@ -45,6 +45,9 @@ class PASearchDisplay(Display):
     site. If the score alone would choose another candidate, that one is marked too. Keywords of
     `plot` go to ``ax.errorbar`` of all candidates.
 
+    Candidates without a score, or without what decides (they failed, or have no class scores),
+    cannot be drawn; the legend counts them. Set a title with ``figure_.suptitle``.
+
     Parameters
     ----------
     score, score_error : array-like of shape (n_candidates,)
@@ -69,18 +72,12 @@ class PASearchDisplay(Display):
     ----------
     errorbars_ : dict of str to matplotlib ErrorbarContainer
         The candidates, "eligible" and "not eligible"; kinds without candidates are missing.
-    chosen_, score_choice_ : matplotlib Line2D or None
-        The marks of the chosen candidate, and of another one if its score is the best.
-    threshold_ : matplotlib Line2D or None
-        The guard's threshold.
+    threshold_, chosen_, score_choice_ : matplotlib Line2D or None
+        The guard's threshold, and the marks of the chosen candidate and of another one if its
+        score is the best.
     outside_ : list of matplotlib Line2D
         Marks at the edges of the axes, in the direction of candidates outside the axes.
     ax_, figure_ : matplotlib Axes, Figure
-
-    Notes
-    -----
-    Candidates without a score, or without what decides (they failed, or have no class scores),
-    cannot be drawn; the legend counts them. Set a title with ``figure_.suptitle``.
 
     See Also
     --------

@@ -135,6 +135,10 @@ def test_every_display_has_the_same_methods_and_says_what_it_has(cls):
         assert parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
         assert parameters[0].name == name.removeprefix("from_")
         assert f"`{name}`" in cls.__doc__
+    options = [inspect.signature(getattr(cls, name)).parameters for name in makers]
+    shared = [name for name in options[0] if name in options[-1]]
+    assert shared == [name for name in options[-1] if name in options[0]]
+    assert len({tuple(each[name].default for name in shared) for each in options}) == 1
     for field in dataclasses.fields(cls):
         assert field.name in cls.__doc__
     assert "Keywords of `plot` go to" in " ".join(cls.__doc__.split())
