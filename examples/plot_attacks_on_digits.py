@@ -86,9 +86,10 @@ fmn = robustness_curve(
     order="norm",
     prior="uniform",
 )
-figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained", sharex=True)
+figure, axes = plt.subplots(3, 1, figsize=(6, 9), layout="constrained", sharex=True)
 for ax, column in zip(axes, ("pa", "afr_pred", "mean_norm"), strict=True):
     RobustnessCurveDisplay.from_result(fmn, column=column, ax=ax)
+    ax.label_outer()
 figure.suptitle("Under FMN: agreement, kept predictions, and size of the change")
 print(fmn.to_frame()[["estimator", "ratio", "pa", "beta", "afr_pred", "mean_norm"]].round(3))
 
@@ -126,7 +127,7 @@ for attack, found in results.items():
 # approximation (Tables 4.3 and 4.4). It puts mean posteriors into the logarithm, and the number of
 # pairs in a group is a product of two rates: of the accuracy without attack, or 1 minus it, and of
 # the share of kept predictions, or 1 minus it.
-figure, axes = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained", sharey=True)
+figure, axes = plt.subplots(2, 1, figsize=(6, 8), layout="constrained", sharey=True)
 lines = []
 for ax, (attack, found) in zip(axes, results.items(), strict=True):
     DecompositionDisplay.from_result(found, y_test, ax=ax)
@@ -145,6 +146,7 @@ for ax, (attack, found) in zip(axes, results.items(), strict=True):
                 "zeta": part.total - part.n_pairs * np.log(10),
                 "by its formula": part.n_pairs and part.approximate - part.n_by_rates * np.log(10),
             })  # fmt: skip
+axes[1].get_legend().remove()
 print(
     pd.DataFrame(lines).round({"delta": 2, "zeta": 1, "by its formula": 1}).to_string(index=False)
 )

@@ -152,29 +152,33 @@ for attack, curve in curves.items():
         for side, values in (("original", "first"), (attack, "second")):
             means = [getattr(group, values) for group in groups]
             bars[side][name] = np.average(means, weights=[group.n_pairs for group in groups])
-panels = {"mean posterior of the\npredicted class": pd.DataFrame(bars)}
+panels = {"mean posterior of the predicted class": pd.DataFrame(bars)}
 at_all = {a: c.to_frame().query("ratio == 1").set_index("estimator") for a, c in curves.items()}
-for column, title in (("frechet", "Fréchet distance\nof features"),
-                      ("wasserstein", "Wasserstein distance\nof posteriors")):  # fmt: skip
+for column, title in (("frechet", "Fréchet distance of features"),
+                      ("wasserstein", "Wasserstein distance of posteriors")):  # fmt: skip
     panels[title] = pd.DataFrame({attack: found[column] for attack, found in at_all.items()})
-fig, axes = plt.subplots(1, 3, figsize=(11, 4.2), layout="constrained", sharey=True)
+fig, axes = plt.subplots(3, 1, figsize=(6, 9), layout="constrained")
 COLOURS = {"original": "0.7", "PGD": "#0072B2", "FMN": "#D55E00"}
 for ax, (title, values) in zip(axes, panels.items(), strict=True):
     values.plot.barh(ax=ax, color=COLOURS, title=title, width=0.8, legend=False)
-axes[0].invert_yaxis()
+    ax.set_ylabel("")
+    ax.invert_yaxis()
 fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
 
 # %%
 # The distances as functions of the share of attacked images, as in Figures B.14 (posteriors) and
 # B.15 (features):
 DISTANCES = ["kl", "wasserstein", "frechet", "mmd", "cosine_similarity"]
-fig, axes = plt.subplots(2, 5, figsize=(15, 6.5), layout="constrained", sharex=True)
-for row, (attack, curve) in zip(axes, curves.items(), strict=True):
-    for ax, column in zip(row, DISTANCES, strict=True):
+size = {"figsize": (6.5, 13), "layout": "constrained"}
+fig, axes = plt.subplots(5, 2, sharex=True, sharey="row", **size)
+for panels, (attack, curve) in zip(axes.T, curves.items(), strict=True):
+    for ax, column in zip(panels, DISTANCES, strict=True):
         RobustnessCurveDisplay.from_result(curve, column=column, ax=ax)
         ax.get_legend().remove()
         ax.set_xlabel(f"share attacked by {attack}")
-fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=6)
+        ax.yaxis.label.set_size("small")
+        ax.label_outer()
+fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
 
 # %%
 # Which measure ranks the nets?

@@ -186,17 +186,18 @@ print("\nThe views had a drift of strength 1.0; 0.0 is the scanner as it is.")
 # %%
 # The picture
 # -----------
-# In the middle, all candidates: the best agreement is not always the best accuracy. On the
-# right, the choices under drifts that were not used for selection.
-figure, (left, middle, right) = plt.subplots(
-    1, 3, figsize=(12, 4.2), width_ratios=(0.5, 1.2, 1.2), layout="constrained"
+# Below the digits, all candidates: the best agreement is not always the best accuracy. Below
+# them, the choices under drifts that were not used for selection.
+figure, (upper, middle, lower) = plt.subplots(
+    3, 1, figsize=(6, 9.5), height_ratios=(0.45, 1, 1), layout="constrained"
 )
-columns = [
-    np.vstack([np.pad(image, 2) for image in digits[:4].reshape(-1, 8, 8)])
+rows = [
+    np.hstack([np.pad(image, 1) for image in digits[:8].reshape(-1, 8, 8)])
     for digits in (X_test, seen_drift(X_test))
 ]
-left.imshow(np.hstack(columns), cmap="gray_r", vmax=16)
-left.set(title="today | drifted", xticks=[], yticks=[])
+upper.imshow(np.vstack(rows), cmap="gray_r", vmax=16)
+upper.set_xticks([])
+upper.set_yticks([4.5, 14.5], ["today", "drifted"])
 families = np.array([type(p["classifier"]).__name__ for p in results["params"]])
 for family in dict.fromkeys(families):
     mine = families == family
@@ -231,12 +232,12 @@ widths = {
     "accuracy on views": 1.5,
 }
 for rule, width in widths.items():
-    right.plot(unseen_strengths, accuracy[rule], marker=".", linewidth=width, label=rule)
-right.axvline(1.0, color="grey", linewidth=0.8, zorder=0)
-right.text(0.98, 0.15, "strength of the views", color="grey", fontsize="small", ha="right")
-right.set(
+    lower.plot(unseen_strengths, accuracy[rule], marker=".", linewidth=width, label=rule)
+lower.axvline(1.0, color="grey", linewidth=0.8, zorder=0)
+lower.text(0.98, 0.15, "strength of the views", color="grey", fontsize="small", ha="right")
+lower.set(
     xlabel="strength of the drift",
     ylabel="accuracy on unseen digits",
     title="choices under drifts nobody selected on",
 )
-right.legend(fontsize="small")
+lower.legend(fontsize="small")

@@ -312,7 +312,7 @@ LOOKS = {
 }
 TITLES = {6: "mean of tests 1 to 5", 7: "test 1"}
 for factor, learner in itertools.product(options.factors, options.learners):
-    fig, axes = plt.subplots(2, 2, figsize=(11, 7), layout="constrained", sharey="row")
+    fig, axes = plt.subplots(2, 2, figsize=(7, 7), layout="constrained", sharey="row")
     for (experiment, start), ax in zip(
         itertools.product(SETTINGS, STARTS), axes.flat, strict=True
     ):
@@ -331,10 +331,11 @@ for factor, learner in itertools.product(options.factors, options.learners):
         ax.grid(axis="x", which="minor", color="0.5", alpha=0.3)
         ax.tick_params(which="minor", length=0)
         title = f"Experiment {experiment}, {TITLES[experiment]}"
-        ax.set_title(f"{title}, epochs {start + 1} to {options.epochs}")
+        title += f"\nepochs {start + 1} to {options.epochs}"
+        ax.set_title(title, fontsize="medium")
     for ax in axes[:, 0]:
         ax.set_ylabel("gain over accuracy's choice (points)")
-    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     fig.suptitle(f"sources that differ in {factor}, {learner}, pairs of other digits")
 
 # %%

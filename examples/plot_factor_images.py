@@ -50,7 +50,7 @@ def show(ax, image=None, title=""):
 
 base = {"hue": "red", "scale": "large"}
 columns = max(len(levels) for levels in FACTOR_LEVELS.values())
-fig, axes = plt.subplots(6, columns, figsize=(10, 7.6), layout="constrained")
+fig, axes = plt.subplots(6, columns, figsize=(7, 6), layout="constrained")
 for ax, k in zip(axes[0], range(columns), strict=True):
     show(ax, factor_images(digits[y == k][:1], base, size=PICTURE)[0], str(k))
 axes[0, 0].set_ylabel("shape")
@@ -71,11 +71,11 @@ for row, (factor, levels) in zip(axes[1:], FACTOR_LEVELS.items(), strict=True):
 # the same draws within the levels.
 ladder = FACTOR_LADDERS["discriminability"]
 some = np.concatenate([np.flatnonzero(y == k)[:2] for k in (4, 9)])
-fig, axes = plt.subplots(len(some), len(ladder), figsize=(10, 7), layout="constrained")
+fig, axes = plt.subplots(len(some), len(ladder), figsize=(7, 5.2), layout="constrained")
 for j, environment in enumerate(ladder):
     before = ladder[max(j - 1, 0)]
     new = [level for factor, level in environment.items() if level != before[factor]]
-    title = f"{j}: {new[0]}" if new else "0: red, dark, CC,\nnormal, blank"
+    title = f"{j}: {new[0]}" if new else "0: red,\ndark, CC,\nnormal, blank"
     images = factor_images(digits[some], environment, size=PICTURE)
     for ax, image in zip(axes[:, j], images, strict=True):
         show(ax, image)
@@ -110,16 +110,18 @@ def panel(factor, source, setting):
 
 settings = ["ZGO", "1-CGO", "2-CGO", "3-CGO", "ZSO"]
 sources = [(factor, source) for factor in SHORTCUT_LEVELS for source in (0, 1)]
-fig, axes = plt.subplots(len(sources), 5, figsize=(10, 9), layout="constrained")
-for row, (factor, source) in zip(axes, sources, strict=True):
+fig, axes = plt.subplots(5, len(sources), figsize=(6, 7.8), layout="constrained")
+for column, (factor, source) in zip(axes.T, sources, strict=True):
     own = SHORTCUT_LEVELS[factor][source]
-    for ax, setting in zip(row, settings, strict=True):
-        show(ax, panel(factor, source, setting), setting if source == 0 else "")
+    for ax, setting in zip(column, settings, strict=True):
+        show(ax, panel(factor, source, setting))
         middles = 48 * np.arange(3) + 24
         ax.set_xticks(middles, list(own.values()), fontsize="x-small")
         ax.set_yticks(middles, list(own), fontsize="small")
         ax.tick_params(length=0)
-    row[0].set_ylabel(f"{factor}, source {source + 1}")
+    column[0].set_title(f"{factor}, source {source + 1}", fontsize="medium")
+for ax, setting in zip(axes[:, 0], settings, strict=True):
+    ax.set_ylabel(setting)
 
 
 # %%
@@ -154,7 +156,7 @@ def agreement(model, pairing, partners, j):
     return posterior_agreement(*scores, prior="marginal").score
 
 
-fig, axes = plt.subplots(2, 2, figsize=(10, 6), layout="constrained", sharex=True, sharey="row")
+fig, axes = plt.subplots(2, 2, figsize=(7, 6), layout="constrained", sharex=True, sharey="row")
 print(" " * 38 + "".join(f"{j:7d}" for j in range(6)))
 inputs = {"pixels as they are": flat, "distance from the grey of the canvas": contrast}
 for column, (title, features) in zip(axes.T, inputs.items(), strict=True):

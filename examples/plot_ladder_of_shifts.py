@@ -265,27 +265,26 @@ for experiment, pairs in PAIRS.items():
 # Figure 7):
 COLOURS = dict(zip(LEARNERS, ("#0072B2", "#D55E00", "#009E73"), strict=True))
 STYLES = dict(zip(LEARNERS, ("o-", "s--", "^-."), strict=True))
-fig, axes = plt.subplots(2, 5, figsize=(11, 5), layout="constrained", sharex=True, sharey=True)
-for row, (experiment, pairs) in zip(axes, PAIRS.items(), strict=True):
+fig, axes = plt.subplots(5, 2, figsize=(6, 11), layout="constrained", sharex=True, sharey=True)
+for panels, (experiment, pairs) in zip(axes.T, PAIRS.items(), strict=True):
     means, errors = with_error(measured[experiment]["pa"])
-    for j, ax in enumerate(row):
+    for j, ax in enumerate(panels):
         for k, (name, colour) in enumerate(COLOURS.items()):
             ax.errorbar(
                 RATIOS, means[k, j], errors[k, j], fmt=STYLES[name], color=colour, label=name
             )
-    row[0].set_ylabel(f"{experiment}: {pairs}\nPA (nats per pair)")
-for j, ax in zip(RUNGS, axes[0], strict=True):
+    panels[0].set_title(f"{experiment}: {pairs}")
+    panels[-1].set(xlabel="share of shifted rows", xticks=[0.2, 0.6, 1.0])
+for j, ax in zip(RUNGS, axes[:, 0], strict=True):
     ((_, level),) = LADDER[j].items() - LADDER[j - 1].items()
-    ax.set_title(f"{j} shifted (now {level})")
-for ax in axes[1]:
-    ax.set(xlabel="share of shifted rows", xticks=[0.2, 0.6, 1.0])
+    ax.set_ylabel(f"{j} shifted (now {level})\nPA (nats per pair)")
 axes[0, 0].legend(fontsize="small")
 
 # %%
 # All three measures if all rows are shifted, with the thesis's values as hollow marks:
-fig, axes = plt.subplots(2, 3, figsize=(11, 6.4), layout="constrained", sharex=True, sharey="col")
-for row, experiment in zip(axes, PAIRS, strict=True):
-    for ax, (measure, title) in zip(row, MEASURES.items(), strict=True):
+fig, axes = plt.subplots(3, 2, figsize=(6, 8.5), layout="constrained", sharex=True, sharey="row")
+for panels, experiment in zip(axes.T, PAIRS, strict=True):
+    for ax, (measure, title) in zip(panels, MEASURES.items(), strict=True):
         means, errors = with_error(measured[experiment][measure][..., -1])
         for k, (name, colour) in enumerate(COLOURS.items()):
             place = RUNGS + 0.12 * (k - 1)
@@ -293,7 +292,7 @@ for row, experiment in zip(axes, PAIRS, strict=True):
             marks = THESIS[experiment][measure][k]
             ax.plot(place, marks, STYLES[name][0], color=colour, mfc="none", ms=9)
         ax.set(title=f"{experiment}: {title}", xticks=RUNGS)
-for ax in axes[1]:
+for ax in axes[-1]:
     ax.set_xlabel("factors shifted")
 axes[0, 0].plot([], [], "o", color="0.5", mfc="none", ms=9, label="the thesis's")
 axes[0, 0].legend(fontsize="small")
@@ -418,9 +417,9 @@ if options.table:
 # -----------------------
 # The values in the thesis's Table 4.10 are those where Adam stopped after 1000 steps; the table
 # does not say for how many shifted factors they are. Ours are certified maxima, which are infinite
-# if no pair disagrees (hollow marks at the upper edge). The left panel shows the confidence, which
-# is the mean posterior of the predicted class at beta = 1. In the thesis's Figure 4.16 and the
-# paper's Figure 8 the more confident model has the higher inverse temperature.
+# if no pair disagrees (hollow marks at the upper edge). The first panel shows the confidence,
+# which is the mean posterior of the predicted class at beta = 1. In the thesis's Figure 4.16 and
+# the paper's Figure 8 the more confident model has the higher inverse temperature.
 THESIS_BETA = {"5a": [2.303, 4.927, 5.687], "5b": [3.022, 3.138, 1.837]}
 print(f"median beta{'':6s}" + "".join(f"{f'{j} shifted':>12s}" for j in RUNGS) + "   thesis")
 for experiment, found in measured.items():
@@ -433,7 +432,7 @@ beta = np.minimum(measured["5a"]["beta"][..., -1], 1e9)
 row = "".join(f"{share(beta[..., j - 1], confidence[..., j]):>15s}" for j in RUNGS)
 print(f"5a, share of pairs in which the more confident learner has the higher beta\n    {row}")
 
-fig, axes = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
+fig, axes = plt.subplots(3, 1, figsize=(6, 9.5), layout="constrained")
 means, errors = with_error(confidence)
 for k, (name, colour) in enumerate(COLOURS.items()):
     axes[0].errorbar(range(6), means[k], errors[k], fmt=STYLES[name], color=colour, label=name)
@@ -477,7 +476,7 @@ for name in LEARNERS:
     print(f"{name:6s}{row}")
 
 kept = units[0][-1]
-fig, axes = plt.subplots(3, 3, figsize=(9, 9), layout="constrained", sharex=True, sharey=True)
+fig, axes = plt.subplots(3, 3, figsize=(7, 7.8), layout="constrained", sharex=True, sharey=True)
 for row, name in zip(axes, LEARNERS, strict=True):
     for ax, found, stage in zip(row, kept[name].stages, STAGES, strict=True):
         for label, digit, colour, marker in ((0, 4, "#0072B2", "o"), (1, 9, "#D55E00", "^")):
@@ -485,10 +484,9 @@ for row, name in zip(axes, LEARNERS, strict=True):
             z = found.projection_a[mine], found.projection_b[mine]
             ax.plot(*z, marker, color=colour, alpha=0.5, ms=4, label=f"digit {digit}")
         ax.axline((0, 0), slope=1, color="0.5", linestyle="--", linewidth=0.8)
-        ax.set_title(f"{name}, epoch {stage}: error {found.error:.3f}", fontsize="medium")
-    row[0].set_ylabel("z in environment 1 (blue)")
-for ax in axes[-1]:
-    ax.set_xlabel("z in environment 0 (red)")
+        ax.set_title(f"{name}, epoch {stage}\nerror {found.error:.3f}", fontsize="medium")
+fig.supylabel("z in environment 1 (blue)", fontsize="medium")
+fig.supxlabel("z in environment 0 (red)", fontsize="medium")
 axes[0, 0].legend(fontsize="small")
 
 # %%

@@ -141,9 +141,9 @@ if options.table:
 # The first draw of each collection. A point is a candidate, with its accuracy on held-out rows of
 # the training domains and its mean accuracy in the test domains. The bar goes down to the worst.
 marks = {ACCURACY: "s", LEFT_OUT: "^", GUARDED: "o", ORACLE: "D", BEST: "*"}
-size = {"figsize": (11, 4.2), "layout": "constrained"}
-figure, axes = plt.subplots(1, len(first), squeeze=False, **size)
-for ax, (name, (picks, found)) in zip(axes[0], first.items(), strict=True):
+size = {"figsize": (6, 1 + 3.3 * len(first)), "layout": "constrained"}
+figure, axes = plt.subplots(len(first), squeeze=False, **size)
+for ax, (name, (picks, found)) in zip(axes[:, 0], first.items(), strict=True):
     validated, mean, worst = found.T
     ax.vlines(validated, worst, mean, color="0.8")
     ax.plot(validated, mean, ".", color="0.5")
@@ -151,7 +151,7 @@ for ax, (name, (picks, found)) in zip(axes[0], first.items(), strict=True):
         i = picks[rule]
         style = {"ms": 16 - 2 * k, "mfc": "none", "color": f"C{k}", "ls": "none", "label": rule}
         ax.plot(validated[i], mean[i], mark, **style)
-    ax.set(title=name, xlabel="accuracy, training domains (%)")
-axes[0, 0].set_ylabel("accuracy, test domains: mean, worst (%)")
-figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    ax.set(title=name, ylabel="test domains: mean, worst (%)")
+axes[-1, 0].set_xlabel("accuracy, training domains (%)")
+figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center")
 plt.show()

@@ -63,23 +63,23 @@ def gaps_from(log_loss_gap):
 # without the six?
 is_vgg = networks.index.str.startswith("vgg")
 figure, axes = plt.subplots(
-    2, 5, figsize=(14, 5.6), sharex="row", sharey="row", layout="constrained"
+    5, 2, figsize=(6.5, 12), sharex="col", sharey="col", layout="constrained"
 )
 lines = []
-for (upper, lower), (shift, name) in zip(axes.T, shifts.items(), strict=True):
+for (left, right), (shift, name) in zip(axes, shifts.items(), strict=True):
     before, after = networks.accuracy, networks[f"{shift}_accuracy"]
     for some, color, label in ((~is_vgg, "#0072B2", "plain"), (is_vgg, "#D55E00", "VGG")):
-        upper.plot(before[some], after[some], "o", ms=4, color=color, label=label)
+        left.plot(before[some], after[some], "o", ms=4, color=color, label=label)
     slope, offset = np.polyfit(before, after, 1)
     ends = np.array([before.min(), before.max()])
-    upper.plot(ends, offset + slope * ends, color="0.4", label="line through all")
-    upper.axline((0.6, 0.6), slope=1, color="0.6", ls=":", label="nothing lost")
-    upper.set(title=f"{name}: slope {slope:.2f}", xlabel="accuracy before", xlim=(0.52, 0.88))
+    left.plot(ends, offset + slope * ends, color="0.4", label="line through all")
+    left.axline((0.6, 0.6), slope=1, color="0.6", ls=":", label="nothing lost")
+    left.set(title=f"{name}: slope {slope:.2f}", ylabel="accuracy after", xlim=(0.52, 0.88))
     bins = np.linspace(0, 0.9, 31)
-    lower.hist(before, bins, histtype="step", color="0.4", label="accuracy before")
-    lower.hist(after, bins, color="#56B4E9", label="accuracy after")
-    lower.hist(before - after, bins, color="#E69F00", alpha=0.8, label="lost accuracy")
-    lower.set(xlabel="accuracy")
+    right.hist(before, bins, histtype="step", color="0.4", label="accuracy before")
+    right.hist(after, bins, color="#56B4E9", label="accuracy after")
+    right.hist(before - after, bins, color="#E69F00", alpha=0.8, label="lost accuracy")
+    right.set(title=name, ylabel="networks")
     plain_slope = np.polyfit(before[~is_vgg], after[~is_vgg], 1)[0]
     lines.append(
         {
@@ -94,10 +94,10 @@ for (upper, lower), (shift, name) in zip(axes.T, shifts.items(), strict=True):
             "plain": shapiro(after[~is_vgg]).pvalue,
         }
     )
-axes[0, 0].set_ylabel("accuracy after")
-axes[1, 0].set_ylabel("networks")
-axes[0, 0].legend(fontsize="x-small")
-axes[1, 0].legend(fontsize="x-small")
+axes[-1, 0].set_xlabel("accuracy before")
+axes[-1, 1].set_xlabel("accuracy")
+for ax in axes[0]:
+    ax.legend(fontsize="x-small")
 print(pd.DataFrame(lines).round(3).to_string(index=False))
 
 # %%
@@ -174,7 +174,7 @@ for measure, gap, value in printed:
 # gain more log-loss, which does not show how good their predicted classes are. No measure orders
 # the networks by the accuracy that they lose on new photographs: no correlation is above 0.2, and
 # no p-value is small. The remaining accuracy is correlated with the accuracy before.
-figure, axes = plt.subplots(1, 2, figsize=(10, 6.4), sharey=True, layout="constrained")
+figure, axes = plt.subplots(1, 2, figsize=(7, 6.4), sharey=True, layout="constrained")
 for ax, kind in zip(axes, ["lost accuracy", "gained log-loss"], strict=True):
     rows = after.xs(f"{kind}, CIFAR-10.1", level="gap").loc[measures.columns[::-1]]
     small = rows.p_adjusted < 0.05
@@ -187,7 +187,7 @@ for ax, kind in zip(axes, ["lost accuracy", "gained log-loss"], strict=True):
         ax.plot(rows.tau[some], y, "o", color=color, label=label)
     ax.axvline(0, color="0.5", lw=0.8)
     ax.set(xlim=(-0.85, 0.85), xlabel="Kendall's $\\tau$ with 95 % interval")
-    ax.set_title(f"{kind} on CIFAR-10.1")
+    ax.set_title(f"{kind}\non CIFAR-10.1")
 axes[0].set_yticks(range(len(measures.columns)), measures.columns[::-1])
 axes[0].set_ylabel("measure")
 figure.legend(*axes[1].get_legend_handles_labels(), loc="outside upper right", ncols=2)
@@ -200,18 +200,18 @@ print(left.loc[left.measure == "accuracy", ["tau", "low", "high"]].round(2))
 # Under attack, sharpness orders the networks by lost accuracy, as the study says. Nearly every
 # measure of performance orders them by relative lost accuracy. But the relative gap is divided by
 # the accuracy, and the accuracy does not predict the absolute gap on CIFAR-10.1.
-figure, axes = plt.subplots(1, 4, figsize=(14, 7.5), sharey=True, layout="constrained")
+figure, axes = plt.subplots(2, 2, figsize=(7, 14), sharey=True, layout="constrained")
 kinds = ["lost accuracy", "relative lost accuracy", "gained log-loss", "relative gained log-loss"]
-for ax, kind in zip(axes, kinds, strict=True):
+for ax, kind in zip(axes.flat, kinds, strict=True):
     columns = [correlation.gaps.index(f"{kind}, {name}") for name in shifts.values()]
     RankCorrelationDisplay(
         tau=correlation.tau[:, columns],
         measures=correlation.measures,
         gaps=list(shifts.values()),
         p_value=correlation.p_adjusted[:, columns],
-    ).plot(ax, colorbar=ax is axes[-1], text_kw={"fontsize": 7.5})
-    ax.set(xlabel=f"gap: {kind}", ylabel="measure" if ax is axes[0] else "")
-figure.suptitle("Rank correlation of 54 networks' measures with what they lose")
+    ).plot(ax, colorbar=False, text_kw={"fontsize": 7})
+    ax.set(xlabel=f"gap: {kind}", ylabel="")
+figure.suptitle("Kendall's $\\tau$ of 54 networks' measures with what they lose")
 
 # %%
 # A network that loses much under one shift need not lose much under another (the study's Figures 5

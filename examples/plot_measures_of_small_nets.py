@@ -316,9 +316,9 @@ for first in ("agreement", "inverse temperature"):
     print(pd.DataFrame(cells, index=others).T.to_string(), "\n")
 
 # %%
-figure, axes = plt.subplots(2, 3, figsize=(11, 6.5), sharey=True, layout="constrained")
+figure, axes = plt.subplots(3, 2, figsize=(7, 9), sharey=True, layout="constrained")
 groups = {"#0072B2": SHOWN[:4], "#E69F00": SHOWN[4:6], "#D55E00": SHOWN[6:]}
-for ax, gap in zip(axes.flat, seen, strict=True):
+for ax, gap in zip(axes.T.flat, seen, strict=True):
     for colour, names in groups.items():
         for name in names:
             row, y = table.loc[(of_gap(name, gap), gap)], SHOWN.index(name)
@@ -327,7 +327,7 @@ for ax, gap in zip(axes.flat, seen, strict=True):
     ax.axvline(0, color="0.5", lw=0.8, zorder=0)
     ax.set(title=gap, xlim=(-1.06, 1.06), xticks=[-1, 0, 1])
 axes[0, 0].set_yticks(range(len(SHOWN)), SHOWN)
-for ax in axes[1]:
+for ax in axes[-1]:
     ax.set_xlabel("Kendall's $\\tau$ with 95 % interval")
 plt.show()
 

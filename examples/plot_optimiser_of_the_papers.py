@@ -223,12 +223,12 @@ for steps in STEPS:
 # %%
 # The path over the kernel
 # ------------------------
-# On the left, a classifier whose maximum Adam passes by on its way from beta = 1, outside of the
+# Above, a classifier whose maximum Adam passes by on its way from beta = 1, outside of the
 # panel. In the middle, the two modes. With ``return_path=True`` the result of
 # `posterior_agreement` also has the points that its own search evaluated, which are the black
-# dots. On the right, what Adam has reached after each step where both samples are the same; the
+# dots. Below, what Adam has reached after each step where both samples are the same; the
 # maximum is log 10 for most of the classifiers, at infinity.
-figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
+figure, axes = plt.subplots(3, 1, figsize=(6, 11), layout="constrained")
 ink = axes[0].xaxis.label.get_color()
 passed = keys.index(("linear discriminant analysis", 4))
 cases = (
@@ -251,13 +251,14 @@ for axis, title, (one, other, path, betas) in zip(axes, titles, cases, strict=Fa
     axis.plot(result.beta, result.score, "*", label="certified maximum", **style)
     axis.set(title=title, xlabel=r"inverse temperature $\beta$", ylim=(None, None))
 axes[0].set(xlim=(-0.01, 0.2), ylim=(-0.6, 0.2), ylabel="agreement (nats per pair)")
-axes[1].set(xscale="log", ylim=(0, 0.3))
+axes[1].set(xscale="log", ylim=(0, 0.3), ylabel="agreement (nats per pair)")
 axes[1].legend(fontsize="small")
 for j, name in enumerate(classifiers):
     reach = paths[0.1][1, :, j * len(NOISE)]
     axes[2].plot(np.arange(1, len(reach)), reach[1:], color=plt.cm.viridis(j / 8), label=name)
 axes[2].axhline(np.log(10), color="grey", ls=":", label="log 10")
 axes[2].set(title="the same sample twice", xlabel="steps", xscale="log", ylim=(1.8, 2.35))
+axes[2].set_ylabel("agreement (nats per pair)")
 axes[2].legend(fontsize="x-small")
 
 # %%
@@ -292,7 +293,7 @@ PANELS = {
     "random (gap 1), by start": ({start: (two_classes(1, 50), start) for start in STARTS}, 0),
     "robust (gap 1), by start": ({start: (two_classes(1, 5), start) for start in STARTS}, 0),
 }
-figure, axes = plt.subplots(2, 2, figsize=(10, 7.5), sharex=True, layout="constrained")
+figure, axes = plt.subplots(2, 2, figsize=(6.5, 6.5), sharex=True, layout="constrained")
 lines = []
 for axis, (title, (cases, shown)) in zip(axes.flat, PANELS.items(), strict=True):
     for j, (case, ((one, other), start)) in enumerate(cases.items()):
@@ -319,7 +320,8 @@ for axis, (title, (cases, shown)) in zip(axes.flat, PANELS.items(), strict=True)
                 "points": len(result.path.beta),
             }
         )
-    axis.set(title=title, xscale="log", ylabel=("beta", "agreement (nats per pair)")[shown])
+    axis.set_title(title, fontsize="medium")
+    axis.set(xscale="log", ylabel=("beta", "agreement (nats per pair)")[shown])
     axis.legend(fontsize="x-small", ncols=2)
 axes[0, 0].set_ylim(-0.6, 0.1)
 for axis in axes[1]:

@@ -244,7 +244,7 @@ COLOURS = {
     "views": "#D55E00",
     "target": "#009E73",
 }
-figure, axes = plt.subplots(2, 3, figsize=(10, 6.4), sharey=True, layout="constrained")
+figure, axes = plt.subplots(3, 2, figsize=(6, 8.5), sharey=True, layout="constrained")
 ink = axes[0, 0].xaxis.label.get_color()  # black on a light ground, white on a dark one
 for ax, (name, column) in zip(axes.flat, CRITERIA.items(), strict=True):
     for (table, searches), choice in zip(splits, chosen, strict=True):
@@ -266,7 +266,7 @@ figure.legend(marks, ["candidate", "chosen in a split"], loc="outside upper righ
 # with their standard errors. Splits of one data set share rows, so the errors are a rule of
 # thumb.
 shown = [rule for rule in rules if rule != "accuracy"]
-figure, axes = plt.subplots(1, 3, figsize=(11, 5), sharey=True, layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(7, 5), sharey=True, layout="constrained")
 for k, (ax, world) in enumerate(zip(axes, WORLDS, strict=True)):
     for i, rule in enumerate(shown):
         gains = worth[rule][:, k] - worth["accuracy"][:, k]
@@ -275,7 +275,9 @@ for k, (ax, world) in enumerate(zip(axes, WORLDS, strict=True)):
         ax.plot(gains, np.full(len(gains), i), "o", color=colour, alpha=0.75, mew=0)
         ax.errorbar(mean, i, xerr=error, fmt="|", color=colour, ms=14, mew=2.5, capsize=3)
     ax.axvline(0, color="0.5", lw=0.8, zorder=0)
-    ax.set(title=world, xlabel="accuracy, gain over accuracy's choice")
+    ax.set_title(world)
+    ax.locator_params("x", nbins=3)
+figure.supxlabel("accuracy, gain over accuracy's choice", fontsize="medium")
 axes[0].set_yticks(range(len(shown)), shown)
 axes[0].invert_yaxis()
 plt.show()

@@ -190,7 +190,7 @@ if options.table:
 # -----------
 # Circles are splits, bars are means. Upper row: accuracy at the source and under the shift; a coin
 # flip is right in half of the rows. Lower row: the gain under the shift.
-fig, axes = plt.subplots(2, 2, figsize=(11, 8), sharex="row", sharey=True, layout="constrained")
+fig, axes = plt.subplots(2, 2, figsize=(7, 8), sharex="row", sharey=True, layout="constrained")
 at = np.arange(len(RULES))
 for column, kind in enumerate(KINDS):
     above, below = axes[:, column]
@@ -206,11 +206,12 @@ for column, kind in enumerate(KINDS):
     below.plot(values.mean(axis=1), at, "|", color="C2", ms=18, mew=3, label=gained)
     below.axvline(0, color="C7", lw=0.8)
     above.set(title=f"views: {kind}", xlabel="accuracy", xlim=(0, 1))
-    below.set(xlabel=gained)
-axes[0, 0].set_yticks(at, [title(rule).replace(" (", "\n(") for rule in RULES])
+    below.set(xlabel=gained.replace("over", "\nover"))
+titles = [title(rule).replace(" (", "\n(").replace(", ", ",\n") for rule in RULES]
+axes[0, 0].set_yticks(at, titles)
 axes[0, 0].invert_yaxis()
 handles, labels = axes[0, 0].get_legend_handles_labels()
-fig.legend(handles, labels, loc="outside lower center", ncols=4)
+fig.legend(handles, labels, loc="outside lower center", ncols=2)
 if options.save:
     fig.savefig(options.save, dpi=120)
 plt.show()
