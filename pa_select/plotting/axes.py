@@ -78,6 +78,7 @@ class Display(ABC):
         return None
 
     def _axes(self, ax: Axes | None) -> Axes:
+        """Return the axes to draw in."""
         return axes_for(ax, figsize=self._figsize())
 
     @abstractmethod
