@@ -21,7 +21,7 @@ PANELS = {
     "plot_epoch_selection_under_shift": (2, 0),
     "plot_factor_images": (2, None),
     "plot_image_classifier": (1, 1),
-    "plot_ladder_of_shifts": (1, 6),
+    "plot_ladder_of_shifts": (1, 8),
     "plot_measures_of_54_networks": (2, 0),
     "plot_measures_of_small_nets": (2, 0),
     "plot_models_in_use": (1, 0),

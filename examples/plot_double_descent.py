@@ -92,7 +92,7 @@ if options.table:
 # %%
 # Error, agreement and inverse temperature
 # ----------------------------------------
-figure, axes = plt.subplots(3, 1, figsize=(6, 9.5), sharex=True, layout="constrained")
+figure, axes = plt.subplots(3, 1, figsize=(6, 10.5), layout="constrained")
 errors = runs.groupby("width").sem()
 LOOKS = {
     "training error": {"color": "0.5", "marker": "^"},
@@ -110,8 +110,7 @@ for axis, (what, label) in zip(axes, LABELS.items(), strict=True):
         style = {"label": name, "ms": 4} | LOOKS[name.removeprefix(f"{what}, ")]
         axis.errorbar(means.index, means[name], errors[name], **style)
     axis.axvline(N_TRAIN, color="0.6", ls=":", zorder=0, label="as many features as rows")
-    axis.set(xscale="log", ylabel=label, ylim=(0, None))
-axes[-1].set_xlabel("width (random features)")
+    axis.set(xscale="log", xlabel="width (random features)", ylabel=label, ylim=(0, None))
 shown = {}
 for axis in axes[:2]:
     shown |= {name: line for line, name in zip(*axis.get_legend_handles_labels(), strict=True)}

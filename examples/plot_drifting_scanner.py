@@ -186,8 +186,8 @@ print("\nThe views had a drift of strength 1.0; 0.0 is the scanner as it is.")
 # %%
 # The picture
 # -----------
-# Below the digits, all candidates: the best agreement is not always the best accuracy. Below
-# them, the choices under drifts that were not used for selection.
+# Under the digits are all candidates: the best agreement is not always the best accuracy. The
+# last panel has the choices under drifts that were not used for selection.
 figure, (upper, middle, lower) = plt.subplots(
     3, 1, figsize=(6, 9.5), height_ratios=(0.45, 1, 1), layout="constrained"
 )

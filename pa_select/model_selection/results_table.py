@@ -184,7 +184,13 @@ def class_of_all(estimator: Estimator, params: Sequence[dict[str, Any]]) -> str:
     classes = {
         class_of_all(
             parameters.get(name, step),
-            [{key.removeprefix(inner): v for key, v in parameters.items() if inner in key}],
+            [
+                {
+                    key.removeprefix(inner): v
+                    for key, v in parameters.items()
+                    if key.startswith(inner)
+                }
+            ],
         )
         for parameters in params
     }
