@@ -180,20 +180,11 @@ def class_of_all(estimator: Estimator, params: Sequence[dict[str, Any]]) -> str:
     if not hasattr(estimator, "steps"):
         return class_name(estimator)
     name, step = estimator.steps[-1]
-    inner = f"{name}__"
-    classes = {
-        class_of_all(
-            parameters.get(name, step),
-            [
-                {
-                    key.removeprefix(inner): v
-                    for key, v in parameters.items()
-                    if key.startswith(inner)
-                }
-            ],
-        )
-        for parameters in params
-    }
+    inner, classes = f"{name}__", set()
+    for parameters in params:
+        keys = [key for key in parameters if key.startswith(inner)]
+        of_step = {key.removeprefix(inner): parameters[key] for key in keys}
+        classes.add(class_of_all(parameters.get(name, step), [of_step]))
     return classes.pop() if len(classes) == 1 else ""
 
 

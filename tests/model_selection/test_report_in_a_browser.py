@@ -81,7 +81,7 @@ class Named(DecisionTreeClassifier):
 TREE = Named(random_state=0)
 LONG = make_pipeline(FunctionTransformer(), LogisticRegression())
 SEARCHES = {
-    "unsafe names": (TREE, {"name": ["</svg><script>ran=1</script>", '<b>&"'], "max_depth": [8]}),
+    "unsafe names": (TREE, {"name": ["</svg><script>ran=1</script>", '<b>&"', "W" * 60]}),
     "long names": (
         LONG,
         {
