@@ -15,6 +15,7 @@ from pa_select.model_selection.results_table import (
     class_of_all,
     columns_that_decide,
     cv_results_of,
+    figure,
     first_metric,
     metric_in_words,
     objects_of_choice,
@@ -203,10 +204,10 @@ class _Report:
             if scores[usual] > scores[chosen] and usual not in better:
                 lines.append(
                     f"Cross-validation alone would choose {escape(self.names[usual])}, whose "
-                    f"{words} is {self._score(self.home, usual):.3g}."
+                    f"{words} is {figure(self._score(self.home, usual))}."
                 )
             return f'<p class="answer">{" ".join(lines)}</p>'
-        expected = f"<strong>{self._score(self.expected, chosen):.3g}</strong>"
+        expected = f"<strong>{figure(self._score(self.expected, chosen))}</strong>"
         where = "the other site"
         if "worst_site" in self.table:
             where = f"the worst site, {escape(str(self.table['worst_site'][chosen]))},"
@@ -222,7 +223,7 @@ class _Report:
         if usual != chosen:
             lines.append(
                 f"Cross-validation alone would choose {escape(self.names[usual])}, which is "
-                f"expected to have {self._score(self.expected, usual):.3g} there."
+                f"expected to have {figure(self._score(self.expected, usual))} there."
             )
         return f'<p class="answer">{" ".join(lines)}</p>'
 
@@ -250,17 +251,18 @@ class _Report:
         if self.words == "accuracy":
             most = min(most, 1.0)
         if np.isfinite(away):
-            yield f"Probably it is between {least:.3g} and {most:.3g} (1.96 standard errors)."
+            within = f"{figure(least)} and {figure(most)}"
+            yield f"Probably it is between {within} (1.96 standard errors)."
         low, high = self._interval(self.expected, chosen)
         if np.isfinite([low, high]).all():
-            bound = f"at most {high:.3g}" if self.sign < 0 else f"at least {low:.3g}"
+            bound = f"at most {figure(high)}" if self.sign < 0 else f"at least {figure(low)}"
             yield f"Without trust in {self.relies_on} it is {bound} (interval of 95 %)."
 
     def _seems_better(self, chosen: int) -> Iterator[str]:
         """Say that the other site is not better if it only seems so."""
         there, here = (self._number(name, chosen) for name in (self.expected, self.home))
         error = self._number(f"{self.expected}_se", chosen)
-        if f"{there:.3g}" != f"{here:.3g}" and 0 < there - here <= 1.96 * error:
+        if figure(there) != figure(here) and 0 < there - here <= 1.96 * error:
             yield (
                 f"Do not expect {self.where} to be better: the difference is within its "
                 "error, and may come from shrinkage (see below)."
@@ -274,7 +276,7 @@ class _Report:
         if not np.isfinite(measured).any():
             return " The columns there are others: no candidate could predict rows as measured."
         best = self.sign * np.nanmax(measured)
-        return f" On rows as measured the best expected {escape(self.words)} is {best:.3g}."
+        return f" On rows as measured the best expected {escape(self.words)} is {figure(best)}."
 
     def _elsewhere(self, chosen: int) -> Iterator[str]:
         """Say what is known about other places without pairs."""
@@ -300,10 +302,10 @@ class _Report:
                 if of_several > 1
                 else ""
             )
+            lowest, highest = figure(np.nanmin(scores)), figure(np.nanmax(scores))
             yield (
-                f"Over the {n} environments, which the fits had not seen, it ranged from "
-                f"{np.nanmin(scores):.3f} to {np.nanmax(scores):.3f}. In a new one like these it "
-                f"will be worse than in the worst with a chance of at least about 1 in {n + 1}: "
+                f"Over the {n} environments, which the fits had not seen, it ranged from {lowest} "
+                f"to {highest}. In a new one like these it will be worse than in the worst with a chance of at least about 1 in {n + 1}: "
                 f"more often{chosen_by_these} if environments drift, as years do."
             )
         else:
@@ -335,8 +337,8 @@ class _Report:
         chance = np.ravel(self.table.get(f"chance_test_{self.metric}", np.nan))[0]
         if np.isfinite(chance):
             said["To beat"] = (
-                f"{self.sign * chance:.3g}, the best {self.words} of predictions that look at no "
-                "feature"
+                f"{figure(self.sign * chance)}, the best {self.words} of predictions that look at "
+                "no feature"
             )
         return _definitions(said)
 

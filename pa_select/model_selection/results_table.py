@@ -198,8 +198,9 @@ def _cut(text: str, longest: int) -> str:
 
 #: Candidates that a notebook shows, and that a sentence names.
 _SHOWN, _NAMED = 20, 3
-# Of smaller values, such as errors of a regressor, three decimals show too little.
-_SMALL = 0.01
+# Three decimals show too little of smaller values, and too much of larger ones, such as errors of a
+# regressor.
+_SMALL, _LARGE = 0.01, 10.0
 
 
 def table_of_candidates(search: Search, longest_name: int = _LONGEST_NAME) -> str:
@@ -275,10 +276,20 @@ def _text(values: Floats, errors: Floats | None, candidate: int, where: Array | 
     return with_error(values[candidate], np.nan if errors is None else errors[candidate])
 
 
+def figure(value: float) -> str:
+    """Return a number as pages show it: three decimals, one from 10 on, two digits below 0.01."""
+    return f"{value:{_digits(value)}}"
+
+
 def with_error(value: float, error: float) -> str:
     """Return a value with its standard error, if it is known."""
-    digits = ".2g" if 0 < abs(value) < _SMALL else ".3f"
-    return f"{value:{digits}}" + (f" ± {error:{digits}}" if np.isfinite(error) else "")
+    return figure(value) + (f" ± {error:{_digits(value)}}" if np.isfinite(error) else "")
+
+
+def _digits(value: float) -> str:
+    if 0 < abs(value) < _SMALL:
+        return ".2g"
+    return ".3f" if abs(value) < _LARGE else ".1f"
 
 
 def rule_of(search: Search, table: dict[str, Any]) -> Any:

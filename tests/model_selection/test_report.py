@@ -133,19 +133,19 @@ def test_the_answer_has_the_expected_score(with_pairs):
     best = with_pairs.best_index_
     low, _ = with_pairs.expected_interval_
     assert f"Use SVC with gamma={with_pairs.best_params_['gamma']:.3g}." in text
-    assert f"its accuracy is expected to be {with_pairs.expected_score_:.3g}" in text
+    assert f"its accuracy is expected to be {with_pairs.expected_score_:.3f}" in text
     away = 1.96 * with_pairs.cv_results_["expected_score_se"][best]
     ends = with_pairs.expected_score_ - away, min(with_pairs.expected_score_ + away, 1)
-    assert "Probably it is between {:.3g} and {:.3g} (1.96 stand".format(*ends) in text
-    assert f"Without trust in the predicted probabilities it is at least {low:.3g} (" in text
-    assert f"{with_pairs.cv_results_['mean_test_score'][best]:.3g}" in text
+    assert "Probably it is between {:.3f} and {:.3f} (1.96 stand".format(*ends) in text
+    assert f"Without trust in the predicted probabilities it is at least {low:.3f} (" in text
+    assert f"{with_pairs.cv_results_['mean_test_score'][best]:.3f}" in text
     assert "60, measured at both sites" in text
     assert with_pairs.cv_results_["adapted"][best]
     assert "best_adapted_" in text
     measured = with_pairs.cv_results_["expected_score_as_measured"].max()
-    assert f"On rows as measured the best expected accuracy is {measured:.3g}." in text
+    assert f"On rows as measured the best expected accuracy is {measured:.3f}." in text
     chance = with_pairs.cv_results_["chance_test_score"][0]
-    assert f"To beat{chance:.3g}, the best accuracy of predictions that look at no f" in text
+    assert f"To beat{chance:.3f}, the best accuracy of predictions that look at no f" in text
 
 
 def test_every_site_is_named_and_escaped(with_sites):
@@ -163,10 +163,10 @@ def test_every_site_is_named_and_escaped(with_sites):
 def test_errors_have_no_minus_sign(of_regressors):
     text = Page(of_regressors.report()).text
     expected, (low, _) = -of_regressors.expected_score_, of_regressors.expected_interval_
-    assert f"its root mean squared error is expected to be {expected:.3g}" in text
-    assert f"Without trust in the predictions at the first site it is at most {-low:.3g} (" in text
+    assert f"its root mean squared error is expected to be {expected:.1f}" in text
+    assert f"Without trust in the predictions at the first site it is at most {-low:.1f} (" in text
     chance = -of_regressors.cv_results_["chance_test_score"][0]
-    assert f"To beat{chance:.3g}, the best root mean squared error of predictions" in text
+    assert f"To beat{chance:.1f}, the best root mean squared error of predictions" in text
 
 
 @pytest.mark.parametrize(("better", "told"), [(-0.01, False), (0.01, True), (0.9, False)])
@@ -188,12 +188,12 @@ def test_other_columns_are_told(with_pairs):
 def test_without_pairs_the_agreement_is_told(with_environments):
     text = Page(with_environments.report()).text
     best = with_environments.best_index_
-    assert f"{with_environments.cv_results_['agreement'][best]:.3g}" in text
+    assert f"{with_environments.cv_results_['agreement'][best]:.3f}" in text
     assert with_environments.cv_results_["reason"][best].removeprefix("eligible: ") in text
     assert "rows of different environments" in text
     worst = with_environments.cv_results_["mean_test_score_worst_environment"][best]
     name = with_environments.cv_results_["worst_environment_score"][best]
-    assert f"In the worst environment, {name}, it is {worst:.3g}" in text
+    assert f"In the worst environment, {name}, it is {worst:.3f}" in text
     assert f"{worst:.3f} ({name})" in text.split("The candidates")[1]
     assert "<i>" not in with_environments.report()
     assert "Its accuracy at another site is not known." in text
@@ -244,7 +244,7 @@ def test_the_page_names_the_candidate_of_the_best_score():
     search.fit(X, y, environments=np.arange(360) % 3)
     scores = search.cv_results_["mean_test_score"]
     best = f"max_depth={TREES['max_depth'][int(np.argmax(scores))]}"
-    said = f"Cross-validation alone would choose {best}, whose accuracy is {scores.max():.3g}."
+    said = f"Cross-validation alone would choose {best}, whose accuracy is {scores.max():.3f}."
     assert said in Page(search.report()).text
     by_score = trees(selection="score").fit(X, y, environments=np.arange(360) % 3)
     assert "alone would choose" not in by_score.report()
@@ -357,7 +357,7 @@ def test_the_usual_choice_is_compared():
     table = search.cv_results_
     usual = int(np.argmax(table["mean_test_score"]))
     assert usual != search.best_index_
-    expected = f"expected to have {table['expected_score'][usual]:.3g} there"
+    expected = f"expected to have {table['expected_score'][usual]:.3f} there"
     assert expected in Page(search.report()).text
 
 
