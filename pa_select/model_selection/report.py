@@ -305,8 +305,9 @@ class _Report:
             lowest, highest = figure(np.nanmin(scores)), figure(np.nanmax(scores))
             yield (
                 f"Over the {n} environments, which the fits had not seen, it ranged from {lowest} "
-                f"to {highest}. In a new one like these it will be worse than in the worst with a chance of at least about 1 in {n + 1}: "
-                f"more often{chosen_by_these} if environments drift, as years do."
+                f"to {highest}. In a new one like these it will be worse than in the worst with a "
+                f"chance of at least about 1 in {n + 1}: more often{chosen_by_these} if "
+                "environments drift, as years do."
             )
         else:
             yield f"Its {escape(self.words)} at another site is not known."

@@ -198,8 +198,8 @@ def _cut(text: str, longest: int) -> str:
 
 #: Candidates that a notebook shows, and that a sentence names.
 _SHOWN, _NAMED = 20, 3
-# Three decimals show too little of smaller values, and too much of larger ones, such as errors of a
-# regressor.
+# Three decimals show too little of smaller values, and too much of larger ones, such as errors
+# of a regressor.
 _SMALL, _LARGE = 0.01, 10.0
 
 
