@@ -36,7 +36,8 @@ class ExpectedScore(NamedTuple):
         Standard error of `score`, from the pairs and the labelled rows; with several estimators
         it includes how wrong the posteriors are on labelled rows. With few groups of labelled
         rows it is larger, so that plus and minus 1.96 of it give an interval of Student's t.
-        nan for one pair.
+        nan for one pair. Two estimators differ clearly if more than 1.96 times the root of the sum
+        of both squared errors is between their scores.
     low, high : float
         For the accuracy, a 95 % interval in [0, 1] that does not assume calibrated posteriors:
         the accuracy on the labelled rows minus and plus the rate of disagreement, widened by
