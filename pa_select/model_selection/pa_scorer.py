@@ -52,10 +52,6 @@ class _NoScore(NamedTuple):
         return self.why
 
 
-class _UnscorableRows(ValueError):
-    """The rows, labels or environments leave nothing to score, whatever the classifier."""
-
-
 class _NoScorer:
     """Mixin for a class that may be given as ``scoring`` instead of an object."""
 
@@ -139,8 +135,8 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
 
     Searches of scikit-learn turn an error of a scorer into a score of nan and a warning for each
     fold. So the parameters are checked when the scorer is made, and a search stops at its first
-    score if the estimators are regressors, or if a fold has nothing to compare, for example
-    rows of only one environment.
+    score if the estimators are regressors, if a view fails, or if a fold has nothing to compare,
+    for example rows of only one environment.
 
     References
     ----------
@@ -281,11 +277,12 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
                 return _NoScore(why)  # type: ignore[return-value]
             raise TypeError(f"{why}.")
         try:
-            pairs = self._pairs(estimator, X, y, environments, sample_weight)
-        except _UnscorableRows as error:
+            plan = self._plan(X, y, environments, sample_weight)
+        except Exception as error:  # whatever the classifier
             if _called_by_sklearn():
-                return _NoScore(str(error))  # type: ignore[return-value]
+                return _NoScore(f"{type(error).__name__}: {error}")  # type: ignore[return-value]
             raise
+        pairs = self._scored(plan, estimator, X)
         # The posteriors of a classifier fitted to one class are all 1.
         return 0.0 if pairs.a.shape[1] == 1 else float(self._solved(pairs).score)
 
@@ -326,7 +323,8 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         >>> result.n_pairs, result.score == scorer(GaussianNB().fit(X, y), X)
         (178, True)
         """
-        return self._solved(self._pairs(estimator, X, y, environments, sample_weight))
+        plan = self._plan(X, y, environments, sample_weight)
+        return self._solved(self._scored(plan, estimator, X))
 
     def _solved(self, pairs: _ScoredPairs) -> PosteriorAgreement:
         # Imported here: a search that only holds the scorer does not need torch.
@@ -401,28 +399,32 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         # Few pairs are no reason to warn here: that would come once for each fit of a search.
         return aligned_pairs(rows[0], rows[1], "paired[0]", "paired[1]")
 
-    def _pairs(
+    def _plan(
         self,
-        estimator: Model,
         X: Rows,
         y: Labels | None,
         environments: Labels | None,
         sample_weight: Vector | None,
-    ) -> _ScoredPairs:
+    ) -> _Plan:
+        """Return which rows are scored, and which of their scores are paired."""
         pairing = self._chosen_pairing(environments)
         between = pairing if callable(pairing) else None  # a pairing of two environments
         if pairing == "paired":
-            a, b = self._scores(estimator, X, *self._both_sites())
-            return _ScoredPairs(a, b, None)
+            return _Plan(self._both_sites(), lambda a, b: _ScoredPairs(a, b, None))
         n = _num_samples(X)
         weight = None if sample_weight is None else check_weight(sample_weight, n)
         if pairing == "views":
-            views, rows = self._views(), stacked(X, "X")
-            scores, *others = self._scores(estimator, X, X, *(view_of(v, rows) for v in views))
-            a, b = _concatenate([scores] * len(views)), _concatenate(others)
-            return _ScoredPairs(a, b, None if weight is None else np.tile(weight, len(views)))
+            rows = stacked(X, "X")
+            shown = [view_of(view, rows) for view in self._views()]
+            pair_weight = None if weight is None else np.tile(weight, len(shown))
+            return _Plan(
+                (X, *shown),
+                lambda scores, *others: _ScoredPairs(
+                    _concatenate([scores] * len(others)), _concatenate(list(others)), pair_weight
+                ),
+            )
         if y is None and not between:
-            raise _UnscorableRows(
+            raise ValueError(
                 f"y: expected labels with pairing={pairing!r}, got None. A scorer is called as "
                 "scorer(estimator, X, y), and needs no make_scorer."
             )
@@ -435,7 +437,7 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         else:
             names = self._environments_of(X, environments, n)[used]
             if len(np.unique(names)) < 2:
-                raise _UnscorableRows(
+                raise ValueError(
                     f"environments: expected at least two among the rows scored, got only "
                     f"{names.tolist()[0]!r} in {len(used)} rows. Cross-validation that holds out "
                     "whole environments leaves none to compare."
@@ -449,24 +451,24 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
             )
             needed = "a class with rows in at least two environments"
             if between and not len(pairs.a):
-                raise _UnscorableRows("pairing: expected pairs of the rows scored, got none.")
+                raise ValueError("pairing: expected pairs of the rows scored, got none.")
         if not len(pairs.a):
-            raise _UnscorableRows(f"y: expected {needed}, got none in {len(used)} rows.")
+            raise ValueError(f"y: expected {needed}, got none in {len(used)} rows.")
         a, b = used[pairs.a], used[pairs.b]
-        (scores,) = self._scores(estimator, X, X)
         pair_weight = None if weight is None else np.sqrt(weight[a]) * np.sqrt(weight[b])
-        return _ScoredPairs(scores[a], scores[b], pair_weight)
+        return _Plan((X,), lambda scores: _ScoredPairs(scores[a], scores[b], pair_weight))
 
-    def _scores(self, estimator: Model, X: Rows, *samples: Rows) -> list[Any]:
-        """Return the class scores of some rows, where X are those that skorch has cached."""
+    def _scored(self, plan: _Plan, estimator: Model, X: Rows) -> _ScoredPairs:
+        """Return the scores of the pairs, where X are the rows that skorch has cached."""
         with cached_for_only(X, estimator):
-            return [class_scores(estimator, rows, clip=self.clip)[0] for rows in samples]
+            scores = [class_scores(estimator, rows, clip=self.clip)[0] for rows in plan.samples]
+        return plan.paired(*scores)
 
     def _environments_of(self, X: Rows, environments: Labels | None, n: int) -> Array:
         if environments is None and self.environments is not None:
             environments = look_up(self.environments, X, "environments")
         if environments is None:
-            raise _UnscorableRows(
+            raise ValueError(
                 "environments: expected one for each row with pairing='environments', got "
                 "None; give the scorer a Series, or route them with "
                 "set_score_request(environments=True)."
@@ -483,6 +485,11 @@ class _ScoredPairs(NamedTuple):
     a: Any
     b: Any
     weight: Floats | None
+
+
+class _Plan(NamedTuple):
+    samples: tuple[Rows, ...]
+    paired: Callable[..., _ScoredPairs]  # of the scores of the samples
 
 
 def _concatenate(parts: list[Any]) -> Any:

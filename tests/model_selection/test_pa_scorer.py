@@ -363,6 +363,29 @@ def test_a_search_whose_folds_hold_one_environment_stops_at_once():
         scorer(MODELS["model"], FRAME[::3], Y[::3])
 
 
+def missing_column(X):
+    return X.assign(price=2 * X["price"])
+
+
+@pytest.mark.parametrize(
+    ("scorer", "message"),
+    [
+        (PAScorer(views=FRAME[75:]), "views: expected a row for each index of X, got none for 'f"),
+        (
+            PAScorer(views=lambda X: X[1:]),
+            "views: expected a view of each of 30 rows of X, got 29",
+        ),
+        (PAScorer(views=missing_column), "KeyError: 'price'"),
+        (PAScorer(environments=ENVIRONMENTS[75:]), "environments: expected a row for each index"),
+    ],
+)
+def test_a_search_stops_at_once_at_views_and_environments_that_fail(scorer, message):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=message):
+            GridSearchCV(MODEL, GRID, scoring=scorer, refit=False).fit(FRAME, Y)
+
+
 @pytest.mark.parametrize(
     ("scorer", "data", "error", "message"),
     [
