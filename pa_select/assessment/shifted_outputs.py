@@ -124,7 +124,8 @@ class Samples:
         """Keep an error in the context as an estimator's failure, unless errors are raised."""
         try:
             yield
-        except raised:
+        except raised as error:
+            error.args = (f"estimators: {name}: {error}",)
             raise
         except Exception as error:
             if is_raise(self.options["error_score"]):

@@ -9,7 +9,8 @@ from scipy.stats import entropy
 from sklearn.datasets import load_digits
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import accuracy_score, log_loss
 from sklearn.svm import SVC
 
@@ -377,6 +378,13 @@ def test_what_does_not_fit_is_told_before_the_work(arguments, error, message, mo
     given = {"estimators": MODELS, "X": X[TEST], "y": Y[TEST], "shift": NOISE} | arguments
     with pytest.raises(error, match=message):
         robustness_curve(given.pop("estimators"), given.pop("X"), given.pop("y"), **given)
+
+
+def test_the_estimator_that_is_no_fitted_classifier_is_named():
+    with pytest.raises(NotFittedError, match="^estimators: new: This LogisticRegression instance"):
+        robustness_curve(MODELS | {"new": LogisticRegression()}, X[TEST], shift=NOISE)
+    with pytest.raises(TypeError, match="^estimators: Ridge: estimator: expected a classifier"):
+        robustness_curve(Ridge().fit(X, X[:, 0]), X[TEST], shift=NOISE)
 
 
 def test_columns_are_what_the_decomposition_takes(curve):
