@@ -412,6 +412,9 @@ def _by_name(views: Any, n: int) -> list[tuple[str, Any]]:
 
 
 def _check_view(view: Any, X: Any, n: int, name: str) -> Rows:
+    # Imported here: a search that is not fitted does not need torch.
+    from pa_select.unlabelled.paired_rows import same_values
+
     check_text(view, name, X)
     made = callable(view) or hasattr(view, "transform")
     indexed = hasattr(view, "loc") and hasattr(X, "loc") and not view.index.equals(X.index)
@@ -422,6 +425,8 @@ def _check_view(view: Any, X: Any, n: int, name: str) -> Rows:
             f"{name}: expected a view of each of {n} rows of X, got {_num_samples(view)} rows."
         )
     check_columns(view, X, name)
+    if same_values(view, X):
+        raise ValueError(f"{name}: expected rows that differ from X, got the values of X.")
     return named_like(X, view, same_rows=True)
 
 

@@ -85,7 +85,7 @@ def aligned_pairs(
     if adapter is None or not has_own_columns(X_b, X_a):
         check_columns(X_b, X_a, name_b, name_a, _IF_OTHER_COLUMNS)
     X_b = aligned_by_index(X_b, X_a, name_b, name_a)
-    if _equal(X_a, X_b):
+    if same_values(X_a, X_b):
         raise ValueError(
             f"{name_b}: expected the objects of {name_a}, measured again, got the same values."
         )
@@ -261,7 +261,7 @@ def _numbers(rows: Any) -> Floats | None:
     return values.reshape(len(values), -1) if values.ndim > 1 else None
 
 
-def _equal(one: Any, other: Any) -> bool:
+def same_values(one: Any, other: Any) -> bool:
     """Whether both hold the same values, also if one is sparse; nan equals nan."""
     if issparse(one) or issparse(other):
         a, b = csr_array(one), csr_array(other)
@@ -272,9 +272,12 @@ def _equal(one: Any, other: Any) -> bool:
             a.shape == b.shape
             and np.array_equal(a.indptr, b.indptr)
             and np.array_equal(a.indices, b.indices)
-            and (_equal(a.data, b.data))
+            and same_values(a.data, b.data)
         )
-    a, b = np.asarray(one), np.asarray(other)
+    try:
+        a, b = np.asarray(one), np.asarray(other)
+    except (TypeError, ValueError, RuntimeError):  # lists of several lengths, a tensor on a GPU
+        return False
     if a.shape != b.shape:
         return False
     if a.dtype != object and b.dtype != object:
@@ -285,7 +288,7 @@ def _equal(one: Any, other: Any) -> bool:
 def _same(x: Any, y: Any) -> bool:
     try:
         return x is y or bool(x == y) or bool(x != x and y != y)
-    except TypeError:  # pandas' missing value is neither equal nor different
+    except (TypeError, ValueError):  # pandas' missing value is neither equal nor different
         return False
 
 

@@ -183,7 +183,7 @@ def test_nothing_eligible_on_imbalanced_data_says_which_scoring_sees_more():
     )
     grid = {"logisticregression__C": [1e-4, 1e-3]}
     with pytest.warns(UserWarning, match=r"gives 0.97: scoring='balanced_accuracy', 'roc_auc'"):
-        PASearchCV(MODEL, grid, cv=StratifiedKFold(3)).fit(data, labels, views=data)
+        PASearchCV(MODEL, grid, cv=StratifiedKFold(3)).fit(data, labels, views=data + 1e-3)
     # Where chance is low another score would say no more.
     with pytest.warns(UserWarning, match="alone decides[.]$"):
         PASearchCV(DummyClassifier(), {"strategy": ["prior"]}).fit(X, Y % 2 == np.arange(300) % 2)
@@ -197,7 +197,7 @@ def test_what_can_be_expected_is_said_once(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         PASearchCV(MODEL, GRID).fit(X, Y)
-    for params, fit in (({}, {"views": X}), ({"selection": "score"}, {})):
+    for params, fit in (({}, {"views": 1.001 * X}), ({"selection": "score"}, {})):
         monkeypatch.setattr(data_kind, "_suggested", False)
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -96,7 +96,17 @@ def search(**params):
         ({}, {"views": X[:9]}, "views: expected a view of each of 150 rows of X, got 9 rows"),
         ({}, {"views": X[:, :2]}, r"views: expected rows of shape .4,. like those of X, got .2,."),
         ({}, {"views": []}, "views: expected at least one"),
-        ({}, {"views": [X, lambda X: X[:3]]}, r"views\[1\]: expected a view of each of 150 rows"),
+        ({}, {"views": X}, "views: expected rows that differ from X, got the values of X"),
+        (
+            {},
+            {"X": FRAME, "views": [lambda X: X + 1, lambda X: X]},
+            r"views\[1\]: expected rows that differ from X",
+        ),
+        (
+            {},
+            {"views": [X + 1, lambda X: X[:3]]},
+            r"views\[1\]: expected a view of each of 150 rows",
+        ),
         ({}, {"X": FRAME, "views": FRAME[list("dcba")]}, "views: expected the columns of X"),
         ({}, {"X": FRAME, "views": FRAME.iloc[:9]}, "views: expected a row for each index of X"),
         ({}, {"X": FRAME, "views": FRAME.assign(e=1)}, "the columns of X, got also 'e'[.]$"),

@@ -135,7 +135,7 @@ def test_a_search_plans_pairs():
         assert planned[10**9] == pytest.approx(np.sqrt(stays), rel=1e-5)
     with pytest.raises(ValueError, match=r"n_pairs: expected a list .* got \[1\]"):
         search.plan_pairs([1])
-    without = PASearchCV(search.estimator, GRID, cv=2).fit(X, y, views=X)
+    without = PASearchCV(search.estimator, GRID, cv=2).fit(X, y, views=X + 1)
     with pytest.raises(ValueError, match=r"paired=...\), got 0 pairs"):
         without.plan_pairs()
 
