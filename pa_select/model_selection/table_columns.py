@@ -34,7 +34,8 @@ def column(cv_results: dict[str, Any], name: str, argument: str) -> Floats:
         )
     elif argument == "agreement" and "agreement" in cv_results:
         of_score = "" if known[0] == "score" else f"score={known[0]!r}"
-        advice = f" PASearchCV records it without a name: give GuardedSelection({of_score})."
+        asked = f"'agreement' in PASearchCV, got {name!r}"
+        advice = f" Give GuardedSelection({of_score})."
     raise ValueError(f"{argument}: expected {asked}.{advice}")
 
 

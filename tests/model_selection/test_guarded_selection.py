@@ -108,7 +108,7 @@ def test_swapped_metrics_and_the_class_as_a_rule_are_told():
 def test_a_name_of_the_agreement_is_not_needed_in_our_searches(scoring, given):
     rule = GuardedSelection("pa", "accuracy")
     search = PASearchCV(DummyClassifier(), {"strategy": ["prior"]}, scoring=scoring, cv=2)
-    message = f"agreement: .*got 'pa'. PASearchCV records it .*: give GuardedSelection.{given}[)]"
+    message = f"agreement: expected 'agreement' .* got 'pa'. Give GuardedSelection.{given}[)]"
     with pytest.raises(ValueError, match=message):
         search.set_params(refit=rule).fit(X, Y)
 
