@@ -184,7 +184,8 @@ class FeatureFailure(NumericShift):
     Parameters
     ----------
     n_features : int, default=1
-        How many features fail, from 0 to all of them; ``power`` overrides it.
+        How many features fail, from 0 to all of them (numeric columns, in a DataFrame); ``power``
+        overrides it.
     value : float or "mean", default=0.0
         The replacement: a number, nan for a missing value, or "mean" for the mean of the
         feature over the given rows.
