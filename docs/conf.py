@@ -91,8 +91,8 @@ def keep_errors_beside_figures(app, document):
     from docutils import nodes  # here: tests read this file where Sphinx is not installed
 
     for text in list(document.findall(nodes.Text)):
-        if " +- " in text and not isinstance(text.parent, (nodes.literal, nodes.literal_block)):
-            text.parent.replace(text, nodes.Text(text.replace(" +- ", "\u00a0±\u00a0")))
+        if not isinstance(text.parent, (nodes.literal, nodes.literal_block)):
+            text.parent.replace(text, nodes.Text(re.sub(r"\s\+-\s", "\u00a0±\u00a0", text)))
 
 
 def setup(app):
