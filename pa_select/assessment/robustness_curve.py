@@ -20,7 +20,7 @@ from pa_select.environments import as_shift
 from pa_select.scores.class_scores import columns_of, comparable_scores
 from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import named_estimators
-from pa_select.utils.frames import reordered
+from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import (
     Array,
@@ -308,11 +308,9 @@ def robustness_curve(
     if order not in ("random", "norm"):
         raise ValueError(f"order: expected 'random' or 'norm', got {order!r}.")
     n = _num_samples(X)
-    if y is not None and reordered(X, y):
-        raise ValueError("y: expected the rows of X in their order, got another order.")
+    check_row_order(y, X, "y")
     y = None if y is None else check_column(y, n, "y")
-    if groups is not None and reordered(X, groups):
-        raise ValueError("groups: expected the rows of X in their order, got another order.")
+    check_row_order(groups, X, "groups")
     codes = None if groups is None else check_groups(check_column(groups, n, "groups"), n)
     chosen = _select_metrics(metrics, y is not None, features is not None)
     features_by_name = None

@@ -33,6 +33,7 @@ from pa_select.unlabelled.classification import calibrated
 from pa_select.utils.arrays import check_column, check_weight
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.fits import routed_params
+from pa_select.utils.frames import check_row_order
 from pa_select.utils.sklearn_private import HasMethods, StrOptions, _fit_context, _num_samples
 from pa_select.utils.typing import (
     Array,
@@ -235,6 +236,8 @@ class AgreementCalibratedClassifier(
         if not _num_samples(X):
             raise ValueError("X: expected at least one row, got none.")
         check_classification_targets(y)
+        for name, values in {"y": y, "sample_weight": sample_weight, "groups": groups}.items():
+            check_row_order(values, X, name)
         labels = check_column(column_or_1d(y, warn=True), _num_samples(X), "y")
         self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:

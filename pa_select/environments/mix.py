@@ -12,7 +12,7 @@ from sklearn.utils.validation import _num_samples
 
 from pa_select.environments.numeric_rows import is_frame, is_polars, is_series, is_tensor, seeded
 from pa_select.utils.arrays import as_numpy
-from pa_select.utils.frames import joined, reordered
+from pa_select.utils.frames import check_row_order, joined
 from pa_select.utils.typing import Mask, RandomState, Vector
 
 
@@ -158,8 +158,7 @@ def _check_alike(X: Any, X2: Any) -> None:
         columns, columns2 = list(X.columns), list(X2.columns)
         if columns != columns2:
             raise ValueError(f"X2: expected columns {columns}, got {columns2}.")
-    if reordered(X, X2):
-        raise ValueError("X2: expected the rows of X in their order, got another order.")
+    check_row_order(X2, X, "X2")
     texts = [isinstance(x, np.ndarray) and x.dtype.kind in "US" for x in (X, X2)]
     if texts[0] != texts[1]:
         raise TypeError(f"X2: expected dtype {X.dtype} as X has, got {X2.dtype}.")

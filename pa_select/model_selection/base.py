@@ -200,8 +200,9 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         y : array-like of shape (n,)
             Labels, or with `paired` numbers for a regressor.
         environments : array-like of shape (n,), default=None
-            The environment of each row, at least two. They are the groups of a splitter that
-            needs groups, if no `groups` are given.
+            The environment of each row, at least two. A Series is looked up by the index of a
+            DataFrame X. They are the groups of a splitter that needs groups, if no `groups` are
+            given.
         views : array-like of n rows, callable, transformer or list of these, default=None
             The rows of X as other environments would show them. A DataFrame is aligned with a
             DataFrame X by its index, an array row by row. A callable or a transformer is applied

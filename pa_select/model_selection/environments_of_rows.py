@@ -16,7 +16,7 @@ from pa_select.pairing import pair_environments
 from pa_select.scores.recorded import RecordedClassifier, row_numbers
 from pa_select.utils.arrays import check_column
 from pa_select.utils.fits import Split
-from pa_select.utils.frames import columns_of, look_up, reordered
+from pa_select.utils.frames import columns_of, look_up, shares_index
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples, _score
 from pa_select.utils.typing import Array, Floats, HasPairs, Ints, Labels, Mask, Rows
@@ -167,8 +167,12 @@ def check_environments(environments: Labels, X: Rows) -> Array:
             f"{type(environments).__name__} of {len(environments)}. Rows of X as other "
             "environments would show them are views: fit(X, y, views=...)."
         )
-    if reordered(X, environments):
-        environments = look_up(environments, X, "environments")
+    if shares_index(environments, X):
+        try:
+            environments = look_up(environments, X, "environments")
+        except ValueError as error:
+            by_position = "Give environments.to_numpy() if they are in the order of X."
+            raise ValueError(f"{error} {by_position}") from None
     names = check_column(environments, n, "environments")
     distinct = np.unique(names).tolist()
     if len(distinct) < 2:

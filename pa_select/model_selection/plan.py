@@ -53,6 +53,7 @@ from pa_select.model_selection.table_columns import (
 )
 from pa_select.utils.arrays import check_column, check_weight
 from pa_select.utils.fits import Split, check_fit_params
+from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples
 from pa_select.utils.typing import Array, Groups, HasArray, Ints, Labels, PairedRows, Rows, Search
@@ -102,6 +103,9 @@ class Plan:
         #: Whether the candidates are regressors, which have no agreement.
         self.of_regressors = is_regressor(search.estimator)
         X, y = _check_data(search, X, y, given.get("paired"))
+        values = {"y": y, "groups": groups, "sample_weight": params.get("sample_weight")}
+        for name, of_rows in values.items():
+            check_row_order(of_rows, X, name)
         # The default splitter takes groups itself; they are routed to a splitter of the user.
         default_folds = search.cv is None or isinstance(search.cv, numbers.Integral)
         if groups is None and needs_groups(search.cv):

@@ -21,6 +21,21 @@ def reordered(one: object, other: object) -> bool:
     return len(first) == len(second) and second.is_unique and bool(first.isin(second).all())
 
 
+def check_row_order(values: object, X: object, name: str) -> None:
+    """Refuse values that have the index of X in another order: they would go by position."""
+    if reordered(X, values):
+        raise ValueError(f"{name}: expected the rows of X in their order, got another order.")
+
+
+def shares_index(values: object, X: object) -> bool:
+    """Return whether values can be looked up by the index of X, at least in part."""
+    first: Any = getattr(X, "index", None)
+    second: Any = getattr(values, "index", None)
+    if not (hasattr(first, "equals") and hasattr(second, "equals")) or first.equals(second):
+        return False
+    return bool(first.is_unique and first.isin(second).any())
+
+
 def named_like(X: Any, rows: Any, same_rows: bool = False) -> Any:
     """Convert rows to a DataFrame if X is a DataFrame, to an array if X is an array.
 
@@ -194,8 +209,7 @@ def view_of(view: Any, X: Any, name: str = "views") -> Any:
             f"{name}: expected a view of each of {_num_samples(X)} rows of X, got "
             f"{_num_samples(other)} rows."
         )
-    if reordered(X, other):
-        raise ValueError(f"{name}: expected the rows of X in their order, got another order.")
+    check_row_order(other, X, name)
     return named_like(X, other, same_rows=True)
 
 

@@ -355,6 +355,7 @@ def test_skorch_nets():
         ({"y": np.r_[Y[:-1], 9]}, ValueError, "y: expected at least 3 rows of each class"),
         ({"sample_weight": -np.ones(150)}, ValueError, "sample_weight: expected finite non-neg"),
         ({"targets": TARGET}, TypeError, "Did you mean 'target'"),
+        ({"X": pd.DataFrame(X), "y": pd.Series(Y)[::-1]}, ValueError, "y: .* got another order"),
     ],
 )
 def test_bad_input_is_named_before_any_fit(arguments, error, message):

@@ -86,6 +86,19 @@ def search(**params):
             "environments: expected at least two, got only .*0.0",
         ),
         ({}, {"environments": [None] * 150}, "environments: expected a value for each row"),
+        (
+            {},
+            {"X": FRAME, "environments": pd.Series(HALVES, np.arange(150) + 1)},
+            r"environments: .* none for 0 .1 of 150 are missing.*Give environments.to_numpy\(\)",
+        ),
+        (
+            {},
+            {"X": FRAME, "environments": pd.Series(HALVES, np.arange(150) // 2)},
+            "environments: expected a unique index, got 0 several times",
+        ),
+        ({}, {"X": FRAME, "y": pd.Series(Y)[::-1]}, "y: expected the rows of X in their order"),
+        ({}, {"X": FRAME, "groups": pd.Series(HALVES)[::-1]}, "groups: .* got another order"),
+        ({}, {"X": FRAME, "sample_weight": pd.Series(HALVES)[::-1]}, "sample_weight: .*another"),
         ({}, {"environments": np.arange(150)}, "expected groups of rows, got 150 of .* 150 rows"),
         (
             {"cv": LeaveOneGroupOut()},

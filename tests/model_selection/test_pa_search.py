@@ -252,12 +252,13 @@ def test_environments_compare_rows_of_one_class():
     assert (environments[pairs.object_a] != environments[pairs.object_b]).all()
     np.testing.assert_array_equal(Y[pairs.object_a], Y[pairs.object_b])
     np.testing.assert_array_equal(pairs.model_a, pairs.model_b)
-    # A Series is aligned by its index, as views are.
-    named = pd.Series(environments, name="site")
-    aligned = PASearchCV(MODEL, GRID, cv=4).fit(
-        pd.DataFrame(X).add_prefix("x"), Y, environments=named.sample(frac=1, random_state=0)
-    )
-    np.testing.assert_allclose(aligned.cv_results_["agreement"], table["agreement"])
+    # A Series is aligned by its index, as views are; other indexes go by position.
+    frame = pd.DataFrame(X).add_prefix("x")
+    named = pd.Series([*environments, "w"], name="site").sample(frac=1, random_state=0)
+    ids = frame.set_axis([f"id {row}" for row in frame.index])
+    for rows, given in ((frame, named), (ids, pd.Series(environments))):
+        aligned = PASearchCV(MODEL, GRID, cv=4).fit(rows, Y, environments=given)
+        np.testing.assert_allclose(aligned.cv_results_["agreement"], table["agreement"])
     # Per environment and worst, from the splits.
     means = np.array([table[f"mean_test_score_environment_{e}"] for e in "xyz"])
     np.testing.assert_allclose(table["mean_test_score_worst_environment"], means.min(0))

@@ -17,7 +17,7 @@ from pa_select.environments.numeric_rows import check_bounds, is_frame, seeded
 from pa_select.environments.shift import Shift, Shifted
 from pa_select.scores.modules import evaluation
 from pa_select.utils.arrays import check_column
-from pa_select.utils.frames import reordered
+from pa_select.utils.frames import check_row_order
 from pa_select.utils.typing import Array, Bounds, Device, Labels, Model, RandomState, Rows
 
 
@@ -128,8 +128,7 @@ def box_of(bounds: Bounds | None, rows: torch.Tensor) -> tuple[torch.Tensor, tor
 
 def columns_of(y: Labels, X: Any, model: Differentiable, row: torch.Tensor) -> torch.Tensor:
     """Return the column number of each label's class, (n,)."""
-    if reordered(X, y):
-        raise ValueError("y: expected the rows of X in their order, got another order.")
+    check_row_order(y, X, "y")
     labels = check_column(y.detach().cpu() if isinstance(y, torch.Tensor) else y, len(X), "y")
     n_classes = model.logits(row).shape[1]
     known = model.classes is not None and len(model.classes) == n_classes
