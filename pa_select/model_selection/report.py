@@ -50,6 +50,8 @@ _COMPARED = {
 }
 #: Candidates that the picture shows.
 _DRAWN = 12
+#: Environments whose scores are listed.
+_LISTED = 20
 #: The characters of a name; lines end inside of names, but a list of numbers has no end.
 _LONGEST_NAME = 200
 # Colours that can be told apart by everybody, on light and on dark paper.
@@ -151,7 +153,7 @@ class _Report:
         parts = [
             ("", self._answer()),
             ("What was asked", self._question()),
-            ("The candidates", self._picture() + self._candidates()),
+            ("The candidates", self._picture() + self._candidates() + self._environments()),
             ("What to be careful about", self._warnings()),
             ("What to do next", _items(self._advice())),
             ("How to read the numbers", _definitions(self._words())),
@@ -449,6 +451,26 @@ class _Report:
 
     def _candidates(self) -> str:
         return f'<div class="wide">{table_of_candidates(self.search, _LONGEST_NAME)}</div>'
+
+    def _environments(self) -> str:
+        """Say what the chosen candidate scores in each environment, the worst first."""
+        start, chosen = f"{self.home}_environment_", self.chosen
+        columns = [name for name in self.table if name.startswith(start)]
+        if chosen is None or not columns:
+            return ""
+        values = {name: self._number(name, chosen) for name in columns}
+        tested = [name for name in columns if np.isfinite(values[name])]
+        worst_first = sorted(tested, key=lambda name: values[name])
+        texts = [
+            f"{with_error(self._score(name, chosen), np.nan)} ({name.removeprefix(start)})"
+            for name in worst_first[:_LISTED]
+        ]
+        more = len(worst_first) - len(texts)
+        end = f" and {more} more" if more else ""
+        return (
+            f"<p>The {escape(self.words)} of {escape(self.names[chosen])} in each environment, "
+            f"the worst first: {escape(', '.join(texts))}{end}.</p>"
+        )
 
     def _warnings(self) -> str:
         said = list(getattr(self.search, "warnings_", ()))

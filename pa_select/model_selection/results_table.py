@@ -102,8 +102,10 @@ def candidate_names(
 def some_names(names: Sequence[str], marked: Mask) -> str:
     """Return the names of the first candidates that are marked, and the number of the others."""
     named = [name for name, is_marked in zip(names, marked, strict=True) if is_marked]
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    return "; ".join(named[:_NAMED]) + more
+    if len(named) > _NAMED:
+        named = [*named[:_NAMED], f"{len(named) - _NAMED} more"]
+    # Names have commas inside.
+    return " and ".join(part for part in ("; ".join(named[:-1]), *named[-1:]) if part)
 
 
 def _names(

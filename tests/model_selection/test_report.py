@@ -195,6 +195,12 @@ def test_without_pairs_the_agreement_is_told(with_environments):
     name = with_environments.cv_results_["worst_environment_score"][best]
     assert f"In the worst environment, {name}, it is {worst:.3f}" in text
     assert f"{worst:.3f} ({name})" in text.split("The candidates")[1]
+    scores = {
+        site: with_environments.cv_results_[f"mean_test_score_environment_{site}"][best]
+        for site in ("A", "B & <i>", "C")
+    }
+    of_sites = ", ".join(f"{scores[site]:.3f} ({site})" for site in sorted(scores, key=scores.get))
+    assert f"in each environment, the worst first: {of_sites}." in text
     assert "<i>" not in with_environments.report()
     assert "Its accuracy at another site is not known." in text
     assert "In a new one" not in text
@@ -213,7 +219,7 @@ def test_candidates_that_agree_as_well_are_named():
     text = Page(search.report()).text
     advice = text.split("What to do next")[1]
     named = advice.split(" may agree as well as the chosen candidate: ")[0]
-    assert sorted(named.split("; ")) == sorted(alike)
+    assert sorted(named.replace(" and ", "; ").split("; ")) == sorted(alike)
     assert f"; {named} may agree as well" in text.split("Why this one")[1]
 
 
@@ -309,6 +315,12 @@ def test_a_page_names_the_score_that_decides(by_worst_environment):
     circles = [percent(mark["cx"]) for tag, mark in page.marks if tag == "circle"]
     assert circles == sorted(circles)
     assert len(set(circles)) == 3
+    losses = re.search(
+        r"The log loss of \S+ in each environment, the worst first: (.*)\)\.W", page.text
+    )
+    values = [float(of_one.split()[0]) for of_one in losses[1].split(", ")]
+    assert values == sorted(values, reverse=True)
+    assert len(values) == 3
 
 
 def test_unseen_environments_show_what_a_new_one_may_be_like():
