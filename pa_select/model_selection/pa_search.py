@@ -83,8 +83,8 @@ class PASearchCV(BasePASearch):
         - "score": the best score, as in GridSearchCV.
         - "score_views": the best score on the rows of the views, which uses their labels;
           needs `views` in ``fit``.
-        - "worst_environment": the best score in the candidate's worst environment; needs
-          `environments` in ``fit``.
+        - "worst_environment": the best score in the candidate's worst environment, and of those
+          that tie the best score on all rows; needs `environments` in ``fit``.
         - "rank_sum": the best sum of the ranks of score and agreement.
         - "expected": the best expected score at the other site, at the worst one of several;
           needs `paired` in ``fit``.

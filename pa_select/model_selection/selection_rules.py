@@ -167,17 +167,27 @@ class _Rule(BaseEstimator, ABC):
     def _against_chance(self, cv_results: dict[str, Any]) -> AgainstChance:
         """Return what says whether candidates are better than such predictions."""
         # A constant may be the best in its worst environment; all together show what is learnt.
-        name = self.score.removesuffix("_worst_environment")
+        name = self._score_on_all
         chance = recorded_chance(cv_results, name)
         return AgainstChance(name, *scores_and_errors(cv_results, name), chance)
 
+    @property
+    def _score_on_all(self) -> str:
+        """The name of the score on the rows of all environments."""
+        return self.score.removesuffix("_worst_environment")
+
 
 class BestScore(_Rule):
-    """The best score; the first candidate if several tie, as in GridSearchCV."""
+    """The best score; the first candidate if several tie, as in GridSearchCV.
+
+    Scores in the worst environment often tie, as it may have few rows: the score on all decides.
+    """
 
     def _choose(self, cv_results: dict[str, Any], eligible: Ints) -> int:
         score, _ = scores_and_errors(cv_results, self.score)
-        return int(eligible[score[eligible].argmax()])
+        on_all, _ = scores_and_errors(cv_results, self._score_on_all)
+        best = eligible[score[eligible] == score[eligible].max()]
+        return int(best[on_all[best].argmax()])
 
 
 class BestAgreement(_Rule):

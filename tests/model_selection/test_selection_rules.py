@@ -49,6 +49,10 @@ def test_rank_sum_takes_the_best_of_both_ranks():
 def test_best_score_and_best_agreement():
     found = table([0.9, 0.9, 0.7], [0.1, 0.2, 0.4])
     assert BestScore()(found) == 0  # the first, as scikit-learn does
+    # In a small environment scores tie: the score on all rows decides.
+    worst = {"mean_test_score_worst_environment": [0.7, 0.8, 0.8, 0.8]}
+    tied = table([0.95, 0.8, 0.9, 0.9], np.zeros(4), **worst)
+    assert BestScore("score_worst_environment")(tied) == 2
     assert BestAgreement()(found) == 2
     assert BestAgreement()(table([0.8, 0.9], [0.4, 0.4 + 1e-8])) == 1
     with pytest.warns(UserWarning, match="near-constant: its score 0.51 is not above that"):
