@@ -245,6 +245,12 @@ class AgreementCalibratedClassifier(
                 f"y: expected at least two classes, got one class, {self.classes_.tolist()[0]!r}."
             )
         weight = np.ones(len(labels))
+        shape: Any = getattr(sample_weight, "shape", ())
+        if len(shape) == 2 and shape[1] > 1:
+            raise ValueError(
+                f"sample_weight: expected shape ({len(labels)},), got {shape}. A target is given "
+                "by name: fit(X, y, target=...)."
+            )
         if sample_weight is not None:
             weight = check_weight(sample_weight, len(labels))
         if target is not None:

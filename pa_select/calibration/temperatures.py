@@ -33,7 +33,7 @@ _TOL = 1e-5
 # Fewer rows of a target are refused, and fewer than these give a warning.
 _LEAST_ROWS, _FEW_ROWS = 20, 100
 # Without a shift the ratio of the two agreements lies here, nearly always.
-_NO_SHIFT = 0.8, 1.2
+_NO_SHIFT = 0.8, 1.3
 
 
 class HalvesAgreement(NamedTuple):
@@ -273,12 +273,13 @@ def summary_of(
             f"{text}. No target was given: the probabilities are calibrated for rows like the "
             f"labelled ones (inverse temperature {source_beta:.3g})."
         )
+    changed = f" instead of {source_beta:.3g}" if factor_of(ratio) < 1 else ""
     return (
         f"{text}, and for {target.agreement_rate:.1%} of {target.n_rows} rows of the target. On "
         f"the target the inverse temperature at which they predict each other best is "
         f"{ratio:.3g} times that on labelled rows. So the inverse temperature of the "
-        f"probabilities is {source_beta * factor_of(ratio):.3g} instead of {source_beta:.3g}, "
-        f"that of temperature scaling: {_in_words(ratio)}."
+        f"probabilities is {source_beta * factor_of(ratio):.3g}{changed}, that of temperature "
+        f"scaling: {_in_words(ratio)}."
     )
 
 

@@ -355,6 +355,11 @@ def test_skorch_nets():
         ({"y": np.r_[Y[:-1], 9]}, ValueError, "y: expected at least 3 rows of each class"),
         ({"sample_weight": -np.ones(150)}, ValueError, "sample_weight: expected finite non-neg"),
         ({"targets": TARGET}, TypeError, "Did you mean 'target'"),
+        (
+            {"sample_weight": TARGET},
+            ValueError,
+            r"expected shape \(150,\), got \(150, 4\). A target .*: fit\(X, y, target=...\)",
+        ),
         ({"X": pd.DataFrame(X), "y": pd.Series(Y)[::-1]}, ValueError, "y: .* got another order"),
     ],
 )
@@ -381,7 +386,7 @@ def test_warnings():
         calibrated().fit(X, Y, target=TARGET[:40])
     assert sum("100 rows" in str(one.message) for one in given) == 1
     assert given[0].filename == __file__
-    with pytest.warns(UserWarning, match="Ratios from 0.8 to 1.2 are also found without a shift"):
+    with pytest.warns(UserWarning, match="Ratios from 0.8 to 1.3 are also found without a shift"):
         calibrated().fit(X, Y, target=X + 1e-3)
     labels = np.arange(200) % 2
     rows = 4 * (2 * labels - 1)[:, None] + np.random.default_rng(0).normal(size=(200, 1))
@@ -391,3 +396,4 @@ def test_warnings():
     assert model.ratio_ > 1.2
     assert model.inverse_temperature_ == model.source_inverse_temperature_
     assert "does not make probabilities surer" in model.summary()
+    assert "instead of" not in model.summary()
