@@ -228,7 +228,11 @@ def check_some_succeeded(
         scorer = data.scorer
         if isinstance(scorer, _MultimetricScorer):
             scorer = _MultimetricScorer(scorers=scorer._scorers, raise_exc=True)
-        _score(first, X, y, scorer, _check_method_params(X, params=data.score_params), "raise")
+        params = _check_method_params(X, params=data.score_params)
+        try:
+            _score(first, X, y, scorer, params, "raise")
+        except ValueError as error:
+            raise ValueError(f"scoring: expected a score of these labels, got: {error}") from error
     raise ValueError(
         f"No candidate has a finite {metric!r} in all splits. The first: "
         f"{message or 'its scoring failed'}."

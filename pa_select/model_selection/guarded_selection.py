@@ -211,11 +211,11 @@ class GuardedSelection(BaseEstimator):
         """Return advice on the scoring if always predicting one class scores high."""
         floor = float(self._floor(cv_results, len(score)).max())
         best = float(np.nanmax(score))
-        if not _FREQUENT < floor < 1:
+        if not _FREQUENT < floor <= 1:
             return ""
         return (
-            f" The best {self.score!r} is {best:.4g}, and always predicting the most frequent "
-            f"class gives {floor:.4g}: scoring='balanced_accuracy', 'roc_auc' or 'neg_log_loss' "
+            f" The best {self.score!r} is {best:.4g}, and always predicting one class gives "
+            f"{floor:.4g}: scoring='balanced_accuracy', 'roc_auc' or 'neg_log_loss' "
             "would show what the candidates have learnt."
         )
 

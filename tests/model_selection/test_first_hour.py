@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import recall_score
+from sklearn.metrics import make_scorer, recall_score
 from sklearn.model_selection import GroupKFold, LeaveOneGroupOut, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -290,3 +290,17 @@ def test_environments_are_the_groups_of_a_splitter_that_needs_groups():
     grouped = PASearchCV(MODEL, NEW_SITES, cv=GroupKFold(2))
     assert grouped.fit(rows, y, environments=site, groups=patients).n_splits_ == 2
     assert PASearchCV(MODEL, NEW_SITES, cv=StratifiedKFold(3)).fit(rows, y, environments=site)
+
+
+def test_a_recall_needs_a_positive_label_and_is_best_for_a_constant():
+    data, y, site = new_sites(0)
+    labels = np.where(y > 0, "ill", "well")
+    by_recall = PASearchCV(MODEL, {}, cv=2, scoring="recall")
+    with (
+        pytest.warns(UserWarning, match="Scoring failed"),
+        pytest.raises(ValueError, match="^scoring: expected a score of these labels, .*pos_label"),
+    ):
+        by_recall.fit(data, labels, environments=site)
+    by_recall.set_params(scoring=make_scorer(recall_score, pos_label="ill"))
+    with pytest.warns(UserWarning, match="always predicting one class gives 1: scoring='balanced"):
+        by_recall.fit(data, labels, environments=site)
