@@ -231,7 +231,8 @@ class EpochSelector:
             A validation score (higher is better) that guards the agreement; in all epochs or
             in none.
         score_error : float, default=0.0
-            Standard error of the score.
+            Standard error of the score. With 0 only an epoch with the best score so far can be
+            kept.
         sample_weight : array-like of shape (n_pairs,), default=None
             Weights of the pairs.
         epoch : int, default=None
@@ -250,6 +251,7 @@ class EpochSelector:
         """
         number = self.epoch + 1 if epoch is None else epoch
         try:
+            _refuse_function(state)
             value, score_error = self._checked(score, score_error)
             # `agreements` does not warn of one class, which is common in early epochs;
             # `concerns` reports it for the epoch kept.
@@ -411,6 +413,13 @@ class EpochSelector:
             warn_caller("The two environments are the same data: every module agrees with itself.")
 
 
+def _refuse_function(state: object) -> None:
+    """Refuse ``module.state_dict`` without the call: it would return the last epoch's state."""
+    if callable(state) and not isinstance(state, torch.nn.Module):
+        got = getattr(state, "__qualname__", type(state).__name__)
+        raise TypeError(f"state: expected a torch.nn.Module or a dict, got the function {got}.")
+
+
 def _number(value: Any, name: str) -> float:
     """Return a finite number, which may be a tensor."""
     try:
@@ -442,7 +451,8 @@ def _concerns(
     elif result.score <= TIE_TOL:
         found.append(
             f"The agreement of epoch {number} is 0: the predictions for the two rows of a pair "
-            "agree no more than by chance. Are the rows of both environments in the same order?"
+            "agree no more than by chance. Either the rows of the environments are not in the "
+            "same order, or the module fails in one of the environments."
         )
     return tuple(found)
 

@@ -164,7 +164,9 @@ def test_what_speaks_against_the_epoch_kept():
         other_objects = EpochSelector()
         other_objects.update(a, -b)
         assert other_objects.last.score == 0
-        assert "the rows of both environments in the same order?" in other_objects.concerns[0]
+        assert (
+            "the rows of the environments are not in the same order" in other_objects.concerns[0]
+        )
 
 
 def test_warnings_of_scores_come_once():
@@ -184,6 +186,8 @@ def test_warnings_of_scores_come_once():
 def test_wrong_scores_name_the_epoch_and_keep_the_best():
     selector = run([1, 2])
     a, b = epoch(1)
+    with pytest.raises(TypeError, match="epoch 3: state: expected .* got the function Mod"):
+        selector.update(a, b, torch.nn.Linear(2, 2).state_dict)
     b[3, 0] = np.nan
     selector.error_score = "raise"
     with pytest.raises(ValueError, match="epoch 3: scores_b.*row 3"):
