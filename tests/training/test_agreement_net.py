@@ -352,6 +352,11 @@ def test_a_small_last_batch_is_little_evidence_of_another_class_mix():
         ({"prior": "flat"}, ValueError, "prior: expected 'marginal'"),
         ({"criterion": torch.nn.NLLLoss}, ValueError, "criterion: expected one that takes"),
         ({"beta": -1.0}, ValueError, "beta: expected 'learn' or a positive number"),
+        (
+            {"module": lambda: torch.nn.Sequential(torch.nn.Linear(64, 10), torch.nn.Softmax(1))},
+            ValueError,
+            "module: expected one that returns logits",
+        ),
     ],
 )
 def test_parameters_that_do_not_fit(params, error, message):

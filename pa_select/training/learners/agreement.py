@@ -17,6 +17,7 @@ from pa_select.training.learners.base import LearnerNet
 from pa_select.training.learners.pair_batches import LEAST_PAIRS, PairBatches, check_pairs
 from pa_select.training.posterior_agreement_loss import PosteriorAgreementLoss
 from pa_select.utils.messages import warn_caller
+from pa_select.utils.score_checks import look_like_probabilities
 from pa_select.utils.typing import Array, Net, Prior
 
 # Class shares that differ by more than chance at this level give a warning.
@@ -229,6 +230,8 @@ class AgreementNet(LearnerNet):
             return super().get_loss(y_pred, y_true, X=X, training=training)
         of_labels = super().get_loss(y_pred, y_true, X=X.X, training=training)
         first, second = (super(AgreementNet, self).infer(rows) for rows in X.pairs)
+        if self._step == 1:
+            _refuse_softmax(first.detach())
         of_pairs = self.agreement_loss_(first, second)
         self._count_classes(first.detach())
         found = of_labels.item(), -of_pairs.item(), self.agreement_loss_.beta
@@ -295,3 +298,12 @@ class AgreementNet(LearnerNet):
                 "prior: expected 'marginal', got 'uniform'. A net that gives all rows the same "
                 "class has the highest agreement then."
             )
+
+
+def _refuse_softmax(outputs: torch.Tensor) -> None:
+    """Refuse a module that ends in a softmax, as modules for skorch's default criterion do."""
+    if any(look_like_probabilities(outputs)):
+        raise ValueError(
+            "module: expected one that returns logits, got rows of non-negative numbers that sum "
+            "to 1. Leave out the softmax at its end."
+        )
