@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler
 from pa_select.scores.modules import module_scores
 from pa_select.training.epoch_selector import EPOCH_TOL, EpochSelector
 from pa_select.training.paired_environments import refuse_labels, untouched_random_states
-from pa_select.utils.messages import optional_import, warn_caller
+from pa_select.utils.messages import named_error, optional_import, warn_caller
 from pa_select.utils.typing import Device, Prior
 
 _Callback: Any = optional_import("lightning.pytorch", "lightning").Callback
@@ -166,7 +166,7 @@ class PAEarlyStopping(_Callback):
 
     def _score(self, trainer: Any, pl_module: torch.nn.Module) -> None:
         with untouched_random_states(pl_module):
-            a, b = (_outputs(pl_module, environment) for environment in self.environments)
+            a, b = (_outputs(pl_module, self.environments[k], k) for k in (0, 1))
         score = None
         if self.guard is not None:
             if self.guard not in trainer.callback_metrics:
@@ -190,8 +190,11 @@ class PAEarlyStopping(_Callback):
             trainer.should_stop = True
 
 
-def _outputs(pl_module: torch.nn.Module, environment: Any) -> torch.Tensor:
+def _outputs(pl_module: torch.nn.Module, environment: Any, k: int) -> torch.Tensor:
     batches: Iterable[Any] = [environment]
     if isinstance(environment, DataLoader):
         batches = (b[0] if isinstance(b, (tuple, list)) else b for b in environment)
-    return torch.cat([module_scores(pl_module, batch, 1024)[0] for batch in batches])
+    try:
+        return torch.cat([module_scores(pl_module, batch, 1024)[0] for batch in batches])
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise named_error(error, f"environments[{k}]") from error

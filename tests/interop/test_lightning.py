@@ -108,6 +108,8 @@ def test_guard_and_wrong_input(tmp_path):
     assert guarded.selector_.best_score > 0
     with pytest.raises(ValueError, match="guard: expected a logged metric, one of"):
         fit(tmp_path, PAEarlyStopping((X, OTHER), guard="nothing"), Classifier())
+    with pytest.raises(RuntimeError, match=r"environments\[1\]: .*shapes"):
+        fit(tmp_path, PAEarlyStopping((X, OTHER[:, :1])), Classifier())
     with pytest.raises(ValueError, match=r"environments\[1\]: .* this looks like labels"):
         PAEarlyStopping((X, Y))
     with pytest.raises(ValueError, match="guard: expected .* higher is better.*got 'val_loss'"):
