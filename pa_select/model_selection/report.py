@@ -38,7 +38,7 @@ _QUESTIONS = {
 #: What was compared, by the name of the pairing.
 _COMPARED = {
     "paired": "what each candidate predicts for unlabelled objects that were measured twice: "
-    "where the labelled rows come from, and at the other site",
+    "where the labelled rows come from, and elsewhere",
     "environments": "what each candidate predicts for rows of different environments",
     "views": "what each candidate predicts for the rows, and for the same rows as another "
     "environment would show them",
@@ -143,6 +143,8 @@ class _Report:
             self.value = f"expected {self.words}"
         #: The eligible candidates that agree as well, as far as can be told, if that matters.
         self.alike = self.table.get("not_told_apart", np.zeros(len(self.names), dtype=bool))
+        self.order = by_what_decides(search)
+        self.names_alike = some_names([self.names[i] for i in self.order if self.alike[i]])
         self.relies_on = "the predicted probabilities"
         if is_regressor(search.estimator):
             self.relies_on = "the predictions at the first site"
@@ -209,7 +211,7 @@ class _Report:
                     f"{words} is {figure(self._score(self.home, usual))}."
                 )
             return f'<p class="answer">{" ".join(lines)}</p>'
-        expected = f"<strong>{figure(self._score(self.expected, chosen))}</strong>"
+        expected = self._with_error(self.expected, f"{self.expected}_se", chosen)
         where = "the other site"
         if "worst_site" in self.table:
             where = f"the worst site, {escape(str(self.table['worst_site'][chosen]))},"
@@ -258,7 +260,7 @@ class _Report:
         low, high = self._interval(self.expected, chosen)
         if np.isfinite([low, high]).all():
             bound = f"at most {figure(high)}" if self.sign < 0 else f"at least {figure(low)}"
-            yield f"Without trust in {self.relies_on} it is {bound} (interval of 95 %)."
+            yield f"Even if {self.relies_on} are wrong, it is {bound} (95 % interval)."
 
     def _seems_better(self, chosen: int) -> Iterator[str]:
         """Say that the other site is not better if it only seems so."""
@@ -349,8 +351,7 @@ class _Report:
         """Say that the chosen candidate has the best value among the eligible, or the reason."""
         reason = str(self.table["reason"][chosen]).removeprefix("not ").removeprefix("eligible: ")
         if self.alike.any():  # the column has no names
-            others = some_names(self.names, self.alike)
-            reason = f"{reason.partition('; chosen, ')[0]}; {others} may agree as well"
+            reason = f"{reason.partition('; chosen, ')[0]}; {self.names_alike} may agree as well"
         if not self._eligible.any():
             return f"no candidate is eligible: {reason}"
         values = np.asarray(self.table[self.decides], dtype=np.float64)[self._eligible]
@@ -365,9 +366,8 @@ class _Report:
     def _picture(self) -> str:
         """Draw what decides for the best candidates, with standard errors and intervals."""
         value, error = self.decides, self.error
-        order = by_what_decides(self.search)
-        has_value = np.isfinite([self._number(value, candidate) for candidate in order])
-        shown = order[has_value][:_DRAWN].tolist()
+        has_value = np.isfinite([self._number(value, candidate) for candidate in self.order])
+        shown = self.order[has_value][:_DRAWN].tolist()
         if not shown:
             return ""
         rows = [self._marks(value, error, candidate) for candidate in shown]
@@ -395,9 +395,10 @@ class _Report:
             for t, at in ticks.items()
         )
         if self.has_pairs:
+            where = "the worst site" if "worst_site" in self.table else self.where
             legend = (
-                "Circle and thick line: expected at the other site, with standard error. Thin "
-                "line: interval of 95 %. Tick: cross-validated where the labelled rows come from."
+                f"Circle and thick line: {self.value} at {where}, with standard error. Thin "
+                "line: 95 % interval. Tick: cross-validated where the labelled rows come from."
             )
         else:
             unit = "" if self.by_score else " in nats per pair"
@@ -492,9 +493,9 @@ class _Report:
         if not self.has_pairs:
             if self.alike.any():
                 yield (
-                    f"{some_names(self.names, self.alike)} may agree as well as the chosen "
-                    "candidate: of all these take the one of the best score or the simplest one, "
-                    "if that matters more to you. More labelled rows make the difference clearer."
+                    f"{self.names_alike} may agree as well as the chosen candidate: of all these "
+                    "take the one of the best score or the simplest one, if that matters more to "
+                    "you. More labelled rows make the difference clearer."
                 )
             if self.search.pairing_ != "target":
                 yield (
@@ -506,9 +507,8 @@ class _Report:
             return
         if self.alike.any():
             yield (
-                f"The expected score of {some_names(self.names, self.alike)} cannot be told from "
-                "that of the chosen candidate. Among them take what suits you best, or measure "
-                "more objects."
+                f"The expected score of {self.names_alike} cannot be told from that of the chosen "
+                "candidate. Among them take what suits you best."
             )
         error, of_pairs = (
             self._number(f"{self.expected}_se{part}", chosen) for part in ("", "_pairs")

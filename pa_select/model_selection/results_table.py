@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from pa_select.model_selection.choice import make_rule
 from pa_select.model_selection.selection_rules import BestScore
 from pa_select.utils.html import bar_cell, table
-from pa_select.utils.typing import Array, Estimator, Floats, Ints, Mask, Scoring, Search
+from pa_select.utils.typing import Array, Estimator, Floats, Ints, Scoring, Search
 
 # What a search adds to the name of a metric.
 _SUFFIXES = {"_views": " on the views", "_worst_environment": " in the worst environment"}
@@ -99,9 +99,9 @@ def candidate_names(
     return [_cut(a, longest - len(b)) + b for a, b in zip(names, marks, strict=True)]
 
 
-def some_names(names: Sequence[str], marked: Mask) -> str:
-    """Return the names of the first candidates that are marked, and the number of the others."""
-    named = [name for name, is_marked in zip(names, marked, strict=True) if is_marked]
+def some_names(names: Sequence[str]) -> str:
+    """Return the first names, and the number of the others."""
+    named = list(names)
     if len(named) > _NAMED:
         named = [*named[:_NAMED], f"{len(named) - _NAMED} more"]
     # Names have commas inside.
