@@ -121,15 +121,23 @@ def _named(paired: PairedRows) -> dict[str, tuple[Any, Any]]:
     else:
         named = {"": paired}
     for name, rows in named.items():
-        if not isinstance(rows, (tuple, list)) or len(rows) != 2:
-            got = (
-                f"{len(rows)} of them" if isinstance(rows, (tuple, list)) else type(rows).__name__
-            )
-            raise TypeError(
-                f"paired{f'[{name!r}]' if name else ''}: expected the rows of the same objects at "
-                f"both sites, (X_a, X_b), or a dict of these by site, got {got}."
-            )
+        got = type(rows).__name__
+        if isinstance(rows, (tuple, list)):
+            if len(rows) == 2 and not all(map(_is_two_tables, rows)):
+                continue
+            got = f"{len(rows)} of them" if len(rows) != 2 else "two such tuples"
+        raise TypeError(
+            f"paired{f'[{name!r}]' if name else ''}: expected the rows of the same objects at "
+            f"both sites, (X_a, X_b), or a dict of these by site, got {got}."
+        )
     return {name: (rows[0], rows[1]) for name, rows in named.items()}
+
+
+def _is_two_tables(rows: Any) -> bool:
+    """Whether these are not rows of one site, but of two, as in a list of pairs."""
+    if not isinstance(rows, (tuple, list)) or len(rows) != 2:
+        return False
+    return all(getattr(row, "ndim", 1) == 2 for row in rows)
 
 
 class ExpectedColumns:

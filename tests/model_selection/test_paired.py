@@ -354,6 +354,7 @@ class Refuses(LogisticRegression):
     [
         ({}, lambda a, b: a, TypeError, r"paired: expected the rows of the same objects.*ndarray"),
         ({}, lambda a, b: (a, b, b), TypeError, "got 3 of them"),
+        ({}, lambda a, b: [(a, b), (a, b + 1)], TypeError, "by site, got two such tuples"),
         ({}, lambda a, b: {}, ValueError, "at least one site"),
         ({}, lambda a, b: {"se": (a, b)}, ValueError, "different names of sites without the wor"),
         ({}, lambda a, b: {1: (a, b), "1": (a, b)}, ValueError, "different names of sites"),
