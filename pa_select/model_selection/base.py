@@ -447,6 +447,9 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
     def compare(self, i: int, j: int) -> AgreementComparison:
         """Compare the agreement of two candidates on the same pairs.
 
+        It does not compare their scores, nor with `paired` their expected scores, which decide
+        there: for these see the column ``not_told_apart``.
+
         Parameters
         ----------
         i, j : int
@@ -478,7 +481,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         check_is_fitted(self, "cv_results_")
         if is_regressor(self.estimator):
             raise ValueError(
-                "compare: expected classifiers, whose agreement is compared, got regressors."
+                "compare: expected classifiers, whose agreement is compared, got regressors. The "
+                "column 'not_told_apart' of cv_results_ compares expected scores."
             )
         n = len(self.agreement_terms_)
         for name, value in (("i", i), ("j", j)):

@@ -365,7 +365,10 @@ def _check_data(
         )
     values = np.asarray(y)
     if values.dtype.kind not in "biuf":
-        raise TypeError(f"y: expected numbers for regressors, got dtype {values.dtype}.")
+        raise TypeError(
+            f"y: expected numbers for regressors, got dtype {values.dtype}. Classes need a "
+            "classifier."
+        )
     if not np.isfinite(values).all():
         raise ValueError("y: expected finite numbers for regressors, got nan or inf.")
     if values.dtype.kind != "f":
