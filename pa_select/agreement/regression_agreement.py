@@ -82,12 +82,13 @@ def regression_agreement(
 
     .. math:: -\tfrac12 \log(1 - r^2) \quad\text{at}\quad \beta = \frac{r}{(1 - r)\, s^2},
 
-    where :math:`s^2` is the variance of all predictions. For jointly normal predictions this is
-    the mutual information of the two. For :math:`r \le 0` it is 0, at :math:`\beta = 0`. A
-    constant regressor has 0, since it is no information that its predictions agree.
+    where :math:`s^2` is the variance of all predictions. For :math:`r \le 0` it is 0, at
+    :math:`\beta = 0`. A constant regressor has 0, since it is no information that its
+    predictions agree.
 
-    A common difference of the two predictions, such as an offset of an instrument, lowers the
-    agreement as any other difference does.
+    For jointly normal predictions with equal means and variances this is the mutual information
+    of the two. A common difference, such as an offset or another gain of an instrument, lowers
+    the agreement, but not the mutual information. Predictions of few values can exceed theirs.
 
     The paper names this agreement as future work ([1]_). :doc:`/theory` derives it.
 

@@ -82,6 +82,16 @@ def test_many_normal_predictions_are_like_classes_with_the_marginal_prior():
     assert found.score == pytest.approx(-np.log(1 - 0.7**2) / 2, abs=3 * found.standard_error)
 
 
+def test_offsets_gains_and_few_values_part_it_from_the_mutual_information():
+    a, b = draw(2000, 0.7, seed=2)
+    information = -np.log(1 - 0.7**2) / 2
+    for other in (b + 1, 2 * b):
+        assert regression_agreement(a, other).score < 0.8 * information
+    signs = np.resize([-1.0, 1.0], 1000)  # two equally frequent values share at most log 2
+    flipped = np.where(np.arange(1000) < 10, -signs, signs)
+    assert regression_agreement(signs, flipped).score > 2 * np.log(2)
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     st.floats(-1e3, 1e3), st.floats(1e-3, 1e3), st.booleans(), st.integers(0, 1000), st.booleans()
