@@ -30,7 +30,7 @@ from pa_select.utils.typing import Array, Ints
 
 # Earlier versions may unpickle extension types in a file (CVE-2023-47248).
 _SAFE_PYARROW = 15
-# How far the sum of probabilities with two decimals may be from 1.
+# How far, as a share of it, a sum of rounded shares may be from the whole.
 _ROUNDED = 0.1
 _ROWS_AT_ONCE = 1 << 16
 # What other programs write between columns.
@@ -79,12 +79,9 @@ def read_scores(names: Sequence[str], options: Namespace) -> list[Table]:
                 check_shape(table.values, table.name)
                 check_values(table.values, table.name)
         if options.probabilities or _are_probabilities(tables):
-            tables = [_with_logs(table) for table in tables]
-        elif rounded := [table.name for table in tables if _are_rounded(table.values)]:
-            output.warn(
-                f"{', '.join(rounded)}: read as logits, since the rows only nearly sum to 1; "
-                "probabilities need more decimals."
-            )
+            tables = _with_logs(tables)
+        else:
+            _warn_of_shares(tables)
     a, b, *labelled = tables
     check_alike(a, b)
     n_classes = a.values.shape[1]
@@ -153,28 +150,46 @@ def _warn_of_numbers_of_rows(name: str, values: Array, columns: list[str]) -> No
             )
 
 
-def _are_rounded(values: Array) -> bool:
-    """Return whether the values may be probabilities whose decimals are too few to sum to 1."""
-    exact = True
+def _warn_of_shares(tables: Sequence[Table]) -> None:
+    """Warn if logits may be probabilities with few decimals, percentages or votes."""
+    wholes = [_whole_of_shares(table.values) for table in tables]
+    for whole in sorted({*wholes} - {0.0}):
+        names = (table.name for table, its in zip(tables, wholes, strict=True) if its == whole)
+        why = f"sum to {whole:g} and not to 1; divide percentages or votes by their sum."
+        if whole == 1:
+            why = "only nearly sum to 1; probabilities need more decimals."
+        output.warn(f"{', '.join(names)}: read as logits, since the rows {why}")
+
+
+def _whole_of_shares(values: Array) -> float:
+    """Return what the rows nearly sum to if the values may be shares of it, and 0 otherwise."""
+    whole = float(np.rint(values[0].sum(dtype=np.float64)))
+    if not 1 <= whole < np.inf:
+        return 0.0
+    exact = whole == 1
     for begin in range(0, len(values), _ROWS_AT_ONCE):
         rows = values[begin : begin + _ROWS_AT_ONCE]
         sums = rows.sum(axis=1, dtype=np.float64)
-        if (rows < 0).any() or (rows > 1).any() or (abs(sums - 1) > _ROUNDED).any():
-            return False
+        outside = (rows < 0).any() or (rows > whole).any()
+        if outside or (abs(sums - whole) > _ROUNDED * whole).any():
+            return 0.0
         exact = exact and bool((sums == 1).all())  # decisions, for example
-    return not exact
+    return 0.0 if exact else whole
 
 
-def _with_logs(table: Table) -> Table:
-    """Convert the probabilities in a table to scores."""
-    name, values = table.name, table.values
-    check_shape(values, name)
-    # As a scalar, the clip would be rounded to 0 in half precision.
-    n_raised = np.count_nonzero(values < np.array([DEFAULT_CLIP]))
-    values = scores_of_probabilities(values, name, DEFAULT_CLIP)
+def _with_logs(tables: Sequence[Table]) -> list[Table]:
+    """Convert the probabilities in the tables of one model to scores."""
+    logs, n_raised = [], 0
+    for table in tables:
+        check_shape(table.values, table.name)
+        # As a scalar, the clip would be rounded to 0 in half precision.
+        n_raised += int(np.count_nonzero(table.values < np.array([DEFAULT_CLIP])))
+        values = scores_of_probabilities(table.values, table.name, DEFAULT_CLIP)
+        logs.append(table._replace(values=values))
     if n_raised:
-        output.warn(f"{name}: {n_raised} probabilities below {DEFAULT_CLIP:g} are raised to it.")
-    return table._replace(values=values)
+        names = ", ".join(table.name for table in tables)
+        output.warn(f"{names}: {n_raised} probabilities below {DEFAULT_CLIP:g} are raised to it.")
+    return logs
 
 
 def _check_same_names(one: Table, other: Table) -> None:
@@ -247,7 +262,8 @@ def read_labels(
             columns = columns or _sorted_labels(labels, n_classes)
         return _columns_of(labels, n_classes, columns), columns
     except InputError as error:
-        raise InputError(f"{name}: {error}") from error
+        why = _other_marks(str(labels[0]), ";\t") or error
+        raise InputError(f"{name}: {why}") from error
 
 
 def _sorted_labels(labels: NDArray[np.str_], n_classes: int) -> list[str]:
@@ -417,13 +433,16 @@ def _csv(file: BinaryIO, read_csv: Callable[[TextIO], _Content]) -> _Content:
     except (InputError, csv.Error):
         text.seek(0)
         line_1 = re.sub('"[^"]*"', "", text.readline().strip())  # names may have any character
-        for mark, marks in _OTHER_MARKS.items():
-            # A space may also stand behind a comma, or in a name.
-            if mark in line_1 and (mark != " " or "," not in line_1):
-                raise InputError(
-                    f"expected commas between the columns, got {marks} (R: write.csv)."
-                ) from None
+        # A space may also stand behind a comma, or in a name.
+        if why := _other_marks(line_1, ";\t" if "," in line_1 else ";\t "):
+            raise InputError(why) from None
         raise
+
+
+def _other_marks(line: str, marks: str) -> str:
+    """Say that one of the marks separates the cells of a line, if it has one."""
+    got = next((_OTHER_MARKS[mark] for mark in marks if mark in line), "")
+    return got and f"expected commas between the columns, got {got} (R: write.csv)."
 
 
 def _csv_numbers(text: TextIO, header: bool | None) -> _Content:

@@ -87,7 +87,7 @@ def check_shape(matrix: Any, name: str, fewest_classes: int = 2) -> None:
     if shape[1] < fewest_classes:
         raise ValueError(
             f"{name}: expected a column for each of at least {fewest_classes} classes, got shape "
-            f"{shape}."
+            f"{shape}. Two classes have two columns, such as 1 - p and p."
         )
 
 

@@ -271,6 +271,17 @@ def test_other_marks_between_columns_are_refused(names, mark, point, said, refus
     )
 
 
+@pytest.mark.parametrize("names", ["", "u,v,w\n"])
+@pytest.mark.parametrize(("mark", "said"), [(";", "semicolons"), ("\t", "tabs")])
+def test_other_marks_between_labels_are_refused(names, mark, said, refused):
+    Path("named.csv").write_text(names + "".join(f"{','.join(map(str, row))}\n" for row in A))
+    rows = "".join(f'"{i}"{mark}"{"uvw"[y]}"\n' for i, y in enumerate(Y, 1))
+    Path("y.csv").write_text(f'""{mark}"x"\n{rows}')
+    assert refused("score", "named.csv", "b.npy", "--labels", "y.csv") == (
+        f"y.csv: expected commas between the columns, got {said} (R: write.csv)."
+    )
+
+
 def test_what_r_writes(refused, run):
     numbers = [",".join(map(str, row)) for row in A]
     rows = "".join(f'"{i}",{row}\n' for i, row in enumerate(numbers, 1))
@@ -347,6 +358,22 @@ def test_probabilities_with_few_decimals_are_noticed(run):
         assert run("score", "p.npy", f"{name}.npy")[2] == said.format("p.npy")
 
 
+def test_percentages_and_votes_are_noticed(run):
+    p = softmax(A)
+    for whole, other in (("100", np.round(100 * p)), ("500", np.rint(500 * softmax(B)))):
+        np.save("other.npy", other)
+        status, _, error = run("score", "a.npy", "other.npy")
+        assert (status, error) == (
+            0,
+            f"pa-select: warning: other.npy: read as logits, since the rows sum to {whole} and "
+            "not to 1; divide percentages or votes by their sum.\n",
+        )
+    # Counts whose sums differ are logits, and so are rows below 0.
+    for other in (np.exp(A), 100 * p - 1):
+        np.save("other.npy", other)
+        assert run("score", "a.npy", "other.npy")[2] == ""
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8])
 def test_probabilities_of_0_become_small_ones(dtype, run):
     p = np.eye(3)[Y].astype(dtype)
@@ -355,7 +382,9 @@ def test_probabilities_of_0_become_small_ones(dtype, run):
     np.save("q.npy", q)
     status, out, error = run("score", "p.npy", "q.npy", "--probabilities", "--json")
     assert status == 0
-    assert error.count("120 probabilities below 1e-08 are raised to it") == 2
+    assert error == (
+        "pa-select: warning: p.npy, q.npy: 240 probabilities below 1e-08 are raised to it.\n"
+    )
     expected = posterior_agreement(*(np.log(np.maximum(x.astype(float), 1e-8)) for x in (p, q)))
     assert strict(out)["score"] == pytest.approx(expected.score, abs=1e-9)
 
@@ -513,7 +542,7 @@ WRONG = [
     (content(b'"0.1,0.2\n1,2\n'), "expected npy, npz, Parquet or csv in UTF-8"),
     (content("é,u\n1,2\n".encode("latin-1")), "csv in UTF-8, got other bytes"),
     (content(b"1.5,2,nan\n"), "got nan in row 0, column 2"),
-    (content(b"9.5\n1\n"), "expected a column for each of at least 2 classes"),
+    (content(b"9.5\n1\n"), r"expected a column for each of at least 2 .* such as 1 - p and p\.$"),
     (content(b"\x93NUMPY\x01\x00\x10"), "expected a sound npy file, got: .+"),
     (content(b"PK\x03\x04 and more"), "expected a sound npz file, got: .+"),
     (content(b"PAR1"), "to read Parquet, pandas and|expected a sound Parquet file"),
