@@ -483,6 +483,12 @@ class _Report:
         failed = int(np.count_nonzero(self.table["n_failed_splits"]))
         if failed:
             said.append(f"{failed} of {len(self.names)} candidates failed in some fit.")
+        if self.has_pairs:
+            said.append(
+                f"The {self.value}, its error and its interval assume that the labelled rows, the "
+                "objects measured at both sites and those to come are random draws from one "
+                "population."
+            )
         return _items(said) if said else "<p>The search gave no warning.</p>"
 
     def _advice(self) -> Iterator[str]:
@@ -507,7 +513,7 @@ class _Report:
             return
         if self.alike.any():
             yield (
-                f"The expected score of {self.names_alike} cannot be told from that of the chosen "
+                f"The {self.value} of {self.names_alike} cannot be told from that of the chosen "
                 "candidate. Among them take what suits you best."
             )
         error, of_pairs = (
@@ -517,15 +523,15 @@ class _Report:
             n = objects_of_choice(self.search)
             twice, four = self.search.plan_pairs([2 * n, 4 * n]).values()
             yield (
-                f"Most of the standard error, {error:.2g}, comes from the number of objects that "
-                f"were measured at both sites. With {2 * n} it would be about {twice:.2g}, and "
+                f"More objects make the {self.value} more exact: with {2 * n} measured at both "
+                f"sites its standard error would be about {twice:.2g} instead of {error:.2g}, and "
                 f"with {4 * n} about {four:.2g}. The function draw_objects of pa_select says "
                 "which to measure."
             )
         else:
             yield (
                 f"Most of the standard error, {error:.2g}, comes from the labelled rows. More of "
-                "them, where the present ones come from, would make the expected score more exact."
+                f"them, where the present ones come from, would make the {self.value} more exact."
             )
         yield f"Label some rows of {self.where} if you can, and score the chosen model on them."
 
@@ -557,6 +563,11 @@ class _Report:
                 "and corrected for the objects whose predictions differ between the sites. For "
                 "the best of many candidates it tends to be somewhat too good"
             )
+            if np.any(self.table.get("adapted", False)):
+                means["Adapted"] = (
+                    f"rows of {self.where} are first mapped to what would have been measured "
+                    "where the labelled rows come from"
+                )
             if f"{self.expected}_low" in self.table:
                 means["Interval"] = (
                     f"holds even if {self.relies_on} are wrong. It does not count that the "

@@ -397,13 +397,30 @@ def test_what_is_missing_is_advised(name, request):
     n = search.n_objects_
     n = n[table["worst_site"][i]] if isinstance(n, dict) else n
     twice, four = search.plan_pairs([2 * n, 4 * n]).values()
-    of_objects = f"With {2 * n} it would be about {twice:.2g}, and with {4 * n} about {four:.2g}."
+    of_objects = (
+        f"with {2 * n} measured at both sites its standard error would be about {twice:.2g} "
+        f"instead of {error:.2g}, and with {4 * n} about {four:.2g}."
+    )
     assert (of_objects in advice) == (2 * of_pairs**2 > error**2)
     assert ("comes from the labelled rows" in advice) == (2 * of_pairs**2 <= error**2)
     alike = search.summary().query("not_told_apart").index
     assert ("cannot be told from that of the chosen" in advice) == (len(alike) > 0)
     # The best of them first, in the order of the summary.
-    assert f"expected score of {'; '.join(alike)} cannot be told" in advice or not len(alike)
+    assert f"{' and '.join(alike)} cannot be told" in advice or not len(alike)
+
+
+def test_caveats_name_what_every_expected_score_assumes(with_pairs, with_environments):
+    for search, assumed in ((with_pairs, True), (with_environments, False)):
+        careful = Page(search.report()).text.split("What to be careful about")[1]
+        of_one = "the objects measured at both sites and those to come are random draws from one"
+        assert (of_one in careful.split("What to do next")[0]) == assumed
+
+
+def test_the_word_adapted_is_explained(with_pairs, with_sites):
+    for search in (with_pairs, with_sites):
+        text = Page(search.report()).text
+        assert ("Adaptedrows of the other site are first mapped" in text) == (", adapted" in text)
+    assert ", adapted" in Page(with_pairs.report()).text
 
 
 @pytest.mark.parametrize("name", SEARCHES)
