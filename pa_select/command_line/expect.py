@@ -25,7 +25,8 @@ several models:
   Give --model NAME a b val for each, instead of a, b and --validation. The rows are the same
   for all models. The most accurate models stand in for the labels of the pairs, and the
   validation accuracies are shrunk towards what they say. The model with the highest expected
-  accuracy comes first.
+  accuracy comes first. Those that are less than about 2.8 standard errors below it cannot be
+  told from it.
 
 what is printed:
   expected accuracy    the validation accuracy and the change to expect: the mean posterior,
@@ -53,9 +54,10 @@ files:
   Row i of a and row i of b are the same object.
   The formats are npy, npz, csv and (with pandas and pyarrow) Parquet; the content decides,
   not the name. "-" is standard input. To choose one of several arrays in an npz file,
-  write scores.npz:today, or -:today for standard input. The first line of a csv file may
-  hold names of classes. A first column without a name, as pandas writes it, holds names of
-  rows, not a class; files that have such names must have the same.
+  write scores.npz:today, or -:today for standard input. Csv has commas and decimal points,
+  as R's write.csv writes it. The first line of a csv file may hold names of classes. A first
+  column without a name, as R and pandas write it, holds names of rows, not a class; files
+  that have such names must have the same.
   Labels that are strings are names of classes. Columns without names have those of the first
   file that has names; if none has, they are the sorted labels.
 
