@@ -487,7 +487,10 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         n = len(self.agreement_terms_)
         for name, value in (("i", i), ("j", j)):
             if not isinstance(value, numbers.Integral) or not 0 <= value < n:
-                raise IndexError(f"{name}: expected a candidate from 0 to {n - 1}, got {value!r}.")
+                raise IndexError(
+                    f"{name}: expected the index of a candidate in cv_results_['params'], 0 to "
+                    f"{n - 1}, got {value!r}."
+                )
         first, second = self.agreement_terms_[i], self.agreement_terms_[j]
         return agreement_comparison(first, second, self._pairs)
 

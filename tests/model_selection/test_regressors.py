@@ -240,7 +240,7 @@ def test_displays_and_notebooks_show_a_search_of_regressors():
         assert drawn.ax_.get_ylabel().startswith("expected neg root mean squared error at the")
     page = found._repr_html_()
     assert "expected root mean squared error" in page
-    assert f"{-found.expected_score_:.3f} ±" in page
+    assert f"{-found.expected_score_:.1f} ±" in page
 
 
 def test_the_agreement_is_the_mean_of_the_models_of_all_splits():
