@@ -364,9 +364,9 @@ class PosteriorAgreement:
 
         References
         ----------
-        .. [1] Master's thesis on posterior agreement, sections 2.3.2 and 2.3.3. Its Lemma 2.3.1
-           also claims that the error is not negative. That is false: two samples with the same
-           certain posteriors of K balanced classes have an error of -log(K).
+        .. [1] Master's thesis on posterior agreement, sections 2.3.2 and 2.3.3. Its Lemma 2.3.1,
+           that the error is not negative, assumes independent samples. Pairs are not independent:
+           if they have the same certain posteriors of K balanced classes, the error is -log(K).
 
         Examples
         --------

@@ -143,6 +143,13 @@ def test_ties_at_the_top_can_make_uniform_posteriors_the_best():
     assert result.agreement_rate == pytest.approx(1 / 4)
 
 
+def test_agreement_without_a_common_prediction():
+    # Both rule out the third class, so that they overlap by more than uniform posteriors.
+    result = posterior_agreement([[1, 0.9, -10.0]], [[0.9, 1, -10.0]])
+    assert result.agreement_rate == 0
+    assert 0.4 < result.score < np.log(3 / 2)
+
+
 def test_limit_with_ties_is_exact():
     a, b = [[1, 1, 0], [2, 0, 0]], [[1, 1, -3], [5, 1, 0]]
     result = posterior_agreement(a, b)
