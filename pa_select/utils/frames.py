@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pa_select.utils.estimators import takes_missing
-from pa_select.utils.typing import Predictor, Rows
+from pa_select.utils.typing import Mask, Predictor, Rows
 
 
 def reordered(one: object, other: object) -> bool:
@@ -18,7 +18,7 @@ def reordered(one: object, other: object) -> bool:
     second: Any = getattr(other, "index", None)
     if not (hasattr(first, "equals") and hasattr(second, "equals")) or first.equals(second):
         return False
-    return len(first) == len(second) and second.is_unique and bool(first.isin(second).all())
+    return len(first) == len(second) and second.is_unique and bool(_is_in(first, second).all())
 
 
 def check_row_order(values: object, X: object, name: str) -> None:
@@ -33,7 +33,16 @@ def shares_index(values: object, X: object) -> bool:
     second: Any = getattr(values, "index", None)
     if not (hasattr(first, "equals") and hasattr(second, "equals")) or first.equals(second):
         return False
-    return bool(first.is_unique and first.isin(second).any())
+    return bool(first.is_unique and _is_in(first, second).any())
+
+
+def _is_in(index: Any, other: Any) -> Mask:
+    """Return which labels of an index another one has; none if the two are of different kinds."""
+    try:
+        found: Mask = index.isin(other)
+    except (AssertionError, TypeError, ValueError):  # such as of one level and of two
+        return np.zeros(len(index), dtype=bool)
+    return found
 
 
 def named_like(X: Any, rows: Any, same_rows: bool = False) -> Any:
@@ -248,7 +257,7 @@ def look_up(table: Any, X: Any, name: str, name_of_X: str = "X") -> Any:
     if not table.index.is_unique:
         repeated = table.index[table.index.duplicated()].tolist()[0]
         raise ValueError(f"{name}: expected a unique index, got {repeated!r} several times.")
-    missing = ~index.isin(table.index)
+    missing = ~_is_in(index, table.index)
     if missing.any():
         raise ValueError(
             f"{name}: expected a row for each index of {name_of_X}, got none for "

@@ -256,8 +256,13 @@ def test_environments_compare_rows_of_one_class():
     frame = pd.DataFrame(X).add_prefix("x")
     named = pd.Series([*environments, "w"], name="site").sample(frac=1, random_state=0)
     ids = frame.set_axis([f"id {row}" for row in frame.index])
-    for rows, given in ((frame, named), (ids, pd.Series(environments))):
-        aligned = PASearchCV(MODEL, GRID, cv=4).fit(rows, Y, environments=given)
+    levels = pd.MultiIndex.from_arrays([environments, frame.index])
+    for rows, given, y in (
+        (frame, named, pd.Series(Y, levels)),
+        (ids, pd.Series(environments), Y),
+        (frame.set_axis(levels), pd.Series(environments), pd.Series(Y)),
+    ):
+        aligned = PASearchCV(MODEL, GRID, cv=4).fit(rows, y, environments=given)
         np.testing.assert_allclose(aligned.cv_results_["agreement"], table["agreement"])
     # Per environment and worst, from the splits.
     means = np.array([table[f"mean_test_score_environment_{e}"] for e in "xyz"])
