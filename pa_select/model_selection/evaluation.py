@@ -15,7 +15,7 @@ from pa_select.model_selection.checkpoint import Checkpoint
 from pa_select.model_selection.split_scores import Data, Outcome, SplitTask, fit_and_score_split
 from pa_select.model_selection.table_columns import scores_and_errors
 from pa_select.utils.fits import Parallel
-from pa_select.utils.messages import warn_caller
+from pa_select.utils.messages import named_error, warn_caller
 from pa_select.utils.sklearn_private import (
     Callbacks,
     _check_method_params,
@@ -231,8 +231,8 @@ def check_some_succeeded(
         params = _check_method_params(X, params=data.score_params)
         try:
             _score(first, X, y, scorer, params, "raise")
-        except ValueError as error:
-            raise ValueError(f"scoring: expected a score of these labels, got: {error}") from error
+        except Exception as error:
+            raise named_error(error, "scoring") from error
     raise ValueError(
         f"No candidate has a finite {metric!r} in all splits. The first: "
         f"{message or 'its scoring failed'}."

@@ -358,7 +358,7 @@ def test_failing_candidates_never_win_and_keep_their_message():
 def test_a_metric_that_fails_for_every_candidate_raises_its_own_error():
     grid, letters = {"var_smoothing": [1e-9, 1e-3]}, np.array(["a", "b"])[(Y > 0).astype(int)]
     for given in ({"scoring": "f1"}, {"scoring": ["accuracy", "f1"], "refit": "f1"}):
-        with pytest.raises(ValueError, match="pos_label=1 is not a valid label"):
+        with pytest.raises(ValueError, match="^scoring: pos_label=1 is not a valid label"):
             search(GaussianNB(), grid, **given).fit(X, letters)
 
 
