@@ -170,8 +170,8 @@ def warn_of_other_rows(X_a: Rows, X: Rows, name: str = "X_a") -> None:
     """Warn if a forest tells rows of the paired objects from the labelled rows.
 
     Then the labelled rows do not show how a classifier scores at the site of `X_a`. The
-    forest is judged by rows that its trees have not seen. Rows that are not numbers are not
-    looked at.
+    forest is judged by rows that its trees have not seen, which it also recognises if other rows
+    are scans of the same object. Rows that are not numbers are not looked at.
     """
     sides = [x for x in (_numbers(rows) for rows in (X, X_a)) if x is not None]
     if len(sides) < 2 or min(map(len, sides)) < FEW_PAIRS:
@@ -190,7 +190,8 @@ def warn_of_other_rows(X_a: Rows, X: Rows, name: str = "X_a") -> None:
             f"{name}: expected rows like the labelled ones, got rows that a random forest tells "
             f"from them (area under the curve {area:.2f}; 0.5 is chance). The score on the "
             "labelled rows, and so the expected score, may not hold for these objects. Perhaps "
-            "the two measurements are swapped: that of the labelled site comes first."
+            "the two measurements are swapped (that of the labelled site comes first), or an "
+            "object has several pairs."
         )
 
 

@@ -392,6 +392,9 @@ def test_warnings_that_save_people():
     model, a, b, X, y = three_classes(13, 60)
     with pytest.warns(UserWarning, match="X_a: expected rows like the labelled .* are swapped"):
         expected_score(model, a + 3, b, X, y)
+    scans = np.random.default_rng(0).normal(np.repeat(a, 3, axis=0), 0.01)
+    with pytest.warns(UserWarning, match="rows that a random forest .* object has several pairs"):
+        expected_score(model, scans, np.repeat(b, 3, axis=0), X, y)
     with pytest.warns(UserWarning, match="expected row i of both to be the same object"):
         expected_score(model, a, b[::-1], X, y)
     with pytest.warns(UserWarning, match="not among the rows of X_val, got 60 of 60 that are"):
