@@ -63,6 +63,7 @@ body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46em; margin: 2em auto;
   overflow-wrap: break-word; }}
 h1 {{ line-height: 1.2; }} h2 {{ margin-top: 2em; }}
 .answer {{ font-size: 1.2em; border-left: 0.3em solid {_BLUE}; padding-left: 1em; }}
+.number {{ white-space: nowrap; }}
 dt {{ font-weight: bold; }} dd {{ margin: 0 0 0.6em; }}
 .wide {{ overflow-x: auto; }}
 .picture {{ display: grid; grid-template-columns: 2fr 3fr; grid-auto-rows: minmax(1.9em, auto);
@@ -177,7 +178,8 @@ class _Report:
     def _with_error(self, column: str, error: str, candidate: int) -> str:
         sign = 1 if column == "agreement" else self.sign
         value = sign * self._number(column, candidate)
-        return f"<strong>{with_error(value, self._number(error, candidate))}</strong>"
+        text = with_error(value, self._number(error, candidate))
+        return f'<strong class="number">{text}</strong>'
 
     def _interval(self, column: str, candidate: int) -> tuple[float, float]:
         low, high = sorted(self._score(f"{column}_{end}", candidate) for end in ("low", "high"))
