@@ -35,7 +35,7 @@ class EpochsDisplay(Display):
     scores : dict of str to array-like of shape (n_epochs,), default=None
         Other scores, by name.
     kept : int, default=None
-        Number of the epoch kept.
+        Number of the epoch kept. A guard may exclude the epoch of the highest agreement.
     name : str, default=None
         Name of the training in the legend.
 

@@ -56,11 +56,15 @@ class PAEarlyStopping(PAScoring):
 
     Notes
     -----
-    With ``partial_fit`` or ``warm_start`` training continues from the best epoch so far, and
-    after a crash with skorch's ``LoadInitState`` and ``Checkpoint(monitor="pa_best")``, which
-    come after this callback in the list. Such a checkpoint has the last epoch that was the best
-    when it ended; if the guard has gone back to an earlier one (``pa_kept``), a crash loses that.
-    All callbacks process the last epoch before training stops.
+    With ``partial_fit`` or ``warm_start`` training continues from the best epoch so far. After a
+    crash it continues from a checkpoint, if skorch's callbacks come after this one::
+
+        checkpoint = Checkpoint(monitor="pa_best", dirname="run")
+        callbacks = [("pa", stopping), checkpoint, LoadInitState(checkpoint)]
+
+    The checkpoint has the last epoch that was the best when it ended. If the guard has gone back
+    to an earlier one (``pa_kept``), a crash loses that. All callbacks process the last epoch
+    before training stops.
 
     Expect an earlier epoch than with early stopping on validation accuracy, with a lower
     accuracy in the old environment; the documentation has the figures. With the uniform prior

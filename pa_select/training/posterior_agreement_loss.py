@@ -63,7 +63,9 @@ class PosteriorAgreementLoss(torch.nn.Module):
     with respect to the scale of the logits.
 
     Give `log_beta` a rate of its own and no weight decay: `parameter_group` makes the group for an
-    optimiser. Half precision is computed in float32, also under autocast.
+    optimiser. A batch should have at least 16 pairs: the marginal prior of fewer is mostly
+    chance. `AgreementNet` adds this loss with the weight 1, which it reaches after a fifth of the
+    steps. Half precision is computed in float32, also under autocast.
 
     A logit of -inf masks a class: its posterior is 0, as in `posterior_agreement`. With the
     marginal prior a class that is masked in all rows has no effect on the loss. A fixed prior
@@ -80,14 +82,15 @@ class PosteriorAgreementLoss(torch.nn.Module):
     >>> from pa_select.training import PosteriorAgreementLoss
     >>> _ = torch.manual_seed(0)
     >>> X = torch.randn(200, 5)
-    >>> net, loss = torch.nn.Linear(5, 3), PosteriorAgreementLoss()
+    >>> y = X[:20, 0].gt(0).long()  # the other rows have no labels
+    >>> net, loss = torch.nn.Linear(5, 2), PosteriorAgreementLoss()
     >>> rates = [{"params": net.parameters(), "lr": 0.05}, loss.parameter_group()]
     >>> optimiser = torch.optim.Adam(rates)
     >>> history = []
     >>> for _ in range(50):
     ...     optimiser.zero_grad()
     ...     value = loss(net(X), net(X + 0.3 * torch.randn_like(X)))
-    ...     value.backward()
+    ...     (torch.nn.functional.cross_entropy(net(X[:20]), y) + value).backward()
     ...     _ = optimiser.step()
     ...     history.append(value.item())
     >>> history[-1] < history[0] - 0.3
