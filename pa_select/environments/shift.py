@@ -42,7 +42,8 @@ class Shifted(NamedTuple):
 class Shift(BaseEstimator, ABC):
     """Base class of shifts: parameters go to the constructor, rows to the call.
 
-    To write your own shift, name its strength parameter in `_power` and override `_shift`.
+    To write your own shift, name its strength parameter in `_power` and override `_shift`. An
+    attack also sets ``_aimed = True``: `_shift` is then called with each estimator to attack.
 
     Examples
     --------
@@ -105,7 +106,13 @@ class Shift(BaseEstimator, ABC):
         n = _num_samples(X)
         if y is not None and _num_samples(y) != n:
             raise ValueError(f"y: expected {n} labels, got {_num_samples(y)}.")
-        return self._shift(X, y, estimator, float(strength))
+        shifted = self._shift(X, y, estimator, float(strength))
+        if not isinstance(shifted, Shifted):
+            raise TypeError(
+                f"{type(self).__name__}._shift: expected to return a Shifted(X, norm), "
+                f"got {type(shifted).__name__}."
+            )
+        return shifted
 
     def _check_power(self, power: object, name: str) -> None:
         """Raise an error unless the strength, an argument of this name, can be used."""

@@ -16,7 +16,16 @@ from sklearn.svm import SVC
 
 from pa_select import class_scores, compare_agreement, posterior_agreement, robustness_curve
 from pa_select.assessment import feature_discrepancy
-from pa_select.environments import FGSM, FMN, GaussianNoise, TransformShift, mix, shifted_rows
+from pa_select.environments import (
+    FGSM,
+    FMN,
+    GaussianNoise,
+    Shift,
+    Shifted,
+    TransformShift,
+    mix,
+    shifted_rows,
+)
 
 X, Y = load_digits(return_X_y=True)
 X, Y = X / 16, np.array([f"digit {label}" for label in Y])
@@ -326,6 +335,25 @@ def test_attacks_are_aimed_at_each_estimator_and_come_by_norm():
     assert rates[0] == 1
     assert (np.diff(rates) <= 0).all()
     assert rates[-1] < 0.9
+
+
+def test_an_attack_of_your_own():
+    class Against(Shift):
+        _power, _aimed = "step", True
+
+        def __init__(self, step=1.0):
+            self.step = step
+
+        def _shift(self, X, y, estimator, power):
+            towards = estimator.coef_[0] - estimator.coef_[1]
+            return Shifted(X + power * towards, np.full(len(X), power))
+
+    models = {"linear": LINEAR, "other": LogisticRegression(C=1e-3).fit(X[TRAIN], Y[TRAIN])}
+    curve = robustness_curve(models, X[TEST], Y[TEST], shift=Against())
+    for name, model in models.items():
+        moved = Against()(X[TEST], estimator=model).X
+        (row,) = (row for row in rows_of(curve) if row["estimator"] == name)
+        assert row["shifted_accuracy"] == pytest.approx(model.score(moved, Y[TEST]))
 
 
 def test_an_attack_without_labels():

@@ -533,6 +533,10 @@ def test_a_shift_of_your_own():
 
     assert_array_equal(Mirror()(X).X, -X)
     assert_array_equal(Mirror()(X, power=2).X, X)
+    Mirror._shift = lambda self, X, y, estimator, power: -X
+    message = r"Mirror\._shift: expected to return a Shifted\(X, norm\), got ndarray"
+    with pytest.raises(TypeError, match=message):
+        Mirror()(X)
 
 
 @pytest.mark.gpu
