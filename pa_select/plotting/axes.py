@@ -42,7 +42,8 @@ class Display(ABC):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw in. None: a new figure.
+            Axes to draw in, of a figure with ``layout="constrained"``, since the legend may be
+            above them. None: a new figure.
         **kwargs : dict
             Passed on to the function of matplotlib that the class names.
 
