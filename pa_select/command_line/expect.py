@@ -63,7 +63,8 @@ files:
 
 results:
   The result is printed to standard output, each warning and error to standard error in one
-  line that names the file. Behind +- is one standard error, which assumes independent rows.
+  line that names the file; rows and columns count from 0. Behind +- is one standard error,
+  which assumes independent rows.
 
 JSON:
   The fields are those of pa_select.PosteriorAgreement without the arrays, with the prior of

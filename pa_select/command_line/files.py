@@ -512,7 +512,10 @@ def _cells(text: TextIO, what: str, dtype: Any, converters: Any = None) -> Array
     except UnicodeDecodeError:
         raise
     except ValueError as error:
+        # numpy counts cells from 1; all other messages count columns of scores from 0.
+        first = 1 + len(converters or ())
         why = str(error).split("; use `usecols`")[0].rstrip(".")
+        why = re.sub(r"column (\d+)$", lambda found: f"column {int(found[1]) - first}", why)
         raise InputError(f"expected {what} separated by commas, got: {why}.") from error
 
 
