@@ -56,7 +56,8 @@ class AgreementComparison(NamedTuple):
     Attributes
     ----------
     difference : float
-        Agreement of the first result minus agreement of the other, in nats per pair.
+        Agreement of the first result minus agreement of the other, in nats per pair. Of a search
+        with pairs, the difference of the expected scores.
     standard_error : float
         Standard error of `difference`, to first order.
     p_value : float

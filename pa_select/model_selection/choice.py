@@ -132,9 +132,8 @@ def contenders(table: dict[str, Any], chosen: int, tie: float) -> Ints:
     return np.flatnonzero(may_be_better)
 
 
-#: Two agreements are told apart if the p-value of no difference is below this level, and two
-#: expected scores if so many standard errors are between them.
-LEVEL_TOLD_APART, _TWO_SIDED = 0.05, 1.96
+#: Two candidates are told apart if the p-value of no difference is below this level.
+LEVEL_TOLD_APART = 0.05
 
 
 def agreement_comparison(terms: Floats, others: Floats, pairs: PooledPairs) -> AgreementComparison:
@@ -169,16 +168,31 @@ def not_told_apart(terms: Floats, pairs: PooledPairs, chosen: int, eligible: Mas
     return alike
 
 
-def not_told_apart_elsewhere(expected: Floats, error: Floats, chosen: int, eligible: Mask) -> Mask:
-    """Find the eligible candidates whose expected score differs little from the chosen one's.
+def expected_comparison(
+    expected: float, error: float, other: float, error_of_other: float
+) -> AgreementComparison:
+    """Compare the expected scores of two candidates.
 
     The errors count as independent. Candidates have most of the labelled rows and pairs in common,
     which makes a difference more certain, but each has a bias of its own, which does not: in our
     studies an error that counts both was a tenth smaller, and too small with many pairs.
     """
-    away = np.abs(expected - expected[chosen])
-    alike: Mask = eligible & (away <= _TWO_SIDED * np.hypot(error, error[chosen]))
-    alike[chosen] = False
+    from pa_select.agreement.bootstrap import AgreementComparison
+
+    difference, of_difference = float(expected - other), math.hypot(error, error_of_other)
+    p_value = math.nan
+    if of_difference > 0:
+        p_value = math.erfc(abs(difference) / of_difference / math.sqrt(2))
+    return AgreementComparison(difference, of_difference, p_value, p_value, (math.nan, math.nan))
+
+
+def not_told_apart_elsewhere(expected: Floats, error: Floats, chosen: int, eligible: Mask) -> Mask:
+    """Find the eligible candidates whose expected score differs little from the chosen one's."""
+    alike = np.zeros(len(expected), dtype=bool)
+    for candidate in np.flatnonzero(eligible):
+        if candidate != chosen:
+            values = (value[k] for k in (chosen, candidate) for value in (expected, error))
+            alike[candidate] = expected_comparison(*values).p_value >= LEVEL_TOLD_APART
     return alike
 
 

@@ -148,11 +148,10 @@ class PASearchCV(BasePASearch):
           the next four columns only for classifiers);
         - ``beta``, ``agreement_rate``, ``gap``, ``n_pairs``: as in `PosteriorAgreement`;
         - ``eligible``, ``reason``: whether the candidate could be chosen, and why, in words;
-        - ``not_told_apart``: whether it is eligible and its agreement does not differ
-          significantly from the chosen candidate's (the p-value of `compare` is at least 0.05).
-          Among these prefer the most accurate or the simplest one. If the expected score
-          decides, whether that differs by at most 1.96 standard errors of a difference (the
-          root of the sum of both squared errors). Left out if something else decides;
+        - ``not_told_apart``: whether it is eligible and its agreement, or its expected score if
+          that decides, does not differ significantly from the chosen candidate's (the p-value of
+          `compare` is at least 0.05). Among these prefer the most accurate or the simplest one.
+          Left out if something else decides;
         - ``n_failed_splits``: in how many splits the fit failed;
         - ``se_test_<metric>``, ``chance_test_<metric>``: standard error of the mean score,
           and the best score of predictions that ignore the features. If splits hold out whole

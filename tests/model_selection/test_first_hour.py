@@ -298,7 +298,7 @@ def test_a_recall_needs_a_positive_label_and_is_best_for_a_constant():
     by_recall = PASearchCV(MODEL, {}, cv=2, scoring="recall")
     with (
         pytest.warns(UserWarning, match="Scoring failed"),
-        pytest.raises(ValueError, match="^scoring: expected a score of these labels, .*pos_label"),
+        pytest.raises(ValueError, match="^scoring: .*pos_label"),
     ):
         by_recall.fit(data, labels, environments=site)
     by_recall.set_params(scoring=make_scorer(recall_score, pos_label="ill"))

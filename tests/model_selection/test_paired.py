@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers.calibration import calibration
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
@@ -117,8 +118,16 @@ def test_candidates_within_the_error_of_a_difference_are_not_told_apart():
         .startswith("chosen, but its expected score cannot be told from that of ")
     )
     assert "not_told_apart" in search.summary()
+    for c in range(5):
+        found = search.compare(best, c)
+        assert found.difference == pytest.approx(value[best] - value[c])
+        z = found.difference / np.hypot(error[best], error[c])
+        assert found.p_value == found.p_adjusted == pytest.approx(2 * norm.sf(abs(z)))
     by_score = searched((a, b), X, y, selection="score")
     assert "not_told_apart" not in by_score.cv_results_
+    by_agreement = searched((a, b), X, y, selection="agreement")
+    agreement = by_agreement.cv_results_["agreement"]
+    assert by_agreement.compare(0, 2).difference == pytest.approx(agreement[0] - agreement[2])
 
 
 def test_a_search_plans_pairs():
