@@ -39,8 +39,9 @@ class PAScoring(Callback):
         Arrays, tensors, (X, y) tuples, torch Datasets or
         `pa_select.datasets.SharedEnvironment` (which grid searches do not copy); or a
         function ``dataset_valid -> (A, B, ...)`` that makes them from the net's own
-        validation rows. If one of them is ``dataset_valid`` itself, its outputs are taken
-        from the validation, without another forward pass.
+        validation rows, a Dataset of ``(row, label)`` items. If one of them is
+        ``dataset_valid`` itself, its outputs are taken from the validation, without another
+        forward pass.
     pairing : str, callable or tuple of two arrays, default="identity"
         Which rows are compared: "identity", rows in their order (views of the same
         objects); "label", rows of equal label, which the environments then must have; a
