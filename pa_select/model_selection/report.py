@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 
@@ -352,6 +353,7 @@ class _Report:
     def _why(self, chosen: int) -> str:
         """Say that the chosen candidate has the best value among the eligible, or the reason."""
         reason = str(self.table["reason"][chosen]).removeprefix("not ").removeprefix("eligible: ")
+        reason = re.sub(r"\bscore\b", self.words, reason)  # as the page calls it
         if self.alike.any():  # the column has no names
             reason = f"{reason.partition('; chosen, ')[0]}; {self.names_alike} may agree as well"
         if not self._eligible.any():

@@ -191,7 +191,9 @@ def test_without_pairs_the_agreement_is_told(with_environments):
     text = Page(with_environments.report()).text
     best = with_environments.best_index_
     assert f"{with_environments.cv_results_['agreement'][best]:.3f}" in text
-    assert with_environments.cv_results_["reason"][best].removeprefix("eligible: ") in text
+    reason = with_environments.cv_results_["reason"][best].removeprefix("eligible: ")
+    assert "score 0." in reason
+    assert reason.replace("score 0.", "accuracy 0.") in text
     assert "rows of different environments" in text
     worst = with_environments.cv_results_["mean_test_score_worst_environment"][best]
     name = with_environments.cv_results_["worst_environment_score"][best]
@@ -264,7 +266,7 @@ def test_if_no_candidate_is_eligible_the_page_does_not_recommend_one():
         search.fit(X[:, :2], y, environments=np.arange(360) % 2)
     text = Page(search.report()).text
     assert "No candidate is good enough. SVC with C=" in text
-    assert "no candidate is eligible: score" in text
+    assert "no candidate is eligible: accuracy" in text
     assert "Use" not in text.split("What was asked")[0]
 
 
