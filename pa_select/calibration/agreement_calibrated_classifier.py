@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, column_or_1d, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.multiclass import check_classification_targets
@@ -223,8 +224,9 @@ class AgreementCalibratedClassifier(
         Raises
         ------
         TypeError, ValueError
-            Before any fit, if there is one class only, a class or the groups are too few for
-            the folds and their halves, or `target` has other columns or fewer than 20 rows.
+            Before any fit, if the estimator is frozen, there is one class only, a class or the
+            groups are too few for the folds and their halves, or `target` has other columns or
+            fewer than 20 rows.
 
         Warns
         -----
@@ -232,6 +234,11 @@ class AgreementCalibratedClassifier(
             If the target has fewer than 100 rows, or the ratio is one that is found without a
             shift, or far above 1.
         """
+        if isinstance(self.estimator, FrozenEstimator):
+            raise ValueError(
+                "estimator: expected one that is trained on halves of the rows, got a "
+                "FrozenEstimator, of which both halves are the same model."
+            )
         X, y = indexable(X, y)
         if not _num_samples(X):
             raise ValueError("X: expected at least one row, got none.")

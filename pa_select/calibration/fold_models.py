@@ -107,9 +107,10 @@ def _numbered_folds(n_folds: int, y: Array, groups: Array | None, seed: int) -> 
     # Each fold holds out a group at least; the others are divided into two halves.
     least, n_groups = max(n_folds, 3), len(np.unique(groups))
     if n_groups < least:
+        cure = f" Give a smaller cv, such as {n_groups}." if n_groups >= 3 else ""
         raise ValueError(
             f"groups: expected at least {least} groups, for {n_folds} folds and two halves of "
-            f"their training rows, got {n_groups}."
+            f"their training rows, got {n_groups}.{cure}"
         )
     return StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
 

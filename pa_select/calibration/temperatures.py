@@ -213,8 +213,8 @@ def warn_of_ratio(ratio: float, name: str) -> None:
     low, high = _NO_SHIFT
     if low <= ratio <= high:
         warn_caller(
-            f"{name}: expected rows on which the models predict each other less well than on "
-            f"labelled ones, got a ratio of {ratio:.2f}. Ratios from {low} to {high} are also "
+            f"{name}: expected rows on which the models predict each other clearly less well than "
+            f"on labelled ones, got a ratio of {ratio:.2f}. Ratios from {low} to {high} are also "
             "found without a shift. A calibration without the target would do as well."
         )
     if ratio > high:

@@ -41,6 +41,8 @@ class Environments(DataKind):
         super().__init__(rows)
         self.strata = self.names = check_environments(environments, rows.X)
         _warn_of_column(rows.X, self.names)
+        if between is None:
+            _warn_of_own_classes(self.names, rows.y)
         self.distinct = np.unique(self.names).tolist()
         self.pairing = "environments" if between is None else between
         self._between = between
@@ -183,6 +185,24 @@ def check_environments(environments: Labels, X: Rows) -> Array:
             "rows. Give longer periods than days, or sites."
         )
     return names
+
+
+def _warn_of_own_classes(names: Array, y: Array) -> None:
+    """Warn of environments whose classes no other one has: none of their rows is compared."""
+    classes = {one: set(y[names == one].tolist()) for one in np.unique(names).tolist()}
+    alone = [
+        one
+        for one, own in classes.items()
+        if not any(own & other for name, other in classes.items() if name != one)
+    ]
+    if alone:
+        more = f" and {len(alone) - _SHOWN} more" if len(alone) > _SHOWN else ""
+        listed = ", ".join(map(repr, alone[:_SHOWN]))
+        warn_caller(
+            f"environments: expected classes that several have, got rows of {listed}{more} whose "
+            "classes no other environment has: none of them is compared. If a label such as -1 "
+            "says that rows are not labelled, leave them out."
+        )
 
 
 def _warn_of_column(X: Rows, names: Array) -> None:

@@ -56,8 +56,14 @@ def make_sites(
         warn_of_known_rows,
         warn_of_other_rows,
     )
-    from pa_select.unlabelled.site_adapter import cross_adapted
+    from pa_select.unlabelled.site_adapter import SiteAdapter, cross_adapted
 
+    steps = getattr(estimator, "steps", None)
+    if steps and isinstance(steps[0][1], SiteAdapter):
+        raise ValueError(
+            "estimator: expected a model of rows of the first site, got one that begins with a "
+            "SiteAdapter, which learns from pairs. Leave it out, and set adapter='ridge'."
+        )
     sites: list[Site] = []
     sources: list[Any] = []
     rows_of_a: list[Any] = []

@@ -190,8 +190,8 @@ def warn_of_other_rows(X_a: Rows, X: Rows, name: str = "X_a") -> None:
             f"{name}: expected rows like the labelled ones, got rows that a random forest tells "
             f"from them (area under the curve {area:.2f}; 0.5 is chance). The score on the "
             "labelled rows, and so the expected score, may not hold for these objects. Perhaps "
-            "the two measurements are swapped (that of the labelled site comes first), or an "
-            "object has several pairs."
+            "the two measurements are swapped (that of the labelled site comes first), the "
+            "labelled rows are of the other site, or an object has several pairs."
         )
 
 

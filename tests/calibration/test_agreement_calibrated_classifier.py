@@ -15,6 +15,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, load_iris
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import (
@@ -350,7 +351,7 @@ def test_skorch_nets():
         ({"target": TARGET[:, :3]}, ValueError, r"target: expected rows of shape \(4,\)"),
         ({"target": TARGET[:19]}, ValueError, "target: expected at least 20 rows, got 19"),
         ({"target": "rows"}, TypeError, "target: expected rows like X, got the text 'rows'"),
-        ({"groups": np.repeat([0, 1], 75)}, ValueError, "groups: expected at least 3 groups"),
+        ({"groups": np.repeat([0, 1], 75)}, ValueError, r"groups: expected at least 3 .* got 2.$"),
         ({"groups": np.arange(149)}, ValueError, r"groups: expected shape \(150,\)"),
         ({"y": np.r_[Y[:-1], 9]}, ValueError, "y: expected at least 3 rows of each class"),
         ({"sample_weight": -np.ones(150)}, ValueError, "sample_weight: expected finite non-neg"),
@@ -397,3 +398,15 @@ def test_warnings():
     assert model.inverse_temperature_ == model.source_inverse_temperature_
     assert "does not make probabilities surer" in model.summary()
     assert "instead of" not in model.summary()
+
+
+def test_a_frozen_estimator_has_no_halves():
+    frozen = FrozenEstimator(GaussianNB().fit(X, Y))
+    with pytest.raises(ValueError, match="estimator: expected one that is trained on halves"):
+        calibrated(frozen).fit(X, Y)
+
+
+def test_four_groups_need_a_smaller_cv_than_five():
+    with pytest.raises(ValueError, match=r"groups: .* got 4\. Give a smaller cv, such as 4"):
+        calibrated(GaussianNB(), cv=5).fit(X, Y, groups=np.arange(150) % 4)
+    calibrated(GaussianNB(), cv=4).fit(X, Y, groups=np.arange(150) % 4)

@@ -163,7 +163,11 @@ def search(**params):
         ({}, {"target": X[:0]}, "target: expected at least one row, got none"),
         ({}, {"target": X[:, :3]}, r"target: expected rows of shape .4,. like those of X"),
         ({}, {"target": 3}, "target: expected unlabelled rows like X, got int"),
-        ({}, {"target": X, "views": X}, "target: expected None if views is given, got"),
+        (
+            {},
+            {"target": X, "views": X},
+            "target: expected None if views .*, got both. Choose without it, and ca",
+        ),
         ({}, {"target": (X, Y)}, "target: expected unlabelled rows .*, got a tuple of 2.*alone"),
         ({}, {"target": "elsewhere"}, "target: expected rows like X, got the text 'elsewhere'"),
         ({}, {"views": "later"}, "views: expected rows like X, got the text 'later'"),

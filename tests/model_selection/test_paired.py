@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss, make_scorer
 from sklearn.model_selection import FixedThresholdClassifier, GroupKFold, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 
 from pa_select import GuardedSelection, PARandomizedSearchCV, PASearchCV
 from pa_select.unlabelled import SiteAdapter
@@ -535,3 +536,12 @@ def test_other_rules_and_weights():
         paired=(a, b),
     )
     assert weighted.expected_score_ == pytest.approx(plain.expected_score_, abs=1e-4)
+
+
+def test_a_candidate_that_begins_with_an_adapter_is_refused():
+    X, y, a, b, _ = problem()
+    model = make_pipeline(SiteAdapter(), LogisticRegression())
+    with pytest.raises(
+        ValueError, match="estimator: .* begins with a SiteAdapter.*adapter='ridge'"
+    ):
+        PASearchCV(model, {}).fit(X, y, paired=(a, b))
