@@ -170,3 +170,24 @@ def test_kernel_of_labelings_is_the_sum_of_the_pairs():
     second = first + noise
     overlap = (gibbs_of_labelings(first, 1.5) * gibbs_of_labelings(second, 1.5)).sum()
     assert np.log(3**4 * overlap) == pytest.approx(4 * pa_kernel(first, second, 1.5))
+
+
+def test_terms_of_three_classes_need_not_rise_where_the_predictions_match():
+    # For two classes they rise.
+    three = pa_kernel([[1, 0.9, 0]], [[1, 0, 0.9]], [0, 2, 50])
+    assert three[1] < three[0] - 0.01 < three[2]
+    two = pa_kernel([[1, 0.9]], [[1, 0]], [0, 1, 2, 5, 50])
+    assert (np.diff(two) > 0).all()
+
+
+@pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")
+@pytest.mark.parametrize("prior", ["marginal", [0.9, 0.1]])
+def test_limit_of_agreeing_pairs_is_the_maximum_only_with_the_uniform_prior(prior):
+    scores = [[1, 0.9], [1, -5]]  # the same class twice, at two levels of confidence
+    uniform = posterior_agreement(scores, scores)
+    assert uniform.score == pytest.approx(np.log(2))
+    assert uniform.beta == np.inf
+    other = posterior_agreement(scores, scores, prior=prior)
+    limit = 0 if prior == "marginal" else -np.log(prior[0])
+    assert other.score > limit + 0.1
+    assert np.isfinite(other.beta)
