@@ -77,7 +77,7 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--table docs/figures/training_on_views.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_failing_sensors.py --seeds 8 \
 		--table docs/figures/failing_sensors.csv
-	MPLBACKEND=agg $(BIN)/python examples/plot_search_spurious_views.py \
+	MPLBACKEND=agg $(BIN)/python examples/plot_search_spurious_views.py --splits 8 \
 		--table docs/figures/views_rules.csv
 	MPLBACKEND=agg $(BIN)/python examples/plot_unlabelled_pairs.py --seeds 5 \
 		--memory build/unlabelled_pairs \
@@ -126,7 +126,7 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--table docs/figures/optimiser.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_richness.py --table docs/figures/richness.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_epoch_selection_under_shift.py \
-		--seeds 8 --factors hue position --learners ERM IRM LISA \
+		--seeds 8 --epochs 30 --factors hue position --learners ERM IRM LISA \
 		--table docs/figures/epoch_selection.csv \
 		--settings docs/figures/epoch_selection_settings.csv \
 		--betas docs/figures/epoch_selection_betas.csv

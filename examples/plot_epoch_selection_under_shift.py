@@ -53,8 +53,8 @@ from epoch_selection import study as study_epochs
 from pa_select import EpochSelector
 
 parser = argparse.ArgumentParser(description="Epoch selection under shift")
-parser.add_argument("--seeds", type=int, default=3)
-parser.add_argument("--epochs", type=int, default=30)
+parser.add_argument("--seeds", type=int, default=2)
+parser.add_argument("--epochs", type=int, default=20)
 parser.add_argument("--factors", nargs="+", default=["hue"], choices=["hue", "position"])
 parser.add_argument("--learners", nargs="+", default=["ERM"], choices=["ERM", "IRM", "LISA"])
 parser.add_argument("--table", help="write the gains of all rules to this csv file")
@@ -364,11 +364,11 @@ plt.show()
 # %%
 # What it says
 # ------------
-# The figures are from ``--seeds 8 --factors hue position --learners ERM IRM LISA``, for pairs of
-# other digits, and are in ``docs/figures/epoch_selection.csv`` and
-# ``docs/figures/epoch_selection_settings.csv``. Those of ERM stand first, those of IRM and LISA
-# in brackets. Sources differ in hue. Trainings differ between processors, and so do these
-# figures; on another one the gains were up to 3 points higher or lower with the same seeds.
+# The figures are from ``--seeds 8 --epochs 30 --factors hue position --learners ERM IRM LISA``,
+# for pairs of other digits, and are in ``docs/figures/epoch_selection.csv`` and
+# ``docs/figures/epoch_selection_settings.csv``. Those of ERM stand first, those of IRM and LISA in
+# brackets. Sources differ in hue. Trainings differ between processors, and so do these figures; on
+# another one the gains were up to 3 points higher or lower with the same seeds.
 #
 # - AFR_P and PA with the uniform prior keep nets that hardly distinguish the classes. Among all
 #   epochs 38 (39, 40) of the 40 choices of PA had collapsed in Experiment 6 and all 40 in

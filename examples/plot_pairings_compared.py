@@ -42,7 +42,7 @@ from sklearn.svm import SVC
 from pa_select import PASearchCV
 
 parser = argparse.ArgumentParser(description="Five pairings compared")
-parser.add_argument("--splits", type=int, default=3, help="splits of the data")
+parser.add_argument("--splits", type=int, default=2, help="splits of the data")
 options = parser.parse_args()
 
 
