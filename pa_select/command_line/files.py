@@ -33,6 +33,12 @@ _SAFE_PYARROW = 15
 # How far, as a share of it, a sum of rounded shares may be from the whole.
 _ROUNDED = 0.1
 _ROWS_AT_ONCE = 1 << 16
+# Least number of rows in which different whole numbers are no accident.
+_MANY_IDS = 10
+# Rows that show whether a column may be no class.
+_FIRST_ROWS = 100
+# What to do with a column that is no class.
+_LEAVE_OUT = "delete the column, or its name if it is the first one"
 # What other programs write between columns.
 _OTHER_MARKS = {";": "semicolons", "\t": "tabs", " ": "spaces"}
 # Largest number of names in a message.
@@ -72,12 +78,13 @@ def read_scores(names: Sequence[str], options: Namespace) -> list[Table]:
     tables = [read_table(name, options.header) for name in names]
     for table in tables:
         if table.columns is not None:
-            _warn_of_numbers_of_rows(table.name, table.values, table.columns)
+            _warn_of_numbered_rows(table.name, table.values, table.columns)
     with input_errors():
-        if not options.probabilities:
-            for table in tables:
-                check_shape(table.values, table.name)
+        for table in tables:
+            check_shape(table.values, table.name)
+            if not options.probabilities:
                 check_values(table.values, table.name)
+            _check_that_each_column_is_a_class(table)
         if options.probabilities or _are_probabilities(tables):
             tables = _with_logs(tables)
         else:
@@ -139,14 +146,41 @@ def _are_probabilities(tables: Sequence[Table]) -> bool:
     return False
 
 
-def _warn_of_numbers_of_rows(name: str, values: Array, columns: list[str]) -> None:
-    """Warn if a column counts the rows from 0 or 1, and so is no class."""
+def _warn_of_numbered_rows(name: str, values: Array, columns: list[str]) -> None:
+    """Warn if a column has a whole number for each row, as ids are, and so is no class."""
     rows = np.arange(len(values))
     for of_class, scores in zip(columns, values.T, strict=True):
-        if len(rows) > 2 and any(np.array_equal(scores, rows + first) for first in (0, 1)):
+        counts = len(rows) > 2 and any(np.array_equal(scores, rows + first) for first in (0, 1))
+        # Votes may differ in each row, too, but then all columns are whole.
+        if counts or (
+            len(rows) >= _MANY_IDS
+            and _are_whole(scores)
+            and len(np.unique(scores)) == len(rows)
+            and not _are_whole(values)
+        ):
             output.warn(
-                f"{name}: column {of_class!r} counts the rows, but is read as the scores of a "
-                "class; leave it out, or only its name if it is the first column."
+                f"{name}: column {of_class!r} has another whole number in each row, but is read "
+                f"as the scores of a class; {_LEAVE_OUT}."
+            )
+
+
+def _are_whole(values: Array) -> bool:
+    return values.dtype.kind in "iuf" and bool((values == np.rint(values)).all())
+
+
+def _check_that_each_column_is_a_class(table: Table) -> None:
+    """Raise `InputError` if all columns but one hold probabilities."""
+    values = table.values
+    if values.dtype.kind not in "iuf" or look_like_probabilities(values)[0]:
+        return
+    first_rows = np.asarray(values[:_FIRST_ROWS], dtype=np.float64)
+    with np.errstate(invalid="ignore"):  # logs of probabilities may be -inf
+        of_others = first_rows.sum(axis=1, keepdims=True) - first_rows
+    for column in np.flatnonzero((abs(of_others - 1) < _ROUNDED).all(axis=0)).tolist():
+        if look_like_probabilities(np.delete(values, column, axis=1))[0]:
+            named = column if table.columns is None else repr(table.columns[column])
+            raise InputError(
+                f"{table.name}: column {named} is no class: the others sum to 1; {_LEAVE_OUT}."
             )
 
 

@@ -116,7 +116,41 @@ def test_a_column_that_counts_the_rows_is_noticed(run):
             )
         status, _, error = run("score", "a.csv", "b.csv")
         assert (status, error.count("\n")) == (0, 2)
-        assert "a.csv: column 'id' counts the rows, but is read as the scores of a class" in error
+        assert "a.csv: column 'id' has another whole number in each row, but is read as" in error
+
+
+def test_a_column_of_ids_is_noticed(run):
+    ids = np.random.default_rng(0).permutation(90_000)[: len(A)] + 10_000
+    for name, scores in (("a", A), ("b", B)):
+        pd.DataFrame(scores, columns=NAMES).assign(id=ids).to_csv(f"{name}.csv", index=False)
+    status, _, error = run("score", "a.csv", "b.csv")
+    assert (status, error.count("\n")) == (0, 2)
+    assert "warning: b.csv: column 'id' has another whole number in each row" in error
+    # Votes are whole numbers, too, and may all differ.
+    votes = np.array([[i, 100 - 2 * i, i] for i in ids[:20] % 1000])
+    pd.DataFrame(votes, columns=NAMES).to_csv("votes.csv", index=False)
+    assert "whole number" not in run("score", "votes.csv", "votes.csv")[2]
+
+
+@pytest.mark.parametrize("option", [(), ("--probabilities",)])
+@pytest.mark.parametrize("place", [0, 3])
+def test_a_column_beside_probabilities_is_no_class(place, option, run, refused):
+    frame = pd.DataFrame(softmax(A), columns=NAMES)
+    frame.insert(place, "patient", [10_000 + i // 2 for i in range(len(A))])
+    frame.to_csv("ids.csv", index=False)
+    said = "is no class: the others sum to 1; delete the column, or its name if it is the first"
+    assert refused("score", "ids.csv", "ids.csv", *option) == (
+        f"ids.csv: column 'patient' {said} one."
+    )
+    np.save("ids.npy", frame)
+    assert f"ids.npy: column {place} {said}" in refused("score", "ids.npy", "ids.npy", *option)
+    # Without its name, the first column has the names of the rows.
+    if place == 0:
+        frame.rename(columns={"patient": ""}).to_csv("ids.csv", index=False)
+        assert run("score", "ids.csv", "ids.csv", "--probabilities")[0] == 0
+    # A class that is never predicted is a class.
+    np.save("never.npy", np.insert(softmax(A), place, 0, axis=1))
+    assert run("score", "never.npy", "never.npy", "--probabilities")[0] == 0
 
 
 def test_json_has_the_fields_of_the_result(run):
