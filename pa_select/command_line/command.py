@@ -42,6 +42,10 @@ class _Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line."""
 
     def error(self, message: str) -> NoReturn:
+        message = message.replace(
+            "argument --model: expected 4 arguments",
+            "--model: expected NAME a b val for each model, got fewer",
+        )
         self.exit(output.complain(f"{message} (see --help)", output.WRONG_INPUT))
 
     def _parse_optional(self, arg_string: str) -> Any:
@@ -59,7 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         try:
-            options = _parser().parse_args(arguments)
+            parser = _parser()
+            options, unknown = parser.parse_known_args(arguments)
+            if unknown:
+                parser.error(f"unrecognized arguments: {' '.join(unknown)}{_advice(options)}")
             return int(options.run(options, own_process=arguments is None))
         finally:
             if sys.stdout is not None:  # None: it was closed before the command began
@@ -79,6 +86,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return output.complain("the computation failed: out of memory", output.FAILED)
 
 
+def _advice(options: argparse.Namespace) -> str:
+    """Say what may be missing before arguments that are too many."""
+    if options.command == "expect" and options.model:
+        return "; write --model before each model's name"
+    if options.command == "expect" and options.validation is None:
+        return "; write --validation before the third file"
+    return ""
+
+
 def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -92,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pa-select {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
     score = expect.add_command(
-        commands, "score", "the agreement of two saved score matrices", _SCORE, _SCORE_DETAILS
+        commands, "score", "how stable one model is", _SCORE, _SCORE_DETAILS
     )
     score.add_argument("a", help="scores of the first sample")
     score.add_argument("b", help="scores of the second sample, in the row order of the first")

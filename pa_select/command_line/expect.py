@@ -25,13 +25,15 @@ several models:
   Give --model NAME a b val for each, instead of a, b and --validation. The rows are the same
   for all models. The most accurate models stand in for the labels of the pairs, and the
   validation accuracies are shrunk towards what they say. The model with the highest expected
-  accuracy comes first. Those that are less than about 2.8 standard errors below it cannot be
-  told from it.
+  accuracy comes first. The last line names those that cannot be told from it: they are at most
+  1.96 times the root of the sum of both squared standard errors below it.
 
 what is printed:
   expected accuracy    the validation accuracy and the change to expect: the mean posterior,
                        on the row of a, of the class predicted for the row of b, less that of
                        the class predicted for the row of a. The labels calibrate them.
+                       With several models the validation accuracies are first shrunk, so
+                       it may exceed validation accuracy plus disagreement.
   interval             95 %, also if the posteriors are not calibrated: the validation
                        accuracy minus and plus the disagreement, widened by the exact
                        intervals of both.
@@ -58,8 +60,11 @@ files:
   as R's write.csv writes it. The first line of a csv file may hold names of classes. A first
   column without a name, as R and pandas write it, holds names of rows, not a class; files
   that have such names must have the same.
+  A csv of labels has one column, and may have a header and unnamed row names.
   Labels that are strings are names of classes. Columns without names have those of the first
   file that has names; if none has, they are the sorted labels.
+  A forest predicts exact zeros without being certain: instead of its probabilities save
+  log(max(p, 1 / (2 * n_trees))).
 
 results:
   The result is printed to standard output, each warning and error to standard error in one
@@ -107,7 +112,7 @@ def add_command(
 
 def add_parser(commands: Any) -> None:
     """Add the subcommand ``expect``."""
-    summary = "the accuracy that is expected at another site"
+    summary = "which of several models is best at another site, and its accuracy there"
     parser = add_command(commands, "expect", summary, _EXPECT, _EXPECT_DETAILS)
     parser.add_argument(
         "a", nargs="?", help="scores of the objects, as measured where the labels are"

@@ -222,7 +222,10 @@ def _with_logs(tables: Sequence[Table]) -> list[Table]:
         logs.append(table._replace(values=values))
     if n_raised:
         names = ", ".join(table.name for table in tables)
-        output.warn(f"{names}: {n_raised} probabilities below {DEFAULT_CLIP:g} are raised to it.")
+        output.warn(
+            f"{names}: {n_raised} probabilities below {DEFAULT_CLIP:g} are raised to it; "
+            "this matters if they are a forest's zeros (see --help)."
+        )
     return logs
 
 
@@ -279,7 +282,7 @@ def read_labels(
     any. Raises `InputError` if a label is missing or has no column; ``what`` has labels.
     """
     n, n_classes = scores.values.shape
-    table = _read(name, lambda text: _csv_labels(text, n, what), strings=True)
+    table = _read(name, lambda text: _csv_labels(text, n), strings=True)
     _check_same_names(scores, table._replace(columns=None))
     labels = table.values
     if labels.ndim == 2 and labels.shape[1] == 1:
@@ -294,10 +297,13 @@ def read_labels(
         if labels.dtype.kind == "U":
             labels = np.char.strip(labels)
             columns = columns or _sorted_labels(labels, n_classes)
-        return _columns_of(labels, n_classes, columns), columns
+        numbers = _columns_of(labels, n_classes, columns)
     except InputError as error:
         why = _other_marks(str(labels[0]), ";\t") or error
         raise InputError(f"{name}: {why}") from error
+    if labels.dtype.kind != "U" and numbers.min() > 0 and np.array_equal(labels, numbers):
+        output.warn(f"{name}: no label is 0. Labels count from 0; R's factor codes count from 1.")
+    return numbers, columns
 
 
 def _sorted_labels(labels: NDArray[np.str_], n_classes: int) -> list[str]:
@@ -494,7 +500,8 @@ def _csv_numbers(text: TextIO, header: bool | None) -> _Content:
         ids.append(cell)
         return 0.0
 
-    values = _cells(text, "numbers", np.float64, {0: keep} if n_ids else None)
+    names = line_1 if has_names else []
+    values = _cells(text, "numbers", np.float64, {0: keep} if n_ids else None, names)
     if not values.size:
         values = np.empty((0, len(line_1)))
     if values.shape[1] != len(line_1):
@@ -520,7 +527,7 @@ def _are_names(cells: list[str]) -> bool:
     return not cells[0].strip() or not any(map(_is_number, cells))
 
 
-def _csv_labels(text: TextIO, n: int, what: str) -> _Content:
+def _csv_labels(text: TextIO, n: int) -> _Content:
     """Read labels; a line 1 of strings is the name of the column if n more lines follow."""
     cells = _cells(text, "labels", np.str_)
     if not cells.size:
@@ -528,7 +535,8 @@ def _csv_labels(text: TextIO, n: int, what: str) -> _Content:
     has_ids = cells.shape[1] == 2 and not cells[0, 0].strip()
     if cells.shape[1] != 1 + has_ids:
         raise InputError(
-            f"expected one label for each of {n} {what}, got {cells.shape[1]} cells in line 1."
+            "expected one column of labels (and perhaps unnamed row names), got "
+            f"{cells.shape[1]} columns: {quoted(cells[0].tolist())}."
         )
     labels = cells[:, -1]
     are_numbers = all(map(_is_number, np.unique(labels[len(labels) > 1 :]).tolist()))
@@ -537,7 +545,9 @@ def _csv_labels(text: TextIO, n: int, what: str) -> _Content:
     return labels.astype(np.float64) if are_numbers else labels, None, ids
 
 
-def _cells(text: TextIO, what: str, dtype: Any, converters: Any = None) -> Array:
+def _cells(
+    text: TextIO, what: str, dtype: Any, converters: Any = None, names: Sequence[str] = ()
+) -> Array:
     """Read cells that are separated by commas, as a matrix."""
     try:
         return np.loadtxt(
@@ -549,7 +559,10 @@ def _cells(text: TextIO, what: str, dtype: Any, converters: Any = None) -> Array
         # numpy counts cells from 1; all other messages count columns of scores from 0.
         first = 1 + len(converters or ())
         why = str(error).split("; use `usecols`")[0].rstrip(".")
-        why = re.sub(r"column (\d+)$", lambda found: f"column {int(found[1]) - first}", why)
+        if found := re.search(r"column (\d+)$", why):
+            number = int(found[1])
+            named = f" ({names[number - 1]!r})" if number <= len(names) else ""
+            why = f"{why[: found.start()]}column {number - first}{named}"
         raise InputError(f"expected {what} separated by commas, got: {why}.") from error
 
 

@@ -159,7 +159,18 @@ def models_as_text(
         rate, disagreement = f"{one.validation_score:.4f}", f"{one.disagreement:.2%}"
         lines.append(line(name, _expected(one), _interval(one), rate, disagreement))
     n_pairs, classes = ranked[0][1].n_pairs, f"{n_classes} classes{_names(columns, ' ({})')}"
-    return "\n".join([*lines, "", f"{n_pairs} pairs, {n_labelled} labelled rows, {classes}"])
+    lines += ["", f"{n_pairs} pairs, {n_labelled} labelled rows, {classes}"]
+    (best, of_best), *others = ranked
+    errors = [math.hypot(of_best.standard_error, one.standard_error) for _, one in others]
+    alike = [
+        name
+        for (name, one), error in zip(others, errors, strict=True)
+        if of_best.score - one.score <= 1.96 * error
+    ]
+    if alike:
+        listed = " and ".join(filter(None, [", ".join(alike[:-1]), alike[-1]]))
+        lines.append(f"{listed} cannot be told from {best}")
+    return "\n".join(lines)
 
 
 def _expected(expected: ExpectedScore) -> str:

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from pa_select import expected_score
 from pa_select.command_line import expect
 from pa_select.command_line.command import main
+from pa_select.command_line.output import models_as_text
 
 X, Y = make_classification(400, 6, n_informative=4, n_redundant=0, n_classes=3, random_state=0)
 MODEL = LogisticRegression().fit(X[:150], Y[:150])
@@ -200,12 +201,10 @@ def test_several_models_are_ranked(run, of_two):
     options, expected = of_two
     status, out, error = run(*options)
     assert (status, error) == (0, "")
-    header, *lines, gap, rest = out.splitlines()
-    assert (header.split()[0], gap, rest) == (
-        "model",
-        "",
-        "50 pairs, 200 labelled rows, 3 classes",
-    )
+    table, _, rest = out.partition("\n\n")
+    header, *lines = table.splitlines()
+    assert header.split()[0] == "model"
+    assert rest.startswith("50 pairs, 200 labelled rows, 3 classes\n")
     ranked = sorted(expected, key=lambda name: -expected[name].score)
     assert [line.split()[:2] for line in lines] == [
         [name, f"{expected[name].score:.4f}"] for name in ranked
@@ -214,6 +213,47 @@ def test_several_models_are_ranked(run, of_two):
     assert list(found) == list(expected)
     for name, one in expected.items():
         assert found[name] == pytest.approx(one._asdict())
+
+
+@pytest.mark.parametrize(
+    ("others", "last"),
+    [
+        ({"b": 0.8}, "9 classes"),
+        ({"b": 0.8, "c": 0.87}, "c cannot be told from a"),
+        ({"b": 0.88, "c": 0.87, "d": 0.89, "e": 0.86}, "d, b and c cannot be told from a"),
+    ],
+)
+def test_models_that_cannot_be_told_from_the_best_are_named(others, last):
+    # 1.96 times the root of 2 times 0.0125 is 0.0346.
+    models = {
+        name: EXPECTED._replace(score=score, standard_error=0.0125)
+        for name, score in {"a": 0.9, **others}.items()
+    }
+    assert models_as_text(models, 200, 9, None).splitlines()[-1].endswith(last)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--model", "rf", "a.npy", "b.npy"],
+            "--model: expected NAME a b val for each model, got",
+        ),
+        (
+            ["--model", *"pabv", *"qabv", "--labels", "y.npy"],
+            "unrecognized arguments: b v; write --model before each model's name",
+        ),
+        (
+            ["a.npy", "b.npy", "val.npy", "--labels", "y.npy"],
+            "unrecognized arguments: val.npy; write --validation before the third file",
+        ),
+        ([*FILES, "more.npy"], "unrecognized arguments: more.npy (see --help)"),
+    ],
+)
+def test_advice_about_missing_options(arguments, said, capsys):
+    with pytest.raises(SystemExit):
+        main(["expect", *arguments])
+    assert capsys.readouterr().err.startswith(f"pa-select: error: {said}")
 
 
 def test_each_model_has_one_line(run):

@@ -146,6 +146,18 @@ def test_names_that_are_whole_numbers(right, refused):
     )
 
 
+def test_labels_that_may_count_from_1_are_noticed(capsys):
+    for first, said in ((0, ""), (1, "y.npy: no label is 0. Labels count from 0; R's factor")):
+        np.save("y.npy", np.clip(Y, first, 2))
+        assert main(["score", "a.csv", "b.csv", "--labels", "y.npy"]) == 0
+        error = capsys.readouterr().err
+        assert said in error if said else not error
+    # Names say which column they mean.
+    np.save("y.npy", np.array(COLUMNS)[np.clip(Y, 1, 2)])
+    assert main(["score", "a.csv", "b.csv", "--labels", "y.npy"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("kind", ["npy", "csv", "csv_index", "parquet"])
 def test_labels_without_a_column_are_named(kind, refused):
     labels = NAMED.tolist()
@@ -182,7 +194,11 @@ def test_a_name_of_two_columns_is_no_label(refused):
     [
         ("", "expected labels, got an empty file"),
         ("dog\ncat\n", r"expected one label for each of 60 pairs, got shape \(2,\)"),
-        ("1,dog\n2,cat\n", "expected one label for each of 60 pairs, got 2 cells in line 1"),
+        ("1,dog\n2,cat\n", r"unnamed row names\), got 2 columns: '1', 'dog'\.$"),
+        (
+            "diagnosis,age\ncat,40\n",
+            r"expected one column of labels \(and .*\), got 2 columns: 'diagnosis', 'age'\.$",
+        ),
         (
             "dog\ncat,eel\n",
             "separated by commas, got: the number of columns changed from 1 to 2 at row 2",
