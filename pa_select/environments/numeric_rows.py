@@ -52,7 +52,9 @@ def numeric_rows(X: Rows, name: str = "X") -> NumericRows:
     except ValueError as error:
         raise TypeError(f"{name}: expected rows of one length: {error}") from error
     if array.dtype.kind not in "fiu":
-        raise TypeError(f"{name}: expected real numbers, got dtype {array.dtype}.")
+        mixed = array.dtype == object
+        advice = "; give a DataFrame, whose numeric columns change" if mixed else ""
+        raise TypeError(f"{name}: expected real numbers, got dtype {array.dtype}{advice}.")
     dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
 
     def restore(values: Floats) -> Any:

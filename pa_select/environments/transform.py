@@ -12,15 +12,16 @@ from sklearn.utils.validation import _num_samples
 
 from pa_select.environments.numeric_rows import distances, numeric_rows
 from pa_select.environments.shift import Shift, Shifted
-from pa_select.utils.frames import view_of
+from pa_select.utils.frames import check_not_shifted, view_of
 from pa_select.utils.typing import Floats, Labels, Model, Rows
 
 
 class TransformShift(Shift):
     """Use a function of rows, a fitted transformer or a DataFrame of other rows as a shift.
 
-    `Shifted.norm` is the Euclidean norm of the change of a row if both rows hold numbers and
-    have the same shape, otherwise nan.
+    `Shifted.norm` is the Euclidean norm of the change of a row's numbers. In a DataFrame only
+    numeric columns count: it is 0 where only text or categories change. It is nan if the rows hold
+    no numbers, or change their shape.
 
     Parameters
     ----------
@@ -94,6 +95,7 @@ def as_shift(shift: object) -> Shift:
     """
     if isinstance(shift, Shift):
         return shift
+    check_not_shifted(shift, "shift")
     usable = callable(shift) or hasattr(shift, "transform") or hasattr(shift, "loc")
     if isinstance(shift, type) or not usable:
         got = f"the class {shift.__name__}" if isinstance(shift, type) else type(shift).__name__

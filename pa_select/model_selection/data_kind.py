@@ -40,7 +40,7 @@ from pa_select.model_selection.table_columns import (
 )
 from pa_select.utils.arrays import check_column
 from pa_select.utils.fits import Split, halves
-from pa_select.utils.frames import check_columns, named_like, view_of
+from pa_select.utils.frames import check_columns, check_not_shifted, named_like, view_of
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _num_samples
 from pa_select.utils.typing import Array, Estimator, Floats, Groups, PairedRows, Rows, Search
@@ -402,6 +402,8 @@ def _by_name(views: Any, n: int) -> list[tuple[str, Any]]:
     """Return the views with their names for messages."""
     if isinstance(views, dict):
         raise TypeError("views: expected one view or a list of them, got a dict.")
+    for view in views if isinstance(views, list) else [views]:
+        check_not_shifted(view, "views")
     several = isinstance(views, (list, tuple)) and all(
         callable(v) or hasattr(v, "transform") or (hasattr(v, "shape") and _num_samples(v) == n)
         for v in views

@@ -31,10 +31,11 @@ class GuardedSelection(BaseEstimator):
 
     This is a ``selection`` rule of `PASearchCV`, and a ``refit`` rule for scikit-learn's
     multi-metric searches. A candidate is eligible if its mean score is within `n_se`
-    standard errors of the best score and above chance by `floor_se` standard errors. The
-    eligible candidate of the best agreement is chosen. Ties are decided by the score, then
-    by the log-loss if it was recorded, then by the smaller standard error of the score, and
-    never by the order of the grid.
+    standard errors of the best score and above chance by `floor_se` standard errors. A search of
+    scikit-learn checks chance only if the metric "majority_rate" is recorded, see `floor`. The
+    eligible candidate of the best agreement is chosen. Ties are decided by the score, then by the
+    log-loss if it was recorded, then by the smaller standard error of the score, and never by the
+    order of the grid.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ class GuardedSelection(BaseEstimator):
     floor : "auto", str, float or None, default="auto"
         The score of predictions that ignore the features: the name of a recorded metric, a
         number, or None for no floor. "auto": what `PASearchCV` measured; else a recorded
-        metric "majority_rate" (`pa_select.model_selection.guarded_selection`); else no floor.
+        metric "majority_rate" (`pa_select.model_selection.majority_rate`); else no floor.
 
     Notes
     -----

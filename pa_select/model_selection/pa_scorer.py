@@ -19,7 +19,7 @@ from pa_select.scores import class_scores
 from pa_select.scores.class_scores import cached_for_only
 from pa_select.utils.arrays import check_column, check_weight, stacked
 from pa_select.utils.estimators import SavedWithVersions
-from pa_select.utils.frames import check_view, look_up, view_of
+from pa_select.utils.frames import check_view, is_shifted, look_up, view_of
 from pa_select.utils.typing import (
     Array,
     Device,
@@ -360,9 +360,11 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         """Return the pairing; views, environments or pairs select that of their name."""
         known = "environments" if callable(self.pairing) else self.pairing
         if not isinstance(known, str) or known not in PAIRINGS:
+            got = repr(self.pairing)
+            if not isinstance(known, str):
+                got = f"{type(known).__name__}; for a view write PAScorer(views=...)"
             raise ValueError(
-                f"pairing: expected one of {PAIRINGS} or a pairing of two samples, got "
-                f"{self.pairing!r}."
+                f"pairing: expected one of {PAIRINGS} or a pairing of two samples, got {got}."
             )
         data = {
             "views": self.views,
@@ -379,7 +381,8 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         return self.pairing if callable(self.pairing) or not given else given[0]
 
     def _views(self) -> list[Any]:
-        views = list(self.views) if isinstance(self.views, (list, tuple)) else [self.views]
+        several = isinstance(self.views, (list, tuple)) and not is_shifted(self.views)
+        views = list(self.views) if several else [self.views]
         if not views:
             raise ValueError("views: expected at least one, got an empty list.")
         return views
@@ -468,10 +471,11 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         if environments is None and self.environments is not None:
             environments = look_up(self.environments, X, "environments")
         if environments is None:
+            view = "; for a view write PAScorer(views=...)" if callable(self.pairing) else ""
             raise ValueError(
                 "environments: expected one for each row with pairing='environments', got "
                 "None; give the scorer a Series, or route them with "
-                "set_score_request(environments=True)."
+                f"set_score_request(environments=True){view}."
             )
         return check_column(environments, n, "environments")
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pa_select.utils.estimators import takes_missing
+from pa_select.utils.messages import named_error
 from pa_select.utils.typing import Mask, Predictor, Rows
 
 
@@ -202,12 +203,12 @@ def view_of(view: Any, X: Any, name: str = "views") -> Any:
         return look_up(view, X, name)
     check_view(view, name)
     # A view may change its argument; the next view and metric must see X unchanged.
-    if hasattr(view, "transform"):
-        other = view.transform(_copy(X))
-    else:
-        other = view(_copy(X))
-        if isinstance(other, tuple) and hasattr(other, "X"):
-            other = other.X  # a `Shifted`, see pa_select.environments
+    try:
+        other = view.transform(_copy(X)) if hasattr(view, "transform") else view(_copy(X))
+    except Exception as error:  # whatever the view
+        raise named_error(error, name) from error
+    if is_shifted(other):
+        other = other.X
     if other is None:
         raise TypeError(f"{name}: expected a view of X, got None.")
     # Imported here: scores are checked without scikit-learn.
@@ -224,12 +225,32 @@ def view_of(view: Any, X: Any, name: str = "views") -> Any:
 
 def check_view(view: Any, name: str = "views") -> None:
     """Check that a view can be applied or looked up."""
+    check_not_shifted(view, name)
+    if getattr(view, "_aimed", False):
+        raise TypeError(
+            f"{name}: an attack needs a fitted model, got {type(view).__name__}; attack trained "
+            "models with robustness_curve(..., shift=attack)."
+        )
     a_class = isinstance(view, type)
     if a_class or not (hasattr(view, "loc") or hasattr(view, "transform") or callable(view)):
         raise TypeError(
             f"{name}: expected a callable X -> X2, a transformer, a pandas DataFrame aligned "
             f"with X by its index, or a list of these, got "
             f"{_type_name(view if a_class else type(view))}{', a class' if a_class else ''}."
+        )
+
+
+def is_shifted(value: object) -> bool:
+    """Whether this is a `Shifted`, the result of a shift, see pa_select.environments."""
+    return isinstance(value, tuple) and hasattr(value, "X")
+
+
+def check_not_shifted(value: object, name: str) -> None:
+    """Refuse the result of a shift where the shift or its rows are expected."""
+    if is_shifted(value):
+        raise TypeError(
+            f"{name}: expected a shift or rows, got a Shifted; give the shift itself, or its "
+            "rows, `.X`."
         )
 
 

@@ -439,6 +439,8 @@ def test_transforms():
     rows = as_shift((frame + 1).iloc[::-1])
     pd.testing.assert_frame_equal(rows(frame).X, frame + 1)
     assert_allclose(rows(frame).norm, 8)
+    texts = pd.DataFrame({"number": [1.0], "text": ["a"]})
+    assert as_shift(lambda rows: rows.assign(text="b"))(texts).norm == 0
     noise = GaussianNoise()
     assert as_shift(noise) is noise
     assert_array_equal(as_shift(np.negative)(X, power=0).X, X)
@@ -483,6 +485,11 @@ X = DIGITS[:4]
         (Drift(bounds=([0, 0], [1, 1])), X, r"arrays that fit rows of shape \(64,\)"),
         (GaussianNoise(), ["a", "b"], "X: expected real numbers, got dtype <U1"),
         (GaussianNoise(), [[1.0], [1.0, 2.0]], "X: expected rows of one length"),
+        (
+            GaussianNoise(),
+            X.astype(object),
+            "got dtype object; give a DataFrame, whose numeric col",
+        ),
         (GaussianNoise(), X > 0, "X: expected real numbers, got dtype bool"),
         (GaussianNoise(), X.astype(complex), "X: expected real numbers, got dtype complex128"),
         (GaussianNoise(), torch.ones(2, 2) > 0, "X: expected real numbers, got a tensor of"),
@@ -508,6 +515,7 @@ X = DIGITS[:4]
         ),
         (TransformShift(lambda rows: rows[:2]), X, "shift: expected a view of each of 4 rows"),
         (TransformShift(lambda rows: None), X, "shift: expected a view of X, got None"),
+        (TransformShift(lambda rows: rows / "2"), X, "^shift: .*ufunc"),
     ],
 )
 def test_bad_input(shift, rows, message):
@@ -519,6 +527,8 @@ def test_bad_input(shift, rows, message):
 def test_what_is_no_shift(wrong, got):
     with pytest.raises(TypeError, match=f"shift: expected a shift, a callable .*got {got}"):
         as_shift(wrong)
+    with pytest.raises(TypeError, match="shift: expected a shift or rows, got a Shifted"):
+        as_shift(GaussianNoise()(X))
 
 
 def test_a_shift_of_your_own():

@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from pa_select import GuardedSelection, PARandomizedSearchCV, PASearchCV, pa_scorer
+from pa_select.environments import FGSM, GaussianNoise
 from pa_select.utils.estimators import takes_missing
 
 X, Y = load_iris(return_X_y=True)
@@ -109,6 +110,10 @@ def search(**params):
         ({}, {"views": X[:9]}, "views: expected a view of each of 150 rows of X, got 9 rows"),
         ({}, {"views": X[:, :2]}, r"views: expected rows of shape .4,. like those of X, got .2,."),
         ({}, {"views": []}, "views: expected at least one"),
+        ({}, {"views": GaussianNoise()(X)}, "views: .*got a Shifted; give .* or its rows, `.X`"),
+        ({}, {"views": [GaussianNoise()(X)]}, "views: expected .*got a Shifted"),
+        ({}, {"views": FGSM()}, "views: an attack needs a fitted model, got FGSM"),
+        ({}, {"views": lambda X: X / "2"}, "^views: .*ufunc"),
         ({}, {"views": X}, "views: expected rows that differ from X, got the values of X"),
         (
             {},

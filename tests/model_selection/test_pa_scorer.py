@@ -35,7 +35,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from pa_select import PAScorer, PASearchCV, class_scores, pa_scorer, posterior_agreement
-from pa_select.environments import GaussianNoise
+from pa_select.environments import FGSM, GaussianNoise
 from pa_select.model_selection import majority_rate
 from pa_select.pairing import NearestPairing
 
@@ -274,7 +274,7 @@ MODELS = {"model": GaussianNB().fit(X, Y)}
     ("params", "error", "message"),
     [
         ({"pairing": "nearest"}, ValueError, r"pairing: expected one of .*got 'nearest'"),
-        ({"pairing": X}, ValueError, "pairing: expected one of"),
+        ({"pairing": FRAME}, ValueError, r"got DataFrame; for a view write PAScorer.views="),
         ({"pairing": "views"}, ValueError, "views: expected some with pairing='views', got None"),
         ({"pairing": "paired"}, ValueError, "paired: expected some with pairing='paired'"),
         ({"pairing": "paired", "views": shrunk}, ValueError, "views: expected None with pairing="),
@@ -282,6 +282,8 @@ MODELS = {"model": GaussianNB().fit(X, Y)}
         ({"views": []}, ValueError, "views: expected at least one"),
         ({"views": 3}, TypeError, "views: expected a callable .*got int"),
         ({"views": FunctionTransformer}, TypeError, "got FunctionTransformer, a class"),
+        ({"views": GaussianNoise()(X)}, TypeError, "views: .*got a Shifted; give the shift"),
+        ({"views": [FGSM()]}, TypeError, "views: an attack needs a fitted model, got FGSM"),
         ({"environments": [1, 2]}, TypeError,
          "environments: expected a Series to look up by the index of X, got list"),
         ({"views": shrunk, "environments": ENVIRONMENTS}, ValueError,
@@ -375,7 +377,7 @@ def missing_column(X):
             PAScorer(views=lambda X: X[1:]),
             "views: expected a view of each of 30 rows of X, got 29",
         ),
-        (PAScorer(views=missing_column), "KeyError: 'price'"),
+        (PAScorer(views=missing_column), "views: KeyError: 'price'"),
         (PAScorer(environments=ENVIRONMENTS[75:]), "environments: expected a row for each index"),
     ],
 )
@@ -401,6 +403,7 @@ def test_a_search_stops_at_once_at_views_and_environments_that_fail(scorer, mess
          r"y: expected labels with pairing='label', got None\. .* needs no make_scorer"),
         (PAScorer(), (X[:1], Y[:1]), ValueError, "y: expected a class with at least two rows"),
         (PAScorer("environments"), (X, Y), ValueError, "environments: expected one for each row"),
+        (PAScorer(shrunk), (X, Y), ValueError, r"; for a view write PAScorer\(views=...\)"),
         (PAScorer(environments=ENVIRONMENTS * 0), (FRAME, Y), ValueError,
          "environments: expected at least two among the rows scored, got only .*0.* in 150 rows"),
         (PAScorer(environments=ENVIRONMENTS.where(ENVIRONMENTS > 0)), (FRAME, Y),
