@@ -178,7 +178,7 @@ class PAEarlyStopping(_Callback):
         self.selector_.update(
             a,
             b,
-            pl_module,
+            pl_module.state_dict(),
             score=score,
             score_error=self.guard_error,
             epoch=trainer.current_epoch + 1,

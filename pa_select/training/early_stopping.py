@@ -128,9 +128,7 @@ class PAEarlyStopping(PAScoring):
     @property
     def best_state_(self) -> dict[str, Any] | None:
         """State of the module in the epoch kept, on the CPU."""
-        if self.selector_ is None or self.selector_.best_epoch is None:
-            return None
-        return self.selector_.best_state
+        return None if self.selector_ is None else self.selector_._best_state()
 
     def on_train_begin(self, net: Net, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         """Check and pair the environments, and stop after all other callbacks."""
@@ -215,8 +213,13 @@ class PAEarlyStopping(PAScoring):
                 f"guard: expected a column of the history, one of {sorted(row)}, got {column!r}."
                 + why
             )
-        spread = max(float(value) * (1 - float(value)), 0.0)
-        return float(value), float(np.sqrt(spread / n)) if n else 0.0
+        share, size = float(value), float(n)
+        if share in (0, 1):
+            # The usual formula gives 0, so that one wrong row would exclude an epoch. With two
+            # successes and two failures added, one wrong row of 13 or more does not.
+            share, size = (share * n + 2) / (n + 4), size + 4
+        spread = max(share * (1 - share), 0.0)
+        return float(value), float(np.sqrt(spread / size)) if n else 0.0
 
     def _restore(self, net: Net) -> bool:
         """Load the best epoch's state unless the module has it; return whether it was loaded."""

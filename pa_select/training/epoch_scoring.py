@@ -14,7 +14,7 @@ import torch
 from skorch.callbacks import Callback
 
 from pa_select.agreement.posterior_agreement import agreements
-from pa_select.training.epoch_selector import EPOCH_TOL, EpochSelector
+from pa_select.training.epoch_selector import EPOCH_TOL, EpochSelector, refuse_other_prior
 from pa_select.training.paired_environments import (
     PairedEnvironments,
     pair_up,
@@ -144,6 +144,10 @@ class PAScoring(Callback):
         self.paired_ = None
         if not callable(self.environments):
             self.paired_ = self._pair_up(net, self.environments)
+        if len(net.history):
+            # `initialize` forgets the selector, for example after ``set_params``.
+            refuse_other_prior(getattr(self, "prior_before_", self.prior), self.prior)
+        self.prior_before_ = self.prior
         if self.selector_ is None or not len(net.history):
             self.selector_ = self._selector()
         self.started_ = False
@@ -193,7 +197,7 @@ class PAScoring(Callback):
         better = self.selector_.update(
             a,
             b,
-            net.module_,
+            net.module_.state_dict(),
             score=score,
             score_error=error,
             sample_weight=self.paired_.weight,

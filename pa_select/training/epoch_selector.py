@@ -32,6 +32,11 @@ TIE_TOL = 1e-7
 EPOCH_TOL = 0.01
 # Share of predictions of one class that is worth a warning.
 _ONE_CLASS = 0.9
+# Layers whose outputs differ in training mode.
+_OTHER_IN_TRAINING = (
+    torch.nn.modules.batchnorm._BatchNorm,
+    torch.nn.modules.dropout._DropoutNd,
+)
 
 
 class _Epoch(NamedTuple):
@@ -83,7 +88,8 @@ class EpochSelector:
         Number of the last epoch.
     best_epoch, best_score, best_state : int, float, dict
         The epoch kept, its agreement in nats per pair, and its state on the CPU. Before the
-        first epoch that can be kept the first two are None, and the state is an error.
+        first epoch that can be kept the first two are None, and the state is an error, also if
+        `update` was given none.
     concerns : tuple of str
         Reasons to doubt the epoch kept: it predicts hardly more than one class, or its
         agreement is saturated or 0. Empty if there are none.
@@ -95,8 +101,9 @@ class EpochSelector:
     Warns
     -----
     UserWarning
-        If both environments are the same data, if the scores look like probabilities, or if
-        the scores of an epoch cannot be compared.
+        If both environments are the same data, if the scores look like probabilities, if a
+        module with Dropout or BatchNorm is in training mode, or if the scores of an epoch
+        cannot be compared.
 
     Notes
     -----
@@ -196,6 +203,11 @@ class EpochSelector:
             raise NotFittedError(
                 f"best_state: expected an epoch that is kept, got none of {self.epoch}."
             )
+        if self.keep_state and self._best.state is None:
+            raise ValueError(
+                f"best_state: update was given no state for epoch {self._best.number}; pass the "
+                "module as its third argument."
+            )
         return self._best.state
 
     @property
@@ -232,7 +244,8 @@ class EpochSelector:
             in none.
         score_error : float, default=0.0
             Standard error of the score. With 0 only an epoch with the best score so far can be
-            kept.
+            kept; so for an accuracy add two successes and two failures, since its usual error
+            is 0 at 1.
         sample_weight : array-like of shape (n_pairs,), default=None
             Weights of the pairs.
         epoch : int, default=None
@@ -275,7 +288,7 @@ class EpochSelector:
         if number < self.min_epochs:
             return False
         a, b = as_scores(scores_a, "scores_a"), as_scores(scores_b, "scores_b")
-        self._warn_at_first(a, b)
+        self._warn_at_first(a, b, state)
         concerns = _concerns(number, a, b, result)
         new = _Epoch(self.epoch, float(result.score), value, None, concerns)
         return self._decide(new, score_error, state)
@@ -323,6 +336,7 @@ class EpochSelector:
         """Return the epochs so far as numbers and tensors, for a checkpoint of the training."""
         return {
             "epoch": self.epoch,
+            "prior": _plain(self.prior),
             "kept": [epoch._asdict() for epoch in self._kept],
             "best": self.best_epoch,
             "lowest": self._lowest,
@@ -345,6 +359,8 @@ class EpochSelector:
                 "state_dict: expected what EpochSelector.state_dict returned, with the keys "
                 f"{list(expected)}, got {reprlib.repr(got)}."
             )
+        if state_dict["epoch"]:
+            refuse_other_prior(state_dict["prior"], self.prior)
         self.epoch = state_dict["epoch"]
         self._kept = [_Epoch(**epoch) for epoch in state_dict["kept"]]
         chosen = [epoch for epoch in self._kept if epoch.number == state_dict["best"]]
@@ -367,6 +383,10 @@ class EpochSelector:
         if self.keep_state and self._best is not None and self._best.state is None:
             self._best = self._best._replace(state=self._copy(state))
             self._kept = [self._best]
+
+    def _best_state(self) -> Any:
+        """Return the state of the epoch kept, or None if it is not known."""
+        return None if self._best is None else self._best.state
 
     def _without_states(self) -> EpochSelector:
         """Return a copy without states, for pickling."""
@@ -403,14 +423,34 @@ class EpochSelector:
             return value.detach().to("cpu", copy=True)
         return deepcopy(value)
 
-    def _warn_at_first(self, a: torch.Tensor, b: torch.Tensor) -> None:
+    def _warn_at_first(self, a: torch.Tensor, b: torch.Tensor, state: object) -> None:
         if self._compared_before:
             return
         self._compared_before = True
         warn_of_probabilities([look_like_probabilities(a, b)])
+        parts = state.modules() if isinstance(state, torch.nn.Module) else ()
+        if any(part.training and isinstance(part, _OTHER_IN_TRAINING) for part in parts):
+            warn_caller(
+                "state: expected a module in evaluation mode, got one in training mode with Dropout "
+                "or BatchNorm, whose scores vary by chance. Call eval() before the scores are "
+                "computed, and train() after update."
+            )
         # A constant module has the same scores for any data.
         if a.shape == b.shape and bool((a == b).all()) and bool((a != a[:1]).any()):
             warn_caller("The two environments are the same data: every module agrees with itself.")
+
+
+def refuse_other_prior(before: Prior, prior: Prior) -> None:
+    """Raise if epochs were scored with another prior: their agreements cannot be compared."""
+    if _plain(before) != _plain(prior):
+        raise ValueError(
+            f"prior: expected {before!r}, as in the epochs before, got {_plain(prior)!r}."
+        )
+
+
+def _plain(prior: Prior) -> Prior:
+    """Return a prior as text or as numbers, which a checkpoint can hold."""
+    return prior if isinstance(prior, str) else np.asarray(prior, dtype=np.float64).tolist()
 
 
 def _refuse_function(state: object) -> None:

@@ -225,6 +225,15 @@ class Accuracies(Callback):
         net.history.record("acc", self.values[len(net.history) - 1])
 
 
+@pytest.mark.parametrize(("second", "kept"), [(39 / 40, 2), (38 / 40, 1)])
+def test_one_wrong_row_does_not_exclude_an_epoch(second, kept):
+    # The accuracy 1 of the 40 validation rows has a standard error of more than one row.
+    scripted = Accuracies([1.0, second]), PAEarlyStopping(PAIR, guard="acc")
+    net = make(*scripted, max_epochs=2).fit(X, Y)
+    assert net.history[1, "pa"] > net.history[0, "pa"]
+    assert callback(net, PAEarlyStopping).best_epoch_ == kept
+
+
 def test_the_history_says_which_epoch_is_kept():
     # The standard error of 0.93 is 0.04 with the 40 validation rows. The third epoch, which is
     # constant, thus excludes the second, and the first is kept again.
@@ -260,6 +269,14 @@ def test_training_goes_on_from_the_best_epoch():
     best = max(again.history[:, "pa"])
     again.set_params(lr=1e-9).partial_fit(X, Y)
     assert callback(again, PAEarlyStopping).best_score_ >= best
+
+
+def test_training_does_not_go_on_with_another_prior():
+    net = make(("pa", PAScoring(PAIR)), max_epochs=1).fit(X, Y)
+    net.set_params(callbacks__pa__prior="uniform")
+    with pytest.raises(ValueError, match="prior: expected 'marginal', as in the epochs before"):
+        net.partial_fit(X, Y)
+    assert len(net.fit(X, Y).history) == 1
 
 
 def test_training_goes_on_after_a_crash(tmp_path):

@@ -108,10 +108,40 @@ def test_states_are_copies_on_the_cpu():
         module.weight.zero_()
     assert (selector.best_state["weight"] == weight).all()
     light = pickle.loads(pickle.dumps(selector._without_states()))
-    assert light.best_state is None
+    assert light._best_state() is None
     assert light.best_epoch == 1
     assert selector.best_state is not None
     assert EpochSelector(keep_state=False).update(*epoch(1), module)
+    selector.update(*epoch(0.5))
+    with pytest.raises(
+        ValueError, match="best_state: update was given no state for epoch 2; pass"
+    ):
+        selector.best_state  # noqa: B018
+
+
+def test_a_module_in_training_mode_is_warned_of():
+    module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Dropout(0.5))
+    with pytest.warns(
+        UserWarning, match=r"state: expected a module in evaluation .* Call eval\(\)"
+    ):
+        EpochSelector().update(*epoch(1), module)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        EpochSelector().update(*epoch(1), module.eval())
+        EpochSelector().update(*epoch(1), torch.nn.Linear(3, 3).train())
+
+
+def test_agreements_of_two_priors_are_not_compared():
+    marginal = run([3, 1])
+    for prior, got in (("uniform", "'uniform'"), ([0.5, 0.25, 0.25], r"\[0.5, 0.25, 0.25\]")):
+        other = EpochSelector(prior=prior)
+        expected = f"prior: expected 'marginal', as in the epochs before, got {got}."
+        with pytest.raises(ValueError, match=expected):
+            other.load_state_dict(marginal.state_dict())
+        same = EpochSelector(prior=prior if isinstance(prior, str) else np.array(prior))
+        other.update(*epoch(1))
+        same.load_state_dict(other.state_dict())
+        assert same.best_epoch == 1
 
 
 def test_going_on_from_a_checkpoint(tmp_path):
