@@ -56,8 +56,9 @@ class PAEarlyStopping(PAScoring):
 
     Notes
     -----
-    With ``partial_fit`` or ``warm_start`` training continues from the best epoch so far. After a
-    crash it continues from a checkpoint, if skorch's callbacks come after this one::
+    With ``partial_fit`` or ``warm_start`` training continues from the best epoch's weights and
+    the last epoch's optimiser. After a crash run the same script again: it continues from a
+    checkpoint, for `max_epochs` more epochs, if skorch's callbacks come after this one::
 
         checkpoint = Checkpoint(monitor="pa_best", dirname="run")
         callbacks = [("pa", stopping), checkpoint, LoadInitState(checkpoint)]
@@ -208,7 +209,9 @@ class PAEarlyStopping(PAScoring):
         if value is None:
             if self.guard == "auto":
                 return None, 0.0
-            why = "" if n else " The net has no validation rows (train_split=None)."
+            why = " The callback that records it must come before this one in callbacks."
+            if not n:
+                why = " The net has no validation rows (train_split=None)."
             raise ValueError(
                 f"guard: expected a column of the history, one of {sorted(row)}, got {column!r}."
                 + why

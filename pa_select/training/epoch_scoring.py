@@ -70,8 +70,8 @@ class PAScoring(Callback):
     Notes
     -----
     Columns of ``net.history``: ``pa``, the agreement in nats per pair (the pairs of more
-    than two environments are pooled); ``pa_best``, whether it is the best so far;
-    ``pa_kept``, the number of the best so far (None if there is none); ``pa_beta``;
+    than two environments are pooled); ``pa_best``, whether this epoch is kept
+    now; ``pa_kept``, the number of the epoch kept so far (None if there is none); ``pa_beta``;
     ``pa_agreement_rate``; ``pa_seconds``; with ``uniform=True`` also
     ``pa_uniform``; with more than two environments also ``pa_worst``, the lowest mean of the
     pairs' terms over two environments. skorch's callbacks that come later in the list can use

@@ -13,7 +13,6 @@ import torch
 from sklearn.exceptions import NotFittedError
 
 from pa_select.agreement import PosteriorAgreement
-from pa_select.agreement.inputs.suspicious_scores import warn_of_probabilities
 from pa_select.agreement.inputs.validation import as_scores, is_raise
 from pa_select.agreement.posterior_agreement import agreements
 from pa_select.utils.messages import named_error, warn_caller
@@ -427,13 +426,19 @@ class EpochSelector:
         if self._compared_before:
             return
         self._compared_before = True
-        warn_of_probabilities([look_like_probabilities(a, b)])
+        if any(look_like_probabilities(a, b)):
+            warn_caller(
+                "scores_a and scores_b: expected logits or log-probabilities, got rows of "
+                "non-negative numbers that sum to 1. They look like probabilities, but are read "
+                "as logits. Remove the module's softmax, or convert them with "
+                "pa_select.log_probabilities."
+            )
         parts = state.modules() if isinstance(state, torch.nn.Module) else ()
         if any(part.training and isinstance(part, _OTHER_IN_TRAINING) for part in parts):
             warn_caller(
-                "state: expected a module in evaluation mode, got one in training mode with Dropout "
-                "or BatchNorm, whose scores vary by chance. Call eval() before the scores are "
-                "computed, and train() after update."
+                "state: expected a module in evaluation mode, got one in training mode with "
+                "Dropout or BatchNorm, whose scores vary by chance. Call eval() before the scores "
+                "are computed, and train() after update."
             )
         # A constant module has the same scores for any data.
         if a.shape == b.shape and bool((a == b).all()) and bool((a != a[:1]).any()):
@@ -475,26 +480,25 @@ def _concerns(
     number: int, a: torch.Tensor, b: torch.Tensor, result: PosteriorAgreement
 ) -> tuple[str, ...]:
     """Return reasons to doubt an epoch."""
-    found = []
-    if result.agreement_rate > 1 - 1e-9:
-        found.append(
-            f"The agreement of epoch {number} is saturated: the predictions of all pairs agree, "
-            "so other epochs can at best tie. The environments may be too similar."
-        )
     predicted = torch.cat([x.argmax(1).flatten() for x in (a, b)])
     share = float(torch.bincount(predicted).max()) / len(predicted)
     if share >= _ONE_CLASS:
-        found.append(
+        return (
             f"The module of epoch {number} predicts one class for {share:.0%} of the rows. Its "
-            "predictions agree because they hardly vary."
+            "predictions agree because they hardly vary.",
         )
-    elif result.score <= TIE_TOL:
-        found.append(
+    if result.agreement_rate > 1 - 1e-9:
+        return (
+            f"The agreement of epoch {number} is saturated: the predictions of all pairs agree, "
+            "so other epochs can at best tie. The environments may be too similar.",
+        )
+    if result.score <= TIE_TOL:
+        return (
             f"The agreement of epoch {number} is 0: the predictions for the two rows of a pair "
             "agree no more than by chance. Either the rows of the environments are not in the "
-            "same order, or the module fails in one of the environments."
+            "same order, or the module fails in one of the environments.",
         )
-    return tuple(found)
+    return ()
 
 
 def _beats(one: _Epoch, two: _Epoch, wins_ties: bool) -> bool:

@@ -87,6 +87,7 @@ def pair_up(
     _refuse_shuffling(net, datasets[0])
     for i, dataset in enumerate(datasets):
         _try_out(net, dataset, f"environments[{i}]", prior)
+        _refuse_nan(net, dataset, environments[i], f"environments[{i}]")
     pairs = {}
     for i, j in combinations(range(len(datasets)), 2):
         a, b = _rows(pairing, environments, datasets, i, j)
@@ -184,6 +185,17 @@ def _try_out(net: Net, dataset: Any, name: str, prior: Prior) -> None:
         reason = str(error).split("\n")[0]
         raise ValueError(f"{name}: the net cannot score its rows: {reason}") from error
     check_prior(prior, scores.shape[1])
+
+
+def _refuse_nan(net: Net, dataset: Any, environment: Any, name: str) -> None:
+    """Refuse rows with nan if they are in memory and the net does not replace nan."""
+    rows = environment[0] if isinstance(environment, tuple) else environment
+    if not isinstance(rows, (np.ndarray, torch.Tensor)):
+        return
+    wrong = torch.as_tensor(rows).reshape(len(rows), -1).isnan().any(1)
+    first = int(wrong.int().argmax())
+    if bool(wrong[first]) and bool(scores_on(net, Subset(dataset, [first])).isnan().any()):
+        raise ValueError(f"{name}: expected finite rows, got nan in row {first}.")
 
 
 def _refuse_shuffling(net: Net, dataset: HasItems) -> None:

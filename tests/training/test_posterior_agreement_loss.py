@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import warnings
 from copy import deepcopy
 
 import numpy as np
@@ -269,12 +270,24 @@ def test_bad_parameters(arguments, message):
         PosteriorAgreementLoss(**arguments)
 
 
+def test_probabilities_are_warned_of_once():
+    a, b = (torch.softmax(view.detach(), 1) for view in two_views())
+    loss = PosteriorAgreementLoss()
+    with pytest.warns(UserWarning, match="logits_a: expected logits, .* Remove the softmax"):
+        loss(a, b)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loss(a, b)
+
+
 def test_bad_batches():
     a, b = two_views()
     loss = PosteriorAgreementLoss()
     for first, second in [(a, b[:-1]), (a[:0], b[:0]), (a[:, 0], b[:, 0]), (a[:, :1], b[:, :1])]:
         with pytest.raises(ValueError, match="logits_b: expected logits of two views"):
             loss(first, second)
+    with pytest.raises(ValueError, match="With skorch use AgreementNet"):
+        loss(a, torch.zeros(40))  # skorch gives a criterion the labels
     with pytest.raises(ValueError, match=r"sample_weight: expected shape \(40,\), got \(3,\)"):
         loss(a, b, torch.ones(3))
     for wrong in (-1.0, math.nan, math.inf):
