@@ -73,14 +73,27 @@ def errors_in_words(n: float) -> str:
     return f"{n:g} standard error{'' if n == 1 else 's'}"
 
 
+def with_ties(values: Any) -> Floats:
+    """Return values, of which those that differ by no more than rounding are made equal."""
+    values = np.asarray(values, dtype=np.float64)
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    new = np.ones(len(values), dtype=bool)
+    new[1:] = ~np.isclose(ordered[1:], ordered[:-1], rtol=1e-9, atol=0)
+    tied = np.empty_like(values)
+    tied[order] = ordered[new][np.cumsum(new) - 1]
+    return tied
+
+
 def first_by(candidates: Index, keys: list[Floats], cv_results: dict[str, Any]) -> int:
     """Return the candidate with the highest keys; the first key that differs decides."""
+    keys = [with_ties(np.nan_to_num(key, nan=-np.inf)) for key in keys]
     # Remaining ties are decided by the candidates' parameters, not by the order of the grid.
     names = [repr(sorted(p.items(), key=str)) for p in cv_results.get("params", [])]
     ranked = sorted(
         candidates.tolist(),
         key=lambda candidate: (
-            *(-np.nan_to_num(key[candidate], nan=-np.inf) for key in keys),
+            *(-key[candidate] for key in keys),
             names[candidate] if names else "",
         ),
     )
@@ -186,6 +199,7 @@ class BestScore(_Rule):
     def _choose(self, cv_results: dict[str, Any], eligible: Ints) -> int:
         score, _ = scores_and_errors(cv_results, self.score)
         on_all, _ = scores_and_errors(cv_results, self._score_on_all)
+        score, on_all = with_ties(score), with_ties(on_all)
         best = eligible[score[eligible] == score[eligible].max()]
         return int(best[on_all[best].argmax()])
 
@@ -232,7 +246,7 @@ class RankSum(_Rule):
         score, _ = scores_and_errors(cv_results, self.score)
         ranks = np.full((2, len(score)), np.inf)
         for row, values in zip(ranks, (score, agreement), strict=True):
-            row[eligible] = rankdata(-values[eligible])
+            row[eligible] = rankdata(-with_ties(values[eligible]))
         return ranks
 
 

@@ -46,12 +46,29 @@ def test_rank_sum_takes_the_best_of_both_ranks():
     assert RankSum()(table([0.7, 0.9, 0.8, 0.6], [0.2, 0.4, np.nan, 0.3], **failed)) == 0
 
 
+def test_what_differs_by_rounding_ties():
+    noise = np.array([0, 1e-15, 1e-15])
+    found = table(0.9 + noise, [0.3, 0.3, 0.1], params=[{"a": i} for i in range(3)])
+    found |= {"expected_score": 0.9 + noise, "expected_score_se": np.full(3, 0.01)}
+    # The first is taken, or the one of the smallest parameters.
+    for rule in ("score", "rank_sum", "expected", "guarded"):
+        assert make_rule(rule, "score", "environments")(found) == 0
+    assert within_one_standard_error(lambda _: 1)(found) == 0
+    found["mean_test_score"] = found["mean_test_score"] + [0, 1e-6, 0]
+    assert BestScore()(found) == 1
+
+
 def test_best_score_and_best_agreement():
     found = table([0.9, 0.9, 0.7], [0.1, 0.2, 0.4])
     assert BestScore()(found) == 0  # the first, as scikit-learn does
     # In a small environment scores tie: the score on all rows decides.
     worst = {"mean_test_score_worst_environment": [0.7, 0.8, 0.8, 0.8]}
     tied = table([0.95, 0.8, 0.9, 0.9], np.zeros(4), **worst)
+    assert BestScore("score_worst_environment")(tied) == 2
+    # The mean of a worst environment has roundings, too.
+    worst = {"mean_test_score_worst_environment": [0.7, 0.8, 0.1 + 0.7, 0.8]}
+    assert worst["mean_test_score_worst_environment"][2] < 0.8
+    tied = table([0.95, 0.8, 0.9, 0.6 + 0.3 - 1e-16], np.zeros(4), **worst)
     assert BestScore("score_worst_environment")(tied) == 2
     assert BestAgreement()(found) == 2
     assert BestAgreement()(table([0.8, 0.9], [0.4, 0.4 + 1e-8])) == 1
