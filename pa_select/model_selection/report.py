@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import date
 from html import escape
 
 import numpy as np
 from sklearn.base import is_regressor
 
 from pa_select._version import __version__
+from pa_select.model_selection.choice import looks_at_agreement
 from pa_select.model_selection.results_table import (
     by_what_decides,
     candidate_names,
@@ -20,14 +22,16 @@ from pa_select.model_selection.results_table import (
     first_metric,
     metric_in_words,
     objects_of_choice,
+    rule_of,
     scoring_of,
     some_names,
     table_of_candidates,
     what_decides,
     with_error,
 )
+from pa_select.model_selection.selection_rules import with_ties
 from pa_select.utils.messages import optional_import
-from pa_select.utils.typing import Frame, Search
+from pa_select.utils.typing import Frame, Mask, Search
 
 #: What a search asks for, by the name of the pairing.
 _QUESTIONS = {
@@ -146,7 +150,28 @@ class _Report:
         #: The eligible candidates that agree as well, as far as can be told, if that matters.
         self.alike = self.table.get("not_told_apart", np.zeros(len(self.names), dtype=bool))
         self.order = by_what_decides(search)
-        self.names_alike = some_names([self.names[i] for i in self.order if self.alike[i]])
+        self.n_alike, n_others = int(np.sum(self.alike)), len(self.names) - 1
+        names, can = self._some(self.alike), "cannot"
+        self.all_alike = self.n_alike == n_others > 1
+        if self.all_alike:
+            names, can = f"none of the {n_others} others", "can"
+        #: What is said of them; with pairs a rule may look at the agreement nevertheless.
+        self.compared = self.value
+        if looks_at_agreement(rule_of(search, self.table)):
+            self.compared = "agreement"
+        self.not_told = (
+            f"{self.compared} of {names} {can} be told from that of the chosen candidate"
+        )
+        #: The other eligible candidates whose value is the same, but for rounding.
+        self.equal = np.zeros(len(self.names), dtype=bool)
+        if self.chosen is not None:
+            values = with_ties(self.table[self.decides])
+            self.equal = self._eligible & (values == values[self.chosen]) & ~self.alike
+            self.equal[self.chosen] = False
+        have = "has" if self.equal.sum() == 1 else "have"
+        self.have_the_same = f"{self._some(self.equal)} {have} the same"
+        start = f"{self.home}_environment_"
+        self.environments = [x.removeprefix(start) for x in self.table if x.startswith(start)]
         self.relies_on = "the predicted probabilities"
         if is_regressor(search.estimator):
             self.relies_on = "the predictions at the first site"
@@ -167,8 +192,12 @@ class _Report:
             '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{title}</title><style>{_STYLE}</style></head><body><h1>{title}</h1>{body}"
-            f"<footer>pa_select {__version__}</footer></body></html>"
+            f"<footer>{date.today().isoformat()}, pa_select {__version__}</footer></body></html>"
         )
+
+    def _some(self, candidates: Mask) -> str:
+        """Name some candidates, the best ones first."""
+        return some_names([self.names[i] for i in self.order if candidates[i]])
 
     def _number(self, column: str, candidate: int) -> float:
         return float(self.table[column][candidate]) if column in self.table else np.nan
@@ -200,15 +229,17 @@ class _Report:
             lines.insert(
                 0, f"Interrupted after {len(self.names)} of {self.search._n_planned} candidates."
             )
-        scores = np.asarray(self.table[self.home], dtype=np.float64)
+        scores = with_ties(self.table[self.home])
         usual = int(np.nanargmax(scores)) if np.isfinite(scores).any() else chosen
+        usual = usual if scores[usual] > scores[chosen] else chosen
         if not self.has_pairs:
             better = self._better_of_those_alike(chosen)
             lines += better.values()
             whose = f"The cross-validated {words} of {escape(name)}"
             lines.append(f"{whose if better else f'Its cross-validated {words}'} is {at_home}.")
+            lines += self._as_good(better)
             lines += self._elsewhere(chosen)
-            if scores[usual] > scores[chosen] and usual not in better:
+            if usual not in {chosen, *better}:
                 lines.append(
                     f"Cross-validation alone would choose {escape(self.names[usual])}, whose "
                     f"{words} is {figure(self._score(self.home, usual))}."
@@ -220,6 +251,7 @@ class _Report:
             where = f"the worst site, {escape(str(self.table['worst_site'][chosen]))},"
         lines.append(f"At {where} its {words} is expected to be {expected}.")
         lines += self._how_sure(chosen)
+        lines += self._as_good()
         lines.append(f"At the site of the labelled rows it is {at_home}.")
         lines += self._seems_better(chosen)
         if self._number("adapted", chosen) == 1:
@@ -237,7 +269,7 @@ class _Report:
     def _better_of_those_alike(self, chosen: int) -> dict[int, str]:
         """Say which candidate agrees as well and has the best score, if it is not the chosen."""
         views = "_views" if f"{self.home}_views" in self.table else ""
-        scores = np.asarray(self.table[f"{self.home}{views}"], dtype=np.float64)
+        scores = with_ties(self.table[f"{self.home}{views}"])
         best = int(np.argmax(np.where(self.alike, scores, -np.inf)))
         if not self.alike[best] or not scores[best] > scores[chosen]:
             return {}
@@ -248,22 +280,43 @@ class _Report:
             f"{words} is {value}: take it if the {escape(self.words)} matters more to you."
         }
 
+    def _as_good(self, named: Collection[int] = ()) -> Iterator[str]:
+        """Say how many candidates are as good, but for one that is named already."""
+        if self.equal.any():
+            yield f"{escape(self.have_the_same)} {escape(self.value)}."
+        if self.n_alike > len(named):
+            whose = "this candidate"
+            whose += " by their agreement" if self.compared == "agreement" else ""
+            if self.all_alike:
+                yield f"None of the {self.n_alike} others can be told from {whose}."
+            elif self.n_alike > 1:
+                yield f"{self.n_alike} others cannot be told from {whose}."
+            else:
+                yield f"{escape(self._some(self.alike))} cannot be told from {whose}."
+
     def _how_sure(self, chosen: int) -> Iterator[str]:
         """Say where the score is, first if the posteriors are right, and then if they are not."""
-        expected = self._score(self.expected, chosen)
-        away = 1.96 * self._number(f"{self.expected}_se", chosen)
+        least, most = self._likely(chosen)
+        if np.isfinite([least, most]).all():
+            yield (
+                f"If {self.relies_on} are right, it is probably between {figure(least)} and "
+                f"{figure(most)} (1.96 standard errors)."
+            )
+        low, high = self._interval(self.expected, chosen)
+        if np.isfinite([low, high]).all():
+            bound = f"at most {figure(high)}" if self.sign < 0 else f"at least {figure(low)}"
+            yield f"Even if {self.relies_on} are wrong, it is {bound} (95 % interval)."
+
+    def _likely(self, candidate: int) -> tuple[float, float]:
+        """Return the expected score less and plus 1.96 standard errors, cut where scores end."""
+        expected = self._score(self.expected, candidate)
+        away = 1.96 * self._number(f"{self.expected}_se", candidate)
         least, most = expected - away, expected + away
         if self.words == "accuracy" or self.sign < 0:
             least = max(least, 0.0)
         if self.words == "accuracy":
             most = min(most, 1.0)
-        if np.isfinite(away):
-            within = f"{figure(least)} and {figure(most)}"
-            yield f"Probably it is between {within} (1.96 standard errors)."
-        low, high = self._interval(self.expected, chosen)
-        if np.isfinite([low, high]).all():
-            bound = f"at most {figure(high)}" if self.sign < 0 else f"at least {figure(low)}"
-            yield f"Even if {self.relies_on} are wrong, it is {bound} (95 % interval)."
+        return least, most
 
     def _seems_better(self, chosen: int) -> Iterator[str]:
         """Say that the other site is not better if it only seems so."""
@@ -335,6 +388,9 @@ class _Report:
             "times, and scored on rows that the fit had not seen",
             "Compared": _COMPARED.get(named, f"pairs made by {type(pairing).__name__}"),
         }
+        if self.environments:
+            names = [*self.environments[:_LISTED], *["…"] * (len(self.environments) > _LISTED)]
+            said["Environments"] = f"{len(self.environments)}: {', '.join(names)}"
         objects = getattr(search, "n_objects_", None)
         if isinstance(objects, dict):
             said["Objects"] = ", ".join(f"{n} at {site}" for site, n in objects.items())
@@ -352,20 +408,37 @@ class _Report:
 
     def _why(self, chosen: int) -> str:
         """Say that the chosen candidate has the best value among the eligible, or the reason."""
-        reason = str(self.table["reason"][chosen]).removeprefix("not ").removeprefix("eligible: ")
-        reason = re.sub(r"\bscore\b", self.words, reason)  # as the page calls it
+        reason = self._reason(chosen)
         if self.alike.any():  # the column has no names
-            reason = f"{reason.partition('; chosen, ')[0]}; {self.names_alike} may agree as well"
+            reason = f"{reason.partition('; chosen, ')[0]}; the {self.not_told}"
         if not self._eligible.any():
             return f"no candidate is eligible: {reason}"
-        values = np.asarray(self.table[self.decides], dtype=np.float64)[self._eligible]
-        if not self.table[self.decides][chosen] >= np.nanmax(values, initial=-np.inf):
+        values = with_ties(self.table[self.decides])
+        if not values[chosen] >= np.nanmax(values[self._eligible], initial=-np.inf):
             return reason
-        n = int(self._eligible.sum())
-        among = f"the best {self.value} of {n} eligible candidates"
+        n, n_all = int(self._eligible.sum()), len(self.names)
         if n == 1:
-            among = "no other candidate is eligible"
+            return f"no other candidate is eligible{self._why_no_other(chosen)}"
+        among = (
+            f"the best {self.value} of {f'the {n}' if n == n_all else f'{n} eligible'} candidates"
+        )
+        if self.equal.any():
+            among += f"; {self.have_the_same}"
         return among if self.has_pairs or reason == "eligible" else f"{among}: {reason}"
+
+    def _why_no_other(self, chosen: int) -> str:
+        """Say why the best of the others by its score is not eligible."""
+        scores = np.nan_to_num(self.table[self.home], nan=-np.inf)
+        others = np.flatnonzero(np.arange(len(scores)) != chosen)
+        if not len(others):
+            return ""
+        best = int(others[scores[others].argmax()])
+        return f"; the best of the others, {self.names[best]}: {self._reason(best)}"
+
+    def _reason(self, candidate: int) -> str:
+        reason = str(self.table["reason"][candidate]).removeprefix("not ")
+        # The score has the name that the page gives it.
+        return re.sub(r"\bscore\b", self.words, reason.removeprefix("eligible: "))
 
     def _picture(self) -> str:
         """Draw what decides for the best candidates, with standard errors and intervals."""
@@ -401,8 +474,9 @@ class _Report:
         if self.has_pairs:
             where = "the worst site" if "worst_site" in self.table else self.where
             legend = (
-                f"Circle and thick line: {self.value} at {where}, with standard error. Thin "
-                "line: 95 % interval. Tick: cross-validated where the labelled rows come from."
+                f"Circle and thick line: {self.value} at {where}, with 1.96 standard errors. "
+                "Thin line: 95 % interval. Tick: cross-validated where the labelled rows come "
+                "from."
             )
         else:
             unit = "" if self.by_score else " in nats per pair"
@@ -420,16 +494,16 @@ class _Report:
 
     def _marks(self, value: str, error: str, candidate: int) -> dict[str, float]:
         """Return the numbers that a row of the picture shows; nan are not drawn."""
-        of_centre = np.nan_to_num(self._number(error, candidate))
+        error_or_0 = np.nan_to_num(self._number(error, candidate))
         centre, low, high, home = self._number(value, candidate), np.nan, np.nan, np.nan
         if self.by_score:
             centre = self._score(value, candidate)
+        first, last = centre - error_or_0, centre + error_or_0
         if self.has_pairs:
             centre, home = self._score(value, candidate), self._score(self.home, candidate)
             low, high = self._interval(value, candidate)
-        # The interval ends where scores end.
-        first, last = np.fmax(centre - of_centre, low), np.fmin(centre + of_centre, high)
-        ends = {"first": float(first), "last": float(last)}
+            first, last = self._likely(candidate)
+        ends = {"first": first, "last": last}
         return {"centre": centre, "low": low, "high": high, "home": home} | ends
 
     def _row(self, candidate: int, marks: dict[str, float], x: Callable[[float], str]) -> str:
@@ -460,7 +534,7 @@ class _Report:
     def _environments(self) -> str:
         """Say what the chosen candidate scores in each environment, the worst first."""
         start, chosen = f"{self.home}_environment_", self.chosen
-        columns = [name for name in self.table if name.startswith(start)]
+        columns = [f"{start}{name}" for name in self.environments]
         if chosen is None or not columns:
             return ""
         values = {name: self._number(name, chosen) for name in columns}
@@ -484,6 +558,11 @@ class _Report:
                 "The search saw no rows from elsewhere. Expect a model about as good as the one "
                 "of the best score, but not a better one where the data differ."
             )
+        if self.environments:
+            said.append(
+                "The scores are those of these environments; a new one may be worse than the "
+                "worst of them."
+            )
         failed = int(np.count_nonzero(self.table["n_failed_splits"]))
         if failed:
             said.append(f"{failed} of {len(self.names)} candidates failed in some fit.")
@@ -503,9 +582,9 @@ class _Report:
         if not self.has_pairs:
             if self.alike.any():
                 yield (
-                    f"{self.names_alike} may agree as well as the chosen candidate: of all these "
-                    "take the one of the best score or the simplest one, if that matters more to "
-                    "you. More labelled rows make the difference clearer."
+                    f"The {self.not_told}: of all these take the one of the best score or the "
+                    "simplest one, if that matters more to you. More labelled rows make the "
+                    "difference clearer."
                 )
             if self.search.pairing_ != "target":
                 yield (
@@ -516,26 +595,26 @@ class _Report:
                 )
             return
         if self.alike.any():
-            yield (
-                f"The {self.value} of {self.names_alike} cannot be told from that of the chosen "
-                "candidate. Among them take what suits you best."
-            )
+            yield f"The {self.not_told}. Among them take what suits you best."
         error, of_pairs = (
             self._number(f"{self.expected}_se{part}", chosen) for part in ("", "_pairs")
         )
         if of_pairs**2 > error**2 / 2:
-            n = objects_of_choice(self.search)
+            n, both = objects_of_choice(self.search), "at both sites"
+            if "worst_site" in self.table:
+                both = f"at {self.table['worst_site'][chosen]}, too,"
             twice, four = self.search.plan_pairs([2 * n, 4 * n]).values()
             yield (
-                f"More objects make the {self.value} more exact: with {2 * n} measured at both "
-                f"sites its standard error would be about {twice:.2g} instead of {error:.2g}, and "
-                f"with {4 * n} about {four:.2g}. The function draw_objects of pa_select says "
-                "which to measure."
+                f"More objects make the {self.value} more exact: with {2 * n} measured {both} "
+                f"its standard error would be about {figure(twice)} instead of {figure(error)}, "
+                f"and with {4 * n} about {figure(four)}. The function draw_objects of pa_select "
+                "says which to measure."
             )
         else:
             yield (
-                f"Most of the standard error, {error:.2g}, comes from the labelled rows. More of "
-                f"them, where the present ones come from, would make the {self.value} more exact."
+                f"Most of the standard error, {figure(error)}, comes from the labelled rows. More "
+                f"of them, where the present ones come from, would make the {self.value} more "
+                "exact."
             )
         yield f"Label some rows of {self.where} if you can, and score the chosen model on them."
 
@@ -552,7 +631,7 @@ class _Report:
             )
             means["Eligible"] = (
                 f"good enough to be chosen: usually {near}better than predictions that look at no "
-                "feature by two standard errors"
+                "feature by two standard errors. Others need not be clearly worse"
             )
         if not self.has_pairs:
             means["Agreement"] = (

@@ -11,7 +11,7 @@ from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from pa_select.model_selection.choice import make_rule
-from pa_select.model_selection.selection_rules import BestScore
+from pa_select.model_selection.selection_rules import BestScore, with_ties
 from pa_select.utils.html import bar_cell, table
 from pa_select.utils.typing import Array, Estimator, Floats, Ints, Scoring, Search
 
@@ -209,10 +209,10 @@ def table_of_candidates(search: Search, longest_name: int = _LONGEST_NAME) -> st
     """Return what decided between a search's candidates, with bars; the chosen one is first."""
     cv_results = search.cv_results_
     metric = first_metric(search, cv_results)
-    columns = {}
-    for head, (value, error) in columns_that_decide(
-        cv_results, metric, scoring_of(search)
-    ).items():
+    columns, decides = {}, what_decides(search)
+    shown = columns_that_decide(cv_results, metric, scoring_of(search))
+    # The column that decides is the first, as a narrow screen cuts the last ones.
+    for head, (value, error) in sorted(shown.items(), key=lambda item: item[1][0] != decides):
         # Errors are recorded with a minus sign, since larger scores are better.
         words, values = head.replace("neg ", "", 1), np.asarray(cv_results[value])
         values = values if words == head else -values
@@ -237,8 +237,8 @@ def table_of_candidates(search: Search, longest_name: int = _LONGEST_NAME) -> st
     caption = f"{n} candidate{'s' if n > 1 else ''}"
     if n > _SHOWN:
         caption += f", of which {_SHOWN} are shown"
-    shown = by_what_decides(search)[:_SHOWN]
-    return table(caption, ["candidate", *columns], map(row, shown.tolist()))
+    rows = map(row, by_what_decides(search)[:_SHOWN].tolist())
+    return table(caption, ["candidate", *columns], rows)
 
 
 def columns_that_decide(
@@ -250,8 +250,9 @@ def columns_that_decide(
     shown = {f"expected {words}{at_worst}": (expected, f"{expected}_se")}
     for site in sites_of(cv_results):
         shown[f"expected {words} at {site}"] = f"{expected}_{site}", f"{expected}_se_{site}"
+    at_home = " at the labelled site" if expected in cv_results else ""
     shown |= {
-        words: (score + metric, f"se_test_{metric}"),
+        f"{words}{at_home}": (score + metric, f"se_test_{metric}"),
         f"{words} on the views": (f"{score}{metric}_views", f"se_test_{metric}_views"),
         f"{words} in the worst environment": (f"{score}{metric}_worst_environment", ""),
     }
@@ -316,7 +317,7 @@ def what_decides(search: Search) -> str:
 def by_what_decides(search: Search) -> Ints:
     """Return the candidates in the order of what decided: the chosen one, then eligible ones."""
     cv_results, chosen = search.cv_results_, getattr(search, "best_index_", None)
-    decides = np.asarray(cv_results[what_decides(search)], dtype=np.float64)
+    decides = with_ties(cv_results[what_decides(search)])
     eligible = np.asarray(cv_results.get("eligible", np.ones(len(decides))), dtype=bool)
     others = np.arange(len(decides)) != chosen
     ranked: Ints = np.lexsort((-np.nan_to_num(decides, nan=-np.inf), ~eligible, others))

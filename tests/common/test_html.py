@@ -106,9 +106,9 @@ def test_a_curve():
 @pytest.mark.parametrize(
     ("given", "columns"),
     [
-        ({"paired": (SCORES, NOISY)}, ["expected accuracy", "accuracy"]),
-        ({"views": NOISY}, ["accuracy", "accuracy on the views", "agreement (nats)"]),
-        ({}, ["accuracy", "agreement (nats)"]),
+        ({"paired": (SCORES, NOISY)}, ["expected accuracy", "accuracy at the labelled site"]),
+        ({"views": NOISY}, ["agreement (nats)", "accuracy", "accuracy on the views"]),
+        ({}, ["agreement (nats)", "accuracy"]),
     ],
 )
 def test_a_search(given, columns):

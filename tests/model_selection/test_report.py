@@ -20,6 +20,7 @@ from sklearn.utils import shuffle
 
 from pa_select import PASearchCV
 from pa_select.model_selection import data_kind
+from pa_select.model_selection.results_table import figure
 from pa_select.plotting import PASearchDisplay
 
 X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
@@ -134,10 +135,11 @@ def test_the_answer_has_the_expected_score(with_pairs):
     low, _ = with_pairs.expected_interval_
     assert f"Use SVC with gamma={with_pairs.best_params_['gamma']:.3g}." in text
     error = with_pairs.expected_score_se_
-    assert f"to be {with_pairs.expected_score_:.3f} ± {error:.3f}. Probably" in text
+    assert f"to be {with_pairs.expected_score_:.3f} ± {error:.3f}. If the pred" in text
     away = 1.96 * error
     ends = with_pairs.expected_score_ - away, min(with_pairs.expected_score_ + away, 1)
-    assert "Probably it is between {:.3f} and {:.3f} (1.96 stand".format(*ends) in text
+    right = "If the predicted probabilities are right, it is probably between"
+    assert f"{right} {ends[0]:.3f} and {ends[1]:.3f} (1.96 standard errors)." in text
     assert f"Even if the predicted probabilities are wrong, it is at least {low:.3f} (" in text
     assert f"{with_pairs.cv_results_['mean_test_score'][best]:.3f}" in text
     assert "60, measured at both sites" in text
@@ -156,7 +158,7 @@ def test_every_site_is_named_and_escaped(with_sites):
     assert "At the worst site, Bern, its accuracy is" in text
     assert "expected accuracy at B & <i>" in text
     assert "at the other sites, where nothing is labelled?" in text
-    assert "Circle and thick line: expected accuracy at the worst site, with" in text
+    assert "Circle and thick line: expected accuracy at the worst site, with 1.96 st" in text
     assert "<i>" not in page
     for message in with_sites.warnings_:
         assert message in text
@@ -191,7 +193,9 @@ def test_without_pairs_the_agreement_is_told(with_environments):
     text = Page(with_environments.report()).text
     best = with_environments.best_index_
     assert f"{with_environments.cv_results_['agreement'][best]:.3f}" in text
-    reason = with_environments.cv_results_["reason"][best].removeprefix("eligible: ")
+    # No other tree is eligible: the reason is that of the deepest of them.
+    assert with_environments.cv_results_["eligible"].tolist() == [False, False, True]
+    reason = with_environments.cv_results_["reason"][1].removeprefix("not eligible: ")
     assert "score 0." in reason
     assert reason.replace("score 0.", "accuracy 0.") in text
     assert "rows of different environments" in text
@@ -222,9 +226,64 @@ def test_candidates_that_agree_as_well_are_named():
     assert alike  # the last three trees are equal
     text = Page(search.report()).text
     advice = text.split("What to do next")[1]
-    named = advice.split(" may agree as well as the chosen candidate: ")[0]
+    same = " cannot be told from that of the chosen candidate"
+    named = advice.removeprefix("The agreement of ").split(f"{same}: ")[0]
     assert sorted(named.replace(" and ", "; ").split("; ")) == sorted(alike)
-    assert f"; {named} may agree as well" in text.split("Why this one")[1]
+    assert f"; the agreement of {named}{same}" in text.split("Why this one")[1]
+    said = f"{len(alike)} others cannot be told from this candidate by their agreement."
+    assert (said in text) == (len(alike) > 1)
+
+
+def test_if_no_other_candidate_can_be_told_from_the_chosen_none_is_named(with_pairs):
+    search = copy.copy(with_pairs)
+    others = np.arange(3) != search.best_index_
+    search.cv_results_ = search.cv_results_ | {"not_told_apart": others}
+    text = Page(search.report()).text
+    assert "None of the 2 others can be told from this candidate." in text
+    advice = text.split("What to do next")[1]
+    assert advice.startswith("The expected accuracy of none of the 2 others can be told from that")
+
+
+@pytest.mark.parametrize("noise", [0, 1e-16, 1e-3])
+def test_candidates_of_the_same_value_are_named(by_worst_environment, noise):
+    search = copy.copy(by_worst_environment)
+    chosen = search.best_index_
+    values = np.full(3, -0.5)
+    values[chosen] = -0.5 + noise
+    worst = {"mean_test_score_worst_environment": values}
+    search.cv_results_ = search.cv_results_ | worst
+    text = Page(search.report()).text
+    names = [f"C={C:.3g}" for i, C in enumerate(search.param_grid["C"]) if i != chosen]
+    same = f"{' and '.join(names)} have the same"
+    in_worst = "log loss in the worst environment"
+    assert (f"the best {in_worst} of the 3 candidates; {same}" in text) == (noise < 1e-9)
+    assert (f". {same} {in_worst}." in text) == (noise < 1e-9)
+
+
+def test_a_score_that_is_better_by_rounding_is_no_reason(with_environments):
+    search = copy.copy(with_environments)
+    others = np.arange(3) != search.best_index_
+    scores = np.where(others, 0.9 + 1e-15, 0.9)
+    search.cv_results_ = search.cv_results_ | {"mean_test_score": scores, "not_told_apart": others}
+    answer = Page(search.report()).text.split("What was asked")[0]
+    assert "agrees as well" not in answer
+    assert "alone would choose" not in answer
+
+
+def test_the_reason_of_the_others_is_said_if_no_other_is_eligible(with_environments):
+    search = copy.copy(with_environments)
+    chosen, table = search.best_index_, search.cv_results_
+    below = "accuracy 0.7 is below 0.85, the best (0.9) less 1 standard error"
+    reason = np.full(3, f"not eligible: {below.replace('accuracy', 'score')}", dtype=object)
+    reason[chosen] = "eligible: score 0.9 is at least 0.85"
+    search.cv_results_ = table | {"eligible": np.arange(3) == chosen, "reason": reason}
+    scores = table["mean_test_score"].copy()
+    scores[chosen] = -np.inf
+    best = f"max_depth={TREES['max_depth'][int(scores.argmax())]}"
+    text = Page(search.report()).text
+    assert f"no other candidate is eligible; the best of the others, {best}: {below}" in text
+    assert "at least 0.85" not in text
+    assert "Others need not be clearly worse" in text
 
 
 @pytest.mark.parametrize("gained", [0.01, -0.01])
@@ -275,7 +334,9 @@ def test_the_page_does_not_depend_on_earlier_searches(monkeypatch):
     with pytest.warns(UserWarning, match="fit was given no pairs"):
         first = trees().fit(X, y)
     page = first.report()
-    assert first.fit(X, y).report() == page
+    # The footer has the date.
+    assert first.fit(X, y).report().split("<footer>")[0] == page.split("<footer>")[0]
+    assert re.search(r"<footer>\d{4}-\d\d-\d\d, pa_select ", page)
     assert not first.warnings_
     text = Page(page).text
     assert "saw no rows from elsewhere." in text
@@ -312,7 +373,7 @@ def test_a_page_names_the_score_that_decides(by_worst_environment):
     page = Page(by_worst_environment.report())
     words = "the best log loss in the worst environment"
     assert f"Which candidate has {words}?" in page.text
-    assert f"Why this one{words} of 3 eligible candidates" in page.text
+    assert f"Why this one{words} of the 3 candidates" in page.text
     assert "line: log loss in the worst environment, with standard error" in page.text
     assert "left to chance" not in page.text
     # The picture shows losses, of which the chosen candidate's is the smallest.
@@ -362,6 +423,7 @@ def test_the_question_and_the_rows_are_said(with_pairs, with_environments):
     assert asked.startswith(
         "QuestionWhich candidate predicts well, and alike in all environments?"
     )
+    assert "Environments3: A, B & <i>, C" in asked
 
 
 def test_the_usual_choice_is_compared():
@@ -399,23 +461,29 @@ def test_what_is_missing_is_advised(name, request):
     n = search.n_objects_
     n = n[table["worst_site"][i]] if isinstance(n, dict) else n
     twice, four = search.plan_pairs([2 * n, 4 * n]).values()
+    where = f"at {table['worst_site'][i]}, too," if name == "with_sites" else "at both sites"
+    now, twice, four = map(figure, (error, twice, four))
     of_objects = (
-        f"with {2 * n} measured at both sites its standard error would be about {twice:.2g} "
-        f"instead of {error:.2g}, and with {4 * n} about {four:.2g}."
+        f"with {2 * n} measured {where} its standard error would be about {twice} "
+        f"instead of {now}, and with {4 * n} about {four}."
     )
     assert (of_objects in advice) == (2 * of_pairs**2 > error**2)
     assert ("comes from the labelled rows" in advice) == (2 * of_pairs**2 <= error**2)
     alike = search.summary().query("not_told_apart").index
-    assert ("cannot be told from that of the chosen" in advice) == (len(alike) > 0)
+    assert ("be told from that of the chosen" in advice) == (len(alike) > 0)
     # The best of them first, in the order of the summary.
-    assert f"{' and '.join(alike)} cannot be told" in advice or not len(alike)
+    named = f"{' and '.join(alike)} cannot be told"
+    named = named if len(alike) < 2 else "none of the 2 others can be told"
+    assert named in advice or not len(alike)
 
 
 def test_caveats_name_what_every_expected_score_assumes(with_pairs, with_environments):
     for search, assumed in ((with_pairs, True), (with_environments, False)):
         careful = Page(search.report()).text.split("What to be careful about")[1]
         of_one = "the objects measured at both sites and those to come are random draws from one"
-        assert (of_one in careful.split("What to do next")[0]) == assumed
+        careful = careful.split("What to do next")[0]
+        assert (of_one in careful) == assumed
+        assert ("a new one may be worse than the worst of them" in careful) != assumed
 
 
 def test_the_word_adapted_is_explained(with_pairs, with_sites):
