@@ -135,7 +135,7 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_many_environments.py \
 		--seeds 5 --memory build/many_environments --table docs/figures/many_environments.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_distances_under_attack.py \
-		--seeds 8 --table docs/figures/distances_under_attack.csv
+		--seeds 8 --epochs 20 --table docs/figures/distances_under_attack.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_measures_of_small_nets.py \
 		--nets 64 --table docs/figures/small_nets.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_measures_of_small_nets.py \

@@ -39,7 +39,7 @@ from pa_select.training import AdversarialNet
 
 parser = argparse.ArgumentParser(description="Measures of nets under attack")
 parser.add_argument("--seeds", type=int, default=2, help="splits and trainings, at least 2")
-parser.add_argument("--epochs", type=int, default=20)
+parser.add_argument("--epochs", type=int, default=14)
 parser.add_argument("--table", metavar="FILE", help="write the last table there")
 options, _ = parser.parse_known_args()
 if options.seeds < 2:
@@ -253,7 +253,7 @@ if options.table:
 # %%
 # What comes back, and what does not
 # ----------------------------------
-# The figures are from ``docs/figures/distances_under_attack.csv`` (``--seeds 8``).
+# The figures are from ``docs/figures/distances_under_attack.csv`` (``--seeds 8 --epochs 20``).
 #
 # - *Under PGD the predictions rank the nets best.* The rank correlation with the robustness is
 #   0.92 +- 0.03 for AFR_T, 0.88 +- 0.03 for AFR_P and for the KL divergence, and 0.75 +- 0.04 for
