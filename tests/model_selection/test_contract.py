@@ -79,7 +79,7 @@ def test_estimator_checks(estimator):
 def test_attributes_and_columns_are_those_of_grid_search():
     # Without ties, in which GridSearchCV lets the last digit decide.
     grid = {"max_depth": [1, 2, 3]}
-    ours = search(param_grid=grid, selection="score").fit(X, Y)
+    ours = search(grid=grid, selection="score").fit(X, Y)
     theirs = GridSearchCV(TREE, grid, cv=CV).fit(X, Y)
     assert np.diff(np.sort(theirs.cv_results_["mean_test_score"])).min() > 1e-6
     public = {name for name in vars(theirs) if not name.startswith("_")} - {"return_train_score"}
