@@ -452,7 +452,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         Parameters
         ----------
         i, j : int
-            Indices of candidates in ``cv_results_["params"]``.
+            Indices of candidates in ``cv_results_["params"]``; the column ``index`` of `summary`.
 
         Returns
         -------
@@ -563,9 +563,10 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         pandas.DataFrame
             A row is named by the parameters that differ. The chosen candidate is first, then
             come the other eligible ones; the value that decides orders them. The columns are
-            ``chosen``, and the columns of ``cv_results_`` that decide: scores and agreement with
-            their standard errors, for each site if there are several, the worst environment's
-            name, ``eligible``, ``not_told_apart``. Print it with ``to_string()``.
+            ``index``, which `compare` takes, ``chosen``, and the columns of ``cv_results_`` that
+            decide: scores and agreement with their standard errors, for each site if there are
+            several, the worst environment's name, ``eligible``, ``not_told_apart``. Print it with
+            ``to_string()``.
 
         Raises
         ------

@@ -100,7 +100,8 @@ def summary(search: Search) -> Frame:
     metric = first_metric(search, table)
     chosen = getattr(search, "best_index_", None)
     order = by_what_decides(search)
-    columns = {"chosen": np.arange(len(order)) == chosen}
+    number = np.arange(len(order))
+    columns = {"index": number, "chosen": number == chosen}
     for value, error in columns_that_decide(table, metric, search.scoring).values():
         columns |= {name: table[name] for name in (value, error) if name in table}
     worst = f"worst_environment_{metric}"

@@ -30,8 +30,7 @@ class AgreementCurveDisplay(Display):
     """Agreement at every inverse temperature, with the certified maximum marked.
 
     Create it with `from_result` or `from_estimator`. A maximum at 0 or infinity is drawn at the
-    edge. Several curves may share axes, in a figure with ``layout="constrained"``. Keywords of
-    `plot` go to ``ax.plot``.
+    edge. Several curves may share axes. Keywords of `plot` go to ``ax.plot``.
 
     Parameters
     ----------

@@ -497,6 +497,8 @@ def test_the_word_adapted_is_explained(with_pairs, with_sites):
 def test_a_summary_has_the_columns_that_decide(name, request):
     search = request.getfixturevalue(name)
     summary, table = search.summary(), search.cv_results_
+    assert summary["index"].iloc[0] == search.best_index_
+    assert sorted(summary["index"]) == [0, 1, 2]
     assert summary["chosen"].tolist() == [True, False, False]
     order = [search.best_index_]
     decides = table.get("expected_score", table.get("agreement"))
@@ -504,7 +506,7 @@ def test_a_summary_has_the_columns_that_decide(name, request):
         decides = table["mean_test_score_worst_environment"]
     others = [i for i in range(3) if i != search.best_index_]
     order += sorted(others, key=lambda i: (not table["eligible"][i], -decides[i]))
-    for column in summary.columns[1:]:
+    for column in summary.columns[2:]:
         np.testing.assert_array_equal(summary[column], np.asarray(table[column])[order])
     assert {"mean_test_score", "se_test_score", "eligible"} <= set(summary)
     assert "reason" not in summary  # for which a screen is too narrow
