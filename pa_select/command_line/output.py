@@ -10,6 +10,8 @@ import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from pa_select.utils.p_values import LEVEL_TOLD_APART, normal_p_value
+
 if TYPE_CHECKING:
     from pa_select.agreement import Part, PosteriorAgreement
     from pa_select.unlabelled import ExpectedScore
@@ -161,11 +163,11 @@ def models_as_text(
     n_pairs, classes = ranked[0][1].n_pairs, f"{n_classes} classes{_names(columns, ' ({})')}"
     lines += ["", f"{n_pairs} pairs, {n_labelled} labelled rows, {classes}"]
     (best, of_best), *others = ranked
-    errors = [math.hypot(of_best.standard_error, one.standard_error) for _, one in others]
     alike = [
         name
-        for (name, one), error in zip(others, errors, strict=True)
-        if of_best.score - one.score <= 1.96 * error
+        for name, one in others
+        if normal_p_value(of_best.score - one.score, of_best.standard_error, one.standard_error)
+        >= LEVEL_TOLD_APART
     ]
     if alike:
         listed = " and ".join(filter(None, [", ".join(alike[:-1]), alike[-1]]))

@@ -479,6 +479,17 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         -----
         UserWarning
             If the pairs are of fewer than six rows.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from pa_select import PASearchCV
+        >>> search = PASearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 3]})
+        >>> search = search.fit(*load_wine(return_X_y=True))
+        >>> found = search.compare(1, 0)
+        >>> found.difference > 0, found.p_value < 0.05
+        (True, True)
         """
         check_is_fitted(self, "cv_results_")
         table, n = self.cv_results_, len(self.cv_results_["params"])

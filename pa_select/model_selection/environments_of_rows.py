@@ -189,12 +189,10 @@ def check_environments(environments: Labels, X: Rows) -> Array:
 
 def _warn_of_own_classes(names: Array, y: Array) -> None:
     """Warn of environments whose classes no other one has: none of their rows is compared."""
-    classes = {one: set(y[names == one].tolist()) for one in np.unique(names).tolist()}
-    alone = [
-        one
-        for one, own in classes.items()
-        if not any(own & other for name, other in classes.items() if name != one)
-    ]
+    found, environment = np.unique(names, return_inverse=True)
+    both = np.unique(np.column_stack([environment, np.unique(y, return_inverse=True)[1]]), axis=0)
+    is_shared = np.bincount(both[:, 1])[both[:, 1]] > 1
+    alone = np.delete(found, both[is_shared, 0]).tolist()
     if alone:
         more = f" and {len(alone) - _SHOWN} more" if len(alone) > _SHOWN else ""
         listed = ", ".join(map(repr, alone[:_SHOWN]))

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from pa_select.utils.messages import warn_caller
-from pa_select.utils.score_checks import look_like_probabilities
 from pa_select.utils.typing import Prior, Vector
 
 # The inverse temperature that is learnt stays in this range.
@@ -103,7 +101,6 @@ class PosteriorAgreementLoss(torch.nn.Module):
 
     log_beta: torch.Tensor
     _log_prior: torch.Tensor | None
-    _called_before = False
 
     def __init__(self, prior: Prior = "marginal", beta: float | str = "learn") -> None:
         super().__init__()
@@ -175,14 +172,8 @@ class PosteriorAgreementLoss(torch.nn.Module):
         ValueError
             If the shapes do not fit, there is no pair, or a weight is negative or not finite, or
             all are 0.
-
-        Warns
-        -----
-        UserWarning
-            If the logits of the first call look like probabilities.
         """
         weight = _check(logits_a, logits_b, sample_weight, self._log_prior)
-        self._warn_at_first(logits_a)
         with torch.autocast(logits_a.device.type, enabled=False):
             return self._loss(_exact(logits_a), _exact(logits_b), weight)
 
@@ -190,16 +181,6 @@ class PosteriorAgreementLoss(torch.nn.Module):
         """Return the parameters, for ``print``."""
         learnt = isinstance(self.log_beta, torch.nn.Parameter)
         return f"prior={self.prior!r}, beta={'learn' if learnt else format(self.beta, '.4g')!r}"
-
-    def _warn_at_first(self, logits: torch.Tensor) -> None:
-        if self._called_before or torch.compiler.is_compiling():
-            return
-        self._called_before = True
-        if any(look_like_probabilities(logits.detach())):
-            warn_caller(
-                "logits_a: expected logits, got rows of non-negative numbers that sum to 1. "
-                "Remove the softmax of the module."
-            )
 
     def _loss(self, a: torch.Tensor, b: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
         if isinstance(self.log_beta, torch.nn.Parameter):

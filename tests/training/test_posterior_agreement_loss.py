@@ -2,7 +2,6 @@
 
 import math
 import pickle
-import warnings
 from copy import deepcopy
 
 import numpy as np
@@ -270,14 +269,11 @@ def test_bad_parameters(arguments, message):
         PosteriorAgreementLoss(**arguments)
 
 
-def test_probabilities_are_warned_of_once():
-    a, b = (torch.softmax(view.detach(), 1) for view in two_views())
+def test_it_works_under_transforms_of_torch():
+    a, b = (torch.stack([view, 2 * view]) for view in two_views())
     loss = PosteriorAgreementLoss()
-    with pytest.warns(UserWarning, match="logits_a: expected logits, .* Remove the softmax"):
-        loss(a, b)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        loss(a, b)
+    together = torch.func.vmap(loss)(a, b)
+    assert together.tolist() == pytest.approx([loss(a[k], b[k]).item() for k in (0, 1)], abs=1e-6)
 
 
 def test_bad_batches():
