@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     from pa_select.assessment import RobustnessCurve, robustness_curve
     from pa_select.calibration import AgreementCalibratedClassifier
     from pa_select.model_selection import (
+        CandidatePosterior,
         GuardedSelection,
+        PACommittee,
         PARandomizedSearchCV,
         PASearchCV,
+        candidate_posterior,
         within_one_standard_error,
     )
     from pa_select.model_selection.pa_scorer import PAScorer, pa_scorer
@@ -67,6 +70,7 @@ __all__ = [
     "AgreementMatrix",
     "AgreementMatrixDisplay",
     "CalibrationUnderShiftDisplay",
+    "CandidatePosterior",
     "ConfidenceDisplay",
     "DecompositionDisplay",
     "EpochSelector",
@@ -74,6 +78,7 @@ __all__ = [
     "ExpectedScore",
     "ExpectedScoreDisplay",
     "GuardedSelection",
+    "PACommittee",
     "PAEarlyStopping",
     "PARandomizedSearchCV",
     "PAScorer",
@@ -89,6 +94,7 @@ __all__ = [
     "agreement_matrix",
     "agreement_of_chunks",
     "bootstrap_agreement",
+    "candidate_posterior",
     "class_scores",
     "compare_agreement",
     "confidence_interval",
@@ -111,6 +117,7 @@ _HOMES = {
     "AgreementMatrix": "agreement",
     "AgreementMatrixDisplay": "plotting",
     "CalibrationUnderShiftDisplay": "plotting",
+    "CandidatePosterior": "model_selection",
     "ConfidenceDisplay": "plotting",
     "DecompositionDisplay": "plotting",
     "EpochSelector": "training",
@@ -118,6 +125,7 @@ _HOMES = {
     "ExpectedScore": "unlabelled",
     "ExpectedScoreDisplay": "plotting",
     "GuardedSelection": "model_selection",
+    "PACommittee": "model_selection",
     "PAEarlyStopping": "training",
     "PARandomizedSearchCV": "model_selection",
     "PAScorer": "model_selection",
@@ -133,6 +141,7 @@ _HOMES = {
     "agreement_matrix": "agreement",
     "agreement_of_chunks": "agreement",
     "bootstrap_agreement": "agreement",
+    "candidate_posterior": "model_selection",
     "class_scores": "scores",
     "compare_agreement": "agreement",
     "confidence_interval": "agreement",

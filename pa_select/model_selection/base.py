@@ -8,7 +8,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
@@ -29,6 +29,7 @@ from pa_select.model_selection.choice import (
     not_told_apart,
     not_told_apart_elsewhere,
 )
+from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.data_kind import DataKind
 from pa_select.model_selection.evaluation import (
     check_some_succeeded,
@@ -96,8 +97,14 @@ def _of_best_estimator(name: str) -> Any:
 
     @wraps(inherited)
     def method(self: Any, *args: Any, **params: Any) -> Any:
+        called = inherited
+        if name == "score" and self._committee and hasattr(self, "best_estimator_"):
+
+            def called(self: Any, *args: Any, **params: Any) -> Any:
+                return self.best_estimator_.score(*args, **params)
+
         try:
-            return inherited(self, *args, **params)
+            return called(self, *args, **params)
         except ValueError as error:
             if self.adapter is None or not hasattr(self, "best_adapted_"):
                 raise
@@ -119,7 +126,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
     scoring: Scoring = None
     cv: CrossValidation = None
     selection: Selection = "guarded"
-    refit: bool | str | Rule = True
+    refit: bool | str | Rule | PACommittee = True
     prior: Prior = "marginal"
     n_jobs: int | None = None
     pre_dispatch: int | str = "2*n_jobs"
@@ -140,6 +147,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
     } | {
         "pairing": [StrOptions(set(get_args(PairingName))), HasMethods(["pairs"]), callable],
         "selection": [StrOptions(set(SELECTIONS)), callable],
+        "refit": ["boolean", str, callable, PACommittee],
         "prior": [StrOptions({"marginal", "uniform"}), "array-like"],
         "random_state": ["random_state"],
         "device": "no_validation",
@@ -151,12 +159,21 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
     }
     # Groups go to a splitter that requests them, as in GridSearchCV.
     __metadata_request__fit = {"groups": UNUSED}  # noqa: RUF012
+    #: A `PACommittee` lets this search fit the members.
+    makes_committees = True
     # BaseSearchCV reads this attribute; the scores of training rows are never compared.
     return_train_score = False
 
     @abstractmethod
     def _candidates(self) -> Iterable[dict[str, Any]]:
         """Return the parameters of all candidates."""
+
+    @property
+    def _committee(self) -> PACommittee | None:
+        """A new committee with the options of `refit`; None if the best candidate is refitted."""
+        if isinstance(self.refit, str) and self.refit == "committee":
+            return PACommittee(verbose=self.verbose)
+        return clone(self.refit) if isinstance(self.refit, PACommittee) else None
 
     def __sklearn_is_fitted__(self) -> bool:
         # After an interruption there may be results without an estimator to predict with.
@@ -255,6 +272,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             "n_objects_",
             "best_adapted_",
             "agreement_terms_",
+            "committee_score_",
         ):
             self.__dict__.pop(left_by_an_earlier_fit, None)
         given = dict(zip(GIVEN, (environments, views, target, paired, groups), strict=True))
@@ -273,10 +291,15 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         base_estimator = clone(self.estimator)
         outcomes = self._evaluate(candidate_params, base_estimator, plan, callbacks)
         self._conclude(candidate_params, outcomes, plan)
-        if self.refit:
+        committee = self._committee
+        if committee is not None:
+            self._refit_members(committee, base_estimator, outcomes, plan, callbacks)
+            mapped = committee.mapped
+        elif self.refit:
             self._refit(base_estimator, X, y, plan.data.fit_params, callbacks)
-            row = {name: column[self.best_index_] for name, column in self.cv_results_.items()}
-            self.__dict__.update(plan.kind.attributes_of_refit(self.best_estimator_, row))
+            mapped = self._mapped
+        if self.refit:
+            self.__dict__.update(plan.kind.attributes_of_refit(mapped, self.cv_results_))
         callbacks.end(X, y)
         return self
 
@@ -358,10 +381,13 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self.cv_results_ = table
         metric = "score"
         if self.multimetric_:
-            metric = self.refit if isinstance(self.refit, str) else metrics[0]
+            metric = first_metric(self, table)
         self._unseen = plan.kind.unseen(metric)
         check_some_succeeded(self.estimator, table, metric, failures[0][1], plan.data)
         table |= plan.kind.expected_columns(stacks, table, metric)
+        self.posterior_ = plan.posterior(table, metric)
+        if self.posterior_ is not None:
+            table["weight"] = self.posterior_.weights
         refine = plan.refinement(stacks, table, agreements)
         self._select(table, metric, [message for _, message in failures], refine, plan.kind)
         scorer = plan.data.scorer
@@ -445,6 +471,58 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         if hasattr(self.best_estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.best_estimator_.feature_names_in_
         part.end(X, y)
+
+    def _mapped(self, of_model: Callable[[Any, int], Any]) -> Any:
+        return of_model(self.best_estimator_, self.best_index_)
+
+    def _refit_members(
+        self,
+        committee: PACommittee,
+        base_estimator: Estimator,
+        outcomes: list[list[Outcome]],
+        plan: Plan,
+        callbacks: Callbacks,
+    ) -> None:
+        """Fit the candidates that remain, and say what they will score together."""
+        table, metric = self.cv_results_, first_metric(self, self.cv_results_)
+        if self.posterior_ is None:
+            raise ValueError(
+                f"refit: expected a candidate with a finite {metric!r} in all parts of the data "
+                "with a committee, got none."
+            )
+        scorer = self.scorer_[metric] if isinstance(self.scorer_, dict) else self.scorer_
+        stacks, start = plan.stacks(outcomes), time.time()
+        committee.gather(
+            self.posterior_,
+            table["params"],
+            base_estimator,
+            (plan.data.sources[0], plan.data.y),
+            plan.data.fit_params,
+            plan.training_and_test_rows,
+            scorer=scorer,
+            n_jobs=self.n_jobs,
+            callbacks=callbacks,
+            temperatures=partial(plan.temperatures, stacks),
+        )
+        self.refit_time_ = time.time() - start
+        self.n_fits_ += committee.n_fits_
+        self.best_estimator_ = committee
+        if hasattr(committee, "feature_names_in_"):
+            self.feature_names_in_ = committee.feature_names_in_
+        vote = plan.vote(stacks, committee)
+        self.committee_score_ = np.nan if vote is None else float(vote.scores(scorer).mean())
+        if vote is not None:
+            self.__dict__.update(plan.kind.attributes_of_committee(vote, table, metric))
+
+    def _check_refit_for_multimetric(self, scores: Any) -> None:
+        committee = self._committee
+        if committee is None:
+            super()._check_refit_for_multimetric(scores)
+        elif committee.metric not in scores:
+            raise ValueError(
+                "refit: expected the metric that compares the candidates of a committee, such as "
+                f"PACommittee(metric={next(iter(scores))!r}), got metric={committee.metric!r}."
+            )
 
     def compare(self, i: int, j: int) -> AgreementComparison:
         """Compare two candidates: their agreement, or with pairs their expected score.

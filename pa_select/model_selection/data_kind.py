@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pa_select.model_selection.candidate_posterior import scores_of_pairs, split_scores_of
 from pa_select.model_selection.sites import (
     ExpectedColumns,
+    Mapped,
     Site,
     adapted_to_sites,
+    attributes_of,
     make_sites,
     warn_of_equal_predictions,
 )
@@ -43,10 +46,19 @@ from pa_select.utils.fits import Split, halves
 from pa_select.utils.frames import check_columns, check_not_shifted, named_like, view_of
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _num_samples
-from pa_select.utils.typing import Array, Estimator, Floats, Groups, PairedRows, Rows, Search
+from pa_select.utils.typing import (
+    Array,
+    Floats,
+    Groups,
+    Ints,
+    PairedRows,
+    Rows,
+    Search,
+)
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
+    from pa_select.model_selection.committee_vote import CommitteeVote
 
 
 _suggested = False
@@ -146,12 +158,32 @@ class DataKind(ABC):
         """Return attributes of the fitted search, given the chosen candidate."""
         return {}
 
-    def attributes_of_refit(self, estimator: Estimator, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return attributes of the fitted search; `row` is that of the best estimator."""
+    def attributes_of_committee(
+        self, vote: CommitteeVote, table: dict[str, Any], metric: str
+    ) -> dict[str, Any]:
+        """Return attributes of a committee, which replace those of the chosen candidate."""
+        return {}
+
+    def attributes_of_refit(self, mapped: Mapped, table: Mapping[str, Any]) -> dict[str, Any]:
+        """Return attributes of the fitted search; see `adapted_to_sites`."""
         return {}
 
     def suggest_more_data(self, n_splits: int) -> None:
         """Warn once if other data would gain more."""
+
+    def folds(self, splits: Sequence[Split]) -> list[Ints]:
+        """Return the test folds whose scores compare the candidates."""
+        return [test for _, test in splits]
+
+    def scores_of_folds(self, table: Mapping[str, Any], metric: str) -> Floats:
+        """Return what the candidates score on these folds, (n_folds, n_candidates)."""
+        return split_scores_of(table, metric)
+
+    def scores_of_parts(
+        self, splits: Sequence[Split], table: Mapping[str, Any], metric: str
+    ) -> tuple[Floats, Floats]:
+        """Return what the candidates score on the two parts of each pair of disjoint parts."""
+        return scores_of_pairs(self.scores_of_folds(table, metric), self.folds(splits))
 
 
 class RepeatedFolds(DataKind):
@@ -209,6 +241,13 @@ class SplitHalves(DataKind):
     def blocks(self, splits: Sequence[Split]) -> list[Block]:
         blocks = [Block(split, test, split + 1, test) for split, (_, test) in enumerate(splits)]
         return blocks[::2]  # both halves have the same test rows
+
+    def folds(self, splits: Sequence[Split]) -> list[Ints]:
+        return super().folds(splits)[::2]
+
+    def scores_of_folds(self, table: Mapping[str, Any], metric: str) -> Floats:
+        scores = super().scores_of_folds(table, metric)
+        return (scores[::2] + scores[1::2]) / 2
 
 
 def of_rows_tested_twice(splits: Sequence[Split]) -> list[Block]:
@@ -269,6 +308,9 @@ class Views(DataKind):
         columns[f"se_test_{name}"] = error_over_splits(means, scores.n_disjoint)
         columns[f"chance_test_{name}"] = scores.chance
         return columns
+
+    def scores_of_folds(self, table: Mapping[str, Any], metric: str) -> Floats:
+        return super().scores_of_folds(table, f"{metric}_views")
 
 
 class Target(DataKind):
@@ -376,25 +418,30 @@ class PairedObjects(DataKind):
     ) -> dict[str, Any]:
         return self._expected.table(stacks, table, metric)
 
+    def scores_of_parts(
+        self, splits: Sequence[Split], table: Mapping[str, Any], metric: str
+    ) -> tuple[Floats, Floats]:
+        return self._expected.scores_of_parts(self.folds(splits), table, metric, self.rows.seed)
+
     def warn_of_choice(self, table: dict[str, Any], metric: str, chosen: int) -> None:
         warn_of_equal_predictions(table)
 
     def attributes_of_choice(
         self, table: dict[str, Any], metric: str, chosen: int
     ) -> dict[str, Any]:
-        score, interval = self._expected.of_chosen(table, metric, chosen)
+        self._expected.warn_of_other_classes(chosen)
         by_site = {site.name: site.n_pairs for site in self.sites}
         n_objects: Any = by_site if self.sites[0].name else by_site[""]
-        return {
-            "expected_score_": score,
-            "expected_score_se_": float(table[f"expected_{metric}_se"][chosen]),
-            "expected_interval_": interval,
-            "n_objects_": n_objects,
-        }
+        return attributes_of(table, metric, chosen) | {"n_objects_": n_objects}
 
-    def attributes_of_refit(self, estimator: Estimator, row: Mapping[str, Any]) -> dict[str, Any]:
+    def attributes_of_committee(
+        self, vote: CommitteeVote, table: dict[str, Any], metric: str
+    ) -> dict[str, Any]:
+        return self._expected.of_committee(vote, table, metric)
+
+    def attributes_of_refit(self, mapped: Mapped, table: Mapping[str, Any]) -> dict[str, Any]:
         sources = [self.rows.X, *self.sources]
-        adapted = adapted_to_sites(estimator, self._adapter, self.sites, sources, row)
+        adapted = adapted_to_sites(mapped, self._adapter, self.sites, sources, table)
         return {"best_adapted_": adapted}
 
 

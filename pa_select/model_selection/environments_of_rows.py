@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import _safe_indexing
 
+from pa_select.model_selection.candidate_posterior import (
+    halves_of,
+    scores_of_halves,
+    split_scores_of,
+)
 from pa_select.model_selection.data_kind import DataKind, RowsOfX, check_text
 from pa_select.model_selection.split_scores import OF_X, Block, Data, Extra, Layout, SplitTask
 from pa_select.model_selection.table_columns import ScoresOfMetric, environment_columns
@@ -125,6 +130,32 @@ class Environments(DataKind):
         left_out = self._scorable.left_out.get(scores.metric, {})
         return environment_columns(scores.metric, by_environment, scores.n_disjoint, left_out)
 
+    def scores_of_parts(
+        self, splits: Sequence[Split], table: Mapping[str, Any], metric: str
+    ) -> tuple[Floats, Floats]:
+        if self._unseen:  # folds share no environment, either
+            return super().scores_of_parts(splits, table, metric)
+        folds = self.folds(splits)
+        scores = np.stack(
+            [split_scores_of(table, f"{metric}_environment_{name}") for name in self.distinct]
+        )
+        counts = np.array(
+            [
+                [np.count_nonzero(self.names[fold] == name) for fold in folds]
+                for name in self.distinct
+            ]
+        )
+        # A metric may not be defined on the rows of an environment in a fold.
+        counts = np.where(np.isfinite(scores).any(axis=2), counts, 0)
+        summed = np.where(counts[..., None] > 0, scores, 0.0) * counts[..., None]
+        a, b = scores_of_halves(
+            folds,
+            halves_of(len(self.distinct), self.rows.seed),
+            lambda fold, half: np.append(summed[half, fold].sum(0), counts[half, fold].sum()),
+        )
+        known = (a[:, -1] > 0) & (b[:, -1] > 0)
+        return a[known, :-1], b[known, :-1]
+
 
 class ObjectOfUser(DataKind):
     """A pairing object; `environments` are scored, and passed on to it."""
@@ -157,6 +188,13 @@ class ObjectOfUser(DataKind):
         if self._environments is None:
             return {}
         return self._environments.score_columns(scores)
+
+    def scores_of_parts(
+        self, splits: Sequence[Split], table: Mapping[str, Any], metric: str
+    ) -> tuple[Floats, Floats]:
+        if self._environments is None:
+            return super().scores_of_parts(splits, table, metric)
+        return self._environments.scores_of_parts(splits, table, metric)
 
 
 def check_environments(environments: Labels, X: Rows) -> Array:

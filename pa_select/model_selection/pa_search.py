@@ -90,10 +90,12 @@ class PASearchCV(BasePASearch):
           needs `paired` in ``fit``.
         - a function ``cv_results -> index``, such as your own `GuardedSelection` or
           `within_one_standard_error`.
-    refit : bool, str or callable, default=True
-        Whether to fit the best candidate to all rows. With several metrics, the name of the
-        metric that is the score. A callable is the rule, as in GridSearchCV; then leave
-        `selection` as it is.
+    refit : bool, str, callable or PACommittee, default=True
+        Whether to fit the best candidate to all rows. "committee": keep all candidates that the
+        data cannot tell apart, as `PACommittee` does; a `PACommittee` without a search sets its
+        options, such as ``PACommittee(members="folds")``. With several metrics, the name of the
+        metric that is the score, or ``PACommittee(metric=...)``. A callable is the rule, as in
+        GridSearchCV; then leave `selection` as it is.
     prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
         Class prior of the agreement. Each fitted model has its own marginal prior. With the
         uniform prior constant classifiers agree best.
@@ -152,6 +154,7 @@ class PASearchCV(BasePASearch):
           that decides, does not differ significantly from the chosen candidate's (the p-value of
           `compare` is at least 0.05). Among these prefer the most accurate or the simplest one.
           Left out if something else decides;
+        - ``weight``: the posterior of the candidate in `posterior_`; left out if that is None;
         - ``n_failed_splits``: in how many splits the fit failed;
         - ``se_test_<metric>``, ``chance_test_<metric>``: standard error of the mean score,
           and the best score of predictions that ignore the features. If splits hold out whole
@@ -187,7 +190,17 @@ class PASearchCV(BasePASearch):
           share of target predictions that would have to change to reach the class shares
           predicted on X.
     best_index_, best_params_, best_score_, best_estimator_ : int, dict, float, estimator
-        As in GridSearchCV.
+        As in GridSearchCV. With ``refit="committee"`` `best_estimator_` is the fitted
+        `PACommittee`; the others describe the best single candidate.
+    posterior_ : CandidatePosterior or None
+        How many candidates the data can tell apart, and the weight of each. The parts of the data
+        that are compared are pairs of test folds; with `environments` each has the rows of half of
+        the environments, with `views` the score is the one on their rows, and with `paired` it is
+        the expected score from half of the pairs, at the candidate's worst site. None if no two
+        test folds are disjoint, or no candidate has a score in all parts.
+    committee_score_ : float
+        The committee's cross-validated score, by the votes of its out-of-fold models; nan if a
+        member has no class scores. Only with ``refit="committee"``.
     certified_choice_ : bool or None
         Whether it is certified that no other eligible candidate has a higher agreement, except
         for ties (`tol` and 1e-6 nats): the upper bounds, ``agreement + gap``, of the others do
@@ -196,15 +209,16 @@ class PASearchCV(BasePASearch):
     best_adapted_ : estimator or dict
         The model to use at the other site: a pipeline of the fitted adapter and
         `best_estimator_` if adapted rows have the higher expected score, or else
-        `best_estimator_`. A dict with several sites. Only with `paired` and `refit`.
+        `best_estimator_`; in a committee so for each member. A dict with several sites. Only with
+        `paired` and `refit`.
     expected_score_ : float
-        The expected score of the chosen candidate. With an adapter it is the score of
-        `best_adapted_`. The best of many candidates looks a little better than it is. Only with
-        `paired`.
+        The expected score of the chosen candidate, or of the committee. With an adapter it is the
+        score of `best_adapted_`. The best of many candidates looks a little better than it is. Only
+        with `paired`.
     expected_score_se_ : float
         Its standard error: report plus and minus 1.96 of it. Only with `paired`.
     expected_interval_ : tuple of float or None
-        The chosen candidate's 95 % interval (low, high) of the accuracy, or of the (root) mean
+        Its 95 % interval (low, high) of the accuracy, or of the (root) mean
         squared or mean absolute error; None for other metrics. Only with `paired`.
     n_objects_ : int or dict
         Number of different paired objects; by site if there are several. Only with `paired`.
@@ -225,14 +239,15 @@ class PASearchCV(BasePASearch):
     source_class_balance_, target_class_balance_ : ndarray of shape (n_candidates, n_classes)
         Shares of the predicted classes on X and on the target. Only with a target.
     n_fits_ : int
-        Number of fits: candidates times splits, and one for the refit. It includes the fits
-        whose results were found in `memory`.
+        Number of fits: candidates times splits, and one for each refitted model. It includes the
+        fits whose results were found in `memory`.
     scorer_, n_splits_, refit_time_, multimetric_, feature_names_in_, classes_
         As in GridSearchCV.
 
     See Also
     --------
     PARandomizedSearchCV : The search over random parameters.
+    PACommittee : The committee, also for scikit-learn's searches.
     PAScorer : Agreement as a scorer for other searches.
     expected_score : The expected score of a trained classifier.
 

@@ -24,7 +24,15 @@ from sklearn.utils import check_random_state, indexable
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 
+from pa_select.model_selection.candidate_posterior import (
+    CandidatePosterior,
+    no_parts,
+    pairs_of_folds,
+    posterior_of_parts,
+)
 from pa_select.model_selection.choice import looks_at_agreement
+from pa_select.model_selection.committee import PACommittee, beta_of
+from pa_select.model_selection.committee_vote import CommitteeVote
 from pa_select.model_selection.data_kind import (
     DataKind,
     PairedObjects,
@@ -42,7 +50,15 @@ from pa_select.model_selection.environments_of_rows import (
 )
 from pa_select.model_selection.evaluation import chance_scores
 from pa_select.model_selection.pa_scorer import PAScorer
-from pa_select.model_selection.split_scores import Data, Layout, Outcome, SplitTask, Stacks
+from pa_select.model_selection.split_scores import (
+    OF_X,
+    Block,
+    Data,
+    Layout,
+    Outcome,
+    SplitTask,
+    Stacks,
+)
 from pa_select.model_selection.table_columns import (
     Agreements,
     add_ranks_and_drops,
@@ -56,7 +72,17 @@ from pa_select.utils.fits import Split, check_fit_params
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples
-from pa_select.utils.typing import Array, Groups, HasArray, Ints, Labels, PairedRows, Rows, Search
+from pa_select.utils.typing import (
+    Array,
+    Floats,
+    Groups,
+    HasArray,
+    Ints,
+    Labels,
+    PairedRows,
+    Rows,
+    Search,
+)
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
@@ -148,8 +174,14 @@ class Plan:
         if not blocks:
             raise ValueError(kind.no_pairs())
         self._blocks = blocks
+        beside = kind.blocks_beside(splits)
+        if search._committee is not None:
+            if not pairs_of_folds(kind.folds(splits)):
+                raise ValueError(no_parts(len(splits)))
+            # The test rows give the members' temperatures and the committee's own score.
+            beside += [Block(split, test, split, test) for split, (_, test) in enumerate(splits)]
         #: The rows that each model scores, and their places in the stacked scores.
-        self.layout = Layout(splits, [*blocks, *kind.blocks_beside(splits)])
+        self.layout = Layout(splits, [*blocks, *beside])
         predicted = kind.predicted(splits)
         #: What is fitted and scored.
         self.splits = [
@@ -221,6 +253,47 @@ class Plan:
         columns |= self.kind.agreement_columns(agreements, stacks.n_candidates)
         add_ranks_and_drops(columns)
         return columns, compared
+
+    @property
+    def training_and_test_rows(self) -> list[Split]:
+        """The splits."""
+        return [(task.train, task.test) for task in self.splits]
+
+    def posterior(self, table: dict[str, Any], metric: str) -> CandidatePosterior | None:
+        """Compute the posterior over the candidates; None without disjoint parts, or scores."""
+        splits = self.training_and_test_rows
+        if not pairs_of_folds(self.kind.folds(splits)):
+            return None
+        parts = self.kind.scores_of_parts(splits, table, metric)
+        if not all(np.isfinite(side).all(axis=0).any() for side in parts):
+            return None
+        return posterior_of_parts(*parts)
+
+    def temperatures(self, stacks: Stacks, candidates: Ints) -> Floats:
+        """Return the inverse temperatures that fit candidates' scores of labelled rows best.
+
+        nan: a candidate that has no class scores.
+        """
+        rows = [of_split[OF_X] for of_split in self.layout.scored_rows]
+        every = np.concatenate(rows)
+        weight = None if self.sample_weight is None else np.asarray(self.sample_weight)[every]
+        y = np.asarray(self.data.y)[every]
+        betas = np.full(len(candidates), np.nan)
+        for member, candidate in enumerate(candidates.tolist()):
+            if candidate in stacks.candidates:
+                position = int(np.searchsorted(stacks.candidates, candidate))
+                scores = [stacks.matrix(position, split, OF_X) for split in range(len(rows))]
+                betas[member] = beta_of(np.concatenate(scores), y, stacks.classes, weight)
+        return betas
+
+    def vote(self, stacks: Stacks, committee: PACommittee) -> CommitteeVote | None:
+        """Return the votes of a committee's fold models; None if a member has no class scores."""
+        members = committee.remaining
+        if not np.isin(members.candidates, stacks.candidates).all():
+            return None
+        folds = [task.test for task in self.splits]
+        rows = self.layout.scored_rows
+        return CommitteeVote(stacks, *members, rows, folds, np.asarray(self.data.y))
 
     def refinement(
         self, stacks: Stacks, table: dict[str, Any], agreements: Agreements

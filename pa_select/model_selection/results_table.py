@@ -47,8 +47,10 @@ def scoring_of(search: Search) -> Scoring:
 
 def first_metric(search: Search, table: dict[str, Any]) -> str:
     """Return the metric of ``refit``, or else the first metric."""
-    if isinstance(search.refit, str):
-        return search.refit
+    # A committee says which metric compares its candidates.
+    metric = getattr(search.refit, "metric", search.refit)
+    if isinstance(metric, str) and f"mean_test_{metric}" in table:
+        return metric
     return next(name for name in table if name.startswith("mean_test_"))[len("mean_test_") :]
 
 

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
+from pa_select.model_selection.candidate_posterior import (
+    halves_of,
+    scores_of_halves,
+    split_scores_of,
+)
 from pa_select.model_selection.split_scores import OF_X, Data, Layout, Stacks
-from pa_select.model_selection.table_columns import ranks, scores_and_errors
+from pa_select.model_selection.table_columns import error_over_splits, ranks, scores_and_errors
 from pa_select.scores import align_classes, class_scores
 from pa_select.scores.recorded import RecordedClassifier, RecordedRegressor
 from pa_select.utils.arrays import as_numpy
 from pa_select.utils.frames import check_columns, check_not_missing, named_like
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _MultimetricScorer, _num_samples
-from pa_select.utils.typing import Adapter, Array, Estimator, Floats, PairedRows, Reference, Rows
+from pa_select.utils.typing import (
+    Adapter,
+    Array,
+    Estimator,
+    Floats,
+    Ints,
+    Mask,
+    PairedRows,
+    Reference,
+    Rows,
+)
+
+if TYPE_CHECKING:
+    from pa_select.model_selection.committee_vote import CommitteeVote
 
 # The names of a site's columns must differ from those of the worst site.
 _ENDS = {"se", "low", "high", "measured", "adapted"}
@@ -89,28 +107,58 @@ def make_sites(
     return sites, sources
 
 
+#: Takes a function of a fitted model and its candidate's number, which maps the model, and
+#: returns what a search predicts with, its model or models mapped.
+Mapped: TypeAlias = Callable[[Callable[[Any, int], Any]], Any]
+
+
 def adapted_to_sites(
-    estimator: Estimator,
+    mapped: Mapped,
     adapter: Any,
     sites: Sequence[Site],
     sources: Sequence[Any],
-    row: Mapping[str, Any],
+    table: Mapping[str, Any],
 ) -> Estimator | dict[str, Estimator]:
-    """Return what to use at the site: a fitted estimator, after an adapter if that helps it.
+    """Return what to use at the site: the fitted models, after an adapter where that helps.
 
-    `sources` are X and those that `make_sites` returns. `row` is the estimator's row of
-    ``cv_results_``, which says whether an adapter helps. Returns a dict if the sites have names.
+    `sources` are X and those that `make_sites` returns. `table` is ``cv_results_``, which says
+    which candidates an adapter helps. Returns a dict if the sites have names.
     """
     # Imported here: workers that fit and score do not need torch.
     from pa_select.unlabelled.site_adapter import SiteAdapter
 
     by_site = {}
     for site in sites:
-        by_site[site.name] = estimator
-        if site.adapted is not None and row[f"adapted_{site.name}" if site.name else "adapted"]:
+        helped, learnt = _is_adapted(site, table), None
+        if helped.any():
             learnt = SiteAdapter(adapter).fit(sources[site.b], sources[site.a])
-            by_site[site.name] = make_pipeline(learnt, estimator)
+
+        def adapted(
+            model: Any, candidate: int, helped: Mask = helped, learnt: Any = learnt
+        ) -> Any:
+            return make_pipeline(learnt, model) if helped[candidate] else model
+
+        by_site[site.name] = mapped(adapted)
     return by_site if sites[0].name else by_site[""]
+
+
+def _is_adapted(site: Site, table: Mapping[str, Any]) -> Mask:
+    """Return which candidates are judged by adapted rows of a site."""
+    if site.adapted is None:
+        return np.zeros(len(table["params"]), dtype=bool)
+    return np.asarray(table[f"adapted_{site.name}" if site.name else "adapted"], dtype=bool)
+
+
+def attributes_of(table: Mapping[str, Any], metric: str, model: int) -> dict[str, Any]:
+    """Return the attributes of a search that say what a model is expected to score."""
+    expected, interval = f"expected_{metric}", None
+    if f"{expected}_low" in table:
+        interval = tuple(float(table[f"{expected}_{end}"][model]) for end in ("low", "high"))
+    return {
+        "expected_score_": float(table[expected][model]),
+        "expected_score_se_": float(table[f"{expected}_se"][model]),
+        "expected_interval_": interval,
+    }
 
 
 def _named(paired: PairedRows) -> dict[str, tuple[Any, Any]]:
@@ -237,7 +285,7 @@ class ExpectedColumns:
             scores, of_scores = scores_and_errors(cv_results, name)
             single = self._n_splits == 1
             validation[name] = scores[candidates], None if single else of_scores[candidates]
-        engine = Engine(
+        self._engine = engine = Engine(
             self._task,
             self.scorers,
             self.labelled,
@@ -248,8 +296,9 @@ class ExpectedColumns:
             errors,
         )
         by_site = []
-        for site in self._sites:
-            expected = engine.at(site)
+        #: What is expected at each site, of the candidates that have all scores.
+        self._found = [(candidates, engine.at(site)) for site in self._sites]
+        for site, (_, expected) in zip(self._sites, self._found, strict=True):
             if site.has_own_columns:
                 _add_adapted_columns(expected.columns, metric)
             self.class_shares |= {
@@ -268,22 +317,76 @@ class ExpectedColumns:
             )
         return self._joined(by_site, metric)
 
-    def of_chosen(
-        self, table: dict[str, Any], metric: str, chosen: int
-    ) -> tuple[float, tuple[float, float] | None]:
-        """Return what the chosen candidate is expected to score, and the interval if it has one.
+    def scores_of_parts(
+        self, folds: Sequence[Ints], table: Mapping[str, Any], metric: str, seed: int
+    ) -> tuple[Floats, Floats]:
+        """Return the expected scores from parts of the rows and of the pairs, for all candidates.
 
-        Warn if the pairs say little of it.
+        A part is a fold of the rows with half of the objects. Its expected score is that of all
+        data, plus what its rows and its objects change in it (to first order).
         """
-        self._warn_of_other_classes(chosen)
-        limits = None
-        if f"expected_{metric}_low" in table:
-            low, high = (table[f"expected_{metric}_{end}"][chosen] for end in ("low", "high"))
-            limits = float(low), float(high)
-        return float(table[f"expected_{metric}"][chosen]), limits
+        expected = np.asarray(table[f"expected_{metric}"])
+        scores = split_scores_of(table, metric)
+        names = [site.name for site in self._sites]
+        at_worst = np.zeros(len(expected), dtype=np.intp)
+        if names[0]:
+            at_worst = np.array([names.index(name) for name in table["worst_site"]])
+        n_units = [found.contributions.shape[1] for _, found in self._found]
+        every = np.arange(len(expected))
 
-    def _warn_of_other_classes(self, chosen: int) -> None:
-        """Warn if the posteriors of the paired objects have other class shares than the labels."""
+        def at_sites(values: Iterable[Floats]) -> Floats:
+            """Return each candidate's value at its worst site; nan for those without scores."""
+            of_all = np.full((len(names), len(expected)), np.nan)
+            for row, (known, _), of_known in zip(of_all, self._found, values, strict=True):
+                row[known] = of_known
+            return of_all[at_worst, every]
+
+        believed = at_sites(found.believed for _, found in self._found)
+        of_rows = believed * (scores - scores.mean(axis=0))
+
+        def of_pairs(masks: Sequence[Mask]) -> Floats:
+            return at_sites(
+                found.contributions[:, mask].sum(axis=1) * (len(mask) / max(mask.sum(), 1))
+                for (_, found), mask in zip(self._found, masks, strict=True)
+            )
+
+        # At every site the same objects are halved alike.
+        by_site = zip(*(halves_of(n, seed) for n in n_units), strict=True)
+        halves = [[of_pairs(masks) for masks in zip(*both, strict=True)] for both in by_site]
+
+        def score(fold: int, of_half: Floats) -> Floats:
+            return len(folds[fold]) * (expected + of_rows[fold] + of_half)
+
+        return scores_of_halves(folds, halves, score)
+
+    def of_committee(
+        self, vote: CommitteeVote, table: Mapping[str, Any], metric: str
+    ) -> dict[str, Any]:
+        """Return the attributes that say what a committee is expected to score.
+
+        It is one more model of the engine. Its members predict the rows of each site as they are
+        judged: as measured, or adapted.
+        """
+        n = len(vote.stacks)
+        validation = {}
+        for name, (scores, errors) in self._engine.validation.items():
+            of_splits = vote.scores(self.scorers[name])
+            n_disjoint = self._n_splits * self.labelled.n / len(self.labelled.tested)
+            error = error_over_splits(of_splits[None], n_disjoint)[0]
+            validation[name] = np.append(scores, of_splits.mean()), np.append(errors, error)
+        by_site = []
+        for site in self._sites:
+            adapted = site.b if site.adapted is None else site.adapted
+            shown = np.where(_is_adapted(site, table), adapted, site.b)
+            models = vote.as_judged({site.b: shown})
+            engine = self._engine.with_models(models, validation)
+            found = engine.at(site._replace(adapted=None, has_own_columns=False))
+            by_site.append({name: values[n:] for name, values in found.columns.items()})
+        expected = [columns[f"expected_{metric}"][0] for columns in by_site]
+        return attributes_of(by_site[int(np.argmin(expected))], metric, 0)
+
+    def warn_of_other_classes(self, chosen: int) -> None:
+        """Warn if a candidate expects other class shares of the pairs than the labels have."""
         from pa_select.unlabelled.paired_rows import other_mix
 
         if self._of_regressors:

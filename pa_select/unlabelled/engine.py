@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -10,7 +11,6 @@ import numpy as np
 
 from pa_select.scores.recorded import row_numbers
 from pa_select.unlabelled.score_of_units import (
-    Expectation,
     LabelledRows,
     ScoreOfUnits,
     parts_of,
@@ -59,6 +59,14 @@ class Pairs(Protocol):
         """The sources of the rows at the other site: as measured, and adapted."""
 
 
+class Estimate(NamedTuple):
+    """An expected value, its standard error, and contributions as in `ScoreOfUnits`."""
+
+    score: float
+    standard_error: float
+    contributions: Floats = np.zeros(0)
+
+
 class ShrunkScores(NamedTuple):
     """Shrunk scores, and by how much posteriors are wrong about a candidate.
 
@@ -69,10 +77,13 @@ class ShrunkScores(NamedTuple):
         Root of the mean squared deviation of the residuals from that of the most accurate
         candidates, over the candidates that may be chosen and the candidate itself; 0 for a
         single candidate.
+    believed : ndarray of shape (n_candidates,)
+        The weight of the score itself, in [0, 1]; the rest is that of the posteriors.
     """
 
     scores: Floats
     misfit: Floats
+    believed: Floats
 
 
 class SiteExpectation(NamedTuple):
@@ -84,10 +95,17 @@ class SiteExpectation(NamedTuple):
         Named as in ``cv_results_``.
     shares : list of ndarray
         The mean stand-in for the labels of each model.
+    believed : ndarray of shape (n_models,)
+        The weight of each model's score on labelled rows in its shrunk score.
+    contributions : ndarray of shape (n_models, n_units)
+        What each unit of the pairs contributes to the expected score of the metric that decides;
+        nan for a model without one.
     """
 
     columns: dict[str, Floats]
     shares: list[Floats]
+    believed: Floats
+    contributions: Floats
 
 
 class Engine:
@@ -137,6 +155,15 @@ class Engine:
         self._given = None if isinstance(reference, str) else reference
         self._calibrations: dict[int, Calibration] = {}
         self._ensemble: Calibration | None = None
+        self._shared: dict[int, list[Floats]] = {}
+
+    def with_models(
+        self, models: Models, validation: Mapping[str, tuple[Floats, Floats]]
+    ) -> Engine:
+        """Return an engine of the same models and some more, with the same stand-ins."""
+        more = copy(self)
+        more.models, more.validation = models, dict(validation)
+        return more
 
     def at(self, site: Pairs) -> SiteExpectation:
         """Compute what is expected at one site."""
@@ -144,8 +171,8 @@ class Engine:
         shared = self._shared_labels(site.a) if self._is_shared and n else None
         columns: dict[str, Floats] = {"disagreement": np.full(n, np.nan)}
         levels = {name: np.full((2, n), np.nan) for name in self.scorers}
-        changes: list[dict[str, list[Expectation]]] = []
-        shares = []
+        changes: list[dict[str, list[Estimate]]] = []
+        of_levels, shares = [], []
         for model in range(n):
             outputs_a = self._outputs(model, site.a)
             labels = shared
@@ -155,17 +182,32 @@ class Engine:
             outputs_b = [self._outputs(model, source) for source in site.shown]
             level, changed, better = self._changes(labels, outputs_a, outputs_b)
             changes.append(changed)
+            of_levels.append(level[self.metric].contributions)
             # Its own stand-ins are calibrated by its score, and say no more than it.
             for name in level if self._is_shared else ():
                 if np.isfinite(changed[name][0].score):
-                    levels[name][:, model] = level[name]
+                    levels[name][:, model] = level[name][:2]
             values = {"disagreement": self.task.disagreement(outputs_a, outputs_b[better])}
             if len(outputs_b) == 2:
                 values["adapted"] = float(better)
             values |= self._limits(model, outputs_a, outputs_b[better], values["disagreement"])
             for name, value in values.items():
                 columns.setdefault(name, np.full(n, np.nan))[model] = value
-        return SiteExpectation(self._totals(levels, changes) | columns, shares)
+        shrunk = {
+            name: shrunk_scores(*self.validation[name], *levels[name]) for name in self.scorers
+        }
+        believed = shrunk[self.metric].believed
+        units = [
+            (1 - share) * level + of_model[self.metric][0].contributions
+            for share, level, of_model in zip(believed, of_levels, changes, strict=True)
+        ]
+        n_units = max((len(x) for x in units), default=0)
+        contributions = np.full((n, n_units), np.nan)
+        for model, of_model in enumerate(units):
+            if len(of_model):  # the metric of a model may have failed
+                contributions[model] = of_model
+        totals = self._totals(shrunk, changes)
+        return SiteExpectation(totals | columns, shares, believed, contributions)
 
     def calibration(self, model: int) -> Calibration:
         """Calibrate a model by the labelled rows of all splits together."""
@@ -188,7 +230,10 @@ class Engine:
             return [self._given[source]] * len(self.labelled.rows)
         if self._ensemble is None:
             self._ensemble = self._calibrated(self._mean_outputs(LABELLED))
-        return [self._ensemble.labels(one) for one in self._mean_outputs(source)]
+        if source not in self._shared:
+            outputs = self._mean_outputs(source)
+            self._shared[source] = [self._ensemble.labels(one) for one in outputs]
+        return self._shared[source]
 
     def _mean_outputs(self, source: int) -> list[Output]:
         """Return each split's mean of what the most accurate models believe."""
@@ -209,17 +254,17 @@ class Engine:
         (rows,), y, groups = self.labelled.rows, self.labelled.y, self.labelled.groups
         groups = None if groups is None else groups[rows]
 
-        def error(model: int) -> list[Expectation]:
+        def error(model: int) -> list[Estimate]:
             known, score = self.models.recorded(model, 0, LABELLED), float(scores[model])
             of_rows = error_of_score(self.task, self.scorers[name], score, known, y[rows], groups)
-            return [Expectation(score, of_rows)]
+            return [Estimate(score, of_rows)]
 
         errors = [self._tried(name, 1, partial(error, model))[0] for model in range(len(scores))]
         return np.array([one.standard_error for one in errors])
 
     def _changes(
         self, labels: Sequence[Floats], outputs_a: Outputs, outputs_b: Sequence[Outputs]
-    ) -> tuple[dict[str, Expectation], dict[str, list[Expectation]], bool]:
+    ) -> tuple[dict[str, Estimate], dict[str, list[Estimate]], bool]:
         """Compute each metric on the rows of site a, and by how much it is expected to change.
 
         The metric that decides has a change for rows as measured, and one for adapted rows, after
@@ -237,18 +282,20 @@ class Engine:
                 )
         return levels, changes, better
 
-    def _expected(self, name: str, labels: Sequence[Floats], *sides: Outputs) -> list[Expectation]:
+    def _expected(self, name: str, labels: Sequence[Floats], *sides: Outputs) -> list[Estimate]:
         """Compute a metric on the rows of site a, and its changes on other rows."""
 
-        def compute() -> list[Expectation]:
+        def compute() -> list[Estimate]:
             first, *others = expected_scores(self.task, self.scorers[name], labels, *sides)
-            return [first.expectation(), *(one.change_from(first) for one in others)]
+            changes = [
+                Estimate(*one.change_from(first), one.contributions - first.contributions)
+                for one in others
+            ]
+            return [Estimate(*first.expectation(), first.contributions), *changes]
 
         return self._tried(name, len(sides), compute)
 
-    def _tried(
-        self, name: str, n: int, compute: Callable[[], list[Expectation]]
-    ) -> list[Expectation]:
+    def _tried(self, name: str, n: int, compute: Callable[[], list[Estimate]]) -> list[Estimate]:
         """Compute n numbers of a metric; nan if it raises an error."""
         try:
             return compute()
@@ -256,24 +303,24 @@ class Engine:
             if self.errors is None:
                 raise
             self.errors.append(f"{name}: {type(error).__name__}: {error}")
-            return [Expectation(np.nan, np.nan)] * n
+            return [Estimate(np.nan, np.nan)] * n
 
     def _totals(
-        self, levels: Mapping[str, Floats], changes: Sequence[Mapping[str, list[Expectation]]]
+        self,
+        shrunk: Mapping[str, ShrunkScores],
+        changes: Sequence[Mapping[str, list[Estimate]]],
     ) -> dict[str, Floats]:
         """Add the expected changes to the shrunk scores."""
         columns = {}
         for name, scorer in self.scorers.items():
-            scores, errors = self.validation[name]
-            shrunk = shrunk_scores(scores, errors, *levels[name])
             # What is wrong with the stand-ins at the first site may be wrong at the other one.
-            errors = np.hypot(errors, shrunk.misfit)
+            errors = np.hypot(self.validation[name][1], shrunk[name].misfit)
             # The change that counts, and with an adapter those of rows as measured and adapted.
             by_rows = list(zip(*(of_model[name] for of_model in changes), strict=True)) or [()]
             for end, of_models in zip(("", "_as_measured", "_as_adapted"), by_rows, strict=False):
                 totals = [
                     self.task.in_range(scorer, score + change.score)
-                    for score, change in zip(shrunk.scores, of_models, strict=True)
+                    for score, change in zip(shrunk[name].scores, of_models, strict=True)
                 ]
                 columns[f"expected_{name}{end}"] = np.array(totals)
                 if not end:
@@ -405,7 +452,7 @@ def shrunk_scores(
     residual, noise = score - level, np.square(error) + np.square(level_error)
     known = np.isfinite(residual) & np.isfinite(noise)
     if not known.any():
-        return ShrunkScores(score.copy(), np.zeros_like(score))
+        return ShrunkScores(score.copy(), np.zeros_like(score), np.ones_like(score))
     centre = residual[near_best(score, error, known)].mean()
     away = residual - centre
     may_be_chosen = near_best(score, np.hypot(error, level_error), known, N_SE_OF_CHOICE)
@@ -420,5 +467,7 @@ def shrunk_scores(
     believed = np.divide(spread, spread + noise, out=np.ones_like(noise), where=noise > 0)
     misfit = np.sqrt(mean_with_itself(squares))
     return ShrunkScores(
-        np.where(known, level + centre + believed * away, score), np.where(known, misfit, 0.0)
+        np.where(known, level + centre + believed * away, score),
+        np.where(known, misfit, 0.0),
+        np.where(known, believed, 1.0),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from sklearn.base import (
@@ -33,6 +34,7 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 
 __all__ = [
     "BaseSearchCV",
+    "CallbackSupport",
     "Callbacks",
     "HasMethods",
     "Interval",
@@ -51,6 +53,10 @@ __all__ = [
 ]
 
 SUPPORTS_CALLBACKS = hasattr(BaseSearchCV, "set_callbacks")
+#: The base class of estimators that call callbacks; it has nothing before scikit-learn 1.9.
+CallbackSupport: Any = object
+if SUPPORTS_CALLBACKS:
+    CallbackSupport = import_module("sklearn.callback").CallbackSupportMixin
 
 
 @dataclass(eq=False, repr=False)

@@ -73,6 +73,7 @@ RESULTS = {
     "AgreementBootstrap",
     "AgreementComparison",
     "AgreementMatrix",
+    "CandidatePosterior",
     "Confidence",
     "EntropyChange",
     "Generalization",

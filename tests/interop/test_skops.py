@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pa_select import (
     GuardedSelection,
+    PACommittee,
     PARandomizedSearchCV,
     PAScorer,
     PASearchCV,
@@ -70,6 +71,7 @@ SEARCHES = {
     "random": lambda: PARandomizedSearchCV(
         GaussianNB(), {"var_smoothing": loguniform(1e-9, 1)}, 2, random_state=0, **FAST
     ).fit(X, Y),
+    "a committee": lambda: PACommittee(GridSearchCV(GaussianNB(), GRID, cv=3)).fit(X, Y),
     "scikit-learn's with rule and floor": lambda: GridSearchCV(
         GaussianNB(), GRID, scoring=METRICS, refit=GuardedSelection("pa", "accuracy"), **FAST
     ).fit(X, Y),
@@ -94,6 +96,9 @@ def test_searches(saved, name):
     for method in ("predict", "predict_proba"):
         found, expected = (getattr(one, method)(rows) for one in (loaded, search))
         np.testing.assert_array_equal(found, expected)
+    if name == "a committee":
+        np.testing.assert_array_equal(loaded.posterior_.weights, search.posterior_.weights)
+        loaded, search = loaded.search_, search.search_
     assert loaded.best_params_ == search.best_params_
     assert loaded.best_index_ == search.best_index_
     for column in (

@@ -490,7 +490,7 @@ def test_several_models_are_shrunk_and_judged_by_the_most_accurate_ones():
 
     at_a, at_b = (np.array([hits(m, rows) for m in models.values()]) for rows in (a, b))
     level, level_error = at_a.mean(1), at_a.std(1, ddof=1) / np.sqrt(60)
-    shrunk, misfit = shrunk_scores(accuracy, error, level, level_error)
+    shrunk, misfit, _ = shrunk_scores(accuracy, error, level, level_error)
     found = expected_score(models, a, b, X, y).values()
     change = at_b - at_a
     np.testing.assert_allclose([f.score for f in found], shrunk + change.mean(1), atol=1e-5)

@@ -48,7 +48,7 @@ def by_hand(score, error, level, level_error):
 
 @given(candidates())
 def test_the_formula(given):
-    for found, expected in zip(shrink(*given), by_hand(*given), strict=True):
+    for found, expected in zip(shrink(*given)[:2], by_hand(*given), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 

@@ -1,0 +1,741 @@
+"""The committee of the candidates that a search's data cannot tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from functools import reduce
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
+from sklearn.metrics import accuracy_score, check_scoring, r2_score
+from sklearn.model_selection import KFold, check_cv
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.parallel import delayed
+from sklearn.utils.validation import check_is_fitted
+
+from pa_select.model_selection.candidate_posterior import (
+    CandidatePosterior,
+    candidate_posterior,
+    folds_of,
+    no_parts,
+    pairs_of_folds,
+    posterior_of_parts,
+    scores_of_pairs,
+)
+from pa_select.model_selection.evaluation import with_parameters
+from pa_select.model_selection.results_table import first_metric
+from pa_select.scores.class_scores import align_classes, class_scores, columns_of
+from pa_select.scores.recorded import RecordedClassifier, RecordedRegressor, row_numbers
+from pa_select.utils.arrays import as_numpy, check_column
+from pa_select.utils.estimators import SavedWithVersions, named_estimators, unwrapped
+from pa_select.utils.fits import Parallel, Split
+from pa_select.utils.messages import keeps_warnings, warn_caller
+from pa_select.utils.sklearn_private import (
+    Callbacks,
+    CallbackSupport,
+    HasMethods,
+    Interval,
+    StrOptions,
+    _check_method_params,
+    _fit_context,
+    _num_samples,
+    _PassthroughScorer,
+    _safe_split,
+)
+from pa_select.utils.typing import (
+    Array,
+    Estimator,
+    Estimators,
+    Floats,
+    Ints,
+    Labels,
+    Rows,
+    Scorer,
+    Search,
+)
+
+# Few labelled rows are divided into so many folds, so many times.
+_FOLDS, _REPETITIONS = 5, 10
+
+
+class Members(NamedTuple):
+    """The candidates that remain, their shares of the vote, and their temperatures."""
+
+    candidates: Ints
+    shares: Floats
+    #: The inverse temperature of each one's class scores; nan: it votes by its class. None: they
+    #: are regressors.
+    betas: Floats | None
+
+
+class _Job(NamedTuple):
+    """A model to fit to some rows, or to all."""
+
+    model: Any
+    train: Ints | None
+    test: Ints | None
+    #: Whether the fitted model is kept, and whether its class scores of the test rows are needed.
+    keep: bool
+    scores: bool
+
+
+class _Fitted(NamedTuple):
+    model: Any
+    scores: tuple[Array, Array] | None
+
+
+def _makes_probabilities(committee: Any) -> bool:
+    if hasattr(committee, "betas_"):
+        return not np.isnan(committee.betas_).any()
+    return bool(is_classifier(committee.search))
+
+
+class PACommittee(
+    SavedWithVersions,
+    CallbackSupport,
+    MetaEstimatorMixin,
+    BaseEstimator,
+):
+    """Keep the candidates of a search that its data cannot tell apart, and let them vote.
+
+    A search chooses one candidate, although its rows can seldom tell the best ones apart. The
+    committee keeps them all: their weights are the posterior over the candidates at the
+    inverse temperature at which two parts of the data agree most (`candidate_posterior`).
+    Classifiers vote by their class probabilities, regressors by their predictions.
+
+    Parameters
+    ----------
+    search : estimator object
+        A search such as `sklearn.model_selection.GridSearchCV`, RandomizedSearchCV, a halving
+        search or `PASearchCV`, of classifiers or regressors. It is cloned, and fitted as it is.
+        None only for the result of `from_models`, and in ``PASearchCV(refit=PACommittee(...))``.
+    members : {"refit", "folds"}, default="refit"
+        "refit": one model of each remaining candidate, fitted to all rows. "folds": its models of
+        all splits, each fitted to the training rows of its split. Take "folds" for nets: what a
+        net learns depends on its start, and the mean over several fits removes that.
+    min_weight : float, default=0.1
+        Candidates are left out if their weight is less than this share of the largest weight.
+        0 keeps all; 1 keeps those with the largest weight.
+    metric : str, default=None
+        The metric of a search with several ones that compares the candidates. None: the one of
+        the search's `refit`, or the only one.
+    n_jobs : int, default=None
+        Number of fits of members in parallel. None: as in the search.
+    verbose : int, default=0
+        1: a line shows the progress of the fits of the members.
+
+    Attributes
+    ----------
+    search_ : estimator
+        The fitted search; None after `from_models`.
+    posterior_ : CandidatePosterior
+        The weights of all candidates, and how many remain.
+    estimators_ : list of estimator
+        The fitted models that vote.
+    candidates_ : ndarray of shape (n_estimators,)
+        The candidate of each model, as in ``cv_results_["params"]``, or its place in `models`.
+    weights_ : ndarray of shape (n_estimators,)
+        The weights of the models, which sum to 1.
+    betas_ : ndarray of shape (n_estimators,)
+        The inverse temperature at which the class scores of each model fit its out-of-fold rows
+        best (temperature scaling). nan: the model has no class scores, and votes by its class.
+        Only for classifiers.
+    classes_ : ndarray of shape (n_classes,)
+        The classes. Only for classifiers.
+    n_fits_ : int
+        Number of fits of members, beside those of the search. Classifiers of a search of
+        scikit-learn are fitted to every split once more, since the search keeps no out-of-fold
+        scores.
+    n_features_in_, feature_names_in_
+        As in the members.
+    warnings_ : list of str
+        What the last ``fit`` warned about.
+
+    See Also
+    --------
+    candidate_posterior : The weights alone.
+    PASearchCV : ``refit="committee"`` has the same committee, with pairs, views and environments.
+
+    Notes
+    -----
+    A prediction takes as long as those of all members. Where one candidate is clearly the best,
+    it alone remains.
+
+    References
+    ----------
+    .. [1] J. M. Buhmann, "Information theoretic model validation for clustering", ISIT 2010.
+    .. [2] The thesis "Improved robustness of deep learning models through posterior agreement
+       based model selection", chapter 2 (approximation sets).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sklearn.svm import SVC
+    >>> from pa_select import PACommittee
+    >>> X, y = load_wine(return_X_y=True)
+    >>> grid = {"svc__C": [0.01, 0.1, 1, 10]}
+    >>> search = GridSearchCV(make_pipeline(StandardScaler(), SVC()), grid)
+    >>> committee = PACommittee(search).fit(X[::2], y[::2])
+    >>> committee.posterior_
+    CandidatePosterior(0.5 of 1.4 nats: 2.3 of 4 candidates remain)
+    >>> [committee.search_.cv_results_["params"][i]["svc__C"] for i in committee.candidates_]
+    [0.1, 1, 10]
+    >>> committee.predict_proba(X[1::2]).shape
+    (89, 3)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "search": [HasMethods(["fit"]), None],
+        "members": [StrOptions({"refit", "folds"})],
+        "min_weight": [Interval(Real, 0, 1, closed="both")],
+        "metric": [str, None],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        search: Search | None = None,
+        *,
+        members: Literal["refit", "folds"] = "refit",
+        min_weight: float = 0.1,
+        metric: str | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.search = search
+        self.members = members
+        self.min_weight = min_weight
+        self.metric = metric
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+    @keeps_warnings
+    def fit(self, X: Rows, y: Labels | None = None, **params: Any) -> Self:
+        """Fit the search, and the candidates that remain.
+
+        Parameters
+        ----------
+        X : array-like of n rows
+            Rows in any form that the search takes.
+        y : array-like of shape (n,) or (n, n_outputs)
+            Labels or numbers.
+        **params : dict
+            Passed on to ``fit`` of the search, such as ``sample_weight`` or ``groups``; those that
+            the search passes on to its estimator also go to the fits of the members.
+
+        Returns
+        -------
+        self : object
+            The fitted committee.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Before any fit, if a parameter is wrong, or the search's splits have no two disjoint
+            test folds. After the search, if no candidate has a score in every split.
+
+        Warns
+        -----
+        UserWarning
+            If the members are nets that are fitted once.
+        """
+        search = self._checked_search()
+        makes_committees = hasattr(search, "makes_committees")
+        callbacks = Callbacks.of_fit(self, 1 if makes_committees else 2, None)
+        callbacks.begin(X, y)
+        if makes_committees:
+            self._fit_by(search, callbacks, X, y, params)
+        else:
+            self._fit_after(search, callbacks, X, y, params)
+        self.search_ = search
+        callbacks.end(X, y)
+        return self
+
+    def _fit_by(
+        self, search: Any, callbacks: Callbacks, X: Rows, y: Any, params: dict[str, Any]
+    ) -> None:
+        """Let the search fit the members, of which it has more to say."""
+        named = search.refit if isinstance(search.refit, str) else None
+        metric = named if self.metric is None else self.metric
+        search.set_params(refit=clone(self).set_params(search=None, metric=metric))
+        with callbacks.subtask("search").passed_on_to(search):
+            search.fit(X, y, **params)
+        fitted = vars(search.best_estimator_)
+        self.__dict__.update({name: x for name, x in fitted.items() if name.endswith("_")})
+
+    def _fit_after(
+        self, search: Any, callbacks: Callbacks, X: Any, y: Any, params: dict[str, Any]
+    ) -> None:
+        """Fit the search, and then the members."""
+        X, y = indexable(X, y)
+        params = _check_method_params(X, params=params)
+        routed = search._get_routed_params_for_fit(params)
+        splitter = check_cv(search.cv, y, classifier=is_classifier(search.estimator))
+        splits = list(splitter.split(X, y, **routed.splitter.split))
+        folds = folds_of(splits)
+        if not pairs_of_folds(folds):
+            raise ValueError(no_parts(len(folds)))
+        # The members are fitted to the same splits, also if the splitter draws them anew.
+        search.set_params(cv=splits)
+        elsewhere = {*routed.estimator.fit, *routed.scorer.score}
+        search_params = {k: v for k, v in params.items() if k != "groups" or k in elsewhere}
+        with callbacks.subtask("search").passed_on_to(search):
+            search.fit(X, y, **search_params)
+        # The splits are not kept with the search, which they would make large.
+        search.cv, search._checked_cv_orig = clone(self.search).cv, splitter
+        metric = first_metric(search, search.cv_results_) if self.metric is None else self.metric
+        posterior = candidate_posterior(search, metric, splits=splits)
+        scorer = search.scorer_
+        self.gather(
+            posterior,
+            search.cv_results_["params"],
+            clone(search.estimator),
+            (X, y),
+            routed.estimator.fit,
+            splits,
+            scorer=scorer[metric] if isinstance(scorer, Mapping) else scorer,
+            n_jobs=search.n_jobs,
+            callbacks=callbacks,
+        )
+
+    def _checked_search(self) -> Any:
+        """Return a clone of the search; refuse what is none, or has another kind of estimator."""
+        search = self.search
+        if isinstance(search, type) or search is None:
+            got = "None" if search is None else f"the class {search.__name__}"
+            raise TypeError(
+                f"search: expected a search such as GridSearchCV(estimator, grid), got {got}."
+            )
+        if not all(hasattr(search, name) for name in ("estimator", "cv", "refit")):
+            raise TypeError(
+                "search: expected a search such as GridSearchCV(estimator, grid), got "
+                f"{type(search).__name__}."
+            )
+        if not (is_classifier(search.estimator) or is_regressor(search.estimator)):
+            raise ValueError(
+                "search: expected a search of classifiers or regressors, got one of "
+                f"{type(search.estimator).__name__}."
+            )
+        scoring = getattr(search, "scoring", None)
+        if isinstance(scoring, (list, tuple, Mapping, set)):
+            known = list(scoring)
+            metric = search.refit if self.metric is None else self.metric
+            if metric not in known:
+                raise ValueError(f"metric: expected one of {known}, got {self.metric!r}.")
+        return clone(search)
+
+    def gather(
+        self,
+        posterior: CandidatePosterior,
+        params: Sequence[dict[str, Any]],
+        estimator: Estimator,
+        data: tuple[Any, Any],
+        fit_params: dict[str, Any],
+        splits: Sequence[Split],
+        *,
+        scorer: Any,
+        n_jobs: int | None,
+        callbacks: Callbacks,
+        temperatures: Callable[[Ints], Floats] | None = None,
+    ) -> None:
+        """Fit the candidates that remain; `fit` and searches call this.
+
+        `params` are those of all candidates, and ``temperatures`` returns the inverse temperatures
+        of some of them. None: each is fitted to every split to find its own.
+        """
+        X, y = data
+        self.posterior_, self.scorer_ = posterior, scorer
+        candidates, shares = self._shares()
+        models = [with_parameters(estimator, params[i]) for i in candidates.tolist()]
+        of_classifiers, of_folds = is_classifier(estimator), self.members == "folds"
+        if not of_folds:
+            _warn_of_nets(models)
+        asks_for_scores = of_classifiers and temperatures is None
+        jobs: list[_Job] = []
+        for model in models:
+            if of_folds or asks_for_scores:
+                jobs += [_Job(model, *split, of_folds, asks_for_scores) for split in splits]
+            if not of_folds:
+                jobs.append(_Job(model, None, None, True, False))
+        part = callbacks.subtask(
+            "refit-members", max_subtasks=len(jobs), sequential_subtasks=False
+        )
+        part.begin(X, y)
+        parts = [part.subtask("refit", task_id=i).of_worker() for i in range(len(jobs))]
+        fits = Parallel(n_jobs=n_jobs if self.n_jobs is None else self.n_jobs)(
+            delayed(_fit)(job, X, y, fit_params, callback)
+            for job, callback in self._shown(list(zip(jobs, parts, strict=True)))
+        )
+        part.end(X, y)
+        self.n_fits_ = len(jobs)
+        self.estimators_ = [fit.model for fit in fits if fit.model is not None]
+        n_models = len(splits) if of_folds else 1
+        self.candidates_ = np.repeat(candidates, n_models)
+        self.weights_ = np.repeat(shares / n_models, n_models)
+        if of_classifiers:
+            self.classes_ = np.unique(np.asarray(y))
+            if temperatures is None:
+                scores = [fit.scores for job, fit in zip(jobs, fits, strict=True) if job.scores]
+                betas = self._fitted_betas(
+                    scores, splits, np.asarray(y), fit_params.get("sample_weight")
+                )
+            else:
+                betas = temperatures(candidates)
+            self.betas_ = np.repeat(betas, n_models)
+        self._keep_features()
+
+    def _shown(self, jobs: Sequence[Any]) -> Iterable[Any]:
+        """Return the jobs, with a line that shows their progress."""
+        if self.verbose != 1:
+            return jobs
+        from tqdm.auto import tqdm
+
+        return cast("Iterable[Any]", tqdm(jobs, unit=" fits"))
+
+    def _shares(self) -> tuple[Ints, Floats]:
+        """Return the candidates that remain, and their shares of the vote."""
+        weights = self.posterior_.weights
+        candidates = np.flatnonzero((weights > 0) & (weights >= self.min_weight * weights.max()))
+        return candidates, weights[candidates] / weights[candidates].sum()
+
+    @property
+    def remaining(self) -> Members:
+        """The candidates that remain, with their shares of the vote and inverse temperatures."""
+        candidates, shares = self._shares()
+        n_models, betas = len(self.estimators_) // len(candidates), getattr(self, "betas_", None)
+        return Members(candidates, shares, None if betas is None else betas[::n_models])
+
+    def mapped(self, of_model: Callable[[Any, int], Any]) -> PACommittee:
+        """Return the committee with other models, a function of each and its candidate."""
+        other = copy(self)
+        members = zip(self.estimators_, self.candidates_.tolist(), strict=True)
+        other.estimators_ = [of_model(model, candidate) for model, candidate in members]
+        other._keep_features()
+        return other
+
+    def _fitted_betas(
+        self, scores: Sequence[Any], splits: Sequence[Split], y: Array, weight: Any
+    ) -> Floats:
+        """Return the temperatures of members; `scores` are of each member's models, by split."""
+        rows = np.concatenate(folds_of(splits))
+        weight = None if weight is None else np.asarray(weight, dtype=np.float64)[rows]
+        betas = []
+        for start in range(0, len(scores), len(splits)):
+            of_member = scores[start : start + len(splits)]
+            if any(one is None for one in of_member):
+                betas.append(np.nan)
+                continue
+            aligned = [align_classes(matrix, known, self.classes_) for matrix, known in of_member]
+            betas.append(beta_of(np.concatenate(aligned), y[rows], self.classes_, weight))
+        return np.array(betas)
+
+    def _keep_features(self) -> None:
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimators_[0], name):
+                setattr(self, name, getattr(self.estimators_[0], name))
+
+    @classmethod
+    def from_models(
+        cls,
+        models: Estimators,
+        X: Rows,
+        y: Labels,
+        *,
+        scoring: str | Scorer | None = None,
+        min_weight: float = 0.1,
+    ) -> PACommittee:
+        """Make a committee of trained models, from a few labelled rows; nothing is fitted.
+
+        Parameters
+        ----------
+        models : list or dict of fitted estimators
+            Classifiers of scikit-learn, skorch nets or torch modules; or regressors.
+        X : array-like of n rows
+            Labelled rows from where the models will be used, at least two, to which no model was
+            fitted.
+        y : array-like of shape (n,)
+            Their labels.
+        scoring : str or callable, default=None
+            The metric that compares the models. None: accuracy, or R2 for regressors.
+        min_weight : float, default=0.1
+            As for `PACommittee`.
+
+        Returns
+        -------
+        PACommittee
+            A fitted committee, without a search.
+
+        Raises
+        ------
+        TypeError
+            If the models are both classifiers and regressors.
+        ValueError
+            If there are fewer than two rows, or no model has a finite score.
+
+        Notes
+        -----
+        The parts are the pairs of five random folds of the rows, in ten repetitions.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from pa_select import PACommittee
+        >>> X, y = load_digits(return_X_y=True)
+        >>> models = [LogisticRegression(C=C, max_iter=50) for C in (1e-5, 0.01, 0.1)]
+        >>> models = [model.fit(X[:500] / 16, y[:500]) for model in models]
+        >>> committee = PACommittee.from_models(models, X[500:550] / 16, y[500:550])
+        >>> committee.candidates_
+        array([1, 2])
+        >>> bool(committee.score(X[550:] / 16, y[550:]) > 0.85)
+        True
+        """
+        committee = cls(min_weight=min_weight)
+        committee._validate_params()
+        known = list(named_estimators(models).values())
+        regress = {hasattr(one, "__sklearn_tags__") and is_regressor(one) for one in known}
+        if len(regress) > 1:
+            raise TypeError("models: expected either classifiers or regressors, got both.")
+        labels = check_column(y, _num_samples(X), "y")
+        if len(labels) < 2:
+            raise ValueError(f"X: expected at least two labelled rows, got {len(labels)}.")
+        outputs: list[Any]
+        if regress == {True}:
+            outputs = [RecordedRegressor.of(one, X) for one in known]
+        else:
+            outputs = [RecordedClassifier.of(one, X) for one in known]
+            classes = np.unique(np.concatenate([labels, *(one.classes for one in outputs)]))
+            outputs = [_of_classes(one, classes) for one in outputs]
+            committee.classes_ = classes
+        scorer = check_scoring(outputs[0], scoring)
+        folds = [
+            test
+            for seed in range(_REPETITIONS)
+            for _, test in KFold(min(_FOLDS, len(labels)), shuffle=True, random_state=seed).split(
+                X
+            )
+        ]
+        by_fold = np.array(
+            [[scorer(one, row_numbers(rows), labels[rows]) for one in outputs] for rows in folds]
+        )
+        # A metric may not be defined on the few rows of a fold, whatever the model.
+        pairs = scores_of_pairs(by_fold, folds)
+        defined = np.all([np.isfinite(side).any(axis=1) for side in pairs], axis=0)
+        posterior = posterior_of_parts(*(side[defined] for side in pairs))
+        committee.posterior_ = posterior
+        candidates, shares = committee._shares()
+        committee.candidates_, committee.weights_ = candidates, shares
+        committee.estimators_ = [known[i] for i in candidates.tolist()]
+        committee.search_, committee.n_fits_ = None, 0
+        committee.scorer_ = None if scoring is None else scorer
+        if regress != {True}:
+            committee.betas_ = np.array(
+                [beta_of(outputs[i].scores, labels, committee.classes_) for i in candidates]
+            )
+        committee._keep_features()
+        return committee
+
+    @available_if(_makes_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Rows) -> Floats:
+        """Return the mean of the members' class probabilities, each at its own temperature.
+
+        Parameters
+        ----------
+        X : array-like of n rows
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+        """
+        check_is_fitted(self, "estimators_")
+        return self._votes(X)
+
+    @available_if(_makes_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Rows) -> Floats:
+        """Return the logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like of n rows
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            logs: Floats = np.log(self.predict_proba(X))
+        return logs
+
+    def predict(self, X: Rows) -> Array:
+        """Return the classes with the most votes, or the mean of the members' predictions.
+
+        Parameters
+        ----------
+        X : array-like of n rows
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, n_outputs)
+        """
+        check_is_fitted(self, "estimators_")
+        if hasattr(self, "classes_"):
+            predicted: Array = self.classes_[self._votes(X).argmax(axis=1)]
+            return predicted
+        members = zip(self.estimators_, self.weights_, strict=True)
+        return sum_of(weight * _flat(model.predict(X)) for model, weight in members)
+
+    def _votes(self, X: Rows) -> Floats:
+        members = zip(self.estimators_, self.weights_, self.betas_, strict=True)
+        return sum_of(
+            weight * vote(model, X, beta, self.classes_) for model, weight, beta in members
+        )
+
+    def score(self, X: Rows, y: Labels, sample_weight: Any = None) -> float:
+        """Return the search's metric of the committee's predictions.
+
+        Parameters
+        ----------
+        X : array-like of n rows
+        y : array-like of shape (n,)
+            Labels or numbers.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            The accuracy, or R2 for regressors, if the search has no `scoring`.
+        """
+        check_is_fitted(self, "estimators_")
+        weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+        # The scorer of a search without `scoring` would call this method.
+        if self.scorer_ is None or isinstance(self.scorer_, _PassthroughScorer):
+            usual = accuracy_score if hasattr(self, "classes_") else r2_score
+            return float(usual(y, self.predict(X), **weight))
+        return float(self.scorer_(self, X, y, **weight))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimators_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # The result of `from_models` has no search; its models are all of one kind.
+        model = self.search if self.search is not None else getattr(self, "estimators_", [None])[0]
+        if hasattr(model, "__sklearn_tags__"):
+            of_model = get_tags(model)
+            for name in ("estimator_type", "classifier_tags", "regressor_tags", "input_tags"):
+                setattr(tags, name, getattr(of_model, name))
+        return tags
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Get metadata routing of this committee.
+
+        Returns
+        -------
+        sklearn.utils.metadata_routing.MetadataRouter
+        """
+        router = MetadataRouter(owner=self)
+        if self.search is not None:
+            mapping = MethodMapping().add(caller="fit", callee="fit")
+            router.add(search=self.search, method_mapping=mapping)
+        return router
+
+
+def sum_of(votes: Iterable[Floats]) -> Floats:
+    """Add votes one by one, since all of them together may not fit into memory."""
+    return reduce(np.add, votes)
+
+
+def vote(model: Any, X: Rows, beta: float, classes: Array) -> Floats:
+    """Return a member's probabilities of all classes, or its predicted classes as certain ones."""
+    if np.isnan(beta):
+        predicted = _flat(model.predict(X))
+        certain: Floats = (predicted[:, None] == classes).astype(np.float64)
+        return certain
+    scores, known = class_scores(model, X)
+    return probabilities_at(align_classes(as_numpy(scores), known, classes), beta)
+
+
+def probabilities_at(scores: Array, beta: float) -> Floats:
+    """Return the probabilities of class scores at an inverse temperature."""
+    from pa_select.unlabelled.classification import calibrated
+
+    return calibrated(scores, beta)
+
+
+def beta_of(scores: Array, y: Array, classes: Array, weight: Floats | None = None) -> float:
+    """Return the inverse temperature at which labelled rows are most likely."""
+    from pa_select.unlabelled.classification import calibrating_beta
+
+    return calibrating_beta(scores, columns_of(y, classes, "the committee"), weight)
+
+
+def _fit(
+    job: _Job, X: Rows, y: Any, fit_params: dict[str, Any], callback: dict[str, Any]
+) -> _Fitted:
+    model, rows, labels = clone(job.model), X, y
+    if job.train is not None:
+        fit_params = _check_method_params(X, params=fit_params, indices=job.train)
+        rows, labels = _safe_split(model, X, y, job.train)
+    if callback:
+        context, caller = callback["callback_ctx"], callback["caller"]
+        with context.propagate_callback_context(model):
+            context.call_on_fit_task_begin(estimator=caller)
+            model.fit(rows, labels, **fit_params)
+        context.call_on_fit_task_end(estimator=caller)
+    else:
+        model.fit(rows, labels, **fit_params)
+    scores = None
+    if job.scores:
+        tested, _ = _safe_split(model, X, None, job.test, job.train)
+        scores = _class_scores_or_none(model, tested)
+    return _Fitted(model if job.keep else None, scores)
+
+
+def _class_scores_or_none(model: Any, X: Rows) -> tuple[Array, Array] | None:
+    try:
+        scores, classes = class_scores(model, X)
+    except TypeError:  # it has neither probabilities nor a decision function
+        return None
+    return as_numpy(scores), classes
+
+
+def _of_classes(known: RecordedClassifier, classes: Array) -> RecordedClassifier:
+    """Give a recorded classifier the columns of all classes."""
+    scores = align_classes(known.scores, known.classes, classes)
+    probabilities = known.probabilities
+    if probabilities is not None:
+        of_all = np.zeros(scores.shape)
+        of_all[:, np.searchsorted(classes, known.classes)] = probabilities
+        probabilities = of_all
+    return RecordedClassifier(classes, scores, known.predicted, probabilities)
+
+
+def _flat(predicted: Any) -> Array:
+    """Return predictions of one output in the shape (n,), since some models have (n, 1)."""
+    values: Array = np.asarray(predicted)
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+
+def _warn_of_nets(models: Sequence[Any]) -> None:
+    nets = [type(one).__name__ for model in models for one in unwrapped(model) if _is_net(one)]
+    if nets:
+        warn_caller(
+            f"members: expected 'folds' for nets such as {nets[0]}, got 'refit'. What a net "
+            "learns depends on its start; the mean over its models of all splits gained much more "
+            "in our studies."
+        )
+
+
+def _is_net(estimator: object) -> bool:
+    return hasattr(estimator, "module") and hasattr(estimator, "initialize")

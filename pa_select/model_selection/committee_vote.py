@@ -1,0 +1,79 @@
+"""The votes of a committee's fold models on rows that they were not fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pa_select.model_selection.committee import sum_of
+from pa_select.model_selection.split_scores import OF_X, Stacks
+from pa_select.scores.recorded import RecordedClassifier, RecordedRegressor, row_numbers
+from pa_select.utils.typing import Array, Floats, Ints, Scorer
+
+# The least probability, of which the log is taken.
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True)
+class CommitteeVote:
+    """The votes of a committee, as those of one more candidate after those that are stacked."""
+
+    stacks: Stacks
+    #: The members' numbers among all candidates, their shares of the vote and, of classifiers,
+    #: their inverse temperatures.
+    candidates: Ints
+    shares: Floats
+    betas: Floats | None
+    #: For each split, the rows of each source that its models score, and its test rows.
+    scored_rows: Sequence[Mapping[int, Ints]]
+    folds: Sequence[Ints]
+    #: The labels of all rows.
+    y: Array
+    #: By source, the source whose rows each candidate predicts instead.
+    judged: Mapping[int, Array] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.stacks) + 1
+
+    def as_judged(self, judged: Mapping[int, Array]) -> CommitteeVote:
+        """Return the votes of which some sources stand for a source of each candidate's own."""
+        return replace(self, judged=judged)
+
+    def recorded(
+        self, model: int, split: int, source: int
+    ) -> RecordedClassifier | RecordedRegressor:
+        """Return what a split's models predict for the rows of a source; the last is the vote."""
+        if model < len(self.stacks):
+            own = self._source(source, int(self.stacks.candidates[model]))
+            return self.stacks.recorded(model, split, own)
+        positions = np.searchsorted(self.stacks.candidates, self.candidates)
+        of_members = [
+            (int(position), split, self._source(source, candidate))
+            for position, candidate in zip(positions, self.candidates.tolist(), strict=True)
+        ]
+        if self.betas is None:
+            predictions = [self.stacks.recorded(*one).predicted for one in of_members]
+            return RecordedRegressor(np.einsum("m,mn->n", self.shares, predictions))
+        from pa_select.unlabelled.classification import calibrated
+
+        mixed = sum_of(
+            share * calibrated(self.stacks.matrix(*one), beta)
+            for share, beta, one in zip(self.shares, self.betas, of_members, strict=True)
+        )
+        classes = self.stacks.classes
+        scores = np.log(np.maximum(mixed, _LEAST))
+        return RecordedClassifier(classes, scores, classes[mixed.argmax(axis=1)], mixed)
+
+    def _source(self, source: int, candidate: int) -> int:
+        return int(self.judged[source][candidate]) if source in self.judged else source
+
+    def scores(self, scorer: Scorer) -> Floats:
+        """Return the metric of the votes for the test rows of each split."""
+        scores = []
+        for split, test in enumerate(self.folds):
+            known = self.recorded(len(self.stacks), split, OF_X)
+            rows = np.searchsorted(self.scored_rows[split][OF_X], test)
+            scores.append(float(scorer(known, row_numbers(rows), self.y[test])))
+        return np.array(scores)

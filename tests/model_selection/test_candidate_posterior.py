@@ -1,0 +1,317 @@
+"""The posterior over candidates: brute force, invariances, limits, and what it is read from."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.special import logsumexp, softmax
+from sklearn.datasets import load_iris, load_wine
+from sklearn.exceptions import NotFittedError
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.model_selection import (
+    GridSearchCV,
+    HalvingGridSearchCV,
+    KFold,
+    LeaveOneGroupOut,
+    PredefinedSplit,
+    RandomizedSearchCV,
+    RepeatedStratifiedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+)
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from pa_select import PASearchCV, candidate_posterior, posterior_agreement
+from pa_select.model_selection.candidate_posterior import pairs_of_folds
+
+X, Y = load_wine(return_X_y=True)
+TREE, GRID = DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2, 3, None]}
+BETAS = np.r_[0, np.geomspace(1e-4, 1e4, 4001)]
+
+
+def by_brute_force(a, b):
+    """The largest kernel over a fine grid, and the weights there."""
+    n = a.shape[1]
+
+    def log_posteriors(scores, beta):
+        return beta * scores - logsumexp(beta * scores, axis=1, keepdims=True)
+
+    kernels = [
+        np.mean(logsumexp(log_posteriors(a, x) + log_posteriors(b, x), axis=1)) + np.log(n)
+        for x in BETAS
+    ]
+    beta = BETAS[np.argmax(kernels)]
+    return max(kernels), softmax(beta * np.concatenate([a, b]), axis=1).mean(axis=0)
+
+
+def parts(n_pairs=12, n_candidates=6, spread=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(scale=spread, size=n_candidates)
+    return quality + rng.normal(size=(2, n_pairs, n_candidates))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_is_the_maximum_by_brute_force(seed):
+    a, b = parts(spread=[0.3, 1, 3][seed % 3], seed=seed)
+    found = candidate_posterior(a, b)
+    score, weights = by_brute_force(a, b)
+    assert found.score == pytest.approx(score, abs=1e-5)
+    np.testing.assert_allclose(found.weights, weights, atol=0.01)
+    assert found.n_effective == pytest.approx(1 / np.sum(np.square(found.weights)))
+    assert (found.n_pairs, found.n_candidates) == (12, 6)
+
+
+def test_it_is_posterior_agreement_of_the_parts():
+    a, b = parts()
+    found, same = candidate_posterior(a, b), posterior_agreement(a, b)
+    assert found.score == pytest.approx(same.score, abs=2e-6)
+    assert found.beta == pytest.approx(same.beta, rel=1e-3)
+
+
+scores = arrays(np.float64, (2, 5, 4), elements=st.floats(-10, 10).map(lambda x: round(x, 3)))
+
+
+@settings(deadline=None)
+@given(
+    scores,
+    st.permutations(range(4)),
+    st.permutations(range(5)),
+    st.sampled_from([0.25, 3.0, 1e6]),
+    arrays(np.float64, (2, 5, 1), elements=st.floats(-100, 100)),
+)
+def test_order_unit_and_zero_of_the_scores_do_not_matter(given, candidates, pairs, unit, zero):
+    a, b = given
+    found = candidate_posterior(a, b)
+    assert -1e-9 <= found.score <= np.log(4) + 1e-9
+    assert found.weights.sum() == pytest.approx(1)
+    moved = unit * (given + zero)[:, pairs][:, :, candidates]
+    same = candidate_posterior(moved[1], moved[0])
+    assert same.score == pytest.approx(found.score, abs=1e-5)
+    # Where two inverse temperatures are as good, as at a flat maximum, either may be found.
+    if found.score > 1e-3 and np.isfinite(found.beta) and np.isfinite(same.beta):
+        flat = abs(np.log(same.beta * unit / found.beta)) > 1e-2
+        if not flat:
+            np.testing.assert_allclose(same.weights, found.weights[list(candidates)], atol=0.02)
+
+
+@settings(deadline=None)
+@given(scores)
+def test_two_equal_candidates_share_the_weight(given):
+    doubled = np.concatenate([given, given[:, :, :1]], axis=2)
+    found = candidate_posterior(*doubled)
+    assert found.weights[0] == found.weights[-1]
+
+
+def test_many_equal_candidates_have_equal_weights_and_no_agreement():
+    found = candidate_posterior(np.full((3, 5), 0.7), np.full((3, 5), 0.7))
+    np.testing.assert_array_equal(found.weights, np.full(5, 0.2))
+    assert (found.score, found.beta, found.n_effective) == (0, 0, pytest.approx(5))
+    almost = np.tile([0.1, 0.1 + 1e-15], (2, 3, 1))  # they differ by rounding
+    almost = candidate_posterior(*almost)
+    np.testing.assert_array_equal(almost.weights, [0.5, 0.5])
+
+
+def test_a_candidate_that_every_part_names_gets_all():
+    a, b = parts(spread=0)
+    a[:, 2] = b[:, 2] = 10
+    found = candidate_posterior(a, b)
+    assert found.beta == np.inf
+    assert found.score == pytest.approx(np.log(6))
+    np.testing.assert_array_equal(found.weights, np.arange(6) == 2)
+    a[:, 4] = b[:, 4] = 10  # its equal
+    np.testing.assert_array_equal(candidate_posterior(a, b).weights, [0, 0, 0.5, 0, 0.5, 0])
+
+
+def test_parts_that_contradict_each_other_tell_nothing_apart():
+    a = parts()[0]
+    found = candidate_posterior(a, -a)
+    assert found.score == pytest.approx(0, abs=1e-9)
+    np.testing.assert_allclose(found.weights, 1 / 6)
+    assert repr(found) == "CandidatePosterior(0.0 of 1.8 nats: 6.0 of 6 candidates remain)"
+
+
+def test_a_candidate_without_a_score_has_no_weight():
+    a, b = parts()
+    without = candidate_posterior(np.delete(a, 3, axis=1), np.delete(b, 3, axis=1))
+    for value in (np.nan, -np.inf):
+        b[4, 3] = value
+        found = candidate_posterior(a, b)
+        assert found.weights[3] == 0
+        assert found.n_candidates == 5
+        np.testing.assert_array_equal(np.delete(found.weights, 3), without.weights)
+
+
+def test_a_single_candidate_has_all():
+    found = candidate_posterior(np.ones((3, 1)), np.zeros((3, 1)))
+    assert found.weights.tolist() == [1]
+    assert repr(found) == "CandidatePosterior(0.0 of 0.0 nats: 1.0 of 1 candidate remains)"
+
+
+def test_only_disjoint_folds_of_one_repetition_are_paired():
+    rows = np.arange(6)
+    twice = [rows[:2], rows[2:4], rows[4:], rows[::2], rows[1::2]]
+    assert pairs_of_folds(twice) == [(0, 1), (0, 2), (1, 2), (3, 4)]
+    assert pairs_of_folds([rows]) == []
+    assert pairs_of_folds([]) == []
+    assert pairs_of_folds([rows[:4], rows[2:]]) == []
+
+
+def test_a_search_is_read_as_its_scores_times_the_rows_of_its_folds():
+    splits = list(StratifiedKFold(5).split(X, Y))  # 178 rows: not all folds are of one size
+    search = GridSearchCV(TREE, GRID, cv=splits).fit(X, Y)
+    sizes = [len(test) for _, test in splits]
+    right = np.array([search.cv_results_[f"split{i}_test_score"] * n for i, n in enumerate(sizes)])
+    first, second = np.triu_indices(5, 1)
+    expected = candidate_posterior(right[first], right[second])
+    for results in (search, pickle.loads(pickle.dumps(search))):
+        found = candidate_posterior(results)
+        np.testing.assert_allclose(found.weights, expected.weights, atol=1e-12)
+    by_table = candidate_posterior(search.cv_results_, splits=iter(splits))
+    np.testing.assert_array_equal(by_table.weights, found.weights)
+    masks = [(np.isin(range(178), a), np.isin(range(178), b)) for a, b in splits]
+    np.testing.assert_array_equal(candidate_posterior(search, splits=masks).weights, found.weights)
+
+
+def test_folds_of_repetitions_are_those_of_the_splitter():
+    cv = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
+    iris = load_iris(return_X_y=True)  # folds of 50 rows
+    search = GridSearchCV(TREE, GRID, cv=cv).fit(*iris)
+    found = candidate_posterior(search)
+    assert found.n_pairs == 6
+    given = candidate_posterior(search, splits=cv.split(*iris))
+    np.testing.assert_allclose(found.weights, given.weights, atol=1e-12)
+    shuffled = GridSearchCV(TREE, GRID, cv=KFold(4, shuffle=True, random_state=0)).fit(*iris)
+    assert candidate_posterior(shuffled).n_pairs == 6
+    randomized = RandomizedSearchCV(TREE, GRID, n_iter=3, random_state=0).fit(*iris)
+    assert candidate_posterior(randomized).n_pairs == 10
+
+
+def test_of_a_halving_search_the_last_round_counts():
+    search = HalvingGridSearchCV(TREE, {"max_depth": list(range(1, 8))}, random_state=0, cv=3)
+    search.fit(X, Y)
+    last = search.cv_results_["iter"] == search.cv_results_["iter"].max()
+    found = candidate_posterior(search)
+    assert 1 < found.n_candidates == last.sum() < len(last)
+    assert not found.weights[~last].any()
+
+
+def test_another_metric():
+    search = GridSearchCV(TREE, GRID, scoring=["accuracy", "neg_log_loss"], refit="accuracy")
+    search.fit(X, Y)
+    usual = candidate_posterior(search)
+    np.testing.assert_array_equal(usual.weights, candidate_posterior(search, "accuracy").weights)
+    assert not np.allclose(usual.weights, candidate_posterior(search, "neg_log_loss").weights)
+    with pytest.raises(ValueError, match=r"metric: expected one of \['accuracy'.*got 'recall'"):
+        candidate_posterior(search, "recall")
+    with pytest.raises(ValueError, match=r"metric: expected one of .*got None"):
+        candidate_posterior(search.cv_results_)
+
+
+def test_what_cannot_be_compared_is_refused():
+    one = GridSearchCV(TREE, GRID, cv=PredefinedSplit(np.arange(len(Y)) % 2 - 1)).fit(X, Y)
+    with pytest.raises(ValueError, match=r"splits: expected the splits .* cv=PredefinedSplit"):
+        candidate_posterior(one)
+    splits = list(one.cv.split())
+    with pytest.raises(ValueError, match=r"cv: expected at least two test folds.*got 1 split "):
+        candidate_posterior(one, splits=splits)
+    with pytest.raises(ValueError, match=r"splits: expected the 1 splits .* got 2"):
+        candidate_posterior(one, splits=2 * splits)
+    with pytest.raises(ValueError, match=r"splits: expected \(train, test\)"):
+        candidate_posterior(one, splits=[1])
+    overlap = GridSearchCV(TREE, GRID, cv=ShuffleSplit(3, test_size=0.8, random_state=0))
+    with pytest.raises(ValueError, match="got 3 splits without two such"):
+        candidate_posterior(overlap.fit(X, Y), splits=overlap.cv.split(X))
+    with pytest.raises(NotFittedError):
+        candidate_posterior(GridSearchCV(TREE, GRID))
+    with pytest.raises(TypeError, match=r"results: expected a fitted search .* got ndarray"):
+        candidate_posterior(np.ones((3, 2)))
+    with pytest.raises(TypeError, match=r"metric: expected numbers of shape"):
+        candidate_posterior(np.ones((3, 2)), np.ones(3))
+    with pytest.raises(ValueError, match=r"metric: expected scores of the shape \(3, 2\)"):
+        candidate_posterior(np.ones((3, 2)), np.ones((2, 2)))
+    with pytest.raises(ValueError, match="2 candidates, 0 of which"):
+        candidate_posterior(np.full((3, 2), np.nan), np.ones((3, 2)))
+
+
+def test_a_search_of_this_package_has_it_for_every_kind_of_data():
+    grid, model = {"n_neighbors": [1, 5, 20, 70]}, KNeighborsClassifier()
+    rng = np.random.default_rng(0)
+    Z = X / X.std(axis=0)
+    rows, other = np.arange(len(Y)) % 3 > 0, Z + rng.normal(0, 0.3, X.shape)
+    kinds = [
+        {},
+        {"views": other[rows]},
+        {"environments": np.arange(rows.sum()) % 4},
+        {"paired": (Z[~rows], other[~rows])},
+        {"paired": {"p": (Z[~rows], other[~rows]), "q": (Z[~rows][:9], 1.1 * Z[~rows][:9])}},
+    ]
+    n_pairs = [20, 10, 100, 100, 100]
+    for kind, n in zip(kinds, n_pairs, strict=True):
+        search = PASearchCV(model, grid, tol=0.1).fit(Z[rows], Y[rows], **kind)
+        found = search.posterior_
+        assert found is candidate_posterior(search)
+        assert found.n_pairs == n
+        np.testing.assert_array_equal(search.cv_results_["weight"], found.weights)
+        assert found.weights[3] == found.weights.min() < 0.05, kind  # the worst one by far
+
+
+def test_parts_with_environments_have_neither_rows_nor_environments_in_common():
+    environment = np.arange(len(Y)) % 2
+    cv = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, Y))
+    search = PASearchCV(TREE, GRID, cv=cv, tol=0.1).fit(X, Y, environments=environment)
+    right = [
+        np.stack([
+            search.cv_results_[f"split{fold}_test_score_environment_{name}"]
+            * np.count_nonzero(environment[test] == name)
+            for fold, (_, test) in enumerate(cv)
+        ])
+        for name in (0, 1)
+    ]  # fmt: skip
+    found, seen = search.posterior_, set()
+    for a, b in zip(found.scores_a, found.scores_b, strict=True):
+        (x,) = [(e, f) for e in (0, 1) for f in range(3) if np.allclose(right[e][f], a)][:1]
+        (y,) = [
+            (e, f)
+            for e in (0, 1)
+            for f in range(3)
+            if np.allclose(right[e][f], b) and e != x[0] and f != x[1]
+        ][:1]
+        seen.add((x, y))
+    assert len(seen) > 3
+
+
+def test_folds_of_whole_environments_are_the_parts():
+    environment = np.arange(len(Y)) % 4
+    search = PASearchCV(TREE, GRID, cv=LeaveOneGroupOut(), tol=0.1)
+    search.fit(X, Y, environments=environment)
+    splits = list(LeaveOneGroupOut().split(X, Y, environment))
+    expected = candidate_posterior(search.cv_results_, splits=splits)
+    np.testing.assert_allclose(search.posterior_.weights, expected.weights, atol=1e-12)
+    assert search.posterior_.n_pairs == 6
+
+
+def test_expected_scores_of_parts_have_the_expected_scores_as_their_mean():
+    rng = np.random.default_rng(0)
+    X_b = X[:60] + X.std(axis=0) * rng.normal(0, 0.5, (60, X.shape[1]))
+    rows = np.arange(60, len(Y))
+    cv = StratifiedKFold(4, shuffle=True, random_state=0)
+    search = PASearchCV(KNeighborsClassifier(), {"n_neighbors": [3, 9, 30]}, cv=cv, tol=0.1)
+    search.fit(X[rows], Y[rows], paired=(X[:60], X_b))
+    found = search.posterior_
+    sides = np.concatenate([found.scores_a, found.scores_b])
+    sizes = [len(test) for _, test in cv.split(X[rows], Y[rows])]
+    assert len(set(sizes)) > 1
+    # Each fold is as often on a side as the others, with both halves of the pairs.
+    mean = sides.mean(axis=0) / np.mean(sizes)
+    np.testing.assert_allclose(mean, search.cv_results_["expected_score"], atol=0.02)
+
+
+def test_one_split_has_no_posterior():
+    split = PredefinedSplit(np.arange(len(Y)) % 2 - 1)
+    search = PASearchCV(TREE, GRID, cv=split, pairing="split-half", tol=0.1).fit(X, Y)
+    assert search.posterior_ is None
+    assert "weight" not in search.cv_results_

@@ -1,0 +1,530 @@
+"""PACommittee: its members and votes, the three doors to it, and scikit-learn's conventions."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
+from sklearn.exceptions import NotFittedError
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import accuracy_score, log_loss, r2_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    HalvingGridSearchCV,
+    KFold,
+    RandomizedSearchCV,
+    RepeatedStratifiedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    cross_val_score,
+)
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.utils.estimator_checks import check_estimator
+
+from pa_select import PACommittee, PASearchCV, candidate_posterior
+from pa_select.agreement.posteriors import posteriors
+from pa_select.scores import class_scores
+from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS
+
+X, Y = load_wine(return_X_y=True)
+X_T, Y_T = load_diabetes(return_X_y=True)
+FIT, TEST = np.arange(len(Y)) % 2 == 0, np.arange(len(Y)) % 2 == 1
+CV = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
+MODEL, GRID = make_pipeline(StandardScaler(), SVC()), {"svc__C": [0.01, 0.1, 1, 10]}
+
+
+def grid_search(model=MODEL, grid=GRID, **params):
+    return GridSearchCV(model, grid, **{"cv": CV, **params})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return PACommittee(grid_search()).fit(X[FIT], Y[FIT])
+
+
+def test_the_three_doors_agree(fitted):
+    search = grid_search().fit(X[FIT], Y[FIT])
+    table = candidate_posterior(search, splits=CV.split(X[FIT], Y[FIT]))
+    ours = PASearchCV(MODEL, GRID, cv=CV, refit="committee", tol=0.1).fit(X[FIT], Y[FIT])
+    inside = PACommittee(PASearchCV(MODEL, GRID, cv=CV, tol=0.1)).fit(X[FIT], Y[FIT])
+    for posterior in (fitted.posterior_, ours.posterior_, inside.posterior_):
+        np.testing.assert_allclose(posterior.weights, table.weights, atol=1e-12)
+        assert posterior.score == pytest.approx(table.score, abs=1e-12)
+    for other in (ours, ours.best_estimator_, inside):
+        np.testing.assert_allclose(
+            other.predict_proba(X), fitted.predict_proba(X), rtol=1e-6, atol=1e-9
+        )
+    assert ours.n_fits_ == 4 * 6 + len(fitted.estimators_)
+    assert ours.best_params_ == search.best_params_
+
+
+def test_members_are_the_candidates_with_a_tenth_of_the_largest_weight(fitted):
+    weights = fitted.posterior_.weights
+    kept = np.flatnonzero(weights >= 0.1 * weights.max())
+    np.testing.assert_array_equal(fitted.candidates_, kept)
+    assert len(kept) > 1
+    positive = int((weights > 0).sum())
+    np.testing.assert_allclose(fitted.weights_, weights[kept] / weights[kept].sum())
+    for model, candidate in zip(fitted.estimators_, kept, strict=True):
+        assert model.get_params()["svc__C"] == GRID["svc__C"][candidate]
+    every = PACommittee(grid_search(), min_weight=0).fit(X[FIT], Y[FIT])
+    assert len(every.estimators_) == positive
+    best = PACommittee(grid_search(), min_weight=1).fit(X[FIT], Y[FIT])
+    assert best.candidates_.tolist() == [weights.argmax()]
+
+
+def test_they_vote_by_calibrated_probabilities(fitted):
+    import torch
+
+    total = 0
+    for model, weight, beta in zip(
+        fitted.estimators_, fitted.weights_, fitted.betas_, strict=True
+    ):
+        out_of_fold = [
+            class_scores(clone(model).fit(X[FIT][train], Y[FIT][train]), X[FIT][test])[0]
+            for train, test in CV.split(X[FIT], Y[FIT])
+        ]
+        y = np.concatenate([Y[FIT][test] for _, test in CV.split(X[FIT], Y[FIT])])
+        scores = torch.from_numpy(np.concatenate(out_of_fold))
+        losses = [log_loss(y, posteriors(scores, beta * x).numpy()) for x in (0.9, 1, 1.1)]
+        assert np.argmin(losses) == 1
+        scores = torch.from_numpy(class_scores(model, X[TEST])[0])
+        total += weight * posteriors(scores, beta).numpy()
+    np.testing.assert_allclose(fitted.predict_proba(X[TEST]), total, atol=1e-12)
+    np.testing.assert_array_equal(fitted.predict(X[TEST]), fitted.classes_[total.argmax(1)])
+    np.testing.assert_allclose(np.exp(fitted.predict_log_proba(X[TEST])), total)
+
+
+def test_fold_models_are_those_of_the_search():
+    committee = PACommittee(grid_search(), members="folds").fit(X[FIT], Y[FIT])
+    splits = list(CV.split(X[FIT], Y[FIT]))
+    n = len(committee.estimators_)
+    assert n == len(committee.candidates_) == len(committee.weights_) == len(committee.betas_)
+    assert n == committee.n_fits_ == 6 * len(set(committee.candidates_))
+    assert committee.weights_.sum() == pytest.approx(1)
+    model, (train, _) = committee.estimators_[1], splits[1]
+    same = clone(model).fit(X[FIT][train], Y[FIT][train])
+    np.testing.assert_array_equal(model.decision_function(X), same.decision_function(X))
+    ours = PASearchCV(MODEL, GRID, cv=CV, refit=PACommittee(members="folds"), tol=0.1)
+    ours.fit(X[FIT], Y[FIT])
+    np.testing.assert_allclose(
+        ours.predict_proba(X), committee.predict_proba(X), rtol=1e-6, atol=1e-9
+    )
+
+
+def test_its_own_score_out_of_fold():
+    search = PASearchCV(MODEL, GRID, cv=CV, refit="committee", tol=0.1).fit(X[FIT], Y[FIT])
+    members = search.best_estimator_
+    scores = []
+    for train, test in CV.split(X[FIT], Y[FIT]):
+        models = [clone(one).fit(X[FIT][train], Y[FIT][train]) for one in members.estimators_]
+        split = clone(members)
+        split.__dict__.update(vars(members) | {"estimators_": models})
+        scores.append(accuracy_score(Y[FIT][test], split.predict(X[FIT][test])))
+    assert search.committee_score_ == pytest.approx(np.mean(scores))
+    assert search.score(X[TEST], Y[TEST]) == accuracy_score(Y[TEST], search.predict(X[TEST]))
+
+
+class Voter(ClassifierMixin, BaseEstimator):
+    """A classifier with nothing but predict."""
+
+    def __init__(self, depth=1):
+        self.depth = depth
+
+    def fit(self, X, y):
+        self._tree = DecisionTreeClassifier(max_depth=self.depth, random_state=0).fit(X, y)
+        self.classes_ = self._tree.classes_
+        return self
+
+    def predict(self, X):
+        return self._tree.predict(X)
+
+
+@pytest.mark.filterwarnings("ignore:Class scores could not")
+def test_members_without_class_scores_vote_by_their_class():
+    committee = PACommittee(grid_search(Voter(), {"depth": [1, 2, 3]})).fit(X[FIT], Y[FIT])
+    assert np.isnan(committee.betas_).all()
+    assert not hasattr(committee, "predict_proba")
+    votes = sum(
+        weight * (model.predict(X)[:, None] == np.arange(3))
+        for model, weight in zip(committee.estimators_, committee.weights_, strict=True)
+    )
+    np.testing.assert_array_equal(committee.predict(X), votes.argmax(axis=1))
+    search = PASearchCV(Voter(), {"depth": [1, 2, 3]}, cv=CV, refit="committee", selection="score")
+    search.fit(X[FIT], Y[FIT])
+    np.testing.assert_array_equal(search.predict(X), committee.predict(X))
+    assert np.isnan(search.committee_score_)
+
+
+REGRESSORS = {
+    "model": [Ridge(), KNeighborsRegressor(), DecisionTreeRegressor(random_state=0)],
+    "scale": [StandardScaler()],
+}
+
+
+def regression_search():
+    from sklearn.pipeline import Pipeline
+
+    model = Pipeline([("scale", "passthrough"), ("model", Ridge())])
+    return GridSearchCV(model, REGRESSORS, cv=KFold(5), scoring="neg_root_mean_squared_error")
+
+
+@pytest.mark.parametrize("members", ["refit", "folds"])
+def test_regressors_vote_by_their_mean(members):
+    committee = PACommittee(regression_search(), members=members).fit(X_T[:100], Y_T[:100])
+    assert is_regressor(committee)
+    assert not hasattr(committee, "betas_")
+    assert not hasattr(committee, "predict_proba")
+    mean = sum(
+        weight * model.predict(X_T[100:])
+        for model, weight in zip(committee.estimators_, committee.weights_, strict=True)
+    )
+    np.testing.assert_allclose(committee.predict(X_T[100:]), mean)
+    assert committee.score(X_T[100:], Y_T[100:]) == pytest.approx(
+        -np.sqrt(np.mean((mean - Y_T[100:]) ** 2))
+    )
+
+
+def test_regressors_of_several_outputs():
+    Y2 = np.column_stack([Y_T, -Y_T])
+    committee = PACommittee(GridSearchCV(Ridge(), {"alpha": [0.1, 1, 10]})).fit(X_T, Y2)
+    predicted = committee.predict(X_T)
+    assert predicted.shape == Y2.shape
+    assert committee.score(X_T, Y2) == pytest.approx(r2_score(Y2, predicted))
+
+
+def test_a_committee_is_one_more_model_at_the_other_site():
+    rng = np.random.default_rng(0)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    pairs = np.arange(len(Y)) % 3 == 0
+    drifted = 1.5 * Z + rng.normal(0, 0.8, Z.shape)
+    grid = {"n_neighbors": [1, 3, 9, 21]}
+    given = {"paired": (Z[pairs], drifted[pairs])}
+    search = PASearchCV(KNeighborsClassifier(), grid, refit="committee", tol=0.1)
+    search.fit(Z[~pairs], Y[~pairs], **given)
+    low, high = search.expected_interval_
+    assert low < search.expected_score_ < high
+    truth = search.best_adapted_.score(drifted[pairs], Y[pairs])
+    assert search.expected_score_ == pytest.approx(truth, abs=0.1)
+    assert 0 < search.expected_score_se_ < 0.1
+    # A committee of one candidate is that candidate.
+    one = PASearchCV(KNeighborsClassifier(), {}, refit="committee", tol=0.1)
+    one.fit(Z[~pairs], Y[~pairs], **given)
+    alone = PASearchCV(KNeighborsClassifier(), {}, tol=0.1).fit(Z[~pairs], Y[~pairs], **given)
+    np.testing.assert_array_equal(one.best_adapted_.predict(Z), alone.best_adapted_.predict(Z))
+    assert one.committee_score_ == pytest.approx(alone.best_score_)
+    assert one.expected_interval_ == pytest.approx(alone.expected_interval_)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_members_are_adapted_as_they_are_judged(several):
+    rng = np.random.default_rng(0)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    pairs = np.arange(len(Y)) % 3 == 0
+    drifted = 3 * Z + rng.normal(0, 0.3, Z.shape) + 2
+    given = Z[pairs], drifted[pairs]
+    if several:
+        given = {"p": given, "q": (Z[pairs][:30], Z[pairs][:30] + 0.01)}
+    search = PASearchCV(
+        KNeighborsClassifier(), {"n_neighbors": [1, 3, 9]}, refit="committee", adapter="ridge",
+        tol=0.1,
+    ).fit(Z[~pairs], Y[~pairs], paired=given)  # fmt: skip
+    there = search.best_adapted_["p"] if several else search.best_adapted_
+    column = "adapted_p" if several else "adapted"
+    for model, candidate in zip(there.estimators_, there.candidates_, strict=True):
+        assert hasattr(model, "steps") == search.cv_results_[column][candidate]
+    assert there.score(drifted[pairs], Y[pairs]) > 0.9
+    assert search.best_estimator_.estimators_[0] is not there.estimators_[0]
+    if several:
+        assert search.expected_score_ <= max(search.cv_results_["expected_score_p"])
+
+
+def test_regressors_with_pairs():
+    rng = np.random.default_rng(0)
+    shifted = X_T + rng.normal(0, 0.02, X_T.shape)
+    search = PASearchCV(
+        Ridge(), {"alpha": [0.01, 0.1, 1, 100]}, scoring="neg_root_mean_squared_error",
+        refit="committee",
+    ).fit(X_T[50:250], Y_T[50:250], paired=(X_T[:50], shifted[:50]))  # fmt: skip
+    truth = -np.sqrt(np.mean((search.best_adapted_.predict(shifted[250:]) - Y_T[250:]) ** 2))
+    assert search.expected_score_ == pytest.approx(truth, rel=0.2)
+    assert search.posterior_.weights[3] < 0.01
+
+
+def test_several_metrics():
+    both = ["accuracy", "neg_log_loss"]
+    committee = PACommittee(grid_search(KNeighborsClassifier(), {"n_neighbors": [1, 9]},
+                                        scoring=both, refit="neg_log_loss"))  # fmt: skip
+    committee.fit(X[FIT], Y[FIT])
+    by_loss = candidate_posterior(
+        committee.search_, "neg_log_loss", splits=CV.split(X[FIT], Y[FIT])
+    )
+    np.testing.assert_array_equal(committee.posterior_.weights, by_loss.weights)
+    assert committee.score(X, Y) == pytest.approx(-log_loss(Y, committee.predict_proba(X)))
+    for named in (committee.set_params(metric="accuracy").fit(X[FIT], Y[FIT]), None):
+        if named is None:
+            model, grid = KNeighborsClassifier(), {"n_neighbors": [1, 9]}
+            options = PACommittee(metric="accuracy")
+            named = PASearchCV(model, grid, cv=CV, scoring=both, refit=options, tol=0.1)
+            named.fit(X[FIT], Y[FIT])
+        assert named.score(X, Y) == accuracy_score(Y, named.predict(X))
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        HalvingGridSearchCV(MODEL, GRID, cv=3, random_state=0, factor=2),
+        RandomizedSearchCV(MODEL, GRID, n_iter=3, random_state=0),
+        grid_search(cv=KFold(4, shuffle=True)),  # other folds at each call
+        grid_search(refit=False),
+        grid_search(refit=lambda results: 2),
+    ],
+    ids=["halving", "randomized", "unseeded", "refit=False", "rule"],
+)
+def test_any_search(search):
+    committee = PACommittee(search).fit(X[FIT], Y[FIT])
+    assert committee.score(X[TEST], Y[TEST]) > 0.9
+    assert type(committee.search_) is type(search)
+    assert committee.search_.cv is not None or search.cv is None
+    assert repr(committee.search_.cv) == repr(search.cv)
+
+
+def test_groups_and_weights_reach_search_and_members():
+    groups = np.arange(FIT.sum()) % 6
+    weight = np.where(np.arange(FIT.sum()) % 5 == 0, 3.0, 1.0)
+    search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9, 1e-3, 0.1]}, cv=GroupKFold(3))
+    committee = PACommittee(search).fit(X[FIT], Y[FIT], groups=groups, sample_weight=weight)
+    for model in committee.estimators_:
+        same = clone(model).fit(X[FIT], Y[FIT], sample_weight=weight)
+        np.testing.assert_array_equal(model.predict_proba(X), same.predict_proba(X))
+    by_hand = candidate_posterior(
+        clone(search).fit(X[FIT], Y[FIT], groups=groups, sample_weight=weight),
+        splits=GroupKFold(3).split(X[FIT], Y[FIT], groups),
+    )
+    np.testing.assert_array_equal(committee.posterior_.weights, by_hand.weights)
+
+
+def test_metadata_routing():
+    weight = np.where(np.arange(FIT.sum()) % 5 == 0, 3.0, 1.0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = GaussianNB().set_fit_request(sample_weight=True)
+        model.set_score_request(sample_weight=False)
+        search = GridSearchCV(model, {"var_smoothing": [1e-9, 0.1]}, cv=GroupKFold(3))
+        committee = PACommittee(search)
+        committee.fit(X[FIT], Y[FIT], sample_weight=weight, groups=np.arange(FIT.sum()) % 6)
+        same = clone(committee.estimators_[0]).fit(X[FIT], Y[FIT], sample_weight=weight)
+        np.testing.assert_array_equal(
+            committee.estimators_[0].predict_proba(X), same.predict_proba(X)
+        )
+        outer = cross_val_score(committee, X, Y, cv=2, params={"groups": np.arange(len(Y)) % 6})
+        assert outer.min() > 0.8
+
+
+def test_clone_pickle_names_and_parallel_fits(fitted):
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+    parallel = clone(fitted).set_params(n_jobs=2).fit(X[FIT], Y[FIT])
+    np.testing.assert_array_equal(parallel.predict_proba(X), fitted.predict_proba(X))
+    assert parallel.get_params()["search__estimator__svc__C"] == 1.0
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
+    named = clone(fitted).fit(frame[FIT], Y[FIT])
+    assert list(named.feature_names_in_) == list(frame)
+    assert named.n_features_in_ == 13
+    text = np.array(["a", "b", "c"])
+    words = clone(fitted).fit(X[FIT], text[Y[FIT]])
+    np.testing.assert_array_equal(words.predict(X), text[fitted.predict(X)])
+    assert is_classifier(fitted)
+    assert "PACommittee" in fitted._repr_html_()
+    assert cross_val_score(clone(fitted), X, Y, cv=2).min() > 0.9
+
+
+def test_candidates_that_fail_have_no_weight():
+    grid = {"n_neighbors": [3, 9, 10_000]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        committee = PACommittee(grid_search(KNeighborsClassifier(), grid)).fit(X[FIT], Y[FIT])
+    assert committee.posterior_.weights[2] == 0
+    assert set(committee.candidates_) <= {0, 1}
+
+
+def test_trained_models_and_a_few_labels():
+    digits, label = load_digits(return_X_y=True)
+    models = {
+        "sure": LogisticRegression(max_iter=100).fit(digits[:400], label[:400]),
+        "trees": DecisionTreeClassifier(random_state=0).fit(digits[:400], label[:400]),
+        "seven": LogisticRegression(max_iter=100).fit(digits[:400][label[:400] < 7],
+                                                      label[:400][label[:400] < 7]),
+    }  # fmt: skip
+    committee = PACommittee.from_models(models, digits[400:440], label[400:440], min_weight=0)
+    weights = committee.posterior_.weights
+    assert weights[0] > weights[1] > weights[2] > 0
+    assert committee.estimators_[0] is models["sure"]
+    assert committee.classes_.tolist() == list(range(10))
+    proba = committee.predict_proba(digits[440:])
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    assert committee.score(digits[440:], label[440:]) > 0.85
+    assert (committee.search_, committee.n_fits_) == (None, 0)
+    regressors = [Ridge(alpha).fit(X_T[:200], Y_T[:200]) for alpha in (0.1, 1e4)]
+    mean = PACommittee.from_models(regressors, X_T[200:260], Y_T[200:260])
+    assert mean.posterior_.weights[0] > 0.9
+    assert mean.score(X_T[260:], Y_T[260:]) > 0.3
+    assert is_regressor(mean)
+
+
+def test_torch_modules_and_nets():
+    torch = pytest.importorskip("torch")
+    skorch = pytest.importorskip("skorch")
+    rows = ((X - X.mean(axis=0)) / X.std(axis=0)).astype("float32")
+    torch.manual_seed(0)
+    modules = [torch.nn.Linear(13, 3), torch.nn.Linear(13, 3)]
+    votes = PACommittee.from_models(modules, rows[FIT], Y[FIT]).predict_proba(rows)
+    assert votes.shape == (178, 3)
+    net = skorch.NeuralNetClassifier(
+        torch.nn.Linear, module__in_features=13, module__out_features=3,
+        criterion=torch.nn.CrossEntropyLoss, max_epochs=15, lr=0.1, verbose=0,
+        train_split=None,
+    )  # fmt: skip
+    search = GridSearchCV(net, {"lr": [1e-4, 0.1, 0.3]}, cv=3)
+    with pytest.warns(UserWarning, match="members: expected 'folds' for nets such as Neural"):
+        PACommittee(search).fit(rows[FIT], Y[FIT])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        committee = PACommittee(search, members="folds").fit(rows[FIT], Y[FIT])
+    assert committee.score(rows[TEST], Y[TEST]) > 0.85
+    assert len(committee.estimators_) % 3 == 0
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"search": None}, TypeError, r"search: expected a search such as .* got None"),
+        ({"search": GridSearchCV}, TypeError, "got the class GridSearchCV"),
+        ({"search": SVC()}, TypeError, "got SVC"),
+        ({"search": grid_search(StandardScaler(), {})}, ValueError, "one of StandardScaler"),
+        ({"members": "all"}, ValueError, "members"),
+        ({"min_weight": 2}, ValueError, "min_weight"),
+        ({"search": grid_search(cv=ShuffleSplit(2, test_size=0.9))}, ValueError, "cv: expected"),
+        ({"search": PASearchCV(MODEL, GRID, cv=[(np.r_[:60], np.r_[60:89])])}, ValueError,
+         "cv: expected at least two test folds"),
+        ({"search": grid_search(scoring=["accuracy", "recall_macro"], refit=False)}, ValueError,
+         r"metric: expected one of \['accuracy', 'recall_macro'\], got None"),
+        ({"search": PASearchCV(MODEL, GRID, scoring=["accuracy", "recall_macro"])}, ValueError,
+         "metric: expected one of"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_before_any_fit(params, error, message, monkeypatch):
+    def fit(*args, **params):
+        raise AssertionError("it was fitted")
+
+    monkeypatch.setattr(SVC, "fit", fit)
+    with pytest.raises(error, match=message):
+        PACommittee(**{"search": grid_search(), **params}).fit(X[FIT], Y[FIT])
+
+
+def test_refit_needs_the_metric_of_several():
+    search = PASearchCV(MODEL, GRID, scoring=["accuracy", "recall_macro"], refit="committee")
+    with pytest.raises(ValueError, match=r"refit: expected the metric .*PACommittee\(metric='acc"):
+        search.fit(X, Y)
+    with pytest.raises(TypeError, match="either classifiers or regressors"):
+        PACommittee.from_models([Ridge().fit(X, Y), SVC().fit(X, Y)], X, Y)
+    with pytest.raises(ValueError, match="at least two labelled rows, got 1"):
+        PACommittee.from_models([SVC().fit(X, Y)], X[:1], Y[:1])
+    with pytest.raises(NotFittedError):
+        PACommittee(grid_search()).predict(X)
+
+
+def test_progress(capfd):
+    PACommittee(grid_search(), verbose=1).fit(X[FIT], Y[FIT])
+    assert "fits" in capfd.readouterr().err
+
+
+@pytest.mark.skipif(not SUPPORTS_CALLBACKS, reason="callbacks are new in scikit-learn 1.9")
+@pytest.mark.parametrize("of_ours", [False, True])
+def test_callbacks_see_the_refits(of_ours):
+    from sklearn.callback import ProgressBar  # noqa: F401
+
+    seen = []
+
+    class Note:
+        max_propagation_depth = 0
+
+        def setup(self, estimator, context):
+            pass
+
+        def on_fit_task_begin(self, estimator, context, **_):
+            seen.append(context.task_name)
+
+        def on_fit_task_end(self, estimator, context, **_):
+            pass
+
+        def teardown(self, estimator, context):
+            pass
+
+    cv = KFold(3, shuffle=True, random_state=0)
+    if of_ours:
+        fitted = PASearchCV(MODEL, GRID, cv=cv, pairing="split-half", refit="committee", tol=0.1)
+        fitted.set_callbacks(Note()).fit(X[FIT], Y[FIT])
+        n = fitted.best_estimator_.n_fits_
+    else:
+        fitted = PACommittee(grid_search(cv=cv)).set_callbacks(Note()).fit(X[FIT], Y[FIT])
+        n = fitted.n_fits_
+    assert seen.count("refit-members") == 1
+    assert seen.count("refit") == n > 1
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "search",
+    [
+        GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9, 0.1]}, cv=2, error_score="raise"),
+        GridSearchCV(Ridge(), {"alpha": [0.1, 10]}, cv=2, error_score="raise"),
+    ],
+)
+def test_estimator_checks(search):
+    found = check_estimator(PACommittee(search), on_fail=None, on_skip=None)
+    failed = {
+        check["check_name"]: check["exception"] for check in found if check["status"] == "failed"
+    }
+    # scikit-learn lists this one for GridSearchCV, too: what y may be is up to the estimator.
+    assert set(failed) <= {"check_supervised_y_2d"}
+    assert len(found) > 50
+
+
+@pytest.mark.slow
+def test_few_rows_gain():
+    """Over forty draws the committee is better than the choice in the mean, as it should."""
+    gains = []
+    digits, label = load_digits(return_X_y=True)
+    cancer = load_breast_cancer(return_X_y=True)
+    for rows, y in ((digits, label), (StandardScaler().fit_transform(cancer[0]), cancer[1])):
+        for seed in range(20):
+            order = np.random.default_rng(seed).permutation(len(y))
+            fit, test = order[:80], order[80:]
+            model = make_pipeline(StandardScaler(), KNeighborsClassifier())
+            grid = [
+                {"kneighborsclassifier": [KNeighborsClassifier(k) for k in (1, 3, 9)]},
+                {"kneighborsclassifier": [SVC(gamma=g) for g in (0.003, 0.03, 0.3)]},
+                {"kneighborsclassifier": [DecisionTreeClassifier(random_state=0), GaussianNB()]},
+                {"kneighborsclassifier": [LogisticRegression(C=C) for C in (0.01, 1)]},
+            ]
+            cv = StratifiedKFold(5, shuffle=True, random_state=seed)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                committee = PACommittee(GridSearchCV(model, grid, cv=cv)).fit(rows[fit], y[fit])
+            gains.append(
+                committee.score(rows[test], y[test]) - committee.search_.score(rows[test], y[test])
+            )
+    assert np.mean(gains) > 0
+    assert np.mean(gains) / (np.std(gains) / np.sqrt(len(gains))) > 2
