@@ -213,8 +213,8 @@ class PASearchCV(BasePASearch):
         `paired` and `refit`.
     expected_score_ : float
         The expected score of the chosen candidate, or of the committee. With an adapter it is the
-        score of `best_adapted_`. The best of many candidates looks a little better than it is. Only
-        with `paired`.
+        score of `best_adapted_`. The best of many candidates looks a little better than it is.
+        Only with `paired`.
     expected_score_se_ : float
         Its standard error: report plus and minus 1.96 of it. Only with `paired`.
     expected_interval_ : tuple of float or None
