@@ -294,7 +294,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         committee = self._committee
         if committee is not None:
             self._refit_members(committee, base_estimator, outcomes, plan, callbacks)
-            mapped = committee.mapped
+            mapped = committee._mapped
         elif self.refit:
             self._refit(base_estimator, X, y, plan.data.fit_params, callbacks)
             mapped = self._mapped
@@ -490,16 +490,16 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
                 f"refit: expected a candidate with a finite {metric!r} in all parts of the data "
                 "with a committee, got none."
             )
-        scorer = self.scorer_[metric] if isinstance(self.scorer_, dict) else self.scorer_
         stacks, start = plan.stacks(outcomes), time.time()
-        committee.gather(
+        committee._gather(
             self.posterior_,
             table["params"],
             base_estimator,
             (plan.data.sources[0], plan.data.y),
             plan.data.fit_params,
             plan.training_and_test_rows,
-            scorer=scorer,
+            metric=metric,
+            scorer=self.scorer_,
             n_jobs=self.n_jobs,
             callbacks=callbacks,
             temperatures=partial(plan.temperatures, stacks),
@@ -510,7 +510,9 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         if hasattr(committee, "feature_names_in_"):
             self.feature_names_in_ = committee.feature_names_in_
         vote = plan.vote(stacks, committee)
-        self.committee_score_ = np.nan if vote is None else float(vote.scores(scorer).mean())
+        self.committee_score_ = (
+            np.nan if vote is None else float(vote.scores(committee.scorer_, metric).mean())
+        )
         if vote is not None:
             self.__dict__.update(plan.kind.attributes_of_committee(vote, table, metric))
 

@@ -147,6 +147,8 @@ class PACommittee(
         Only for classifiers.
     classes_ : ndarray of shape (n_classes,)
         The classes. Only for classifiers.
+    metric_ : str
+        The metric that compares the candidates, as in ``mean_test_<metric>``.
     n_fits_ : int
         Number of fits of members, beside those of the search. Classifiers of a search of
         scikit-learn are fitted to every split once more, since the search keeps no out-of-fold
@@ -288,22 +290,23 @@ class PACommittee(
         # The members are fitted to the same splits, also if the splitter draws them anew.
         search.set_params(cv=splits)
         elsewhere = {*routed.estimator.fit, *routed.scorer.score}
-        search_params = {k: v for k, v in params.items() if k != "groups" or k in elsewhere}
+        split_alone = routed.splitter.split.keys() - elsewhere
+        search_params = {name: x for name, x in params.items() if name not in split_alone}
         with callbacks.subtask("search").passed_on_to(search):
             search.fit(X, y, **search_params)
         # The splits are not kept with the search, which they would make large.
         search.cv, search._checked_cv_orig = clone(self.search).cv, splitter
         metric = first_metric(search, search.cv_results_) if self.metric is None else self.metric
         posterior = candidate_posterior(search, metric, splits=splits)
-        scorer = search.scorer_
-        self.gather(
+        self._gather(
             posterior,
             search.cv_results_["params"],
             clone(search.estimator),
             (X, y),
             routed.estimator.fit,
             splits,
-            scorer=scorer[metric] if isinstance(scorer, Mapping) else scorer,
+            metric=metric,
+            scorer=search.scorer_,
             n_jobs=search.n_jobs,
             callbacks=callbacks,
         )
@@ -334,7 +337,7 @@ class PACommittee(
                 raise ValueError(f"metric: expected one of {known}, got {self.metric!r}.")
         return clone(search)
 
-    def gather(
+    def _gather(
         self,
         posterior: CandidatePosterior,
         params: Sequence[dict[str, Any]],
@@ -343,6 +346,7 @@ class PACommittee(
         fit_params: dict[str, Any],
         splits: Sequence[Split],
         *,
+        metric: str,
         scorer: Any,
         n_jobs: int | None,
         callbacks: Callbacks,
@@ -354,7 +358,9 @@ class PACommittee(
         of some of them. None: each is fitted to every split to find its own.
         """
         X, y = data
-        self.posterior_, self.scorer_ = posterior, scorer
+        self.posterior_ = posterior
+        self.scorer_ = scorer[metric] if isinstance(scorer, Mapping) else scorer
+        self.metric_ = metric
         candidates, shares = self._shares()
         models = [with_parameters(estimator, params[i]) for i in candidates.tolist()]
         of_classifiers, of_folds = is_classifier(estimator), self.members == "folds"
@@ -409,13 +415,13 @@ class PACommittee(
         return candidates, weights[candidates] / weights[candidates].sum()
 
     @property
-    def remaining(self) -> Members:
+    def _members(self) -> Members:
         """The candidates that remain, with their shares of the vote and inverse temperatures."""
         candidates, shares = self._shares()
         n_models, betas = len(self.estimators_) // len(candidates), getattr(self, "betas_", None)
         return Members(candidates, shares, None if betas is None else betas[::n_models])
 
-    def mapped(self, of_model: Callable[[Any, int], Any]) -> PACommittee:
+    def _mapped(self, of_model: Callable[[Any, int], Any]) -> PACommittee:
         """Return the committee with other models, a function of each and its candidate."""
         other = copy(self)
         members = zip(self.estimators_, self.candidates_.tolist(), strict=True)
@@ -536,7 +542,7 @@ class PACommittee(
         candidates, shares = committee._shares()
         committee.candidates_, committee.weights_ = candidates, shares
         committee.estimators_ = [known[i] for i in candidates.tolist()]
-        committee.search_, committee.n_fits_ = None, 0
+        committee.search_, committee.n_fits_, committee.metric_ = None, 0, "score"
         committee.scorer_ = None if scoring is None else scorer
         if regress != {True}:
             committee.betas_ = np.array(
@@ -622,7 +628,8 @@ class PACommittee(
         if self.scorer_ is None or isinstance(self.scorer_, _PassthroughScorer):
             usual = accuracy_score if hasattr(self, "classes_") else r2_score
             return float(usual(y, self.predict(X), **weight))
-        return float(self.scorer_(self, X, y, **weight))
+        scores = self.scorer_(self, X, y, **weight)
+        return float(scores[self.metric_] if isinstance(scores, Mapping) else scores)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimators_")

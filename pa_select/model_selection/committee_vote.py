@@ -69,11 +69,12 @@ class CommitteeVote:
     def _source(self, source: int, candidate: int) -> int:
         return int(self.judged[source][candidate]) if source in self.judged else source
 
-    def scores(self, scorer: Scorer) -> Floats:
+    def scores(self, scorer: Scorer, metric: str) -> Floats:
         """Return the metric of the votes for the test rows of each split."""
         scores = []
         for split, test in enumerate(self.folds):
             known = self.recorded(len(self.stacks), split, OF_X)
             rows = np.searchsorted(self.scored_rows[split][OF_X], test)
-            scores.append(float(scorer(known, row_numbers(rows), self.y[test])))
+            score = scorer(known, row_numbers(rows), self.y[test])
+            scores.append(float(score[metric] if isinstance(score, Mapping) else score))
         return np.array(scores)

@@ -288,7 +288,7 @@ class Plan:
 
     def vote(self, stacks: Stacks, committee: PACommittee) -> CommitteeVote | None:
         """Return the votes of a committee's fold models; None if a member has no class scores."""
-        members = committee.remaining
+        members = committee._members
         if not np.isin(members.candidates, stacks.candidates).all():
             return None
         folds = [task.test for task in self.splits]

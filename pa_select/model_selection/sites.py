@@ -370,7 +370,7 @@ class ExpectedColumns:
         n = len(vote.stacks)
         validation = {}
         for name, (scores, errors) in self._engine.validation.items():
-            of_splits = vote.scores(self.scorers[name])
+            of_splits = vote.scores(self.scorers[name], name)
             n_disjoint = self._n_splits * self.labelled.n / len(self.labelled.tested)
             error = error_over_splits(of_splits[None], n_disjoint)[0]
             validation[name] = np.append(scores, of_splits.mean()), np.append(errors, error)

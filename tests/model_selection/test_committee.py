@@ -528,3 +528,21 @@ def test_few_rows_gain():
             )
     assert np.mean(gains) > 0
     assert np.mean(gains) / (np.std(gains) / np.sqrt(len(gains))) > 2
+
+
+def both_metrics(estimator, X, y):
+    right = estimator.predict(X) == y
+    return {"accuracy": right.mean(), "errors": -np.sum(~right)}
+
+
+def test_a_scorer_of_several_metrics():
+    model, grid = KNeighborsClassifier(), {"n_neighbors": [1, 9]}
+    search = grid_search(model, grid, scoring=both_metrics, refit="accuracy")
+    committee = PACommittee(search).fit(X[FIT], Y[FIT])
+    assert committee.metric_ == "accuracy"
+    assert committee.score(X, Y) == accuracy_score(Y, committee.predict(X))
+    options = PACommittee(metric="errors")
+    ours = PASearchCV(model, grid, cv=CV, scoring=both_metrics, refit=options, tol=0.1)
+    ours.fit(X[FIT], Y[FIT])
+    assert ours.score(X, Y) == -np.sum(ours.predict(X) != Y)
+    assert -10 < ours.committee_score_ < 0
