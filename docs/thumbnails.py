@@ -13,6 +13,7 @@ PANELS = {
     "plot_attacks_on_digits": (1, 2),
     "plot_calibration_under_shift": (1, 0),
     "plot_certified_maximum": (1, 0),
+    "plot_committee": (1, 3),
     "plot_content_on_two_spectrometers": (1, 0),
     "plot_distances_under_attack": (1, 0),
     "plot_double_descent": (1, 1),

@@ -125,12 +125,16 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
     --------
     posterior_agreement : The agreement of given scores.
     GuardedSelection : Chooses by agreement among the candidates that are also accurate.
+    PACommittee : Keeps all candidates that a search cannot tell apart by this score.
     expected_scorer : The score that is expected at the other site, from the same pairs.
 
     Notes
     -----
     Agreement measures stability, not truth: a constant classifier is perfectly stable.
-    Select with `GuardedSelection`, or look at the accuracy, too. With the marginal prior the
+    Select with `GuardedSelection`, or look at the accuracy, too. In a search without a guard the
+    score is a ranking to look at: choosing the best one by it alone may lose much accuracy. In
+    ``PACommittee(GridSearchCV(estimator, grid, scoring=pa_scorer))`` it is a score like any other,
+    since several candidates remain. With the marginal prior the
     maximum is certified to 0.001 nats, and polished; with other priors to 1e-6 nats.
 
     Searches of scikit-learn turn an error of a scorer into a score of nan and a warning for each
@@ -508,4 +512,6 @@ def _concatenate(parts: list[Any]) -> Any:
 
 #: A `PAScorer` with the default parameters: pairs within a class, marginal prior. All
 #: importers share it; make your own `PAScorer()` to change a parameter or request metadata.
+#: The best one by it alone may be much less accurate than others: use it with a `GuardedSelection`
+#: or a `PACommittee`, or as a ranking to look at.
 pa_scorer = PAScorer()
