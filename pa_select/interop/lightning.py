@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset, RandomSampler
@@ -30,7 +30,7 @@ class PAEarlyStopping(_Callback):
     environments : tuple of two tensors, arrays or DataLoaders
         The rows of both environments. From a DataLoader, which must not shuffle, the first
         element of each batch is used.
-    patience, min_delta, tie, min_epochs, prior, tol, device
+    patience, min_delta, min_epochs, prior, tol, device
         As in `EpochSelector`. The agreement of an epoch whose outputs cannot be compared is
         logged as nan, with a warning.
     guard : str or None, default=None
@@ -81,7 +81,6 @@ class PAEarlyStopping(_Callback):
         *,
         patience: int = 10,
         min_delta: float = 0.0,
-        tie: Literal["first", "last"] = "first",
         min_epochs: int = 1,
         prior: Prior = "marginal",
         guard: str | None = None,
@@ -128,7 +127,6 @@ class PAEarlyStopping(_Callback):
             prior=prior,
             patience=patience,
             min_delta=min_delta,
-            tie=tie,
             min_epochs=min_epochs,
             keep_state=load_best,
             tol=tol,

@@ -30,7 +30,6 @@ _OWN = [
     "pa_select.environments.tabular.UniformNoise",
     "pa_select.environments.text.CharacterEdits",
     "pa_select.environments.text.WordEdits",
-    "pa_select.pairing.two_samples.AssignmentPairing",
     "pa_select.pairing.two_samples.CanonicalPairing",
     "pa_select.pairing.two_samples.IdPairing",
     "pa_select.pairing.two_samples.IdentityPairing",

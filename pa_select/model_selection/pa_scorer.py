@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn import get_config
@@ -108,8 +108,6 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         Class prior of `posterior_agreement`. With the marginal prior a constant classifier
         scores 0. With the uniform prior it has the best possible score: use that prior for
         reporting, not for selection.
-    clip : "auto" or float, default="auto"
-        Smallest probability, as in `class_scores`.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where the agreement is computed.
     random_state : int, RandomState instance or None, default=None
@@ -172,7 +170,6 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
     environments: HasArray | None = None
     paired: tuple[Rows, Rows] | None = None
     prior: Prior = "marginal"
-    clip: float | Literal["auto"] = "auto"
     device: Device = None
     random_state: RandomState = None
 
@@ -468,7 +465,7 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
     def _scored(self, plan: _Plan, estimator: Model, X: Rows) -> _ScoredPairs:
         """Return the scores of the pairs, where X are the rows that skorch has cached."""
         with cached_for_only(X, estimator):
-            scores = [class_scores(estimator, rows, clip=self.clip)[0] for rows in plan.samples]
+            scores = [class_scores(estimator, rows)[0] for rows in plan.samples]
         return plan.paired(*scores)
 
     def _environments_of(self, X: Rows, environments: Labels | None, n: int) -> Array:

@@ -337,10 +337,7 @@ def _kind_of(rows: RowsOfX, search: Search, given: Mapping[str, Any]) -> DataKin
         return ObjectOfUser(rows, pairing, given.get("environments"))
     if len(given) > 1:
         first, second, *_ = given
-        then = ""
-        if second == "target":
-            then = " Choose without it, and calibrate the choice: AgreementCalibratedClassifier."
-        raise ValueError(f"{second}: expected None if {first} is given, got both.{then}")
+        raise ValueError(f"{second}: expected None if {first} is given, got both.")
     for name, value in given.items():
         if pairing == "split-half":
             raise ValueError(f"{name}: expected None with pairing='split-half'.")

@@ -3,7 +3,6 @@
 from pa_select.pairing.one_sample import pair_environments, pair_within_label
 from pa_select.pairing.row_pairs import Pairs
 from pa_select.pairing.two_samples import (
-    AssignmentPairing,
     CanonicalPairing,
     IdentityPairing,
     IdPairing,
@@ -12,7 +11,6 @@ from pa_select.pairing.two_samples import (
 )
 
 __all__ = [
-    "AssignmentPairing",
     "CanonicalPairing",
     "IdPairing",
     "IdentityPairing",

@@ -9,8 +9,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 from sklearn.cross_decomposition import CCA
 from sklearn.neighbors import NearestNeighbors
@@ -273,44 +271,6 @@ class NearestPairing(_ByDistance):
         queries, rows = (np.ascontiguousarray(x / unit, dtype=np.float32) for x in (a, b))
         index.add(rows)
         return np.arange(len(a)), index.search(queries, 1)[1][:, 0]
-
-
-@dataclass(eq=False, repr=False)
-class AssignmentPairing(_ByDistance):
-    """Pair rows one to one with the least total distance, within each label.
-
-    If one sample has more rows, those that fit worst are left out.
-
-    Parameters
-    ----------
-    within_label : bool, default=True
-        Whether to pair only rows of the same label; needs labels.
-    features : callable or fitted transformer, default=None
-        As in `NearestPairing`.
-    metric : str or callable, default="euclidean"
-        As in `scipy.spatial.distance.cdist`. All distances of a label are in memory at once.
-
-    References
-    ----------
-    .. [1] H. W. Kuhn, "The Hungarian method for the assignment problem", 1955, as
-       `scipy.optimize.linear_sum_assignment` solves it.
-
-    Examples
-    --------
-    >>> from pa_select.pairing import AssignmentPairing
-    >>> pairs = AssignmentPairing(within_label=False)([[0.0], [1.0]], [[1.0], [1.5], [9.0]])
-    >>> pairs.b, pairs.n_left_out
-    (array([0, 1]), 1)
-    """
-
-    within_label: bool = True
-    _: KW_ONLY
-    features: Any = None
-    metric: str | Callable[..., float] = "euclidean"
-
-    def _match(self, a: Floats, b: Floats) -> tuple[Index, Index]:
-        i, j = linear_sum_assignment(cdist(a, b, self.metric))
-        return i, j
 
 
 @dataclass(eq=False, repr=False)

@@ -1,7 +1,6 @@
 """Displays like those of scikit-learn; matplotlib is imported when one is drawn."""
 
 from pa_select.plotting.agreement_curve import AgreementCurveDisplay
-from pa_select.plotting.calibration_under_shift import CalibrationUnderShiftDisplay
 from pa_select.plotting.epochs import EpochsDisplay
 from pa_select.plotting.expected_score import ExpectedScoreDisplay
 from pa_select.plotting.heat_maps import AgreementMatrixDisplay, RankCorrelationDisplay
@@ -12,7 +11,6 @@ from pa_select.plotting.search import PASearchDisplay
 __all__ = [
     "AgreementCurveDisplay",
     "AgreementMatrixDisplay",
-    "CalibrationUnderShiftDisplay",
     "ConfidenceDisplay",
     "DecompositionDisplay",
     "EpochsDisplay",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from pa_select.utils.estimators import is_instance, is_pipeline, unwrapped
 from pa_select.utils.score_checks import DEFAULT_CLIP as DEFAULT_CLIP
 from pa_select.utils.score_checks import (
     BadScoresError,
-    check_clip,
     check_n_rows,
     check_shape,
     check_values,
@@ -29,9 +28,7 @@ _HINTS = {
 }
 
 
-def class_scores(
-    estimator: Model, X: Rows, *, clip: float | Literal["auto"] = "auto", batch_size: int = 1024
-) -> tuple[Any, Array]:
+def class_scores(estimator: Model, X: Rows, *, batch_size: int = 1024) -> tuple[Any, Array]:
     """Compute a fitted classifier's scores, one column for each class.
 
     Parameters
@@ -42,10 +39,6 @@ def class_scores(
     X : array-like of n rows
         The rows to score. For a torch module a tensor, an array or a DataFrame, converted to
         the module's floating type unless it holds integers.
-    clip : "auto" or float, default="auto"
-        Smallest probability, for scores that come from probabilities: an exact 0 of a vote
-        or a tree would make two posteriors disjoint. "auto": half of one vote, 1 / (2 n), for
-        an ensemble of n trees or a vote of n neighbours; 1e-8 otherwise.
     batch_size : int, default=1024
         Rows in each forward pass of a torch module. A skorch net uses its own batch size.
 
@@ -67,8 +60,8 @@ def class_scores(
         If the estimator is not a single-output classifier, or has neither a decision
         function with a column for each class nor probabilities.
     ValueError
-        If `clip` is neither "auto" nor a number in (0, 0.5), `batch_size` is not a
-        positive integer, or the estimator does not return a row for each row of `X`.
+        If `batch_size` is not a positive integer, or the estimator does not return a row for
+        each row of `X`.
     sklearn.exceptions.NotFittedError
         If the estimator is not fitted.
 
@@ -78,9 +71,14 @@ def class_scores(
 
     Notes
     -----
-    A one-vs-one decision function has columns for pairs of classes and is not used. For
-    ordinary classifiers the size of `clip` hardly changes the agreement, but not clipping at
-    all does. A threshold that an estimator applies to its scores has no effect. A module
+    A one-vs-one decision function has columns for pairs of classes and is not used.
+
+    An exact 0 of a vote or a tree would make two posteriors disjoint, so probabilities are
+    clipped: at half of one vote, 1 / (2 n), for an ensemble of n trees or a vote of n
+    neighbours, and at 1e-8 otherwise. The size hardly changes the agreement of ordinary
+    classifiers. `log_probabilities` clips where you say.
+
+    A threshold that an estimator applies to its scores has no effect. A module
     should return logits: probabilities would be read as logits (`posterior_agreement` warns).
 
     Examples
@@ -93,8 +91,6 @@ def class_scores(
     >>> scores.shape, classes
     ((150, 3), array([0, 1, 2]))
     """
-    if not (isinstance(clip, str) and clip == "auto"):
-        check_clip(clip, "'auto' or a probability in (0, 0.5)")
     if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
         raise ValueError(f"batch_size: expected a positive integer, got {batch_size!r}.")
     *wrappers, final = unwrapped(estimator)
@@ -106,7 +102,7 @@ def class_scores(
             if is_pipeline(wrapper) and len(wrapper.steps) > 1:
                 X = wrapper[:-1].transform(X)
         if is_instance(final, "skorch", "NeuralNet"):
-            return modules.net_scores(final, X, DEFAULT_CLIP if clip == "auto" else clip)
+            return modules.net_scores(final, X)
         return modules.module_scores(final, X, batch_size)
 
     name = type(final).__name__
@@ -131,7 +127,7 @@ def class_scores(
     classes = np.asarray(classes)
     scores = _decision_columns(estimator, final, X, len(classes))
     if scores is None:
-        scores = _log_probabilities(estimator, final, X, classes, clip)
+        scores = _log_probabilities(estimator, final, X, classes)
     check_n_rows(len(scores), X, name)
     return scores, classes
 
@@ -185,9 +181,7 @@ def _decision_columns(estimator: Any, final: object, X: Rows, n_classes: int) ->
     return None
 
 
-def _log_probabilities(
-    estimator: Any, final: Any, X: Rows, classes: Array, clip: float | Literal["auto"]
-) -> Floats:
+def _log_probabilities(estimator: Any, final: Any, X: Rows, classes: Array) -> Floats:
     name = type(final).__name__
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(
@@ -213,7 +207,7 @@ def _log_probabilities(
             f"estimator: expected probabilities of exclusive classes from {name}, got a sum "
             f"of {probabilities[row].sum():.4g} in row {row}."
         )
-    return clipped_logs(probabilities, _resolution(final) if clip == "auto" else clip)
+    return clipped_logs(probabilities, _resolution(final))
 
 
 def _resolution(final: object) -> float:

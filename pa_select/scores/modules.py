@@ -12,7 +12,7 @@ from sklearn.base import is_classifier, is_regressor
 
 from pa_select.agreement.inputs.validation import as_tensor
 from pa_select.utils.estimators import first_output
-from pa_select.utils.score_checks import ROUNDING, check_n_rows
+from pa_select.utils.score_checks import DEFAULT_CLIP, ROUNDING, check_n_rows
 from pa_select.utils.typing import Array, Net, Rows
 
 # Losses of numbers that are no class scores.
@@ -40,14 +40,14 @@ def module_scores(module: torch.nn.Module, X: Rows, batch_size: int) -> tuple[to
     return scores, classes
 
 
-def net_scores(net: Net, X: Rows, clip: float) -> tuple[torch.Tensor, Array]:
+def net_scores(net: Net, X: Rows) -> tuple[torch.Tensor, Array]:
     """Return the outputs of a skorch net's module as logits, on the net's device."""
     check_classifies(net)
     net.check_is_fitted()
     parts = [getattr(net, f"{name}_") for name in (*net._modules, *net._criteria)]
     with evaluation(*(part for part in parts if isinstance(part, torch.nn.Module))):
         batches = list(net.forward_iter(X, training=False, device=net.device))
-    return scores_of_net(net, batches, clip)
+    return scores_of_net(net, batches)
 
 
 def check_classifies(net: Net) -> None:
@@ -66,7 +66,7 @@ def check_classifies(net: Net) -> None:
         )
 
 
-def scores_of_net(net: Net, batches: list[Any], clip: float) -> tuple[torch.Tensor, Array]:
+def scores_of_net(net: Net, batches: list[Any]) -> tuple[torch.Tensor, Array]:
     """Convert the outputs of a skorch net's module to logits."""
     outputs = torch.cat([first_output(batch).detach() for batch in batches])
     if isinstance(net.criterion_, torch.nn.NLLLoss):
@@ -77,7 +77,7 @@ def scores_of_net(net: Net, batches: list[Any], clip: float) -> tuple[torch.Tens
                 f"does, got {outputs.min():.3g}. For logits or their log-softmax take "
                 "CrossEntropyLoss."
             )
-        outputs = outputs.clamp_min(clip).log()
+        outputs = outputs.clamp_min(DEFAULT_CLIP).log()
     return _columns(outputs, net)
 
 

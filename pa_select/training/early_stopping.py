@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from skorch.callbacks import Callback
@@ -24,18 +24,16 @@ class PAEarlyStopping(PAScoring):
 
     Parameters
     ----------
-    environments, pairing, prior, every, name, sample_weight, max_pairs, device, tol, uniform
+    environments, pairing, prior, every, name, sample_weight, device, tol, uniform
         As in `PAScoring`.
     patience : int, default=10
         Number of scored epochs in a row without improvement after which training stops, as
         in `EpochSelector`. The count starts again when the guard excludes the best epoch.
     min_delta : float, default=0.0
         Smallest lead, in nats, that counts as an improvement. The epoch kept is the best
-        one, however small its lead.
+        one, however small its lead; the first of those that tie (within 1e-7 nats).
     load_best : bool, default=True
         Whether to restore the best epoch's module at the end.
-    tie : {"first", "last"}, default="first"
-        Which of tied epochs (within 1e-7 nats) is kept.
     min_epochs : int, default=1
         Epochs before this one are neither kept nor counted.
     guard : str or None, default="auto"
@@ -99,7 +97,6 @@ class PAEarlyStopping(PAScoring):
     patience: int = 10
     min_delta: float = 0.0
     load_best: bool = True
-    tie: Literal["first", "last"] = "first"
     min_epochs: int = 1
     guard: str | None = "auto"
     sink: Callable[[str], object] = print
@@ -186,7 +183,6 @@ class PAEarlyStopping(PAScoring):
             prior=self.prior,
             patience=self.patience,
             min_delta=self.min_delta,
-            tie=self.tie,
             min_epochs=self.min_epochs,
             keep_state=self.load_best,
             device=self.device,

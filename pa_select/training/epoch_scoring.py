@@ -55,8 +55,6 @@ class PAScoring(Callback):
         Name of the agreement's column in the history, and prefix of the other columns.
     sample_weight : array-like of shape (n_pairs,), default=None
         Weights of the pairs, the same for every two environments.
-    max_pairs : int, default=None
-        Largest number of pairs compared for every two environments, the same in each epoch.
     device : {None, "auto", "cpu", "cuda"} or torch.device, default=None
         Where the agreement is computed; None: on the net's device.
     tol : float, default=0.01
@@ -110,7 +108,6 @@ class PAScoring(Callback):
     every: int = 1
     name: str = "pa"
     sample_weight: Vector | None = None
-    max_pairs: int | None = None
     device: Device = None
     tol: float = EPOCH_TOL
     uniform: bool = False
@@ -235,9 +232,7 @@ class PAScoring(Callback):
                 )
 
     def _pair_up(self, net: Net, environments: Any) -> PairedEnvironments:
-        return pair_up(
-            net, environments, self.pairing, self.prior, self.sample_weight, self.max_pairs
-        )
+        return pair_up(net, environments, self.pairing, self.prior, self.sample_weight)
 
     def _is_due(self, net: Net) -> bool:
         return bool(net.history[-1, "epoch"] % self.every == 0)

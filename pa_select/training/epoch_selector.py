@@ -6,7 +6,7 @@ import math
 import reprlib
 from copy import copy, deepcopy
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -63,9 +63,7 @@ class EpochSelector:
         improvement. The count starts again when the guard excludes the last improvement.
     min_delta : float, default=0.0
         Smallest lead, in nats, that counts as an improvement. The epoch kept is the best
-        one, however small its lead.
-    tie : {"first", "last"}, default="first"
-        Which of tied epochs (within 1e-7 nats) is kept.
+        one, however small its lead; the first of those that tie (within 1e-7 nats).
     min_epochs : int, default=1
         Epochs before this one are neither kept nor counted.
     keep_state : bool, default=True
@@ -140,7 +138,6 @@ class EpochSelector:
         prior: Prior = "marginal",
         patience: int = 10,
         min_delta: float = 0.0,
-        tie: Literal["first", "last"] = "first",
         min_epochs: int = 1,
         keep_state: bool = True,
         device: Device = None,
@@ -155,12 +152,9 @@ class EpochSelector:
             raise TypeError(f"min_delta: expected a number of nats, got {min_delta!r}.")
         if not 0 <= min_delta < np.inf:
             raise ValueError(f"min_delta: expected finite nats >= 0, got {min_delta!r}.")
-        if tie not in ("first", "last"):
-            raise ValueError(f"tie: expected 'first' or 'last', got {tie!r}.")
         self.prior = prior
         self.patience = patience
         self.min_delta = min_delta
-        self.tie = tie
         self.min_epochs = min_epochs
         self.keep_state = keep_state
         self.device = device
@@ -176,7 +170,7 @@ class EpochSelector:
         self._compared_before = False
 
     def __repr__(self) -> str:
-        given = {name: getattr(self, name) for name in ("prior", "patience", "min_delta", "tie")}
+        given = {name: getattr(self, name) for name in ("prior", "patience", "min_delta")}
         arguments = ", ".join(f"{name}={value!r}" for name, value in given.items())
         if self._best is None:
             return f"<EpochSelector({arguments}): no epoch kept of {self.epoch}>"
@@ -396,15 +390,14 @@ class EpochSelector:
 
     def _take(self, new: _Epoch, state: Any) -> bool:
         """Add an epoch, drop those that cannot be chosen, and return whether it is the best."""
-        old_first = self.tie == "first"
-        if not any(_beats(old, new, old_first) for old in self._kept):
-            still = [old for old in self._kept if not _beats(new, old, not old_first)]
+        # The first of epochs that tie is kept.
+        if not any(_beats(old, new, wins_ties=True) for old in self._kept):
+            still = [old for old in self._kept if not _beats(new, old, wins_ties=False)]
             self._kept = [*still, new._replace(state=self._copy(state))]
         # The score that the guard requires never falls, so these cannot be chosen later.
         self._kept = [epoch for epoch in self._kept if epoch.score >= self._lowest] or self._kept
         best = max(epoch.agreement for epoch in self._kept)
-        tied = [epoch for epoch in self._kept if epoch.agreement >= best - TIE_TOL]
-        self._best = tied[0 if old_first else -1]
+        self._best = next(epoch for epoch in self._kept if epoch.agreement >= best - TIE_TOL)
         return self._best.number == new.number
 
     def _copy(self, state: Any) -> Any:

@@ -16,7 +16,6 @@ from torch.utils.data import Dataset, RandomSampler, Subset
 from pa_select.agreement.inputs.validation import check_prior
 from pa_select.pairing import pair_environments
 from pa_select.pairing.row_pairs import check_rows
-from pa_select.scores.class_scores import DEFAULT_CLIP
 from pa_select.scores.modules import check_classifies, net_scores, scores_of_net
 from pa_select.utils.arrays import check_weight, stacked
 from pa_select.utils.estimators import module_of, refuse_iterable_dataset
@@ -60,7 +59,6 @@ def pair_up(
     pairing: Any,
     prior: Prior,
     sample_weight: Vector | None,
-    max_pairs: int | None,
 ) -> PairedEnvironments:
     """Check the environments of a net and pair their rows."""
     if not isinstance(environments, (list, tuple)) or len(environments) < 2:
@@ -95,8 +93,6 @@ def pair_up(
             raise ValueError(f"pairing: expected pairs of environments {i} and {j}, got none.")
         pairs[i, j] = a, b
     weight = _weights(sample_weight, [len(a) for a, _ in pairs.values()])
-    if max_pairs is not None:
-        pairs, weight = _sample(pairs, weight, max_pairs)
     return _with_used_rows(datasets, pairs, weight)
 
 
@@ -214,23 +210,6 @@ def _weights(sample_weight: Vector | None, lengths: list[int]) -> Floats | None:
     return np.concatenate([check_weight(sample_weight, n) for n in lengths])
 
 
-def _sample(
-    pairs: dict[tuple[int, int], tuple[Index, Index]], weight: Floats | None, max_pairs: int
-) -> tuple[dict[tuple[int, int], tuple[Index, Index]], Floats | None]:
-    """Draw at most `max_pairs` pairs of every two environments, the same in each call."""
-    if max_pairs < 1:
-        raise ValueError(f"max_pairs: expected a positive number, got {max_pairs!r}.")
-    rng = np.random.default_rng(0)
-    sampled, weights, start = {}, [], 0
-    for which, (a, b) in pairs.items():
-        rows = np.sort(rng.permutation(len(a))[:max_pairs])
-        sampled[which] = a[rows], b[rows]
-        if weight is not None:
-            weights.append(weight[start + rows])
-        start += len(a)
-    return sampled, np.concatenate(weights) if weights else None
-
-
 def _with_used_rows(
     datasets: list[Any], pairs: dict[tuple[int, int], tuple[Index, Index]], weight: Floats | None
 ) -> PairedEnvironments:
@@ -251,12 +230,12 @@ def _with_used_rows(
 def scores_on(net: Net, dataset: HasItems) -> torch.Tensor:
     """Return the net's scores of a dataset, on the net's device; random states are restored."""
     with untouched_random_states(net):
-        return net_scores(net, dataset, DEFAULT_CLIP)[0]
+        return net_scores(net, dataset)[0]
 
 
 def scores_from(net: Net, batches: list[Any]) -> torch.Tensor:
     """Return the scores for batches of outputs that the net has computed."""
-    return scores_of_net(net, batches, DEFAULT_CLIP)[0]
+    return scores_of_net(net, batches)[0]
 
 
 @contextmanager

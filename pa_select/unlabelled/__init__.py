@@ -2,13 +2,11 @@
 
 from pa_select.unlabelled.expected_score import expected_score, expected_scorer
 from pa_select.unlabelled.pair_planning import draw_objects, plan_pairs
-from pa_select.unlabelled.pair_training import PairTrainingClassifier
 from pa_select.unlabelled.site_adapter import SiteAdapter
 from pa_select.unlabelled.trained import ExpectedScore
 
 __all__ = [
     "ExpectedScore",
-    "PairTrainingClassifier",
     "SiteAdapter",
     "draw_objects",
     "expected_score",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pa_select.utils.typing import Array, Floats, Ints, Labels, Rows, Vector
+from pa_select.utils.typing import Array, Floats, Labels, Rows, Vector
 
 # Deeper lists are not arrays; a list that contains itself would never end.
 _MOST_AXES = 8
@@ -118,12 +118,6 @@ def check_weight(sample_weight: Vector, n: int) -> Floats:
     if not weight.any():
         raise ValueError("sample_weight: expected a positive sum, got only zeros.")
     return weight
-
-
-def shares_of(rows: Ints, weight: Floats) -> Floats:
-    """Return the weights of rows that are there several times; together they count once."""
-    shares: Floats = (weight / np.bincount(rows, minlength=len(weight)).clip(1))[rows]
-    return shares
 
 
 def is_dataset(rows: object) -> bool:

@@ -12,12 +12,9 @@ import numpy as np
 from sklearn import get_config
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.utils import parallel
-from sklearn.utils.metadata_routing import process_routing
 
 from pa_select.utils.estimators import is_pipeline
-from pa_select.utils.messages import warn_caller
-from pa_select.utils.sklearn_private import _check_method_params
-from pa_select.utils.typing import Groups, Ints, Labels, Rows, Vector
+from pa_select.utils.typing import Groups, Ints, Labels
 
 #: Training rows and test rows.
 Split = tuple[Ints, Ints]
@@ -59,39 +56,6 @@ def takes_parameter(estimator: Any, name: str, likely: bool) -> bool:
         return name in known
     inside = getattr(estimator, "estimator", None)
     return takes_parameter(inside, name, likely) if hasattr(inside, "fit") else likely
-
-
-def routed_params(
-    meta: Any,
-    X: Rows,
-    sample_weight: Vector | None,
-    groups: Groups,
-    params: dict[str, Any],
-    arguments: Sequence[str],
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters for ``fit`` of ``meta.estimator``, and for the splitter ``meta.cv``.
-
-    With metadata routing they are those that were requested. Without it all are for the estimator,
-    and groups for a splitter of the user; parameters that neither takes are refused, but weights
-    only cause a warning.
-    """
-    params = dict(params)
-    if sample_weight is not None:
-        params["sample_weight"] = sample_weight
-    own_folds = meta.cv is None or isinstance(meta.cv, (int, np.integer))
-    split_params = {} if groups is None or own_folds else {"groups": groups}
-    if get_config()["enable_metadata_routing"]:
-        routed = process_routing(meta, "fit", **params, **split_params)
-        return routed.estimator.fit, routed.splitter.split
-    takes_weights = "sample_weight" in signature(meta.estimator.fit).parameters
-    if sample_weight is not None and not takes_weights:
-        warn_caller(
-            f"sample_weight: expected an estimator whose fit takes it, got "
-            f"{type(meta.estimator).__name__}. The weights are used for the calibration alone."
-        )
-        del params["sample_weight"]
-    check_fit_params(meta.estimator, params, arguments)
-    return _check_method_params(X, params), split_params
 
 
 def halves(splits: Sequence[Split], y: Labels, groups: Groups, seed: int) -> list[Split]:

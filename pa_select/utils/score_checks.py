@@ -185,10 +185,10 @@ def are_probabilities(rows: Any) -> Any:
         return (rows >= -ROUNDING).all(axis=1) & (abs(sums - 1) <= ROUNDING)
 
 
-def check_clip(clip: object, expected: str = "a probability in (0, 0.5)") -> None:
+def check_clip(clip: object) -> None:
     """Raise an error unless `clip` is a float in (0, 0.5)."""
     if not isinstance(clip, (float, np.floating)) or not 0 < clip < 0.5:
-        raise ValueError(f"clip: expected {expected}, got {clip!r}.")
+        raise ValueError(f"clip: expected a probability in (0, 0.5), got {clip!r}.")
 
 
 def wrong_row(rows: Floats) -> int | None:

@@ -12,8 +12,8 @@ PRIORS = ["uniform", "marginal"]
 
 
 @st.composite
-def problems(draw, max_pairs=8, max_classes=5):
-    n, k = draw(st.integers(1, max_pairs)), draw(st.integers(2, max_classes))
+def problems(draw, most_pairs=8, most_classes=5):
+    n, k = draw(st.integers(1, most_pairs)), draw(st.integers(2, most_classes))
     # Few distinct values, so that ties and perfect agreement occur.
     values = st.one_of(
         st.integers(-3, 3).map(float), st.floats(-20, 20, allow_subnormal=False, width=32)

@@ -23,7 +23,7 @@ FLOORS = [
     ["scores"],
     ["pairing", "unlabelled"],
     ["environments", "command_line"],
-    ["datasets", "training", "model_selection", "calibration", "assessment", "__main__"],
+    ["datasets", "training", "model_selection", "assessment", "__main__"],
     ["interop", "plotting"],
 ]
 AGREEMENT = [

@@ -19,7 +19,7 @@ from torch import nn
 
 from pa_select import PAScoring, PASearchCV, class_scores, posterior_agreement
 from pa_select.datasets import WILDSData
-from pa_select.pairing import AssignmentPairing, NearestPairing
+from pa_select.pairing import NearestPairing
 from pa_select.scores import LayerFeatures
 from pa_select.training import ERMNet
 
@@ -256,10 +256,6 @@ def test_pairs_by_brute_force(data):
     assert list(zip(pairs.a.tolist(), pairs.b.tolist(), strict=True)) == expected
     some = data.pairs(points, reference=4)
     assert set(HOSPITAL[some.a]) == {4}
-    one_to_one = data.pairs(points, pairing=AssignmentPairing())
-    assert_array_equal(Y[one_to_one.a], Y[one_to_one.b])
-    first = one_to_one.b[HOSPITAL[one_to_one.b] == 1]
-    assert len(np.unique(first)) == len(first)
 
 
 @pytest.mark.filterwarnings("ignore:scores_a and scores_b:UserWarning")  # nearly one class

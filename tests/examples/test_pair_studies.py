@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.dummy import DummyClassifier
 from sklearn.naive_bayes import GaussianNB
@@ -123,56 +122,6 @@ def test_trained_models_are_judged_on_rows_that_they_were_not_fitted_to():
     assert found["gain", "best in hindsight"] >= max(found["gain"])
     assert found["absolute error, choice", "accuracy"] >= 0
     assert 0 <= found["within 1.96 SE [%]", "expected score (default)"] <= 100
-
-
-@pytest.mark.filterwarnings("ignore:The interval of the chosen:UserWarning")
-def test_classifiers_are_trained_by_pairs_and_tested_at_the_other_site():
-    import pandas as pd
-    import study_pair_training as study
-    from pair_problems import rows_of
-    from sklearn.linear_model import LogisticRegression
-
-    forest = study.OF_NUMBERS[2]
-    rows = rows_of("iris, two rulers", 0)
-    plain = clone(forest).fit(rows.X, rows.y)
-    found = study.trained(forest, rows, 20)
-    assert len(found) == 5
-    assert set(np.round([x * len(rows.y_test) for x in found.values()], 6) % 1) == {0}
-    other = 100 * plain.score(rows.X_test, rows.y_test)
-    gains = [{"not trained": other, "pairs": 20} | found, {"not trained": 80, "pairs": 20} | found]
-    known = {"kind": "made", "problem": ["a", "b"], "seed": 0}
-    table = study.table_of(pd.DataFrame(gains).assign(**known))
-    assert table.at["not trained", "made, 20 pairs"].startswith(f"{(other + 80) / 2:.1f} +- ")
-    assert list(table.index) == ["not trained", *found]
-    estimates = pd.DataFrame(study.expected(LogisticRegression(), rows))
-    errors = study.estimates_of(estimates.assign(kind="made", problem="a", seed=0))
-    away = 100 * (estimates["expected"] - estimates["truth"])[0]
-    assert errors.at[("made", "other pairs"), "mean error"].startswith(f"{away:.1f} +-")
-
-
-def test_texts_have_another_spelling_and_no_adapter():
-    import pandas as pd
-    import study_pair_training as study
-    from pair_rules import Rows
-
-    words = np.array(["the boy", "a phone", "oxen", "a queen"] * 20, dtype=object)
-    at_b = np.array(study.spelt(list(words), study.SPELLING), dtype=object)
-    assert at_b[:4].tolist() == ["dhe boi", "a fone", "oksen", "a kwin"]
-    y = np.repeat([["boy", "no", "ox", "no"]], 20, axis=0).ravel()
-    rows = Rows(words[:40], y[:40], words[40:60], at_b[40:60], y[40:60], at_b[60:], y[60:])
-    plain = clone(study.OF_TEXTS[0]).fit(rows.X, rows.y).score(rows.X_test, rows.y_test)
-    found = study.trained(study.OF_TEXTS[0], rows, 20)
-    assert list(found) == ["PairTrainingClassifier", "true labels", "self-training without pairs"]
-    # Each word of b is among the pairs, so that they teach all that there is to learn.
-    assert plain < 1 == found["PairTrainingClassifier"] == found["true labels"]
-    known = {"pairs": 20, "seed": 0, "not trained": 50.0}
-    gains = [
-        known | {"kind": "texts", "problem": "a"} | found,
-        known | {"kind": "made", "problem": "b", "SiteAdapter": 3.0} | found,
-    ]
-    table = study.table_of(pd.DataFrame(gains))
-    assert table.at["SiteAdapter", "texts, 20 pairs"] == ""
-    assert table.at["SiteAdapter", "made, 20 pairs"].startswith("3.0")
 
 
 def test_names_that_are_equal_in_both_languages_are_left_out():

@@ -122,7 +122,7 @@ def test_searches(saved, name):
 
 SCORERS = {
     "pa_scorer": pa_scorer,
-    "two samples": PAScorer(pairings.IdentityPairing(), prior="uniform", clip=1e-4),
+    "two samples": PAScorer(pairings.IdentityPairing(), prior="uniform"),
     "a transformer": PAScorer("views", views=StandardScaler().fit(1.1 * X)),
     "shifts": PAScorer("views", views=[shifts.GaussianNoise(0.1), shifts.Quantize(4)]),
 }

@@ -415,7 +415,6 @@ def test_a_search_stops_at_once_at_views_and_environments_that_fail(scorer, mess
         (PAScorer(views=lambda X: None), (X, Y), TypeError, "a view of X, got None"),
         (PAScorer(views=lambda X: X[::-1]), (FRAME, Y), ValueError,
          "views: expected the rows of X in their order"),
-        (PAScorer(clip=2), (X, Y), ValueError, "clip: expected"),
         (PAScorer(prior="flat"), (X, Y), ValueError, "prior: expected"),
     ],
 )  # fmt: skip
@@ -478,7 +477,7 @@ def test_wrong_estimators_and_environments_are_named():
 
 
 def test_it_is_an_estimator_in_form():
-    scorer = PAScorer(views=shrunk, clip=1e-5)
+    scorer = PAScorer(views=shrunk, prior="uniform")
     assert clone(scorer).get_params() == scorer.get_params()
     assert scorer.__name__ == "posterior_agreement"
     assert "views" in repr(scorer)

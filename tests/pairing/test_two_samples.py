@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_array_equal
-from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -17,7 +16,6 @@ from skorch import NeuralNetClassifier
 from pa_select import PAScorer, PAScoring, PASearchCV, posterior_agreement
 from pa_select.datasets import SharedEnvironment
 from pa_select.pairing import (
-    AssignmentPairing,
     CanonicalPairing,
     IdentityPairing,
     IdPairing,
@@ -39,8 +37,7 @@ ALL = [
     LabelPairing(),
     NearestPairing(),
     NearestPairing(within_label=True),
-    AssignmentPairing(),
-    AssignmentPairing(within_label=False, features=PCA(5).fit(A)),
+    NearestPairing(features=PCA(5).fit(A)),
     CanonicalPairing(random_state=1),
 ]
 
@@ -96,16 +93,6 @@ def test_rows_of_a_label_that_the_other_lacks_are_left_out():
     pairs = NearestPairing(True)(A, B[Y_B != 3], Y_A, Y_B[Y_B != 3])
     assert 3 not in Y_A[pairs.a]
     assert "of the first" in pairs.why
-
-
-def test_the_assignment_is_one_to_one_and_the_cheapest():
-    few = AssignmentPairing(within_label=False)(A[:30], B[:50])
-    assert len(np.unique(few.b)) == 30
-    i, j = linear_sum_assignment(cdist(A[:30], B[:50]))
-    assert cdist(A[:30], B[:50])[few.a, few.b].sum() == pytest.approx(
-        cdist(A[:30], B[:50])[i, j].sum()
-    )
-    assert few.why == "20 rows of the second are nobody's partners"
 
 
 def test_canonical_coordinates_find_what_distances_do_not():

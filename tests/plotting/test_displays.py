@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from scipy.special import softmax
 
 from pa_select import agreement_matrix, plotting, posterior_agreement
-from pa_select.calibration.reliability import reliability
 from pa_select.plotting import (
     AgreementCurveDisplay,
     AgreementMatrixDisplay,
-    CalibrationUnderShiftDisplay,
     ConfidenceDisplay,
     DecompositionDisplay,
     EpochsDisplay,
@@ -34,7 +31,6 @@ LOGITS = 3 * RNG.normal(size=(100, 10))  # ten classes
 NOISY = LOGITS + RNG.normal(size=(100, 10))
 RESULT = posterior_agreement(LOGITS, NOISY)
 MATRIX = agreement_matrix([LOGITS, NOISY], certify=False)
-SURE, LESS_SURE = softmax(2 * NOISY, axis=1), softmax(NOISY, axis=1)
 HISTORY = [{"pa": 0.1, "valid_acc": 0.7}, {"pa": 0.4, "valid_acc": 0.6, "pa_best": True}]
 
 
@@ -84,14 +80,6 @@ MAKERS = {
         best_index=1,
         adapted=[True, False],
         true_scores=[0.6, 0.75],
-    ),
-    "calibration": made(
-        CalibrationUnderShiftDisplay.from_result, (SURE, LESS_SURE), LOGITS.argmax(1)
-    ),
-    "confidences": drawn(
-        CalibrationUnderShiftDisplay,
-        before={LONG: reliability(SURE, n_bins=10)},
-        after={LONG: reliability(LESS_SURE, n_bins=10)},
     ),
     "epochs": made(EpochsDisplay.from_result, HISTORY),
 }
@@ -199,9 +187,7 @@ def test_a_new_figure_in_which_no_label_is_cut_off_and_given_axes(make, ax):
     assert ax.get_legend() is not None or display.ax_right_.get_legend() is not None
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in MAKERS if name not in ("calibration", "confidences")]
-)
+@pytest.mark.parametrize("name", MAKERS)
 def test_parameters_of_another_shape_are_refused_before_there_is_a_figure(name):
     plt.close("all")
     display = MAKERS[name](Figure().subplots())
@@ -242,7 +228,6 @@ def test_matplotlib_is_imported_when_something_is_drawn():
         "for make in (\n"
         "    *(lambda make=make: make(None) for make in makers),\n"
         "    lambda: p.AgreementCurveDisplay.from_estimator(None, None, None),\n"
-        "    lambda: p.CalibrationUnderShiftDisplay.from_estimator(None, None),\n"
         "    lambda: p.RobustnessCurveDisplay.from_estimator(None, None, shift=None),\n"
         "    lambda: p.EpochsDisplay(epochs=[1], agreement=[0.1]).plot(),\n"
         "):\n"

@@ -103,8 +103,6 @@ def test_probabilities_are_clipped_at_half_a_vote():
     ):
         scores, _ = class_scores(estimator.fit(X, Y), X)
         assert scores.min() == pytest.approx(np.log(smallest))
-        scores, _ = class_scores(estimator, X, clip=1e-3)
-        assert scores.min() == pytest.approx(np.log(1e-3))
 
 
 def test_one_vs_one_decisions_are_not_class_scores():
@@ -148,12 +146,9 @@ def test_what_is_no_classifier_of_one_output(estimator, message):
         class_scores(estimator, X)
 
 
-def test_unfitted_and_wrong_clip():
+def test_unfitted():
     with pytest.raises(NotFittedError):
         class_scores(SVC(), X)
-    for clip in (0, 0.7, "none", True):
-        with pytest.raises(ValueError, match="clip: expected 'auto' or a probability"):
-            class_scores(GaussianNB().fit(X, Y), X, clip=clip)
 
 
 def test_frozen_estimators_and_data_frames():

@@ -401,9 +401,6 @@ def test_pairings_weights_and_fewer_pairs():
     expected = posterior_agreement(a, b, prior="marginal", sample_weight=np.arange(100.0))
     assert net.history[-1, "pa"] == pytest.approx(expected.score, abs=1e-5)
 
-    few = make(PAScoring(PAIR, max_pairs=50)).fit(X, Y)
-    assert [len(d) for d in callback(few, PAScoring).paired_.datasets] == [50, 50]
-
 
 def test_more_than_two_environments():
     third = SharedEnvironment((0.2 * X).astype(np.float32))
@@ -514,11 +511,9 @@ def test_binary_tuples_parallel_and_probabilities():
         (PAScoring(PAIR, every=1.5), {}, "every: expected a whole number of epochs, got 1.5"),
         (PAEarlyStopping(PAIR, patience="a"), {}, "patience: expected a whole .* got 'a'"),
         (PAEarlyStopping(PAIR, patience=np.nan), {}, "patience: expected a whole .* got nan"),
-        (PAScoring(PAIR, max_pairs=0), {}, "max_pairs: expected a positive number"),
         (PAScoring(PAIR, sample_weight=[1.0]), {}, "sample_weight: expected shape"),
         (PAScoring(PAIR), {"iterator_valid__shuffle": True}, "iterator_valid__shuffle: expected"),
         (PAEarlyStopping(PAIR, patience=0), {}, "patience: expected a positive number"),
-        (PAEarlyStopping(PAIR, tie="both"), {}, "tie: expected 'first' or 'last'"),
         (PAEarlyStopping(PAIR, guard="valid_loss"), {}, "guard: .* higher is better, .* got 'v"),
         (PAScoring(PAIR), {"criterion": nn.NLLLoss}, "criterion: expected .* probabilities .* -"),
         (

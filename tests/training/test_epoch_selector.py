@@ -47,7 +47,6 @@ def test_the_best_epoch_is_kept_and_patience_counts():
 
 def test_ties_and_first_epochs():
     assert run([2, 1, 1, 3]).best_epoch == 2
-    assert run([2, 1, 1, 3], tie="last").best_epoch == 3
     assert run([1, 3, 2], min_epochs=2).best_epoch == 3
     assert run([1, 3, 3, 3], patience=2, min_epochs=3).should_stop is False
 
@@ -241,7 +240,6 @@ def test_wrong_scores_name_the_epoch_and_keep_the_best():
         ("min_delta", np.nan, "min_delta: expected finite nats >= 0, got nan"),
         ("min_delta", "1", "min_delta: expected a number of nats, got '1'"),
         ("tol", 0, "tol: expected at least 1e-12 nats"),
-        ("tie", "middle", "tie: expected 'first' or 'last', got 'middle'"),
     ],
 )
 def test_wrong_parameters(name, value, message):
@@ -296,7 +294,7 @@ def test_the_agreement_is_certified_to_the_tolerance():
 
 def test_what_is_printed():
     selector = EpochSelector(patience=3)
-    arguments = "prior='marginal', patience=3, min_delta=0.0, tie='first'"
+    arguments = "prior='marginal', patience=3, min_delta=0.0"
     assert repr(selector) == f"<EpochSelector({arguments}): no epoch kept of 0>"
     for noise in (1, 2):
         selector.update(*epoch(noise))
