@@ -39,6 +39,10 @@ what is printed:
                        intervals of both.
   validation accuracy  the accuracy on the labelled rows.
   disagreement         the share of pairs whose largest scores are in different classes.
+  weight               how probable it is that the model is the best of several, as finely as
+                       parts of the data agree on it: random folds of the labelled rows, with
+                       halves of the pairs. The weights sum to 1. They are for models that
+                       predict together, not for choosing one.
   beta                 the inverse temperature that calibrates the posteriors.
 
 examples:
@@ -74,8 +78,8 @@ results:
 JSON:
   The fields are those of pa_select.PosteriorAgreement without the arrays, with the prior of
   --prior, and "decomposition" (score); or those of pa_select.ExpectedScore (expect), with
-  --model an object for each name, in the order given. Infinity is written "Infinity", and
-  missing values are null.
+  --model an object for each name, in the order given, and of several its "weight". Infinity
+  is written "Infinity", and missing values are null.
 
 exit status:
   0 done, 1 the computation failed, 2 wrong usage or input, 130 interrupted, 141 the reader
@@ -187,21 +191,28 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
     )
     outputs, metric = [of_val, of_a, of_b], make_scorer(accuracy_score)
     try:
-        expected = of_outputs(Classification(), list(tables), outputs, labels, metric)
+        found = of_outputs(Classification(), list(tables), outputs, labels, metric)
+        posterior = found.posterior() if len(tables) > 1 else None
     except RuntimeError as error:
         return output.complain(f"the computation failed: {error}", output.FAILED)
+    expected = found.by_name
     for message in (
         *doubts_of_classes(expected, outputs, first_a.name, columns),
         *doubts_of_labels(expected, first_val.name, options.labels),
     ):
         output.warn(message)
     sizes = len(labels), n_classes, columns
+    weights: dict[str, float] = {}
+    if posterior is not None:
+        weights = dict(zip(expected, posterior.weights.tolist(), strict=True))
     (one, *_) = expected.values()
     if options.json:
         of_models = {name: of_model._asdict() for name, of_model in expected.items()}
+        for name, weight in weights.items():
+            of_models[name]["weight"] = weight
         output.print_result(output.as_json(of_models if options.model else one._asdict()))
     elif options.model:
-        output.print_result(output.models_as_text(expected, *sizes))
+        output.print_result(output.models_as_text(expected, weights, *sizes))
     else:
         output.print_result(output.expected_as_text(one, *sizes))
     return output.DONE

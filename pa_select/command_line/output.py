@@ -147,19 +147,27 @@ def expected_as_text(
 
 
 def models_as_text(
-    expected: dict[str, ExpectedScore], n_labelled: int, n_classes: int, columns: list[str] | None
+    expected: dict[str, ExpectedScore],
+    weights: dict[str, float],
+    n_labelled: int,
+    n_classes: int,
+    columns: list[str] | None,
 ) -> str:
-    """Return a table of the expected accuracies of several models, the best first."""
-    ranked = sorted(
-        ((_one_line(name), of_model) for name, of_model in expected.items()),
-        key=lambda item: (-item[1].score, -item[1].validation_score),
-    )
+    """Return a table of the expected accuracies of several models, the best first.
+
+    Without `weights` there is no column of them.
+    """
+    by_rank = sorted(expected, key=lambda x: (-expected[x].score, -expected[x].validation_score))
+    ranked = [(_one_line(name), expected[name]) for name in by_rank]
     width = max(len("model"), *(len(name) for name, _ in ranked))
     line = f"{{:<{width}}}  {{:<17}}  {{:<16}}  {{:>10}}  {{:>12}}".format
     lines = [line("model", "expected accuracy", "interval", "validation", "disagreement")]
     for name, one in ranked:
         rate, disagreement = f"{one.validation_score:.4f}", f"{one.disagreement:.2%}"
         lines.append(line(name, _expected(one), _interval(one), rate, disagreement))
+    if weights:
+        last = ["weight", *(f"{weights[name]:.2f}" for name in by_rank)]
+        lines = [f"{line}  {weight:>6}" for line, weight in zip(lines, last, strict=True)]
     n_pairs, classes = ranked[0][1].n_pairs, f"{n_classes} classes{_names(columns, ' ({})')}"
     lines += ["", f"{n_pairs} pairs, {n_labelled} labelled rows, {classes}"]
     (best, of_best), *others = ranked

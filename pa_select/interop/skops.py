@@ -35,7 +35,7 @@ _OWN = [
     "pa_select.pairing.two_samples.IdentityPairing",
     "pa_select.pairing.two_samples.LabelPairing",
     "pa_select.pairing.two_samples.NearestPairing",
-    "pa_select.model_selection.candidate_posterior.CandidatePosterior",
+    "pa_select.scores.candidate_posterior.CandidatePosterior",
     "pa_select.model_selection.committee.PACommittee",
     "pa_select.model_selection.guarded_selection.majority_rate",
     "pa_select.model_selection.pa_scorer.PAScorer",

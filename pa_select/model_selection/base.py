@@ -656,8 +656,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             come the other eligible ones; the value that decides orders them. The columns are
             ``index``, which `compare` takes, ``chosen``, and the columns of ``cv_results_`` that
             decide: scores and agreement with their standard errors, for each site if there are
-            several, the worst environment's name, ``eligible``, ``not_told_apart``. Print it with
-            ``to_string()``.
+            several, the worst environment's name, ``eligible``, ``not_told_apart``, ``weight``.
+            Print it with ``to_string()``.
 
         Raises
         ------

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, check_scoring, r2_score
-from sklearn.model_selection import KFold, check_cv
+from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
@@ -19,18 +19,22 @@ from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from pa_select.model_selection.candidate_posterior import (
-    CandidatePosterior,
     candidate_posterior,
     folds_of,
     no_parts,
-    pairs_of_folds,
-    posterior_of_parts,
-    scores_of_pairs,
 )
 from pa_select.model_selection.evaluation import with_parameters
 from pa_select.model_selection.results_table import first_metric
+from pa_select.scores.candidate_posterior import (
+    CandidatePosterior,
+    pairs_of_folds,
+    posterior_of_parts,
+    random_folds,
+    scores_of_folds,
+    scores_of_pairs,
+)
 from pa_select.scores.class_scores import align_classes, class_scores, columns_of
-from pa_select.scores.recorded import RecordedClassifier, RecordedRegressor, row_numbers
+from pa_select.scores.recorded import RecordedClassifier, RecordedRegressor
 from pa_select.utils.arrays import as_numpy, check_column
 from pa_select.utils.estimators import SavedWithVersions, named_estimators, unwrapped
 from pa_select.utils.fits import Parallel, Split
@@ -58,9 +62,6 @@ from pa_select.utils.typing import (
     Scorer,
     Search,
 )
-
-# Few labelled rows are divided into so many folds, so many times.
-_FOLDS, _REPETITIONS = 5, 10
 
 
 class Members(NamedTuple):
@@ -524,18 +525,9 @@ class PACommittee(
             outputs = [_of_classes(one, classes) for one in outputs]
             committee.classes_ = classes
         scorer = check_scoring(outputs[0], scoring)
-        folds = [
-            test
-            for seed in range(_REPETITIONS)
-            for _, test in KFold(min(_FOLDS, len(labels)), shuffle=True, random_state=seed).split(
-                X
-            )
-        ]
-        by_fold = np.array(
-            [[scorer(one, row_numbers(rows), labels[rows]) for one in outputs] for rows in folds]
-        )
+        folds = random_folds(len(labels))
         # A metric may not be defined on the few rows of a fold, whatever the model.
-        pairs = scores_of_pairs(by_fold, folds)
+        pairs = scores_of_pairs(scores_of_folds(scorer, outputs, labels, folds), folds)
         defined = np.all([np.isfinite(side).any(axis=1) for side in pairs], axis=0)
         posterior = posterior_of_parts(*(side[defined] for side in pairs))
         committee.posterior_ = posterior

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pa_select.model_selection.candidate_posterior import scores_of_pairs, split_scores_of
 from pa_select.model_selection.sites import (
     ExpectedColumns,
     Mapped,
@@ -39,8 +38,10 @@ from pa_select.model_selection.table_columns import (
     class_balances,
     error_over_splits,
     metric_columns,
+    split_scores_of,
     warn_of_label_shift,
 )
+from pa_select.scores.candidate_posterior import scores_of_pairs
 from pa_select.utils.arrays import check_column
 from pa_select.utils.fits import Split, halves
 from pa_select.utils.frames import check_columns, check_not_shifted, named_like, view_of

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from pa_select.model_selection.candidate_posterior import (
-    halves_of,
-    scores_of_halves,
-    split_scores_of,
-)
 from pa_select.model_selection.data_kind import DataKind, RowsOfX, check_text
 from pa_select.model_selection.split_scores import OF_X, Block, Data, Extra, Layout, SplitTask
-from pa_select.model_selection.table_columns import ScoresOfMetric, environment_columns
+from pa_select.model_selection.table_columns import (
+    ScoresOfMetric,
+    environment_columns,
+    split_scores_of,
+)
 from pa_select.pairing import pair_environments
+from pa_select.scores.candidate_posterior import halves_of, scores_of_halves
 from pa_select.scores.recorded import RecordedClassifier, row_numbers
 from pa_select.utils.arrays import check_column
 from pa_select.utils.fits import Split

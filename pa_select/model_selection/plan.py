@@ -24,12 +24,7 @@ from sklearn.utils import check_random_state, indexable
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 
-from pa_select.model_selection.candidate_posterior import (
-    CandidatePosterior,
-    no_parts,
-    pairs_of_folds,
-    posterior_of_parts,
-)
+from pa_select.model_selection.candidate_posterior import no_parts
 from pa_select.model_selection.choice import looks_at_agreement
 from pa_select.model_selection.committee import PACommittee, beta_of
 from pa_select.model_selection.committee_vote import CommitteeVote
@@ -66,6 +61,11 @@ from pa_select.model_selection.table_columns import (
     agreements_of_regressors,
     refine,
     score_columns,
+)
+from pa_select.scores.candidate_posterior import (
+    CandidatePosterior,
+    pairs_of_folds,
+    posterior_of_parts,
 )
 from pa_select.utils.arrays import check_column, check_weight
 from pa_select.utils.fits import Split, check_fit_params

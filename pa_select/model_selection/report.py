@@ -12,6 +12,7 @@ from sklearn.base import is_regressor
 
 from pa_select._version import __version__
 from pa_select.model_selection.choice import looks_at_agreement
+from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.results_table import (
     by_what_decides,
     candidate_names,
@@ -105,7 +106,7 @@ def summary(search: Search) -> Frame:
     for value, error in columns_that_decide(table, metric, search.scoring).values():
         columns |= {name: table[name] for name in (value, error) if name in table}
     worst = f"worst_environment_{metric}"
-    for name in (worst, "adapted", "worst_site", "eligible", "not_told_apart"):
+    for name in (worst, "adapted", "worst_site", "eligible", "not_told_apart", "weight"):
         if name in table:
             columns[name] = table[name]
     names = candidate_names(table["params"], search.estimator)
@@ -132,6 +133,8 @@ class _Report:
         #: The class of all candidates; empty if they have several.
         self.of_class = class_of_all(search.estimator, params)
         self.chosen: int | None = getattr(search, "best_index_", None)
+        best = getattr(search, "best_estimator_", None)
+        self.committee = best if isinstance(best, PACommittee) else None
         self._eligible = np.asarray(
             self.table.get("eligible", np.ones(len(self.names))), dtype=bool
         )
@@ -183,9 +186,9 @@ class _Report:
         parts = [
             ("", self._answer()),
             ("What was asked", self._question()),
-            ("The candidates", self._picture() + self._candidates() + self._environments()),
+            ("The candidates", self._picture() + self._candidates()),
             ("What to be careful about", self._warnings()),
-            ("What to do next", _items(self._advice())),
+            ("What to do next", _items([*self._advice(), *self._keep_several()])),
             ("How to read the numbers", _definitions(self._words())),
         ]
         body = "".join((f"<h2>{head}</h2>" if head else "") + text for head, text in parts if text)
@@ -208,9 +211,7 @@ class _Report:
 
     def _with_error(self, column: str, error: str, candidate: int) -> str:
         sign = 1 if column == "agreement" else self.sign
-        value = sign * self._number(column, candidate)
-        text = with_error(value, self._number(error, candidate))
-        return f'<strong class="number">{text}</strong>'
+        return _strong(sign * self._number(column, candidate), self._number(error, candidate))
 
     def _interval(self, column: str, candidate: int) -> tuple[float, float]:
         low, high = sorted(self._score(f"{column}_{end}", candidate) for end in ("low", "high"))
@@ -219,11 +220,50 @@ class _Report:
     def _answer(self) -> str:
         if self.chosen is None:
             return "<p>With several metrics and <code>refit=False</code> nothing is chosen.</p>"
-        chosen, words, name = self.chosen, escape(self.words), self.names[self.chosen]
+        if self.committee is None:
+            return f'<p class="answer">{self._of_chosen(self.chosen)}</p>'
+        together = " ".join(self._of_committee(self.committee))
+        return f'<p class="answer">{together}</p><p>{self._of_chosen(self.chosen)}</p>'
+
+    def _of_committee(self, committee: PACommittee) -> Iterator[str]:
+        """Say who predicts, how well, and what to call."""
+        search, words = self.search, escape(self.words)
+        members = committee.remaining.candidates
+        if len(members) == 1:
+            yield (
+                f"Only <strong>{escape(self.names[members[0]])}</strong> remains in the "
+                "committee: the parts of the data agree that it is the best."
+            )
+        else:
+            yield (
+                f"A <strong>committee of {len(members)} candidates</strong> predicts: parts of "
+                "the data differ about which of them is the best, so that they vote."
+            )
+        # Without its votes in every split the search's attributes describe the chosen candidate.
+        known = np.isfinite(search.committee_score_)
+        if known and self.has_pairs:
+            where = "the worst of the other sites" if "worst_site" in self.table else self.where
+            score, error = self.sign * search.expected_score_, search.expected_score_se_
+            yield f"At {where} its {words} is expected to be {_strong(score, error)}."
+            ends = search.expected_interval_ or (np.nan, np.nan)
+            yield from self._how_sure(score, error, *sorted(self.sign * end for end in ends))
+        if known:
+            score = _strong(self.sign * search.committee_score_)
+            home = " at the site of the labelled rows" if self.has_pairs else ""
+            yield f"Its cross-validated {words}{home} is {score}."
+        yield "Call <code>predict</code> of the search for new rows."
+        if np.any(np.asarray(self.table.get("adapted", np.zeros(len(self.names))))[members]):
+            yield f"For rows of {self.where} call that of <code>best_adapted_</code>."
+
+    def _of_chosen(self, chosen: int) -> str:
+        """Say which candidate was chosen, and how sure that is."""
+        words, name = escape(self.words), self.names[chosen]
         if not name.startswith(self.of_class):
             name = f"{self.of_class} with {name}"
         at_home = self._with_error(self.home, f"se_test_{self.metric}", chosen)
         lines = [f"Use <strong>{escape(name)}</strong>."]
+        if self.committee is not None:
+            lines = [f"The best single candidate is <strong>{escape(name)}</strong>."]
         if not self._eligible.any():
             lines = [f"No candidate is good enough. <strong>{escape(name)}</strong> is the best."]
         if len(self.names) < self.search._n_planned:
@@ -245,13 +285,15 @@ class _Report:
                     f"Cross-validation alone would choose {escape(self.names[usual])}, whose "
                     f"{words} is {figure(self._score(self.home, usual))}."
                 )
-            return f'<p class="answer">{" ".join(lines)}</p>'
+            return " ".join(lines)
         expected = self._with_error(self.expected, f"{self.expected}_se", chosen)
         where = "the other site"
         if "worst_site" in self.table:
             where = f"the worst site, {escape(str(self.table['worst_site'][chosen]))},"
         lines.append(f"At {where} its {words} is expected to be {expected}.")
-        lines += self._how_sure(chosen)
+        error = self._number(f"{self.expected}_se", chosen)
+        ends = self._interval(self.expected, chosen)
+        lines += self._how_sure(self._score(self.expected, chosen), error, *ends)
         lines += self._as_good()
         lines.append(f"At the site of the labelled rows it is {at_home}.")
         lines += self._seems_better(chosen)
@@ -265,7 +307,7 @@ class _Report:
                 f"Cross-validation alone would choose {escape(self.names[usual])}, which is "
                 f"expected to have {figure(self._score(self.expected, usual))} there."
             )
-        return f'<p class="answer">{" ".join(lines)}</p>'
+        return " ".join(lines)
 
     def _better_of_those_alike(self, chosen: int) -> dict[int, str]:
         """Say which candidate agrees as well and has the best score, if it is not the chosen."""
@@ -295,24 +337,21 @@ class _Report:
             else:
                 yield f"{escape(self._some(self.alike))} cannot be told from {whose}."
 
-    def _how_sure(self, chosen: int) -> Iterator[str]:
+    def _how_sure(self, expected: float, error: float, low: float, high: float) -> Iterator[str]:
         """Say where the score is, first if the posteriors are right, and then if they are not."""
-        least, most = self._likely(chosen)
+        least, most = self._likely(expected, error)
         if np.isfinite([least, most]).all():
             yield (
                 f"If {self.relies_on} are right, it is probably between {figure(least)} and "
                 f"{figure(most)} (1.96 standard errors)."
             )
-        low, high = self._interval(self.expected, chosen)
         if np.isfinite([low, high]).all():
             bound = f"at most {figure(high)}" if self.sign < 0 else f"at least {figure(low)}"
             yield f"Even if {self.relies_on} are wrong, it is {bound} (95 % interval)."
 
-    def _likely(self, candidate: int) -> tuple[float, float]:
+    def _likely(self, expected: float, error: float) -> tuple[float, float]:
         """Return the expected score less and plus 1.96 standard errors, cut where scores end."""
-        expected = self._score(self.expected, candidate)
-        away = 1.96 * self._number(f"{self.expected}_se", candidate)
-        least, most = expected - away, expected + away
+        least, most = expected - 1.96 * error, expected + 1.96 * error
         if self.words == "accuracy" or self.sign < 0:
             least = max(least, 0.0)
         if self.words == "accuracy":
@@ -503,7 +542,7 @@ class _Report:
         if self.has_pairs:
             centre, home = self._score(value, candidate), self._score(self.home, candidate)
             low, high = self._interval(value, candidate)
-            first, last = self._likely(candidate)
+            first, last = self._likely(centre, self._number(error, candidate))
         ends = {"first": first, "last": last}
         return {"centre": centre, "low": low, "high": high, "home": home} | ends
 
@@ -530,7 +569,24 @@ class _Report:
         return drawn
 
     def _candidates(self) -> str:
-        return f'<div class="wide">{table_of_candidates(self.search, _LONGEST_NAME)}</div>'
+        table = f'<div class="wide">{table_of_candidates(self.search, _LONGEST_NAME)}</div>'
+        return table + self._remaining() + self._environments()
+
+    def _remaining(self) -> str:
+        """Say how many candidates the data can tell apart, and how many remain."""
+        posterior = getattr(self.search, "posterior_", None)
+        if posterior is None or posterior.n_candidates == 1:
+            return ""
+        n, known = posterior.n_candidates, ""
+        if n < len(self.names):
+            known = " that have all scores"
+        if posterior.score == 0:
+            return f"<p>The data cannot tell the {n} candidates{known} apart; all remain.</p>"
+        left = f"{posterior.n_effective:.1f}"
+        return (
+            f"<p>The data can tell apart {np.exp(posterior.score):.1f} of {n} candidates{known}; "
+            f"{left} remain{'s' if left == '1.0' else ''}, by their weights.</p>"
+        )
 
     def _environments(self) -> str:
         """Say what the chosen candidate scores in each environment, the worst first."""
@@ -619,6 +675,16 @@ class _Report:
             )
         yield f"Label some rows of {self.where} if you can, and score the chosen model on them."
 
+    def _keep_several(self) -> Iterator[str]:
+        """Say that a committee would keep several candidates."""
+        weights = self.table.get("weight", np.ones(1))
+        n_kept = int(np.sum(weights >= PACommittee().min_weight * weights.max()))
+        if self.committee is None and n_kept > 1:
+            yield (
+                f"Parts of the data differ about which of {n_kept} candidates is the best. A "
+                'search with refit="committee" keeps them all, and they vote.'
+            )
+
     def _words(self) -> dict[str, str]:
         """Return what the numbers of this page mean."""
         means = {"Standard error": "after ±; a number is usually wrong by less than twice this"}
@@ -633,6 +699,13 @@ class _Report:
             means["Eligible"] = (
                 f"good enough to be chosen: usually {near}better than predictions that look at no "
                 "feature by two standard errors. Others need not be clearly worse"
+            )
+        if "weight" in self.table:
+            means["Weight"] = (
+                "how probable it is that the candidate is the best one, as finely as parts of the "
+                "data agree on it; the weights sum to 1. Candidates that the data cannot tell "
+                "apart share them. The largest weight is no better a reason to choose one "
+                "candidate than the best score: the weights are for keeping several"
             )
         if not self.has_pairs:
             means["Agreement"] = (
@@ -666,6 +739,10 @@ def _ticks(low: float, high: float) -> list[float]:
     step *= next(factor for factor in (5, 2, 1) if (high - low) / (factor * step) >= 3)
     first, last = np.ceil(low / step), np.floor(high / step)
     return [round(float(k * step), 12) + 0.0 for k in np.arange(first, last + 1)]  # no -0
+
+
+def _strong(value: float, error: float = np.nan) -> str:
+    return f'<strong class="number">{with_error(value, error)}</strong>'
 
 
 def _items(texts: Sequence[str] | Iterator[str]) -> str:

@@ -223,6 +223,8 @@ def table_of_candidates(search: Search, longest_name: int = _LONGEST_NAME) -> st
             where = cv_results[f"worst_environment_{metric}"]
         longest = _longest(values, value != "agreement")
         columns[words] = values, cv_results.get(error), longest, where
+    if "weight" in cv_results:
+        columns["weight"] = cv_results["weight"], None, 1.0, None
     n, chosen = len(cv_results["params"]), getattr(search, "best_index_", None)
     names = candidate_names(cv_results["params"], search.estimator, longest_name)
     adapted = cv_results.get("adapted", np.zeros(n))

@@ -9,14 +9,15 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from pa_select.model_selection.candidate_posterior import (
-    halves_of,
-    scores_of_halves,
+from pa_select.model_selection.split_scores import OF_X, Data, Layout, Stacks
+from pa_select.model_selection.table_columns import (
+    error_over_splits,
+    ranks,
+    scores_and_errors,
     split_scores_of,
 )
-from pa_select.model_selection.split_scores import OF_X, Data, Layout, Stacks
-from pa_select.model_selection.table_columns import error_over_splits, ranks, scores_and_errors
 from pa_select.scores import align_classes, class_scores
+from pa_select.scores.candidate_posterior import halves_of, scores_of_changes
 from pa_select.scores.recorded import RecordedClassifier, RecordedRegressor
 from pa_select.utils.arrays import as_numpy
 from pa_select.utils.frames import check_columns, check_not_missing, named_like
@@ -322,8 +323,7 @@ class ExpectedColumns:
     ) -> tuple[Floats, Floats]:
         """Return the expected scores from parts of the rows and of the pairs, for all candidates.
 
-        A part is a fold of the rows with half of the objects. Its expected score is that of all
-        data, plus what its rows and its objects change in it (to first order).
+        A part is a fold of the rows with half of the objects; see `scores_of_changes`.
         """
         expected = np.asarray(table[f"expected_{metric}"])
         scores = split_scores_of(table, metric)
@@ -346,18 +346,13 @@ class ExpectedColumns:
 
         def of_pairs(masks: Sequence[Mask]) -> Floats:
             return at_sites(
-                found.contributions[:, mask].sum(axis=1) * (len(mask) / max(mask.sum(), 1))
-                for (_, found), mask in zip(self._found, masks, strict=True)
+                found.change_by(mask) for (_, found), mask in zip(self._found, masks, strict=True)
             )
 
         # At every site the same objects are halved alike.
         by_site = zip(*(halves_of(n, seed) for n in n_units), strict=True)
         halves = [[of_pairs(masks) for masks in zip(*both, strict=True)] for both in by_site]
-
-        def score(fold: int, of_half: Floats) -> Floats:
-            return len(folds[fold]) * (expected + of_rows[fold] + of_half)
-
-        return scores_of_halves(folds, halves, score)
+        return scores_of_changes(folds, expected, of_rows, halves)
 
     def of_committee(
         self, vote: CommitteeVote, table: Mapping[str, Any], metric: str

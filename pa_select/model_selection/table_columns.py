@@ -46,6 +46,14 @@ def scores_and_errors(cv_results: dict[str, Any], metric: str) -> tuple[Floats, 
     return score, recorded_errors(cv_results, metric)
 
 
+def split_scores_of(cv_results: Mapping[str, Any], metric: str) -> Floats:
+    """Return the scores of a metric, (n_splits, n_candidates)."""
+    columns: list[Floats] = []
+    while (name := f"split{len(columns)}_test_{metric}") in cv_results:
+        columns.append(np.asarray(cv_results[name], dtype=np.float64))
+    return np.stack(columns)
+
+
 def recorded_errors(cv_results: dict[str, Any], metric: str) -> Floats:
     """Return the standard error of each mean over the splits; 0 for a single split."""
     if f"se_test_{metric}" in cv_results:

@@ -28,6 +28,8 @@ _AT_MOST_1 = (
 )  # fmt: skip
 # Opacity of the error bars.
 _ALPHA = 0.7
+# Area of the discs of all weights together, in square points, and their opacity.
+_AREA, _ALPHA_OF_DISCS = 2500, 0.25
 # Scores closer than this differ only by rounding.
 _TIE = 1e-9
 # The smallest extent of the points that an axis is scaled to.
@@ -67,6 +69,9 @@ class PASearchDisplay(Display):
         they are drawn instead of the agreement.
     score_name, expected_name : str
         Names of the score and of the expected score.
+    weights : array-like of shape (n_candidates,), default=None
+        Share of the vote that each candidate has in a committee, the area of a disc behind its
+        mark. None: no discs.
 
     Attributes
     ----------
@@ -75,6 +80,8 @@ class PASearchDisplay(Display):
     threshold_, chosen_, score_choice_ : matplotlib Line2D or None
         The guard's threshold, and the marks of the chosen candidate and of another one if its
         score is the best.
+    weights_ : matplotlib PathCollection or None
+        The discs of the weights.
     outside_ : list of matplotlib Line2D
         Marks at the edges of the axes, in the direction of candidates outside the axes.
     ax_, figure_ : matplotlib Axes, Figure
@@ -110,10 +117,11 @@ class PASearchDisplay(Display):
     expected_error: Vector | None = None
     score_name: str = "score"
     expected_name: str = "expected score"
+    weights: Vector | None = None
 
     _shapes = dict.fromkeys(
         ("score_error", "agreement", "agreement_error", "eligible", "names", "expected")
-        + ("expected_error",),
+        + ("expected_error", "weights"),
         ("score",),
     )
 
@@ -174,6 +182,7 @@ class PASearchDisplay(Display):
             best_index=getattr(result, "best_index_", None),
             threshold=threshold,
             score_name=metric_in_words(name, scoring),
+            weights=table.get("weight"),
             **expected,
         ).plot(ax, **kwargs)
 
@@ -205,6 +214,7 @@ class PASearchDisplay(Display):
         drawn = np.isfinite(points).all(axis=1)
         style = kwargs if value_error is not None else {"yerr": None} | kwargs
         self.errorbars_ = self._draw_all(ax, points, errors, eligible, style)
+        self.weights_ = self._draw_weights(ax, points)
         self.threshold_ = None
         if np.isfinite(self.threshold):
             style = {"color": ink(ax), "ls": "--", "lw": 1, "zorder": 1}
@@ -226,6 +236,10 @@ class PASearchDisplay(Display):
             ylabel=value_name + ",\nwith standard error" * (value_error is not None),
         )
         marks = [self.threshold_, *self.outside_[:1], self.chosen_, self.score_choice_]
+        if self.weights_ is not None:
+            (face,) = self.weights_.get_facecolor()
+            style = {"ls": "none", "color": face, "mew": 0, "label": "larger disc: more weight"}
+            marks += ax.plot([], [], "o", markersize=12, **style)
         self._legend(ax, [*self.errorbars_.values(), *marks], fontsize="small")
 
     def _draw_all(
@@ -251,6 +265,15 @@ class PASearchDisplay(Display):
             for bars in found[kind].lines[2]:  # in a crowd they must not hide the marks
                 bars.set_alpha(kwargs.get("alpha", _ALPHA))
         return found
+
+    def _draw_weights(self, ax: Axes, points: Floats) -> Any:
+        """Draw a disc behind each candidate; the area of all discs together is always the same."""
+        if self.weights is None:
+            return None
+        area = _AREA * np.asarray(self.weights, dtype=np.float64)
+        style: dict[str, Any] = {"color": look(0).color, "alpha": _ALPHA_OF_DISCS}
+        style |= {"lw": 0, "zorder": 0}
+        return ax.scatter(points[:, 0], points[:, 1], s=area, **style)
 
     def _best_by_score(self, score: Floats) -> int | None:
         """Return the candidate with the best score, or None if the chosen one's is as high."""

@@ -1,4 +1,4 @@
-"""Class scores of fitted estimators, scores from probabilities, and features from layers."""
+"""Class scores of models, features from layers, and the posterior over candidates by scores."""
 
 from pa_select.scores.class_scores import align_classes, class_scores
 from pa_select.scores.features import LayerFeatures

@@ -107,6 +107,10 @@ class SiteExpectation(NamedTuple):
     believed: Floats
     contributions: Floats
 
+    def change_by(self, units: Mask) -> Floats:
+        """Return what changes in the expected scores if only some units are known."""
+        return self.contributions[:, units].sum(axis=1) * (len(units) / max(units.sum(), 1))
+
 
 class Engine:
     """Computes what models of several splits are expected to score at other sites.

@@ -10,10 +10,18 @@ import numpy as np
 from sklearn.base import is_regressor
 from sklearn.utils.validation import _num_samples
 
+from pa_select.scores.candidate_posterior import (
+    CandidatePosterior,
+    halves_of,
+    posterior_of_parts,
+    random_folds,
+    scores_of_changes,
+    scores_of_folds,
+)
 from pa_select.scores.class_scores import columns_of
 from pa_select.scores.recorded import row_numbers
 from pa_select.unlabelled.classification import Classification, calibrated
-from pa_select.unlabelled.engine import LABELLED, Engine, Output, reference_labels
+from pa_select.unlabelled.engine import LABELLED, Engine, Output, SiteExpectation, reference_labels
 from pa_select.unlabelled.paired_rows import aligned_pairs, other_mix_of_posteriors
 from pa_select.unlabelled.regression import Regression
 from pa_select.unlabelled.score_of_units import LabelledRows, check_reference
@@ -139,7 +147,8 @@ def estimates(
     ]
     if not isinstance(reference, str):
         reference = [task.output(reference, X, scorer) for X in (X_val, X_a)]
-    expected = of_outputs(task, list(named), outputs, y_val, scorer, reference, groups)
+    found = of_outputs(task, list(named), outputs, y_val, scorer, reference, groups)
+    expected = found.by_name
     if warnings is not None and isinstance(task, Classification):
         warnings += doubts_of_classes(expected, outputs, "X_a")
     return expected
@@ -228,6 +237,32 @@ class _TrainedModels:
         return self.outputs[source][model]
 
 
+@dataclass(frozen=True)
+class Expected:
+    """What is expected of trained models, and what their expected scores were computed from."""
+
+    by_name: dict[str, ExpectedScore]
+    _scorer: Scorer
+    _outputs: Sequence[Output]
+    _y: Array
+    _found: SiteExpectation
+
+    def posterior(self) -> CandidatePosterior | None:
+        """Compute the posterior over the models; None without two parts of the labelled rows.
+
+        A part is one of five random folds of the labelled rows with half of the pairs.
+        """
+        if len(self._y) < 2:
+            return None
+        found, folds = self._found, random_folds(len(self._y))
+        by_fold = scores_of_folds(self._scorer, self._outputs, self._y, folds)
+        of_rows = found.believed * (by_fold - by_fold.mean(axis=0))
+        halves = halves_of(found.contributions.shape[1], seed=0)
+        changes = [[found.change_by(half) for half in both] for both in halves]
+        expected = np.array([one.score for one in self.by_name.values()])
+        return posterior_of_parts(*scores_of_changes(folds, expected, of_rows, changes))
+
+
 def of_outputs(
     task: Classification | Regression,
     names: Sequence[str],
@@ -236,7 +271,7 @@ def of_outputs(
     scorer: Scorer,
     reference: Any = "ensemble",
     groups: Array | None = None,
-) -> dict[str, ExpectedScore]:
+) -> Expected:
     """Estimate how trained models score at another site, from their recorded predictions.
 
     `outputs` has what each model predicts for labelled rows, and for the same objects at both
@@ -254,7 +289,8 @@ def of_outputs(
     validation = {"score": (np.array(scores), None)}
     labelled = LabelledRows(y_val, [every], groups)
     engine = Engine(task, {"score": scorer}, labelled, models, validation, "score", reference)
-    columns = engine.at(models).columns
+    found = engine.at(models)
+    columns = found.columns
     unknown = np.full(len(names), np.nan)
     fields: dict[str, Any] = {
         "score": columns["expected_score"],
@@ -266,10 +302,11 @@ def of_outputs(
         "beta": [engine.calibration(model).strength for model in range(len(names))],
     }
     n_pairs = len(outputs[models.a][0].predicted)
-    return {
+    by_name = {
         name: ExpectedScore(**{f: float(x[model]) for f, x in fields.items()}, n_pairs=n_pairs)
         for model, name in enumerate(names)
     }
+    return Expected(by_name, scorer, outputs[LABELLED], y_val, found)
 
 
 def _check_classes(

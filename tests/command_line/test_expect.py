@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,16 @@ import pandas as pd
 import pytest
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, make_scorer
 
 from pa_select import expected_score
 from pa_select.command_line import expect
 from pa_select.command_line.command import main
 from pa_select.command_line.output import models_as_text
+from pa_select.scores.candidate_posterior import random_folds
+from pa_select.scores.recorded import RecordedClassifier
+from pa_select.unlabelled.classification import Classification
+from pa_select.unlabelled.trained import of_outputs
 
 X, Y = make_classification(400, 6, n_informative=4, n_redundant=0, n_classes=3, random_state=0)
 MODEL = LogisticRegression().fit(X[:150], Y[:150])
@@ -25,6 +31,7 @@ SCORES = {
 EXPECTED = expected_score(MODEL, X_A, X_B, X_VAL, Y_VAL)
 FILES = ["a.npy", "b.npy", "--validation", "val.npy", "--labels", "y.npy"]
 CLASSES = ["cat", "dog", "eel"]
+NAMES = ["plain", "shrunk"]
 
 
 @pytest.fixture(autouse=True)
@@ -211,8 +218,62 @@ def test_several_models_are_ranked(run, of_two):
     ]
     found = json.loads(run(*options, "--json")[1])
     assert list(found) == list(expected)
+    weights = {name: one.pop("weight") for name, one in found.items()}
     for name, one in expected.items():
         assert found[name] == pytest.approx(one._asdict())
+    assert header.split()[-1] == "weight"
+    assert [line.split()[-1] for line in lines] == [f"{weights[name]:.2f}" for name in ranked]
+    assert sum(weights.values()) == pytest.approx(1)
+
+
+def test_a_model_that_is_clearly_worse_has_no_weight_and_equal_ones_share_it(run):
+    options = ["--labels", "y.npy"]
+    for name in ("first", "second"):
+        options += ["--model", name, "a.npy", "b.npy", "val.npy"]
+    for name, scores in SCORES.items():
+        np.save(f"turned_{name}.npy", scores[:, [1, 2, 0]])
+    turned = ["--model", "turned", *(f"turned_{name}.npy" for name in ("a", "b", "val"))]
+    found = json.loads(run(*options, *turned, "--json")[1])
+    weights = {name: one["weight"] for name, one in found.items()}
+    assert weights == pytest.approx({"first": 0.5, "second": 0.5, "turned": 0}, abs=1e-6)
+    alone = run(*options[:7])[1]
+    assert "weight" not in alone
+    assert "weight" not in run(*options[:7], "--json")[1]
+
+
+@pytest.mark.usefixtures("of_two")
+def test_the_parts_are_folds_of_the_rows_with_halves_of_the_pairs():
+    models = [[np.load(f"{name}_{rows}.npy") for rows in ("a", "b", "val")] for name in NAMES]
+    recorded = zip(*models, strict=True)
+    a, b, val = (
+        [RecordedClassifier(np.arange(3), scores, scores.argmax(1)) for scores in of_models]
+        for of_models in recorded
+    )
+    found = of_outputs(
+        Classification(), NAMES, [val, a, b], Y_VAL, make_scorer(accuracy_score), "self"
+    ).posterior()
+    right = np.array([one.predicted == Y_VAL for one in val])
+    folds = random_folds(200)
+    assert found.scores_a.shape == (10 * 100, 2)  # halves, and pairs of folds of one repetition
+    # Two halves of the pairs change the expected score by the same in opposite directions, so
+    # that the sum of both parts tells what the rows change: nothing else, as each model is judged
+    # by its own posteriors, and not shrunk towards those of others.
+    both = found.scores_a[:100] / 40 + found.scores_b[:100] / 40
+    pairs = [(i, j) for i, j in combinations(range(50), 2) if i // 5 == j // 5]
+    of_rows = np.array([right[:, folds[i]].mean(1) + right[:, folds[j]].mean(1) for i, j in pairs])
+    np.testing.assert_allclose(both - both.mean(0), of_rows - of_rows.mean(0), atol=1e-9)
+    apart = found.scores_a[:100] / 40 - found.scores_b[:100] / 40
+    assert np.ptp(apart, axis=0).min() > 0
+
+
+def test_one_labelled_row_has_no_parts(run, of_two):
+    options, _ = of_two
+    np.save("y.npy", Y_VAL[:1])
+    for name in NAMES:
+        np.save(f"{name}_val.npy", np.load(f"{name}_val.npy")[:1])
+    status, out, _ = run(*options)
+    assert status == 0
+    assert "weight" not in out
 
 
 @pytest.mark.parametrize(
@@ -229,7 +290,7 @@ def test_models_that_cannot_be_told_from_the_best_are_named(others, last):
         name: EXPECTED._replace(score=score, standard_error=0.0125)
         for name, score in {"a": 0.9, **others}.items()
     }
-    assert models_as_text(models, 200, 9, None).splitlines()[-1].endswith(last)
+    assert models_as_text(models, {}, 200, 9, None).splitlines()[-1].endswith(last)
 
 
 @pytest.mark.parametrize(

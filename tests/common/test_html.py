@@ -122,6 +122,7 @@ def test_a_search(given, columns):
     assert shown.count("(chosen)") == 1
     of_search = shown[shown.rindex("<table>") :]
     words = text_of(of_search)
+    columns = [*columns, "weight"]
     assert words.startswith(f"3 candidates candidate {' '.join(columns)} max_depth=")
     assert words.index("(chosen)") < words.index("max_depth", words.index("max_depth") + 1)
     assert len(percents(of_search)) == 3 * len(columns)

@@ -26,7 +26,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from pa_select import PASearchCV, candidate_posterior, posterior_agreement
-from pa_select.model_selection.candidate_posterior import pairs_of_folds
+from pa_select.scores.candidate_posterior import pairs_of_folds
 
 X, Y = load_wine(return_X_y=True)
 TREE, GRID = DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2, 3, None]}

@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import shuffle
 
-from pa_select import PASearchCV
+from pa_select import CandidatePosterior, PACommittee, PASearchCV
 from pa_select.model_selection import data_kind
 from pa_select.model_selection.results_table import figure
 from pa_select.plotting import PASearchDisplay
@@ -493,6 +493,92 @@ def test_the_word_adapted_is_explained(with_pairs, with_sites):
     assert ", adapted" in Page(with_pairs.report()).text
 
 
+@pytest.fixture(scope="module")
+def with_committee():
+    committee = PACommittee(min_weight=0)
+    search = PASearchCV(SVC(), {"gamma": [1e-3, 2.5e-3]}, cv=3, adapter="ridge", refit=committee)
+    return search.fit(X[60:], y[60:], paired=(X[:60], 0.4 * X[:60]))
+
+
+def test_with_a_committee_its_score_is_said_first(with_committee):
+    search = copy.copy(with_committee)
+    own = search.cv_results_["expected_score"][search.best_index_]
+    search.expected_score_, search.committee_score_ = own - 0.05, own - 0.1
+    assert len(search.best_estimator_.candidates_) == 2
+    text = Page(search.report()).text
+    together, single = text.split("What was asked")[0].split("The best single candidate is SVC")
+    assert "A committee of 2 candidates predicts: " in together
+    said = f"its accuracy is expected to be {search.expected_score_:.3f} ± "
+    assert f"{said}{search.expected_score_se_:.3f}. If the predicted pro" in together
+    low, _ = search.expected_interval_
+    assert f"are wrong, it is at least {low:.3f} (95 % interval)." in together
+    home = f"accuracy at the site of the labelled rows is {search.committee_score_:.3f}."
+    assert f"Its cross-validated {home} Call predict of the search" in together
+    assert "that of best_adapted_." in together
+    # The chosen candidate has numbers of its own.
+    assert f"expected to be {own:.3f}" in single
+    assert "refit=" not in text
+
+
+def test_a_committee_without_pairs_has_its_cross_validated_score():
+    model, grid = LogisticRegression(max_iter=1000), {"C": [1e-5, 1e-4, 1e-3]}
+    search = PASearchCV(model, grid, cv=3, scoring="neg_log_loss", refit=PACommittee(min_weight=0))
+    search.fit(X, y, environments=np.arange(360) % 3)
+    together = Page(search.report()).text.split("The best single candidate is Logis")[0]
+    said = f"Its cross-validated log loss is {-search.committee_score_:.3f}."
+    assert said in together
+    assert "expected" not in together
+    assert "best_adapted_" not in together
+    search.committee_score_ = np.nan
+    assert "Its cross" not in Page(search.report()).text.split("The best single")[0]
+
+
+def test_a_committee_of_one_candidate_names_it():
+    search = PASearchCV(SVC(), {"gamma": [1e-3, 1]}, cv=3, refit="committee")
+    search.fit(X, y, environments=np.arange(360) % 3)
+    assert search.cv_results_["weight"].max() > 0.99
+    text = Page(search.report()).text
+    assert "Only gamma=0.001 remains in the committee: the parts of the data agree" in text
+    assert "The best single candidate is SVC with gamma=0.001." in text
+
+
+def test_the_weights_say_how_many_candidates_remain(with_committee, with_environments):
+    posterior = with_committee.posterior_
+    text = Page(with_committee.report()).text
+    n = f"{np.exp(posterior.score):.1f} of 2 candidates; {posterior.n_effective:.1f} remain"
+    assert f"The data can tell apart {n}" in text
+    assert "Weighthow probable it is that the candidate is the best one" in text
+    search = copy.copy(with_environments)
+    posterior = vars(search.posterior_)
+    for changed, said in (
+        ({"score": 0.0}, "The data cannot tell the 3 candidates apart; all remain."),
+        ({"score": np.log(2.5), "n_effective": 1.04}, "apart 2.5 of 3 candidates; 1.0 remains,"),
+        ({"n_candidates": 2, "score": 0.1}, "of 2 candidates that have all scores; "),
+        ({"n_candidates": 1}, None),
+    ):
+        search.posterior_ = CandidatePosterior(**posterior | changed)
+        text = Page(search.report()).text
+        assert ("The data can" in text) == (said is not None)
+        assert said is None or said in text
+    search.posterior_, search.cv_results_ = None, dict(search.cv_results_)
+    del search.cv_results_["weight"]
+    text = Page(search.report()).text
+    assert "The data can" not in text
+    assert "weight" not in text.lower()
+
+
+@pytest.mark.parametrize(
+    ("weight", "n_kept"), [([1, 0, 0], 1), ([0.5, 0.04, 0.46], 2), ([0.6, 0.2, 0.2], 3)]
+)
+def test_a_committee_is_advised_where_several_candidates_remain(with_pairs, weight, n_kept):
+    search = copy.copy(with_pairs)
+    search.cv_results_ = search.cv_results_ | {"weight": np.array(weight)}
+    advice = Page(search.report()).text.split("What to do next")[1]
+    said = f'which of {n_kept} candidates is the best. A search with refit="committee" keeps them'
+    assert (said in advice) == (n_kept > 1)
+    assert ("refit=" in advice) == (n_kept > 1)
+
+
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_summary_has_the_columns_that_decide(name, request):
     search = request.getfixturevalue(name)
@@ -508,7 +594,7 @@ def test_a_summary_has_the_columns_that_decide(name, request):
     order += sorted(others, key=lambda i: (not table["eligible"][i], -decides[i]))
     for column in summary.columns[2:]:
         np.testing.assert_array_equal(summary[column], np.asarray(table[column])[order])
-    assert {"mean_test_score", "se_test_score", "eligible"} <= set(summary)
+    assert {"mean_test_score", "se_test_score", "eligible", "weight"} <= set(summary)
     assert "reason" not in summary  # for which a screen is too narrow
     if name == "with_sites":
         assert {"expected_score_Bern", "expected_score_se_Bern", "worst_site"} <= set(summary)

@@ -66,6 +66,7 @@ MAKERS = {
         score_error=[0.1, 0.1],
         agreement=[0.3, 0.4],
         eligible=[False, True],
+        weights=[0.3, 0.7],
         best_index=1,
         names=["a", LONG],
     ),

@@ -71,6 +71,7 @@ def test_candidates(search, ax):
         f"outside the axes ({outside(display, both)})",
         f"chosen: C={values[search.best_index_]:g}",
         f"best balanced accuracy: C={values[best]:g}",
+        "larger disc: more weight",
     ]
     marks = {bars.lines[0].get_marker() for bars in display.errorbars_.values()}
     assert len(marks) == 2
@@ -245,6 +246,28 @@ def test_the_choice_of_the_score_is_marked_and_named(ax):
     # Nor where the chosen candidate's score is as high, but for rounding.
     given["score"] = [0.9, 0.95, 0.95 - 1e-12]
     assert PASearchDisplay(**given, best_index=2).plot(ax).score_choice_ is None
+
+
+def test_the_area_of_a_disc_is_the_weight(search, ax):
+    display = PASearchDisplay.from_result(search, ax=ax)
+    table = search.cv_results_
+    both = np.column_stack([table["mean_test_score"], table["agreement"]])
+    assert_array_equal(display.weights_.get_offsets(), both)
+    area = display.weights_.get_sizes()
+    assert len(np.unique(table["weight"])) > 1
+    assert_allclose(area / area.sum(), table["weight"])
+    # Behind the marks, which are at the same place.
+    assert display.weights_.get_zorder() < min(
+        bar.zorder for bar in ax.lines if len(bar.get_xdata())
+    )
+
+
+def test_without_weights_there_are_no_discs(ax):
+    display = crowd(eligible=np.ones(21, dtype=bool)).plot(ax)
+    assert display.weights_ is None
+    assert "larger disc: more weight" not in labels_of(ax)
+    with pytest.raises(ValueError, match="^weights: expected .*, got "):
+        crowd(eligible=np.ones(21, dtype=bool), weights=[0.5, 0.5]).plot(ax)
 
 
 def test_a_choice_without_an_agreement_is_named(ax):
