@@ -35,7 +35,7 @@ from pa_select.scores.candidate_posterior import (
 )
 from pa_select.scores.class_scores import align_classes, class_scores, columns_of
 from pa_select.scores.recorded import RecordedClassifier, RecordedRegressor
-from pa_select.utils.arrays import as_numpy, check_column
+from pa_select.utils.arrays import as_numpy, check_column, one_column
 from pa_select.utils.estimators import SavedWithVersions, named_estimators, unwrapped
 from pa_select.utils.fits import Parallel, Split
 from pa_select.utils.messages import keeps_warnings, warn_caller
@@ -390,12 +390,11 @@ class PACommittee(
         self.candidates_ = np.repeat(candidates, n_models)
         self.weights_ = np.repeat(shares / n_models, n_models)
         if of_classifiers:
-            self.classes_ = np.unique(np.asarray(y))
+            labels = one_column(y)
+            self.classes_ = np.unique(labels)
             if temperatures is None:
                 scores = [fit.scores for job, fit in zip(jobs, fits, strict=True) if job.scores]
-                betas = self._fitted_betas(
-                    scores, splits, np.asarray(y), fit_params.get("sample_weight")
-                )
+                betas = self._fitted_betas(scores, splits, labels, fit_params.get("sample_weight"))
             else:
                 betas = temperatures(candidates)
             self.betas_ = np.repeat(betas, n_models)
@@ -522,7 +521,7 @@ class PACommittee(
         else:
             outputs = [RecordedClassifier.of(one, X) for one in known]
             classes = np.unique(np.concatenate([labels, *(one.classes for one in outputs)]))
-            outputs = [_of_classes(one, classes) for one in outputs]
+            outputs = [one.with_classes(classes) for one in outputs]
             committee.classes_ = classes
         scorer = check_scoring(outputs[0], scoring)
         folds = random_folds(len(labels))
@@ -590,7 +589,7 @@ class PACommittee(
             predicted: Array = self.classes_[self._votes(X).argmax(axis=1)]
             return predicted
         members = zip(self.estimators_, self.weights_, strict=True)
-        return sum_of(weight * _flat(model.predict(X)) for model, weight in members)
+        return sum_of(weight * one_column(model.predict(X)) for model, weight in members)
 
     def _votes(self, X: Rows) -> Floats:
         members = zip(self.estimators_, self.weights_, self.betas_, strict=True)
@@ -658,7 +657,7 @@ def sum_of(votes: Iterable[Floats]) -> Floats:
 def vote(model: Any, X: Rows, beta: float, classes: Array) -> Floats:
     """Return a member's probabilities of all classes, or its predicted classes as certain ones."""
     if np.isnan(beta):
-        predicted = _flat(model.predict(X))
+        predicted = one_column(model.predict(X))
         certain: Floats = (predicted[:, None] == classes).astype(np.float64)
         return certain
     scores, known = class_scores(model, X)
@@ -707,23 +706,6 @@ def _class_scores_or_none(model: Any, X: Rows) -> tuple[Array, Array] | None:
     except TypeError:  # it has neither probabilities nor a decision function
         return None
     return as_numpy(scores), classes
-
-
-def _of_classes(known: RecordedClassifier, classes: Array) -> RecordedClassifier:
-    """Give a recorded classifier the columns of all classes."""
-    scores = align_classes(known.scores, known.classes, classes)
-    probabilities = known.probabilities
-    if probabilities is not None:
-        of_all = np.zeros(scores.shape)
-        of_all[:, np.searchsorted(classes, known.classes)] = probabilities
-        probabilities = of_all
-    return RecordedClassifier(classes, scores, known.predicted, probabilities)
-
-
-def _flat(predicted: Any) -> Array:
-    """Return predictions of one output in the shape (n,), since some models have (n, 1)."""
-    values: Array = np.asarray(predicted)
-    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
 def _warn_of_nets(models: Sequence[Any]) -> None:

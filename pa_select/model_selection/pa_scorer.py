@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +18,8 @@ from pa_select.scores import class_scores
 from pa_select.scores.class_scores import cached_for_only
 from pa_select.utils.arrays import check_column, check_weight, stacked
 from pa_select.utils.estimators import SavedWithVersions
-from pa_select.utils.frames import check_view, is_shifted, look_up, view_of
+from pa_select.utils.frames import check_columns, check_view, is_shifted, look_up, view_of
+from pa_select.utils.scorers import called_as_scorer, stop_search
 from pa_select.utils.typing import (
     Array,
     Device,
@@ -39,28 +39,12 @@ if TYPE_CHECKING:
 PAIRINGS = ("label", "views", "environments", "paired")
 
 
-class _NoScore(NamedTuple):
-    """Why nothing can be scored. It is no number, so a search stops with this text at once.
-
-    An error would be a warning and a score of nan for every fold, and the search would choose the
-    first candidate.
-    """
-
-    why: str
-
-    def __repr__(self) -> str:
-        return self.why
-
-
 class _NoScorer:
     """Mixin for a class that may be given as ``scoring`` instead of an object."""
 
     def __new__(cls, *given: Any, **params: Any) -> Any:
         if len(given) > 1 and hasattr(given[0], "fit"):
-            name = cls.__name__
-            return _NoScore(
-                f"the class {name} called as a scorer; give scoring={name}(), an object"
-            )
+            return called_as_scorer(f"the class {cls.__name__}", f"{cls.__name__}()")
         return super().__new__(cls)
 
 
@@ -272,17 +256,13 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         if hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator):
             why = (
                 f"estimator: expected a classifier, got {type(estimator).__name__}, a regressor; "
-                "to choose among regressors use expected_scorer"
+                "to choose among regressors use expected_scorer."
             )
-            if _called_by_sklearn():
-                return _NoScore(why)  # type: ignore[return-value]
-            raise TypeError(f"{why}.")
+            return stop_search(TypeError(why))
         try:
             plan = self._plan(X, y, environments, sample_weight)
         except Exception as error:  # whatever the classifier
-            if _called_by_sklearn():
-                return _NoScore(f"{type(error).__name__}: {error}")  # type: ignore[return-value]
-            raise
+            return stop_search(error)
         pairs = self._scored(plan, estimator, X)
         # The posteriors of a classifier fitted to one class are all 1.
         return 0.0 if pairs.a.shape[1] == 1 else float(self._solved(pairs).score)
@@ -414,12 +394,17 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         pairing = self._chosen_pairing(environments)
         between = pairing if callable(pairing) else None  # a pairing of two environments
         if pairing == "paired":
-            return _Plan(self._both_sites(), lambda a, b: _ScoredPairs(a, b, None))
+            both = self._both_sites()
+            for number, rows in enumerate(both):
+                check_columns(rows, X, f"paired[{number}]")
+            return _Plan(both, lambda a, b: _ScoredPairs(a, b, None))
         n = _num_samples(X)
         weight = None if sample_weight is None else check_weight(sample_weight, n)
         if pairing == "views":
             rows = stacked(X, "X")
             shown = [view_of(view, rows) for view in self._views()]
+            for view in shown:
+                check_columns(view, rows, "views")
             pair_weight = None if weight is None else np.tile(weight, len(shown))
             return _Plan(
                 (X, *shown),
@@ -479,11 +464,6 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
                 f"set_score_request(environments=True){view}."
             )
         return check_column(environments, n, "environments")
-
-
-def _called_by_sklearn() -> bool:
-    """Tell whether scikit-learn called the scorer, whose search swallows a scorer's errors."""
-    return sys._getframe(2).f_globals.get("__name__", "").startswith("sklearn.")
 
 
 class _ScoredPairs(NamedTuple):

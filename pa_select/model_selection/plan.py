@@ -20,7 +20,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
     check_cv,
 )
-from sklearn.utils import check_random_state, indexable
+from sklearn.utils import check_random_state, column_or_1d, indexable
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -152,6 +152,8 @@ class Plan:
         rng = check_random_state(0 if search.random_state is None else search.random_state)
         n = _num_samples(X)
         rows = RowsOfX(X, check_column(y, n, "y"), groups, int(rng.randint(2**31 - 2)))
+        if np.ndim(y) == 2:
+            y = column_or_1d(y, warn=is_classifier(search.estimator))
         weight = None if self.sample_weight is None else check_weight(self.sample_weight, n)
         kind = _kind_of(rows, search, given)
         splits = make_splits(

@@ -323,10 +323,6 @@ class Stacks(Sequence[Array]):
         if outcome.classes is None:
             return RecordedRegressor(outcome.matrices[source][:, 0])
         predicted, probabilities = outcome.predictions.get(source, (None, None))
-        if probabilities is not None:
-            columns = np.searchsorted(self.classes, outcome.classes)
-            known = np.zeros((len(probabilities), len(self.classes)))
-            known[:, columns] = probabilities
-            probabilities = known
-        scores = np.asarray(self.matrix(position, split, source), dtype=np.float64)
-        return RecordedClassifier(self.classes, scores, predicted, probabilities)
+        scores = np.asarray(outcome.matrices[source], dtype=np.float64)
+        known = RecordedClassifier(outcome.classes, scores, predicted, probabilities)
+        return known.with_classes(self.classes)

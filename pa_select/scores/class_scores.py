@@ -139,15 +139,15 @@ def comparable_scores(
 
     Everything that scores several estimators calls this, so that one with bad scores can be
     left out before its scores are compared with anything. `numbers` are what errors call the rows,
-    by default 0, 1, ..., and `labels` are the classes that the estimator may have, by default any.
+    by default 0, 1, ...; an estimator that knows none of the `labels` is refused.
     """
     scores, classes = class_scores(estimator, X)
     matrix = as_numbers(as_numpy(scores), "class scores")
     # A model that was fitted to one class has nothing to compare.
     check_shape(matrix, "class scores", fewest_classes=1)
-    if labels is not None and not np.isin(classes, labels).all():
+    if labels is not None and not np.isin(classes, labels).any():
         raise ValueError(
-            f"class scores: expected classes of y, {np.unique(labels).tolist()}, got "
+            f"class scores: expected some classes of y, {np.unique(labels).tolist()}, got "
             f"{np.asarray(classes).tolist()}."
         )
     dtype = matrix.dtype if matrix.dtype.char in "efd" else np.float64

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
-from pa_select.scores.class_scores import class_scores
-from pa_select.utils.arrays import as_numpy
+from pa_select.scores.class_scores import align_classes, class_scores
+from pa_select.utils.arrays import as_numpy, one_column
 from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows
 
 
@@ -61,6 +61,19 @@ class RecordedClassifier(ClassifierMixin, _KnownPredictions):
         probabilities = None if known[1] is None else known[1][:, order]
         return cls(classes[order], np.ascontiguousarray(scores[:, order]), known[0], probabilities)
 
+    def with_classes(self, classes: Array) -> RecordedClassifier:
+        """Return it with the columns of these classes, among which its own are.
+
+        A class that it lacks has the row's lowest score, and probability 0.
+        """
+        if np.array_equal(classes, self.classes):
+            return self
+        scores, probabilities = align_classes(self.scores, self.classes, classes), None
+        if self.probabilities is not None:
+            probabilities = np.zeros(scores.shape)
+            probabilities[:, np.searchsorted(classes, self.classes)] = self.probabilities
+        return RecordedClassifier(classes, scores, self.predicted, probabilities)
+
     def predict_proba(self, X: Ints) -> Floats:
         """Return the recorded probabilities."""
         if self.probabilities is not None:
@@ -83,7 +96,7 @@ def predictions(
     """
     predicted, probabilities = classes[scores.argmax(1)], None
     if hasattr(estimator, "predict"):
-        predicted = np.asarray(estimator.predict(X))
+        predicted = one_column(estimator.predict(X))
     if with_probabilities and hasattr(estimator, "predict_proba"):
         probabilities = np.asarray(estimator.predict_proba(X), dtype=np.float64)
     return predicted, probabilities
@@ -103,9 +116,7 @@ class RecordedRegressor(RegressorMixin, _KnownPredictions):
     @classmethod
     def of(cls, estimator: Predictor, X: Rows) -> RecordedRegressor:
         """Record what an estimator predicts for X: one finite value for each row, or an error."""
-        predicted = np.asarray(estimator.predict(X), dtype=np.float64)
-        if predicted.ndim == 2 and predicted.shape[1] == 1:
-            predicted = predicted[:, 0]
+        predicted = one_column(estimator.predict(X)).astype(np.float64)
         name = type(estimator).__name__
         if predicted.ndim != 1:
             raise ValueError(

@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakSet
 
 from sklearn.base import BaseEstimator
+from sklearn.metrics import get_scorer
 
 from pa_select.scores.class_scores import cached_for_only
 from pa_select.unlabelled.paired_rows import (
@@ -21,7 +22,9 @@ from pa_select.unlabelled.site_adapter import SiteAdapter, cross_adapted
 from pa_select.unlabelled.trained import doubts_of_labels, estimates
 from pa_select.utils.arrays import is_dataset, labels_of, stacked
 from pa_select.utils.estimators import SavedWithVersions, named_estimators
+from pa_select.utils.frames import check_columns, check_not_missing
 from pa_select.utils.messages import warn_caller
+from pa_select.utils.scorers import called_as_scorer, stop_search
 from pa_select.utils.typing import (
     Adapter,
     Estimators,
@@ -258,10 +261,18 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
 
     def __call__(self, estimator: Model, X: Rows, y: Labels | None = None) -> float:
         """Return the expected score of a fitted model; its labelled rows are X and y."""
+        try:  # what is wrong with the pairs is so for every model
+            X_a, X_b = self._rows()
+            check_columns(X_a, X, "X_a")
+            for name, rows in (("X_a", X_a), ("X_b", X_b)):
+                check_not_missing(rows, X, name, estimator)
+        except Exception as error:
+            stopped: float = stop_search(error)
+            return stopped
         # A search scores hundreds of models: warnings of the pairs come once.
         warnings: list[str] = []
         with cached_for_only(X, estimator):
-            given = *self._rows(), X, y, self.scoring
+            given = X_a, X_b, X, y, self.scoring
             (expected,) = estimates([estimator], *given, warnings=warnings).values()
         if warnings and self not in _HAVE_WARNED:
             _HAVE_WARNED.add(self)
@@ -284,7 +295,7 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
 
 
 def expected_scorer(
-    X_a: Rows, X_b: Rows, *, scoring: str | Scorer | None = None, adapter: Adapter = None
+    X_a: Rows, X_b: Rows, *y: Any, scoring: str | Scorer | None = None, adapter: Adapter = None
 ) -> ExpectedScorer:
     """Make a scorer that returns the expected score at another site.
 
@@ -345,8 +356,15 @@ def expected_scorer(
     >>> search.fit(X[60:500], y[60:500]).best_params_
     {'max_depth': 8}
     """
-    # Wrong pairs would make every fold of a search fail.
+    if hasattr(X_a, "fit"):
+        call = "expected_scorer(X_a, X_b)"
+        return called_as_scorer("the function expected_scorer", call)  # type: ignore[return-value]
+    if y:
+        raise TypeError(f"expected_scorer: expected two samples, got {2 + len(y)} arguments.")
+    # Wrong pairs, or a wrong metric, would make every fold of a search fail.
     check_pairs(X_a, X_b, adapter=adapter)
+    if isinstance(scoring, str):
+        get_scorer(scoring)
     scorer = ExpectedScorer(X_a, X_b, scoring, adapter)
     scorer._rows()  # once, and not in every process of a search
     return scorer

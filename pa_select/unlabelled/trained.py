@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -150,6 +150,7 @@ def estimates(
     found = of_outputs(task, list(named), outputs, y_val, scorer, reference, groups)
     expected = found.by_name
     if warnings is not None and isinstance(task, Classification):
+        warnings += _missed_labels(list(named), outputs[LABELLED], y_val)
         warnings += doubts_of_classes(expected, outputs, "X_a")
     return expected
 
@@ -278,9 +279,10 @@ def of_outputs(
     sites. `reference` may be what another model predicts for the labelled rows and for the pairs
     at the first site.
     """
-    models, every = _TrainedModels(outputs), np.arange(len(y_val))
+    every = np.arange(len(y_val))
     if isinstance(task, Classification):
-        _check_classes(names, outputs[LABELLED], y_val, reference)
+        outputs, reference = _with_all_classes(names, outputs, y_val, reference)
+    models = _TrainedModels(outputs)
     if not isinstance(reference, str):
         reference = {models.a: reference_labels(task, reference[0], y_val, reference[1])}
     elif len(names) == 1:  # the ensemble of a single model is itself
@@ -309,27 +311,34 @@ def of_outputs(
     return Expected(by_name, scorer, outputs[LABELLED], y_val, found)
 
 
-def _check_classes(
-    names: Sequence[str], models: Sequence[Output], y_val: Array, reference: Any
-) -> None:
-    """Refuse classifiers that do not know the labels, or cannot stand in for each other."""
+def _with_all_classes(
+    names: Sequence[str], outputs: Sequence[Sequence[Output]], y_val: Array, reference: Any
+) -> tuple[list[list[Output]], Any]:
+    """Give classifiers, and the reference, the columns of all classes and labels.
+
+    A row whose label a classifier does not know is missed; one that knows no label is refused.
+    """
+    known = [*zip(names, outputs[LABELLED], strict=True)]
+    if not isinstance(reference, str):
+        known.append(("the reference", reference[0]))
+    for name, model in known:
+        if not np.isin(y_val, model.classes).any():
+            columns_of(y_val, model.classes, name, "y_val")
+    classes = np.unique(np.concatenate([y_val, *(model.classes for _, model in known)]))
+    if not isinstance(reference, str):
+        reference = [one.with_classes(classes) for one in reference]
+    return [[one.with_classes(classes) for one in of_source] for of_source in outputs], reference
+
+
+def _missed_labels(names: Sequence[str], models: Sequence[Output], y_val: Array) -> Iterator[str]:
+    """Yield what to warn of if labels are no classes of a classifier."""
     for name, model in zip(names, models, strict=True):
-        columns_of(y_val, model.classes, name, "y_val")
-        if reference == "self":
-            continue
-        if isinstance(reference, str):
-            if not np.array_equal(model.classes, models[0].classes):
-                raise ValueError(
-                    "reference: expected estimators of the same classes, got "
-                    f"{models[0].classes.tolist()} and {model.classes.tolist()} of {name}. "
-                    "reference='self' takes each estimator's own posteriors."
-                )
-            continue
-        columns_of(y_val, reference[0].classes, "the reference", "y_val")
-        if not np.array_equal(reference[0].classes, model.classes):
-            raise ValueError(
-                f"reference: expected a classifier of the classes {model.classes.tolist()}, got "
-                f"one of {reference[0].classes.tolist()}."
+        unknown = ~np.isin(y_val, model.classes)
+        if unknown.any():
+            label = y_val[unknown].tolist()[0]
+            yield (
+                f"y_val: expected classes of {name}, got other labels in {unknown.sum()} of "
+                f"{len(y_val)} rows, such as {label!r}: these rows count as missed."
             )
 
 

@@ -102,6 +102,12 @@ def check_column(values: Labels, n: int, name: str) -> Array:
     return column
 
 
+def one_column(values: Any) -> Array:
+    """Return predictions of the shape (n, 1), as some models make them, in the shape (n,)."""
+    array = np.asarray(values)
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
 def check_weight(sample_weight: Vector, n: int) -> Floats:
     """Check the weights of n rows, finite and not all 0, and return them in double precision."""
     given = check_column(sample_weight, n, "sample_weight")

@@ -10,7 +10,7 @@ import numpy as np
 
 from pa_select.utils.estimators import takes_missing
 from pa_select.utils.messages import named_error
-from pa_select.utils.typing import Mask, Predictor, Rows
+from pa_select.utils.typing import Mask, Model, Rows
 
 
 def reordered(one: object, other: object) -> bool:
@@ -136,7 +136,7 @@ def check_columns(rows: Rows, X: Rows, name: str, name_of_X: str = "X", advice: 
 
 
 def check_not_missing(
-    rows: Rows, X: Rows, name: str, estimator: Predictor, may_drop: bool = False
+    rows: Rows, X: Rows, name: str, estimator: Model, may_drop: bool = False
 ) -> None:
     """Check that rows have no nan if X has none and the estimator does not take it.
 

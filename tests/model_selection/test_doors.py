@@ -1,0 +1,139 @@
+"""One input through every door: search, scorer and function take and refuse the same."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_diabetes, load_wine
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import Pipeline
+from sklearn.utils import shuffle
+
+from pa_select import PAScorer, PASearchCV, expected_score, expected_scorer
+
+X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
+X = (X - X.mean(axis=0)) / X.std(axis=0)
+A, B, V, v = X[:50], 1.5 * X[:50] + 0.3, X[50:], Y[50:]
+MODEL, GRID = LogisticRegression(), {"C": [1e-4, 0.01, 1]}
+
+
+class Column(ClassifierMixin, BaseEstimator):
+    """Predicts a column, as some libraries do for three or more classes."""
+
+    def fit(self, X, y):
+        self._model = LogisticRegression().fit(X, y)
+        self.classes_ = self._model.classes_
+        return self
+
+    def predict(self, X):
+        return self._model.predict(X)[:, None]
+
+    def predict_proba(self, X):
+        return self._model.predict_proba(X)
+
+
+def of_ours(model=MODEL, grid=GRID, y=v, rows=V, **params):
+    return PASearchCV(model, grid, **{"cv": 3, "tol": 0.1, **params}).fit(rows, y, paired=(A, B))
+
+
+def of_theirs(scorer, model=MODEL, grid=GRID, y=v, cv=3):
+    return GridSearchCV(model, grid, scoring=scorer, cv=cv).fit(V, y)
+
+
+@pytest.mark.parametrize("column", [lambda y: y[:, None], lambda y: pd.DataFrame({"y": y})])
+@pytest.mark.filterwarnings("ignore:A column-vector")
+def test_labels_as_a_column(column):
+    flat, other = of_ours(), of_ours(y=column(v))
+    np.testing.assert_allclose(
+        other.cv_results_["expected_score"], flat.cv_results_["expected_score"]
+    )
+    P, q = load_diabetes(return_X_y=True)
+    pairs = P[:60], P[:60] + 0.01
+    found = [
+        PASearchCV(Ridge(), {"alpha": [0.01, 1]}, cv=3).fit(P[60:], y, paired=pairs)
+        for y in (q[60:], column(q[60:]))
+    ]
+    same, other = (search.cv_results_["expected_score"] for search in found)
+    np.testing.assert_allclose(other, same)
+
+
+def test_predictions_as_a_column():
+    plain = LogisticRegression()
+    one, other = (expected_score(m.fit(V, v), A, B, V, v) for m in (plain, Column()))
+    assert other == one
+    scorer = expected_scorer(A, B)
+    tables = [of_theirs(scorer, model, {}).cv_results_ for model in (plain, Column())]
+    assert tables[1]["mean_test_score"] == tables[0]["mean_test_score"]
+    searches = [of_ours(model, {}) for model in (plain, Column())]
+    assert searches[1].expected_score_ == searches[0].expected_score_
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_class_that_a_training_fold_lacks():
+    rare = v.copy()
+    rare[7] = 3
+    search = of_theirs(expected_scorer(A, B), y=rare, cv=5)
+    ours = of_ours(y=rare, cv=5)
+    assert search.best_index_ == ours.best_index_ == 2
+    np.testing.assert_allclose(
+        search.cv_results_["mean_test_score"], ours.cv_results_["expected_score"], atol=0.05
+    )
+    order = np.argsort(v, kind="stable")
+    sorted_folds = GridSearchCV(MODEL, GRID, scoring=expected_scorer(A, B), cv=KFold(3))
+    sorted_folds.fit(V[order], v[order])  # each test fold is nearly one class, unseen
+    assert sorted_folds.cv_results_["mean_test_score"].max() < 0.4
+    many = np.arange(len(V)) % 40
+    scores = of_theirs(expected_scorer(A, B), y=many, cv=KFold(3)).cv_results_["mean_test_score"]
+    assert np.isfinite(scores).all()
+
+
+def test_rows_of_an_unknown_class_are_missed_and_counted():
+    model = LogisticRegression().fit(V[v < 2], v[v < 2])
+    with pytest.warns(
+        UserWarning, match=r"y_val: expected classes of Log.*in 38 of 128 rows, such"
+    ):
+        found = expected_score(model, A, B, V, v)
+    assert found.validation_score == pytest.approx(np.mean(model.predict(V) == v))
+    assert found.score < 0.8
+    with pytest.raises(ValueError, match="y_val: expected classes of"):
+        expected_score(model, A, B, V, np.where(v < 2, "a", "b"))
+
+
+def test_a_classifier_that_knows_more_classes():
+    few = v < 2
+    big = Pipeline([("model", FrozenEstimator(LogisticRegression().fit(X, Y)))])
+    scored = GridSearchCV(big, {}, scoring=expected_scorer(A, B), cv=3).fit(V[few], v[few])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search = of_ours(big, {}, y=v[few], rows=V[few])
+    assert search.expected_score_ == pytest.approx(scored.best_score_, abs=0.02)
+    assert search.classes_.tolist() == [0, 1, 2]
+    other = PASearchCV(big, {}, cv=3).fit(V[few], v[few])
+    assert other.cv_results_["agreement"] > 0
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda: expected_scorer(A[:, :5], B[:, :5]), r"X_a: expected rows of shape \(13,\)"),
+        (lambda: expected_scorer, "the function expected_scorer called as a scorer"),
+        (lambda: expected_scorer(np.where(A > 3, np.nan, A), B), "X_a: expected no missing"),
+        (lambda: PAScorer(paired=(A[:, :5], B[:, :5])), r"paired\[0\]: expected rows of shape"),
+        (lambda: PAScorer(views=lambda rows: rows[:, :5]), "views: expected rows of shape"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_an_error_that_no_candidate_escapes_stops_the_search(made, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        of_theirs(made())
+
+
+def test_a_wrong_metric_is_refused_when_the_scorer_is_made():
+    with pytest.raises(ValueError, match="'nope' is not a valid scoring value"):
+        expected_scorer(A, B, scoring="nope")
+    with pytest.raises(TypeError, match="expected two samples, got 3 arguments"):
+        expected_scorer(A, B, "accuracy")
