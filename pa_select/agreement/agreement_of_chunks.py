@@ -160,11 +160,15 @@ class _ScoresInFile:
     def _convert_to_double(self) -> None:
         if self._dtype == torch.float64:
             return
-        with self._file:
-            stored = self.mapped()
-        self._file, self._dtype = self._open(), torch.float64
-        for rows in torch.split(stored, max(_SCORES_AT_ONCE // self._n_classes, 1)):
-            self._write(converted(rows, torch.float64))
+        stored, self._dtype = self._dtype, torch.float64
+        n_bytes = max(_SCORES_AT_ONCE // self._n_classes, 1) * self._n_classes * stored.itemsize
+        # It is not mapped: a mapping would live on in the traceback of a full disk.
+        with self._file as file:
+            self._file = self._open()
+            file.seek(0)
+            while data := file.read(n_bytes):
+                rows = torch.frombuffer(bytearray(data), dtype=stored).view(-1, self._n_classes)
+                self._write(converted(rows, torch.float64))
 
     # Without a buffer, which would be written once more, and fail again, when the file is closed.
     def _open(self) -> Any:
