@@ -399,7 +399,7 @@ def source_of(result: object, name: str = "result") -> Problem:
     if result.source is None:
         raise ValueError(
             f"{name}: expected a result of posterior_agreement, which keeps its scores, got one "
-            "without scores (from chunks, a search, a matrix or a callback)."
+            "without scores (from a search, a matrix or a callback)."
         )
     return result.source
 

@@ -1,16 +1,24 @@
 """Agreement of chunks: the same as of all rows at once, however they are cut and read."""
 
-import re
+import errno
+import pickle
+import sys
+import tempfile
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from pa_select import agreement_of_chunks, posterior_agreement
+from pa_select import (
+    agreement_of_chunks,
+    bootstrap_agreement,
+    compare_agreement,
+    pa_kernel,
+    posterior_agreement,
+)
 
 # The package has the function under this name.
 module = import_module("pa_select.agreement.agreement_of_chunks")
@@ -42,17 +50,6 @@ def same(result, expected):
     np.testing.assert_allclose(result.terms, expected.terms, rtol=1e-7, atol=1e-9)
 
 
-class Counted:
-    """Chunks that count how often they are read."""
-
-    def __init__(self, chunks):
-        self.chunks, self.n_reads = chunks, 0
-
-    def __iter__(self):
-        self.n_reads += 1
-        return iter(self.chunks)
-
-
 @pytest.mark.parametrize("prior", PRIORS, ids=["uniform", "marginal", "vector"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
@@ -66,26 +63,6 @@ def test_chunks_agree_as_all_rows_do(prior, weighted, ends):
     weight = weight if weighted else None
     expected = posterior_agreement(a, b, prior=prior, sample_weight=weight, **SOON)
     same(agreement_of_chunks(cut(arrays, list(ends)), prior=prior, **SOON), expected)
-
-
-@pytest.mark.slow
-@settings(max_examples=15)
-@given(
-    ends=st.lists(st.integers(1, 99), unique=True).map(sorted),
-    room=st.integers(1, 130),
-    prior=st.sampled_from(["uniform", "marginal"]),
-    zeros=st.booleans(),
-)
-def test_rows_gathered_in_any_room(ends, room, prior, zeros):
-    a, b, weight = scores(100)
-    if zeros:
-        a[::7, 0] = b[::5, 0] = -np.inf
-    expected = posterior_agreement(a, b, sample_weight=weight, prior=prior, **SOON)
-    chunks = cut((a, b, weight), ends)
-    with pytest.MonkeyPatch.context() as patch:
-        # One room after the other: blocks of one pass must keep their numbers apart.
-        patch.setattr(module, "_ROOM_PER_THREAD", room * K)
-        same(agreement_of_chunks(chunks, prior=prior, **SOON), expected)
 
 
 def test_the_cut_changes_no_bit():
@@ -132,7 +109,7 @@ def test_chunks_of_any_type():
     same(agreement_of_chunks(single, device=torch.device("cpu")), posterior_agreement(a, b))
 
 
-def test_what_can_be_read_again():
+def test_what_can_be_read():
     a, b, _ = scores()
     expected = posterior_agreement(a, b)
     chunks = cut((a, b), [100, 200])
@@ -147,14 +124,68 @@ def test_what_can_be_read_again():
     rows = TensorDataset(torch.tensor(a), torch.tensor(b))
     for readable in (
         tuple(chunks),
-        Counted(chunks),
-        lambda: iter(chunks),
+        iter(chunks),
+        (chunk for chunk in chunks),
         lambda: (chunk for chunk in chunks),
         Indexed(),
         DataLoader(rows, batch_size=64),
         DataLoader(Indexed(), batch_size=None),
     ):
         same(agreement_of_chunks(readable), expected)
+
+
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+def test_a_net_scores_each_row_once(prior):
+    a, _, _ = scores()
+    net = torch.nn.Linear(K, K)
+    scored = []
+    net.register_forward_hook(lambda _, rows, __: scored.append(rows[0]))
+    rows = torch.tensor(a, dtype=torch.float32)
+    with torch.inference_mode():
+        chunks = ((net(3 * x), net(3 * x + 1)) for x in torch.split(rows, 70))
+        agreement_of_chunks(chunks, prior=prior)
+    assert torch.equal(torch.cat(scored[::2]), 3 * rows)
+    assert torch.equal(torch.cat(scored[1::2]), 3 * rows + 1)
+
+
+TYPES = [torch.int8, torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("room", [1, 1 << 20])
+def test_a_type_that_changes(dtype, room, monkeypatch):
+    """Rows are kept exactly, and scores that tie in the type of their chunk still do."""
+    monkeypatch.setattr(module, "_SCORES_AT_ONCE", room)
+    a, b = (3 * torch.tensor(x[:200]) for x in scores()[:2])
+    a[:, 2:] -= 9
+    first, last = (
+        [x[rows].to(kind) for x in (a, b)]
+        for rows, kind in ((slice(None, 120), dtype), (slice(120, None), torch.float32))
+    )
+    # The next number in single precision ties with this one, but not in double precision.
+    last[0][:, 1] = torch.nextafter(last[0][:, 0], last[0].new_tensor(torch.inf))
+    parts = [posterior_agreement(*pair) for pair in (first, last)]
+    for chunks in ([first, last], [last, first], [first, last, first]):
+        result = agreement_of_chunks(chunks)
+        known = [parts[0] if chunk is first else parts[1] for chunk in chunks]
+        n = sum(part.n_pairs for part in known)
+        rate = sum(part.n_pairs * part.agreement_rate for part in known) / n
+        assert result.agreement_rate == pytest.approx(rate, abs=1e-12)
+        kernel = sum(len(pair[0]) * pa_kernel(*pair, result.beta) for pair in chunks) / n
+        assert result.score == pytest.approx(kernel, abs=1e-9)
+        stored = torch.float32 if dtype == torch.float32 else torch.float64
+        assert (result.source.a.dtype, result.source.b.dtype) == (stored, stored)
+        assert torch.equal(result.source.b, torch.cat([pair[1].to(stored) for pair in chunks]))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_each_sample_is_stored_in_its_own_type(dtype):
+    a, b = (torch.tensor(x) for x in scores()[:2])
+    chunks = zip(torch.split(a.to(dtype), 70), torch.split(b.float(), 70), strict=True)
+    result = agreement_of_chunks(chunks, prior="marginal")
+    same(result, posterior_agreement(a.to(dtype), b.float(), prior="marginal"))
+    assert torch.equal(result.source.a, a.to(dtype))
+    assert torch.equal(result.source.b, b.float())
 
 
 def test_memory_that_is_used_again():
@@ -171,7 +202,7 @@ def test_memory_that_is_used_again():
 
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])
 @pytest.mark.parametrize("outside", [False, True])
-def test_scored_in_inference_mode(prior, outside, monkeypatch):
+def test_scored_in_inference_mode(prior, outside):
     a, b, _ = scores()
 
     def chunks():
@@ -179,7 +210,6 @@ def test_scored_in_inference_mode(prior, outside, monkeypatch):
             for begin in range(0, N, 60):
                 yield tuple(1.0 * torch.tensor(x[begin : begin + 60]) for x in (a, b))
 
-    monkeypatch.setattr(module, "_ROOM_PER_THREAD", 70 * K)
     with torch.inference_mode(outside):
         result = agreement_of_chunks(chunks, prior=prior)
     same(result, posterior_agreement(a, b, prior=prior))
@@ -199,23 +229,6 @@ def test_nothing_is_changed():
     assert torch.get_num_threads() == threads
 
 
-@pytest.mark.parametrize("prior", ["uniform", "marginal", [0.1, 0.2, 0.3, 0.4]])
-def test_each_pass_reads_once(capsys, prior):
-    a, b, _ = scores()
-    chunks = Counted(cut((a, b), [100, 200]))
-    result = agreement_of_chunks(chunks, prior=prior, verbose=1)
-    shown = capsys.readouterr().err
-    assert int(re.findall(r"pass (\d+)", shown)[-1]) == chunks.n_reads
-    # Two passes that evaluate nothing, and several temperatures in the first one.
-    assert 4 <= chunks.n_reads <= 2 * result.n_evaluations + 5
-    assert f"score={result.score:.6g}" in shown
-    assert re.findall(r"gap=([\d.e+-]+)", shown)
-    quiet = Counted(chunks.chunks)
-    agreement_of_chunks(quiet, prior=prior)
-    assert quiet.n_reads == chunks.n_reads
-    assert not capsys.readouterr().err
-
-
 def test_without_a_certificate():
     a, b, _ = scores()
     result = agreement_of_chunks(cut((a, b), [100]), certify=False)
@@ -223,12 +236,157 @@ def test_without_a_certificate():
     assert 0 <= result.gap <= 1e-3
 
 
-def test_no_source():
+def test_the_source_is_kept():
+    a, b, weight = scores()
+    result = agreement_of_chunks(cut((a, b, weight), [100]))
+    expected = posterior_agreement(a, b, sample_weight=weight)
+    assert result.decompose() == expected.decompose()
+    one, other = (bootstrap_agreement(x, 20, random_state=0) for x in (result, expected))
+    np.testing.assert_allclose(one.scores, other.scores, atol=1e-7)
+    assert compare_agreement(result, expected).difference == pytest.approx(0, abs=1e-9)
+
+
+def mapped(folder):
+    """How many files of this folder are mapped by this process, or open in it."""
+    maps = [line for line in Path("/proc/self/maps").read_text().splitlines() if folder in line]
+    links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    return len(maps), sum(str(link.readlink()).startswith(folder) for link in links)
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@linux
+def test_the_file_vanishes_with_the_result(tmp_path):
     a, b, _ = scores()
-    result = agreement_of_chunks([(a, b)])
-    assert result.source is None
-    with pytest.raises(ValueError, match="result: expected a result of posterior_agreement,"):
-        result.decompose()
+    chunks = [(a[:100], b[:100]), (np.float32(a[100:]), b[100:])]  # one file is converted
+    result = agreement_of_chunks(chunks, folder=tmp_path)
+    assert not list(tmp_path.iterdir())  # even if the process is killed now
+    # A mapping has a handle of its own.
+    assert mapped(str(tmp_path)) == (2, 2)
+    terms = result.terms
+    saved = pickle.dumps(result)
+    del result
+    assert mapped(str(tmp_path)) == (0, 0)
+    assert len(terms) == N
+    # The numbers are saved, not the file.
+    loaded = pickle.loads(saved)
+    assert loaded.decompose() == agreement_of_chunks(chunks).decompose()
+
+
+class Full:
+    """A file on a disk that takes so many bytes, and not all at once."""
+
+    def __init__(self, file, room, said):
+        self.file, self.room, self.said = file, room, said
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+
+    def write(self, data):
+        some = data[: min(self.room, 1000)]
+        if not some:
+            raise OSError(self.said, "No space left on device")
+        self.room -= len(some)
+        return self.file.write(some)
+
+
+@pytest.fixture
+def disk(monkeypatch):
+    """Let temporary files take so many bytes each; return those that were made."""
+
+    def limit(room, said=errno.ENOSPC):
+        real, made = tempfile.TemporaryFile, []
+
+        def make(*args, **kwargs):
+            made.append(Full(real(*args, **kwargs), room, said))
+            return made[-1]
+
+        monkeypatch.setattr(tempfile, "TemporaryFile", make)
+        return made
+
+    return limit
+
+
+# A chunk of 50 rows has 1600 bytes; the conversion of two of them to float64 as many more.
+@pytest.mark.parametrize("room", [0, 1000, 4900, 9000])
+@pytest.mark.parametrize("said", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk(room, said, disk, tmp_path):
+    a, b, _ = scores()
+    files = disk(room, said)
+    with pytest.raises(OSError, match="folder: expected .* room for the scores of") as caught:
+        agreement_of_chunks(cut((a, b), [50, 150]), folder=tmp_path)
+    assert caught.value.errno == said
+    assert str(tmp_path) in str(caught.value)
+    assert all(file.closed for file in files)
+    assert not list(tmp_path.iterdir())
+
+
+@linux
+def test_a_disk_that_is_full_when_the_type_changes(disk, tmp_path):
+    a, b, _ = (np.float32(x) for x in scores())
+    files = disk(200 * K * 4)  # enough for these rows in single precision only
+    chunks = [(a[:200], b[:200]), (a[200:].astype(float), b[200:])]
+    with pytest.raises(OSError, match="folder: .*No space left") as caught:
+        agreement_of_chunks(chunks, folder=tmp_path)
+    assert len(files) == 3
+    # Its room is free, although the traceback is kept.
+    assert mapped(str(tmp_path)) == (0, 0)
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_parts_of_chunks_that_the_system_writes(disk):
+    a, b, _ = scores()
+    files = disk(a.nbytes)
+    same(agreement_of_chunks(cut((a, b), [50])), posterior_agreement(a, b))
+    assert [file.room for file in files] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("folder", "error", "message"),
+    [
+        ("missing", FileNotFoundError, "folder: expected .*missing"),
+        (3, TypeError, "folder: expected a path or None, got int"),
+    ],
+)
+def test_a_wrong_folder_costs_nothing(folder, error, message, tmp_path):
+    read = []
+    chunks = (read.append(0) for _ in range(3))
+    with pytest.raises(error, match=message):
+        agreement_of_chunks(chunks, folder=tmp_path / folder if folder != 3 else folder)
+    assert not read
+
+
+@linux
+@pytest.mark.parametrize("where", ["reading", "writing", "solving"])
+def test_an_interrupted_call_leaves_nothing(where, monkeypatch, tmp_path):
+    a, b, _ = scores()
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    def chunks():
+        yield a, b
+        if where == "reading":
+            interrupt()
+
+    if where == "writing":
+        monkeypatch.setattr(module, "converted", interrupt)
+    if where == "solving":
+        monkeypatch.setattr(module, "posterior_agreement", interrupt)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        agreement_of_chunks(chunks(), folder=tmp_path)
+    assert not list(tmp_path.iterdir())
+    if where != "solving":  # while the traceback is kept, so are the scores in it
+        assert mapped(str(tmp_path)) == (0, 0)
+    del caught
+    assert mapped(str(tmp_path)) == (0, 0)
 
 
 A, B, W = scores(20)
@@ -243,8 +401,6 @@ def bad(x, row, column, value):
 @pytest.mark.parametrize(
     ("chunks", "error", "message"),
     [
-        (((A, B) for _ in range(3)), TypeError, "again for each pass, got a generator, which"),
-        (map(tuple, [(A, B)]), TypeError, "got a map, which can be read only once"),
         (3, TypeError, r"expected an iterable of tuples \(scores_a, scores_b\), or a function"),
         ([], ValueError, "chunks: expected at least one, got none"),
         (lambda: iter([]), ValueError, "chunks: expected at least one, got none"),
@@ -267,7 +423,7 @@ def bad(x, row, column, value):
             r"sample_weight of chunk 1: expected shape \(20,",
         ),
         ([(A, B, W), (A, B, -W - 1)], ValueError, "sample_weight of chunk 1: .* in row 0"),
-        ([(A, B, 0 * W)] * 2, ValueError, "sample_weight of all chunks: expected a positive"),
+        ([(A, B, 0 * W)] * 2, ValueError, "sample_weight: expected a positive"),
     ],
 )
 def test_what_does_not_fit(chunks, error, message):
@@ -282,47 +438,6 @@ def test_weights_of_a_chunk_may_all_be_zero():
     assert agreement_of_chunks(chunks).score == pytest.approx(same_score, abs=1e-9)
 
 
-class Changing:
-    """Chunks that are others from the second pass on."""
-
-    def __init__(self, *passes):
-        self.passes, self.n_reads = passes, 0
-
-    def __call__(self):
-        self.n_reads += 1
-        return iter(self.passes[min(self.n_reads, len(self.passes)) - 1])
-
-
-@pytest.mark.parametrize(
-    ("later", "message"),
-    [
-        ([(A, B)], "the 2 chunks of the first pass, got only 1 in pass 2"),
-        ([], "the 2 chunks of the first pass, got only 0 in pass 2"),
-        ([(A, B)] * 3, "the 2 chunks of the first pass, got more in pass 2"),
-        ([(A, B), (A[1:], B[1:])], "scores_a of chunk 1: expected the 20 rows of the .*got 19"),
-        ([(A[::-1], B[::-1]), (A, B)], "the same order, got another first pair in pass 2"),
-        ([(A, bad(B, 0, 0, -np.inf)), (A, B)], "another first pair in pass 2; shuffle nothing"),
-        ([(A[:, :3], B[:, :3]), (A, B)], "scores_a of chunk 0: expected 4 classes"),
-    ],
-)
-def test_chunks_that_change(later, message):
-    chunks = Changing([(A, B)] * 2, later)
-    with pytest.raises(ValueError, match=message):
-        agreement_of_chunks(chunks)
-    assert chunks.n_reads == 2
-
-
-def test_a_function_that_returns_the_same_iterator():
-    one = iter([(A, B)])
-    with pytest.raises(ValueError, match="must read all of them again|got only 0 in pass 2"):
-        agreement_of_chunks(lambda: one)
-
-
-def test_rounding_of_half_precision_is_no_change():
-    noise = 1 + 1e-3 * np.random.default_rng(0).normal(size=A.shape)
-    agreement_of_chunks(Changing([(A, B)], [(A * noise, B)]))
-
-
 @pytest.mark.parametrize("prior", ["nonsense", [0.5, 0.5]])
 def test_a_wrong_prior_costs_one_chunk(prior):
     read = []
@@ -335,22 +450,6 @@ def test_a_wrong_prior_costs_one_chunk(prior):
     with pytest.raises(ValueError, match="prior: "):
         agreement_of_chunks(chunks, prior=prior)
     assert read == [0]
-
-
-@pytest.mark.slow
-def test_many_blocks_and_threads():
-    """So many rows that the room is filled several times, each time for several threads."""
-    rng = np.random.default_rng(0)
-    a = 2 * rng.normal(size=(250_000, 20)).astype(np.float32)
-    b = a + rng.normal(size=a.shape).astype(np.float32)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        result = agreement_of_chunks(cut((a, b), range(70_001, len(a), 70_001)), certify=False)
-        expected = posterior_agreement(a, b, certify=False)
-    finally:
-        torch.set_num_threads(threads)
-    same(result, expected)
 
 
 @pytest.mark.gpu

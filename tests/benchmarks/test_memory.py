@@ -1,4 +1,4 @@
-"""How much memory an agreement takes above its inputs, which lie in files.
+"""How much memory an agreement takes above its scores, which lie in files.
 
 Anonymous memory of a process of its own: the pages of a mapped file do not count. What it
 may take is 8 bytes for each pair, the terms, and a fixed part for the blocks of one thread.
@@ -36,7 +36,7 @@ def measure(n, chunk, n_threads, most, options):
         if not chunk:
             return posterior_agreement(a[:n], b[:n], **options)
         parts = [slice(i, min(i + chunk, n)) for i in range(0, n, chunk)]
-        return agreement_of_chunks(lambda: ((a[part], b[part]) for part in parts), **options)
+        return agreement_of_chunks(((a[part], b[part]) for part in parts), **options)
 
     peak, over = 0, False
     def watch():
@@ -104,9 +104,9 @@ def measure(paths, *wanted):
     return [(extra, score) for extra, *_, score in results]
 
 
-# Above what is kept from one pass to the next, unless the pairs are read in chunks. A copy of one
-# side would take 43 MB and in float64 85 MB, both sides of all chunks 48 MB.
-SIZES = [(0, 1_060_000), (50_000, 600_000)]
+# More scores than are kept from one pass to the next. A copy of one side would take 43 MB, and in
+# float64 85 MB.
+SIZES = [(0, 1_060_000), (50_000, 1_060_000)]
 
 
 UNIFORM = {"certify": False}

@@ -35,11 +35,11 @@ AGREEMENT = [
     [
         "posterior_agreement",
         "agreement_matrix",
-        "agreement_of_chunks",
         "pooled_agreement",
         "confidence_interval",
         "regression_agreement",
     ],
+    ["agreement_of_chunks"],
 ]
 
 

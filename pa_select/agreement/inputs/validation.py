@@ -138,20 +138,10 @@ def check_weight(
 ) -> Floats:
     """Return the weights of n pairs in float64; None is one weight of 1, broadcast to all.
 
-    They must be in the order of ``rows``. With `shard` all may be 0.
+    They must be in the order of ``rows``. With `shard`, as in a chunk, all may be 0.
     """
     if sample_weight is None:
         return np.broadcast_to(np.ones(1), n)
-    weight = check_weight_values(sample_weight, n, name, rows)
-    with np.errstate(over="ignore"):
-        total = weight.sum()
-    if not 0 < total < np.inf and not (shard and total == 0):
-        raise ValueError(f"{name}: expected a positive and finite sum, got {total}.")
-    return weight
-
-
-def check_weight_values(sample_weight: Weights, n: int, name: str, rows: object = None) -> Floats:
-    """Return the weights of n pairs in float64, without a check of their sum."""
     check_order(sample_weight, rows, name)
     weight = as_floats(sample_weight, name)
     if weight.shape != (n,):
@@ -162,6 +152,10 @@ def check_weight_values(sample_weight: Weights, n: int, name: str, rows: object 
         raise ValueError(
             f"{name}: expected finite non-negative weights, got {weight[row]} in row {row}."
         )
+    with np.errstate(over="ignore"):
+        total = weight.sum()
+    if not 0 < total < np.inf and not (shard and total == 0):
+        raise ValueError(f"{name}: expected a positive and finite sum, got {total}.")
     return weight
 
 

@@ -391,12 +391,12 @@ def concatenate(
     starts = np.cumsum(counts) - counts
     if totals is None:
         totals = np.array([problem.weight.sum() for problem in problems])
-    weight = normalised([problem.weight for problem in problems], totals, target)
+    weight = _normalised([problem.weight for problem in problems], totals, target)
     a, b = stack([problem.a for problem in problems]), stack([problem.b for problem in problems])
     return PairedScores(a, b, weight, counts, starts, starts, starts)
 
 
-def normalised(weights: Sequence[Floats], totals: Floats, device: torch.device) -> torch.Tensor:
+def _normalised(weights: Sequence[Floats], totals: Floats, device: torch.device) -> torch.Tensor:
     """Concatenate the weights of problems, each divided by its total."""
     if len(weights) == 1 and weights[0].strides == (0,):
         n = len(weights[0])
