@@ -96,10 +96,9 @@ def _no_fits_yet(monkeypatch):
         ({}, {"pairing": "split-half", "cv": 2, "selection": "agreement"}),
         ({"views": [drift, np.sqrt]}, {"cv": 2, "scoring": ["accuracy", "f1_macro"]}),
         ({"environments": ENVIRONMENTS}, {"cv": 2, "prior": "uniform"}),
-        ({"target": 1.1 * X[::3]}, {"cv": 2, "selection": GuardedSelection(n_se=1)}),
+        ({"views": 1.1 * X}, {"cv": 2, "selection": GuardedSelection(n_se=1)}),
     ],
 )
-@pytest.mark.filterwarnings("ignore:The chosen candidate predicts other classes")
 def test_the_numbers_are_those_of_a_search(given, options):
     objective = agreement_objective(GaussianNB(), SPACE, X, Y, **given, **options)
     study = over_grid(objective)
