@@ -110,6 +110,8 @@ def test_a_search_keeps_the_results_of_the_others(pairing):
     for name, values in alone.cv_results_.items():
         if name.startswith(("mean_fit", "std_fit", "mean_score", "std_score", "rank", "param")):
             continue
+        if name == "weight":  # all candidates with a score share it
+            continue
         assert values.tolist() == pytest.approx(table[name][others].tolist(), nan_ok=True), name
     assert search.best_params_ == alone.best_params_
 

@@ -257,6 +257,15 @@ def test_a_pipeline_takes_the_parameters_of_its_steps_and_no_misspelt_ones():
         PASearchCV(model, grid, error_score="raise").fit(X, Y, model__sample_weight=np.ones(150))
 
 
+def test_a_parameter_of_the_estimator_may_be_called_target():
+    class TakesTarget(Unfittable):
+        def fit(self, X, y, target):
+            raise AssertionError(f"a fit with {target}")
+
+    with pytest.raises(AssertionError, match="a fit with 3"):
+        PASearchCV(TakesTarget(), {"depth": [1]}, error_score="raise").fit(X, Y, target=3)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
