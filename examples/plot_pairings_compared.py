@@ -16,8 +16,8 @@ same views and environments.
 # ------------------------------
 # The digits come from two scanners. One turns its pages by -5 degrees, the other by 5. The
 # rollers wear, and in a year both scanners will turn their pages by 20 degrees more. The views
-# show half of this shift. The test sets are digits of today, digits that are turned as they will be
-# in a year, and digits from a blurred lens, which is a shift that no search has seen.
+# show half of this shift. The test sets are digits of today, digits that are turned as they will
+# be in a year, and digits from a blurred lens, which is a shift that no search has seen.
 import argparse
 import time
 import warnings

@@ -81,8 +81,9 @@ if field.skada is None:
 # The grid is a typical one, with a dummy and some candidates that learn almost nothing. The search
 # fits each candidate in two repetitions of three-fold cross-validation; agreement, ALine-D and the
 # log-loss use these models. `PASearchCV` takes no unlabelled rows of the target: a pairing object,
-# `EveryTwoModels`, compares the models on them. The other rules, defined in ``label_free_rules.py``, use a fit to all
-# source rows, with probabilities at the best temperature for the source.
+# `EveryTwoModels`, compares the models on them. The other rules, defined in
+# ``label_free_rules.py``, use a fit to all source rows, with probabilities at the best temperature
+# for the source.
 if options.seeds is None:  # a quick run
     for shift in PROBLEMS.keys() - {"unshifted"}:
         PROBLEMS[shift] = dict(list(PROBLEMS[shift].items())[::2])
