@@ -32,7 +32,6 @@ PANELS = {
     "plot_perfect_constant_random": (1, 0),
     "plot_search_mixed_grid": (1, 1),
     "plot_search_spurious_views": (1, 1),
-    "plot_search_target": (1, 1),
     "plot_selection_without_target_labels": (1, 0),
     "plot_training_with_few_labels": (1, 0),
     "plot_two_modes": (1, 1),

@@ -19,6 +19,7 @@ with sklearn.config_context():
 
 import time
 import warnings
+from itertools import combinations
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment, minimize_scalar
@@ -257,7 +258,31 @@ def score_by_skada(candidates, X, y, X_target, seed):
     return scores, seconds
 
 
-def search(candidates, problem, seed, **data):
+class EveryTwoModels:
+    """Compares every two models of the cross-validation on each row that no split has."""
+
+    def pairs(self, splits, X, y, *, environments, groups):
+        """Yield the numbers of two models, and the rows that both score."""
+        used = np.concatenate([rows for split in splits for rows in split])
+        rows = np.setdiff1d(np.arange(len(X)), used)
+        for a, b in combinations(range(len(splits)), 2):
+            yield a, rows, b, rows
+
+
+def with_target(problem, test_folds):
+    """Return a problem with the target's rows below the labelled ones, and the search's options.
+
+    The splits are those of the labelled rows alone: no model is fitted to the other rows, and
+    their labels, which stand in since a search wants some, are never read.
+    """
+    X = np.concatenate([problem.X, problem.X_target])
+    y = np.concatenate([problem.y, np.repeat(problem.y[:1], len(problem.X_target))])
+    rows = np.arange(len(problem.y))
+    cv = [(np.setdiff1d(rows, test), test) for test in test_folds]
+    return problem._replace(X=X, y=y), {"pairing": EveryTwoModels(), "cv": cv}
+
+
+def search(candidates, problem, seed, *, cv=3, pairing="repeated", **data):
     """Search over the candidates; return the search and its CPU seconds to and after the fits."""
     scored = []
 
@@ -270,7 +295,8 @@ def search(candidates, problem, seed, **data):
         Pipeline([("model", DummyClassifier())]),
         {"model": candidates},
         scoring=accuracy,
-        cv=3,
+        cv=cv,
+        pairing=pairing,
         refit=False,
         random_state=seed,
         return_fold_scores=True,
@@ -310,13 +336,16 @@ def choices_with_views(found):
 
 def run(candidates, problem, seed):
     """Apply all rules to a problem; return gains, degenerate choices and CPU seconds."""
-    found, fits, solves = search(candidates, problem, seed, target=problem.X_target)
+    found, fits, _ = search(candidates, problem, seed)
+    test_folds = [rows[0] for rows in found.fold_rows_]
+    both, options = with_target(problem, test_folds)
+    there, _, solves = search(candidates, both, seed, **options)
     cv_results, folds = found.cv_results_, found.fold_scores_
     accuracy = cv_results["mean_test_score"]
     scores = {
         "source accuracy": accuracy,
-        "agreement of repetitions": cv_results["source_agreement"],
-        "agreement on the target": cv_results["agreement"],
+        "agreement of repetitions": cv_results["agreement"],
+        "agreement on the target": there.cv_results_["agreement"],
     }
     seconds = {"source accuracy": fits, "agreement on the target": solves}
 
@@ -327,15 +356,18 @@ def run(candidates, problem, seed):
         return out
 
     rule = "log-loss at its temperature"
-    labels = problem.y[np.concatenate([rows[0] for rows in found.fold_rows_])]
+    labels = problem.y[np.concatenate(test_folds)]
     on_source = [np.concatenate([matrices[0] for matrices in splits]) for splits in folds]
     found_t = timed(rule, lambda: [fit_temperature(s, labels) for s in on_source])
     scores[rule] = -np.array([loss for _, loss in found_t])
 
     rule = "agreement on the line"
     predicted = [
-        [np.array([splits[s][i].argmax(1) for splits in folds]) for s in range(found.n_splits_)]
-        for i in (0, 1)
+        [
+            np.array([splits[s][0].argmax(1) for splits in one.fold_scores_])
+            for s in range(found.n_splits_)
+        ]
+        for one in (found, there)
     ]
     scores[rule] = timed(rule, agreement_on_the_line, *predicted, accuracy)
 

@@ -42,9 +42,10 @@ plt.show()
 # What each rule chooses
 # ----------------------
 # Each problem has 500 labelled images of the source. ``real_shift_rules.py`` has the candidates
-# and the rules. The default of ``PASearchCV`` with ``target`` adds the ranks of the accuracy on
-# the source and of the agreement on the target. The last column is the share of right predictions
-# for 1000 other images of the target, in percent.
+# and the rules. Those that begin with "target" read the agreement of the fold models on the 300
+# images of the target: alone, guarded, or its rank added to that of the accuracy on the source.
+# The last column is the share of right predictions for 1000 other images of the target, in
+# percent.
 for source, target in (("digits", "MNIST"), ("MNIST", "digits")):
     picks, on_test = choose(CANDIDATES, problem_of(source, target, options.seed), options.seed)
     print(f"from {source} to {target}")

@@ -35,10 +35,10 @@ CANDIDATES = [
 N_LABELS = 100  # of the target, for the comparison with labels
 
 ACCURACY, BALANCED = "accuracy", "balanced accuracy"
-TARGET = "`target`: ranks of accuracy and agreement (default)"
-BALANCED_TARGET = "`target`: ranks of balanced accuracy and agreement"
-GUARDED_TARGET = "`target`: guarded agreement"
-ALONE = "`target`: agreement alone"
+TARGET = "target: ranks of accuracy and agreement"
+BALANCED_TARGET = "target: ranks of balanced accuracy and agreement"
+GUARDED_TARGET = "target: guarded agreement"
+ALONE = "target: agreement alone"
 REPEATED = "no target: guarded agreement (default)"
 VOTE = "ensemble's vote"
 RIVALS = [
@@ -73,35 +73,44 @@ class Problem(NamedTuple):
     environments: np.ndarray | None = None  # of the rows of the source
 
 
-def search(candidates, problem, seed, cv=3, also=(), **data):
-    """Search over the candidates by accuracy; `also` are other scores for the table."""
+def search(candidates, problem, seed, *, cv=3, pairing="repeated", selection="guarded", **data):
+    """Search over the candidates by accuracy; the table has the balanced accuracy, too."""
     return PASearchCV(
         Pipeline([("model", DummyClassifier())]),
         {"model": candidates},
-        scoring=[ACCURACY, *also],
+        scoring=[ACCURACY, "balanced_accuracy"],
         refit=ACCURACY,
         cv=cv,
+        pairing=pairing,
+        selection=selection,
         random_state=seed,
         return_fold_scores=True,
     ).fit(problem.X, problem.y, **data)
 
 
-def choices_with_target(found, candidates, problem):
+def choices_with_target(candidates, problem, seed):
     """Return what the rules choose that use the source and unlabelled rows of the target."""
-    table = found.cv_results_
+    found = search(candidates, problem, seed)
+    test_folds = [rows[0] for rows in found.fold_rows_]
+    both, options = field.with_target(problem, test_folds)
+    # Chosen by score, each candidate above chance is eligible.
+    there = search(candidates, both, seed, selection="score", **options).cv_results_
+    table, agreement = found.cv_results_, there["agreement"]
     accuracy, balanced = table[f"mean_test_{ACCURACY}"], table["mean_test_balanced_accuracy"]
     eligible = GuardedSelection(score=ACCURACY).explain(table).eligible
-    by_agreement = field.choices(table["agreement"], accuracy, eligible)
+    by_agreement = field.choices(agreement, accuracy, eligible)
+    able = np.flatnonzero(there["eligible"] & np.isfinite(agreement))
+    of_able = field.choices(agreement[able], accuracy[able], eligible[able])
     picks = {
         ACCURACY: int(np.argmax(accuracy)),
         BALANCED: int(np.argmax(balanced)),
-        TARGET: found.best_index_,
-        BALANCED_TARGET: field.choices(table["agreement"], balanced, eligible)["rank sum"],
+        TARGET: int(able[of_able["rank sum"]]),
+        BALANCED_TARGET: field.choices(agreement, balanced, eligible)["rank sum"],
         GUARDED_TARGET: by_agreement["guarded"],
         ALONE: by_agreement["alone"],
-        REPEATED: field.choices(table["source_agreement"], accuracy, eligible)["guarded"],
+        REPEATED: field.choices(table["agreement"], accuracy, eligible)["guarded"],
     }
-    labels = problem.y[np.concatenate([rows[0] for rows in found.fold_rows_])]
+    labels = problem.y[np.concatenate(test_folds)]
     on_source = [np.concatenate([rows[0] for rows in splits]) for splits in found.fold_scores_]
     fitted = []
     for candidate, scores in zip(candidates, on_source, strict=True):
@@ -121,7 +130,7 @@ def choices_with_environments(candidates, problem, seed):
     rows = {"environments": problem.environments}
     mixed = search(candidates, problem, seed, **rows)
     left_out = search(
-        candidates, problem, seed, LeaveOneGroupOut(), groups=problem.environments, **rows
+        candidates, problem, seed, cv=LeaveOneGroupOut(), groups=problem.environments, **rows
     )
     worst = f"mean_test_{ACCURACY}_worst_environment"
     return {
@@ -141,10 +150,7 @@ def choose(candidates, problem, seed):
     with warnings.catch_warnings():
         # Some candidates never predict a class, and some environments lack one.
         warnings.simplefilter("ignore")
-        found = search(
-            candidates, problem, seed, also=["balanced_accuracy"], target=problem.X_target
-        )
-        picks, fitted = choices_with_target(found, candidates, problem)
+        picks, fitted = choices_with_target(candidates, problem, seed)
         if problem.environments is not None:
             picks |= choices_with_environments(candidates, problem, seed)
         known = problem.X_target[:N_LABELS], problem.y_target[:N_LABELS]

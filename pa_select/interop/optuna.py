@@ -59,7 +59,6 @@ def agreement_objective(
     *,
     environments: Labels | None = None,
     views: Any = None,
-    target: Rows | None = None,
     paired: PairedRows | None = None,
     groups: Groups = None,
     pairing: Pairing = "repeated",
@@ -87,7 +86,7 @@ def agreement_objective(
     space : dict of str to distribution, or callable trial -> dict
         The distribution of each parameter of the estimator, or a function that asks the
         trial for parameters and returns them.
-    X, y, environments, views, target, paired, groups
+    X, y, environments, views, paired, groups
         As in ``fit`` of `pa_select.PASearchCV`.
     pairing, scoring, cv, selection, adapter, prior, random_state, device, tol
         As in `pa_select.PASearchCV`. With several metrics, the first one is the score. The
@@ -148,7 +147,7 @@ def agreement_objective(
     )
     _check_space(space)
     search._validate_params()
-    given = dict(zip(GIVEN, (environments, views, target, paired, groups), strict=True))
+    given = dict(zip(GIVEN, (environments, views, paired, groups), strict=True))
     plan = Plan(search, X, y, dict(fit_params or {}), **given)
     if not plan.of_regressors and len(plan.labels) < 2:
         raise ValueError(f"y: expected at least two classes, got only {plan.labels[0]}.")
@@ -386,7 +385,6 @@ class AgreementObjective:
         of_agreements, agreements = self.plan.agreement_columns(stacks)
         columns |= of_agreements
         columns |= self.plan.kind.expected_columns(stacks, columns, self.metric)
-        columns |= self.plan.class_balance(stacks)[0]
         columns["mean_fit_time"] = [np.mean([outcome.fit_time for outcome in outcomes])]
         row = {
             name: getattr(values[0], "tolist", lambda value=values[0]: value)()

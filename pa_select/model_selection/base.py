@@ -205,7 +205,6 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         *,
         environments: Labels | None = None,
         views: Any = None,
-        target: Rows | None = None,
         paired: PairedRows | None = None,
         groups: Groups = None,
         **params: Any,
@@ -226,8 +225,6 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             The rows of X as other environments would show them. A DataFrame is aligned with a
             DataFrame X by its index, an array row by row. A callable or a transformer is applied
             to X once, before any fit.
-        target : array-like of m rows, default=None
-            Unlabelled rows from where the model will be used.
         paired : tuple (X_a, X_b) or dict of str to tuple, default=None
             Unlabelled objects that were measured twice: as X was (`X_a`), and where the model
             will be used (`X_b`). Row i of both is the same object; DataFrames are aligned by
@@ -275,7 +272,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             "committee_score_",
         ):
             self.__dict__.pop(left_by_an_earlier_fit, None)
-        given = dict(zip(GIVEN, (environments, views, target, paired, groups), strict=True))
+        given = dict(zip(GIVEN, (environments, views, paired, groups), strict=True))
         plan = Plan(self, X, y, params, **given)
         if self.selection != "score":
             plan.kind.suggest_more_data(len(plan.splits))
@@ -369,9 +366,6 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         if self.return_fold_scores:
             self.fold_scores_ = [[o.matrices for o in of_candidate] for of_candidate in outcomes]
             self.fold_rows_ = plan.layout.scored_rows
-        columns, attributes = plan.class_balance(stacks)
-        table |= columns
-        self.__dict__.update(attributes)
         failures = [
             failure(of_candidate, agreements.failures.get(candidate), plan.of_regressors)
             for candidate, of_candidate in enumerate(outcomes)

@@ -14,7 +14,6 @@ from pa_select.model_selection.selection_rules import (
     BestAgreement,
     BestExpected,
     BestScore,
-    RankSum,
 )
 from pa_select.utils.p_values import LEVEL_TOLD_APART, normal_p_value
 from pa_select.utils.typing import Floats, Ints, Mask, Pairing, Rule, Selection, SelectionName
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 _GUARDED: dict[str, Callable[[str], Rule]] = {
     # In our studies the score on the rows of X excludes candidates that resist the shift.
     "views": lambda score: GuardedSelection(score=f"{score}_views", n_se=N_SE_OF_VIEWS),
-    # In our studies agreement on unlabelled rows helps only if the score counts as much.
-    "target": RankSum,
     # The expected score says what agreement only hints at.
     "paired": BestExpected,
 }
@@ -42,7 +39,6 @@ _NAMED: dict[SelectionName, Callable[[str], Rule]] = {
     "score": BestScore,
     "score_views": lambda score: BestScore(f"{score}_views"),
     "worst_environment": lambda score: BestScore(f"{score}_worst_environment"),
-    "rank_sum": RankSum,
     "expected": BestExpected,
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,13 +33,10 @@ from pa_select.model_selection.split_scores import (
     Stacks,
 )
 from pa_select.model_selection.table_columns import (
-    Agreements,
     ScoresOfMetric,
-    class_balances,
     error_over_splits,
     metric_columns,
     split_scores_of,
-    warn_of_label_shift,
 )
 from pa_select.scores.candidate_posterior import scores_of_pairs
 from pa_select.utils.arrays import check_column
@@ -58,7 +55,6 @@ from pa_select.utils.typing import (
 )
 
 if TYPE_CHECKING:
-    from pa_select.agreement.pooled_agreement import PooledPairs
     from pa_select.model_selection.committee_vote import CommitteeVote
 
 
@@ -80,9 +76,8 @@ class DataKind(ABC):
 
     #: What `PASearchCV.pairing_` will be.
     pairing: Any
-    #: Whether each row must be tested twice, and whether a splitter of the user is then used
-    #: a second time.
-    tested_twice, splitter_twice = False, False
+    #: Whether each row must be tested twice, for which a splitter of the user is used twice.
+    tested_twice = False
     #: The environments of the rows, if folds are stratified by them, too.
     strata: Array | None = None
     #: Whether the weight of a pair is that of its rows.
@@ -130,19 +125,9 @@ class DataKind(ABC):
         """Make the columns of a metric's scores on the extras."""
         return {}
 
-    def agreement_columns(
-        self, agreements_of: Callable[[PooledPairs], Agreements], n_candidates: int
-    ) -> dict[str, Floats]:
-        """Make columns of the agreements of other pairs."""
-        return {}
-
     def unseen(self, metric: str) -> list[Any]:
         """Return the environments that are scored by models that have not seen them."""
         return []
-
-    def class_balance(self, stacks: Stacks) -> dict[str, Floats]:
-        """Compute attributes and columns (without a final _) of the predicted classes."""
-        return {}
 
     def expected_columns(
         self, stacks: Stacks, table: dict[str, Any], metric: str
@@ -191,7 +176,7 @@ class RepeatedFolds(DataKind):
     """No other data: two models, not fitted to a row, score it."""
 
     pairing = "repeated"
-    tested_twice, splitter_twice = True, True
+    tested_twice = True
 
     def settled(self, splits: list[Split]) -> tuple[DataKind, list[Split]]:
         if self.blocks(splits):
@@ -212,7 +197,15 @@ class RepeatedFolds(DataKind):
         return SplitHalves(self.rows).settled(splits)
 
     def blocks(self, splits: Sequence[Split]) -> list[Block]:
-        return of_rows_tested_twice(splits)
+        """Pair every row with itself, for every two models that were not fitted to it."""
+        blocks = []
+        every_two = combinations(enumerate(splits), 2)
+        for (split_a, (train_a, test_a)), (split_b, (train_b, test_b)) in every_two:
+            rows = np.intersect1d(test_a, test_b)
+            # Two fits to the same rows may be one model, which always agrees with itself.
+            if len(rows) and not np.array_equal(np.sort(train_a), np.sort(train_b)):
+                blocks.append(Block(split_a, rows, split_b, rows))
+        return blocks
 
     def suggest_more_data(self, n_splits: int) -> None:
         global _suggested
@@ -220,9 +213,9 @@ class RepeatedFolds(DataKind):
             return
         _suggested = True
         warn_caller(
-            "fit was given no pairs, views, environments or target: the search compares the "
-            f"models of repeated cross-validation ({n_splits} fits of each candidate). Expect "
-            "about the accuracy of GridSearchCV's model, also under a shift. In our studies "
+            "fit was given no pairs, views or environments: the search compares the models of "
+            f"repeated cross-validation ({n_splits} fits of each candidate). Expect about the "
+            "accuracy of GridSearchCV's model, also under a shift. In our studies "
             "fit(X, y, paired=...), with objects measured at both sites, and "
             "fit(X, y, views=...), with views that show the rows as the shift would, gained "
             "most. This warning is given once.",
@@ -249,18 +242,6 @@ class SplitHalves(DataKind):
     def scores_of_folds(self, table: Mapping[str, Any], metric: str) -> Floats:
         scores = super().scores_of_folds(table, metric)
         return (scores[::2] + scores[1::2]) / 2
-
-
-def of_rows_tested_twice(splits: Sequence[Split]) -> list[Block]:
-    """Pair every row with itself, for every two models that were not fitted to it."""
-    blocks = []
-    every_two = combinations(enumerate(splits), 2)
-    for (split_a, (train_a, test_a)), (split_b, (train_b, test_b)) in every_two:
-        rows = np.intersect1d(test_a, test_b)
-        # Two fits to the same rows may be one model, which always agrees with itself.
-        if len(rows) and not np.array_equal(np.sort(train_a), np.sort(train_b)):
-            blocks.append(Block(split_a, rows, split_b, rows))
-    return blocks
 
 
 def check_text(value: object, name: str, X: Rows) -> None:
@@ -312,55 +293,6 @@ class Views(DataKind):
 
     def scores_of_folds(self, table: Mapping[str, Any], metric: str) -> Floats:
         return super().scores_of_folds(table, f"{metric}_views")
-
-
-class Target(DataKind):
-    """Unlabelled rows from where the model will be used; every two models score each."""
-
-    pairing = "target"
-    tested_twice = True
-    pairs_have_weights = False
-
-    def __init__(self, rows: RowsOfX, target: Rows) -> None:
-        super().__init__(rows)
-        self.sources = [_check_target(target, rows.X)]
-
-    def blocks(self, splits: Sequence[Split]) -> list[Block]:
-        rows = np.arange(_num_samples(self.sources[0]))
-        every_two = combinations(range(len(splits)), 2)
-        return [Block(split_a, rows, split_b, rows, 1, 1) for split_a, split_b in every_two]
-
-    def no_pairs(self) -> str:
-        return "cv: expected at least two splits with a target, got one."
-
-    def blocks_beside(self, splits: Sequence[Split]) -> list[Block]:
-        self._blocks_of_X = of_rows_tested_twice(splits)
-        return self._blocks_of_X
-
-    def prepare(
-        self, layout: Layout, splits: Sequence[SplitTask], data: Data, weight: Floats | None
-    ) -> None:
-        self._layout = layout
-        blocks = self._blocks_of_X
-        self._pairs_of_X = layout.pooled(blocks, weight) if blocks else None
-
-    def agreement_columns(
-        self, agreements_of: Callable[[PooledPairs], Agreements], n_candidates: int
-    ) -> dict[str, Floats]:
-        if self._pairs_of_X is None:
-            return {"source_agreement": np.full(n_candidates, np.nan)}
-        return {"source_agreement": agreements_of(self._pairs_of_X).columns["agreement"]}
-
-    def class_balance(self, stacks: Stacks) -> dict[str, Floats]:
-        of_source, of_target = class_balances(stacks, self._layout, self.rows.y, 1)
-        return {
-            "source_class_balance_": of_source,
-            "target_class_balance_": of_target,
-            "class_balance_shift": np.abs(of_target - of_source).sum(1) / 2,
-        }
-
-    def warn_of_choice(self, table: dict[str, Any], metric: str, chosen: int) -> None:
-        warn_of_label_shift(table, chosen)
 
 
 class PairedObjects(DataKind):
@@ -478,18 +410,3 @@ def _check_view(view: Any, X: Any, n: int, name: str) -> Rows:
     if same_values(view, X):
         raise ValueError(f"{name}: expected rows that differ from X, got the values of X.")
     return named_like(X, view, same_rows=True)
-
-
-def _check_target(target: Rows, X: Rows) -> Rows:
-    check_text(target, "target", X)
-    if isinstance(target, tuple):
-        raise TypeError(
-            f"target: expected unlabelled rows like X, got a tuple of {len(target)}. The target's "
-            "labels are not used: give its rows alone."
-        )
-    if not hasattr(target, "__len__") and not hasattr(target, "shape"):
-        raise TypeError(f"target: expected unlabelled rows like X, got {type(target).__name__}.")
-    if not _num_samples(target):
-        raise ValueError("target: expected at least one row, got none.")
-    check_columns(target, X, "target")
-    return named_like(X, target)

@@ -37,8 +37,6 @@ class PASearchCV(BasePASearch):
           model that has not seen its environment scores each row.
         - `views`: one model scores each test row and its views, which show the row as
           another environment would. The model has seen neither.
-        - `target`: all models of the cross-validation score the unlabelled rows of the
-          target; every two models are compared.
         - `paired`: one model scores both measurements of unlabelled objects. The search
           also estimates each candidate's score at the other site, and selects by it.
           Regressors need these pairs.
@@ -61,14 +59,13 @@ class PASearchCV(BasePASearch):
           the model of split number ``split_b``. A model must not be fitted to its rows.
     scoring : str, callable, list, tuple or dict, default=None
         As in GridSearchCV; this score decides which candidates are eligible, except with
-        `paired` (by default its expected value decides) and with a `target` (its rank counts).
+        `paired` (by default its expected value decides).
     cv : int, splitter, iterable or list of splitters, default=None
         As in GridSearchCV, or several splitters one after the other. None: 5 folds. For a
-        number, folds are shuffled and repeated twice for "repeated" and with a `target`, and
-        stratified by class and environment with `environments`; folds keep `groups`
-        together. For "repeated", a splitter with a parameter ``shuffle`` is used a second
-        time in another order. If no row is tested twice, "repeated" becomes "split-half",
-        with a warning.
+        number, folds are shuffled and repeated twice for "repeated", and stratified by class
+        and environment with `environments`; folds keep `groups` together. For "repeated", a
+        splitter with a parameter ``shuffle`` is used a second time in another order. If no row
+        is tested twice, "repeated" becomes "split-half", with a warning.
     selection : str or callable, default="guarded"
         The rule that chooses the best candidate. Except for "agreement", a rule chooses no
         candidate whose score is less than 2 standard errors above the score of predictions that
@@ -76,8 +73,7 @@ class PASearchCV(BasePASearch):
 
         - "guarded": the best agreement among the candidates within 1 standard error of the
           best score. With `views` these are the candidates within 2 standard errors of the
-          best score on the views' rows; with a `target` the rule is "rank_sum", and with
-          `paired` it is "expected".
+          best score on the views' rows; with `paired` the rule is "expected".
         - "agreement": the best agreement, whatever the score. This is for research: it may
           choose a trivial candidate, and then warns.
         - "score": the best score, as in GridSearchCV.
@@ -85,7 +81,6 @@ class PASearchCV(BasePASearch):
           needs `views` in ``fit``.
         - "worst_environment": the best score in the candidate's worst environment, and of those
           that tie the best score on all rows; needs `environments` in ``fit``.
-        - "rank_sum": the best sum of the ranks of score and agreement.
         - "expected": the best expected score at the other site, at the worst one of several;
           needs `paired` in ``fit``.
         - a function ``cv_results -> index``, such as your own `GuardedSelection` or
@@ -184,11 +179,7 @@ class PASearchCV(BasePASearch):
           values, for the metric that decides; the first one is nan if the site has other
           columns. With several sites these columns describe the candidate's worst site,
           ``worst_site``, and each has a version for every site, such as
-          ``expected_score_<site>``;
-        - with a target: ``source_agreement``, the agreement on X (if its rows are tested
-          twice), ``agreement_drop`` from X to the target, and ``class_balance_shift``, the
-          share of target predictions that would have to change to reach the class shares
-          predicted on X.
+          ``expected_score_<site>``.
     best_index_, best_params_, best_score_, best_estimator_ : int, dict, float, estimator
         As in GridSearchCV. With ``refit="committee"`` `best_estimator_` is the fitted
         `PACommittee`; the others describe the best single candidate.
@@ -227,17 +218,15 @@ class PASearchCV(BasePASearch):
     agreement_terms_ : ndarray of shape (n_candidates, n_pairs)
         Agreement of every pair at the candidate's inverse temperature; only for classifiers.
     pairing_ : str or object
-        What was compared: "environments", "views", "target" or "paired", if ``fit`` was given
-        them; or else "repeated", "split-half" or the object that made the pairs.
+        What was compared: "environments", "views" or "paired", if ``fit`` was given them; or
+        else "repeated", "split-half" or the object that made the pairs.
     fold_scores_ : list of list of dict
         For each candidate and split, the class scores of the rows in ``fold_rows_`` by
-        source (0 is X; then come the views, the target, or for each site the rows of a, of b
-        and the adapted rows). Only with `return_fold_scores`.
+        source (0 is X; then come the views, or for each site the rows of a, of b and the adapted
+        rows). Only with `return_fold_scores`.
     fold_rows_ : list of dict
         For each split, the rows of each source that its model scored. Only with
         `return_fold_scores`.
-    source_class_balance_, target_class_balance_ : ndarray of shape (n_candidates, n_classes)
-        Shares of the predicted classes on X and on the target. Only with a target.
     n_fits_ : int
         Number of fits: candidates times splits, and one for each refitted model. It includes the
         fits whose results were found in `memory`.
@@ -266,7 +255,7 @@ class PASearchCV(BasePASearch):
     probabilities predict. Otherwise the best of many candidates looks better than it is.
 
     Agreement measures stability, not truth, so only candidates whose score is close to the
-    best score are eligible, except with pairs and with a target. Without pairs, or views of the
+    best score are eligible, except with pairs. Without pairs, or views of the
     expected shift, expect about the accuracy of GridSearchCV's model: in our studies the mean
     gain was within half a point of 0.
 

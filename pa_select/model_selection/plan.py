@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property, wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
@@ -34,7 +34,6 @@ from pa_select.model_selection.data_kind import (
     RepeatedFolds,
     RowsOfX,
     SplitHalves,
-    Target,
     Views,
     check_text,
 )
@@ -56,9 +55,9 @@ from pa_select.model_selection.split_scores import (
 )
 from pa_select.model_selection.table_columns import (
     Agreements,
-    add_ranks_and_drops,
     agreements_of,
     agreements_of_regressors,
+    ranks,
     refine,
     score_columns,
 )
@@ -68,7 +67,7 @@ from pa_select.scores.candidate_posterior import (
     posterior_of_parts,
 )
 from pa_select.utils.arrays import check_column, check_weight
-from pa_select.utils.fits import Split, check_fit_params
+from pa_select.utils.fits import Split, check_fit_params, takes_parameter
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples
@@ -84,13 +83,10 @@ from pa_select.utils.typing import (
     Search,
 )
 
-if TYPE_CHECKING:
-    from pa_select.agreement.pooled_agreement import PooledPairs
-
 # So many different integers from 0 on look like classes.
 _MOST_CLASSES = 10
 #: The arguments of ``fit`` beside X and y.
-GIVEN = ("environments", "views", "target", "paired", "groups")
+GIVEN = ("environments", "views", "paired", "groups")
 
 
 def by_name(fit: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,6 +116,7 @@ class Plan:
         self, search: Search, X: Rows, y: Labels | None, params: dict[str, Any], **given: Any
     ) -> None:
         groups = given.pop("groups", None)
+        _refuse_target(search.estimator, params)
         check_fit_params(search.estimator, params, GIVEN)
         check_text(groups, "groups", X)
         _check_selection(search, given)
@@ -161,7 +158,6 @@ class Plan:
             X,
             rows.y,
             tested_twice=kind.tested_twice,
-            splitter_twice=kind.splitter_twice,
             groups=groups,
             environments=kind.strata,
             seed=rows.seed,
@@ -247,14 +243,9 @@ class Plan:
             columns = agreements_of_regressors(stacks, self._blocks)
             return columns, Agreements(columns, np.empty((stacks.n_candidates, 0)), {})
 
-        def agreements(pairs: PooledPairs) -> Agreements:
-            return agreements_of(stacks, pairs, **self.solver)
-
-        compared = agreements(self.pairs)
-        columns = dict(compared.columns)
-        columns |= self.kind.agreement_columns(agreements, stacks.n_candidates)
-        add_ranks_and_drops(columns)
-        return columns, compared
+        compared = agreements_of(stacks, self.pairs, **self.solver)
+        ranked = {"rank_agreement": ranks(compared.columns["agreement"])}
+        return compared.columns | ranked, compared
 
     @property
     def training_and_test_rows(self) -> list[Split]:
@@ -308,15 +299,17 @@ class Plan:
 
         return refined
 
-    def class_balance(self, stacks: Stacks) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return columns and attributes of the predicted classes; nan without all scores."""
-        columns: dict[str, Any] = {}
-        attributes: dict[str, Any] = {}
-        for name, values in self.kind.class_balance(stacks).items():
-            of_all = np.full((stacks.n_candidates, *values.shape[1:]), np.nan)
-            of_all[stacks.candidates] = values
-            (attributes if name.endswith("_") else columns)[name] = of_all
-        return columns, attributes
+
+def _refuse_target(estimator: Any, params: Mapping[str, Any]) -> None:
+    """Refuse unlabelled rows of one site, unless the estimator's ``fit`` takes a `target`."""
+    if "target" in params and not takes_parameter(estimator, "target", likely=False):
+        raise TypeError(
+            "target: expected objects that were measured at both sites, fit(X, y, paired=(X_a, "
+            "X_b)), got unlabelled rows of one site. Such rows alone do not choose: on shifted "
+            "data sets no rule that uses only them gained two standard errors over the "
+            "accuracy (examples/label_free_rules.py, docs/comparison.rst, "
+            "docs/figures/label_free_selection.csv)."
+        )
 
 
 def _kind_of(rows: RowsOfX, search: Search, given: Mapping[str, Any]) -> DataKind:
@@ -345,8 +338,7 @@ def _kind_of(rows: RowsOfX, search: Search, given: Mapping[str, Any]) -> DataKin
             raise ValueError(f"{name}: expected None with pairing='split-half'.")
         if name == "paired":
             return PairedObjects(rows, value, search)
-        kinds = {"environments": Environments, "views": Views, "target": Target}
-        return kinds[name](rows, value)
+        return {"environments": Environments, "views": Views}[name](rows, value)
     return SplitHalves(rows) if pairing == "split-half" else RepeatedFolds(rows)
 
 
@@ -432,7 +424,7 @@ def _check_data(
         check_classification_targets(y)
         return X, y
     rule = search.refit if callable(search.refit) else search.selection
-    if looks_at_agreement(rule) or rule in ("agreement", "rank_sum"):
+    if looks_at_agreement(rule) or rule == "agreement":
         name = "refit" if rule is search.refit else "selection"
         raise ValueError(
             f"{name}: expected a rule that does not look at the agreement, which regressors do "
@@ -463,7 +455,6 @@ def make_splits(
     y: Labels,
     *,
     tested_twice: bool,
-    splitter_twice: bool,
     groups: Groups,
     environments: Array | None,
     seed: int,
@@ -472,17 +463,17 @@ def make_splits(
 ) -> list[Split]:
     """Return all splits of a search.
 
-    A splitter of the user is used as it is, with the parameters routed to it. With
-    `splitter_twice` one with a parameter ``shuffle`` is used a second time, shuffled. For
-    None or a number, folds are two shuffled repetitions if rows must be tested twice, folds
-    stratified by class and environment if there are environments, or else those of
-    GridSearchCV. With groups it makes group folds. Those of regressors are not stratified.
+    A splitter of the user is used as it is, with the parameters routed to it. If rows must be
+    tested twice, one with a parameter ``shuffle`` is used a second time, shuffled. For None or
+    a number, folds are then two shuffled repetitions; otherwise they are folds stratified by
+    class and environment if there are environments, or else those of GridSearchCV. With groups
+    they are group folds. Those of regressors are not stratified.
     """
     if is_sequence_of_splitters(cv):
         return [rows for part in cv for rows in part.split(X, y, **split_params)]
     if cv is not None and not isinstance(cv, (int, np.integer)):
         given = [check_cv(cv, y, classifier=classifier)]
-        if splitter_twice and "shuffle" in signature(type(cv)).parameters:
+        if tested_twice and "shuffle" in signature(type(cv)).parameters:
             given.append(copy(cv))
             given[1].shuffle, given[1].random_state = True, seed
         return [rows for part in given for rows in part.split(X, y, **split_params)]

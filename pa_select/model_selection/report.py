@@ -39,7 +39,6 @@ _QUESTIONS = {
     "environments": "predicts well, and alike in all environments",
     "views": "predicts well, and changes its predictions least when the rows change as in the "
     "views",
-    "target": "predicts well, and has models that agree on the unlabelled target",
 }
 #: What was compared, by the name of the pairing.
 _COMPARED = {
@@ -48,7 +47,6 @@ _COMPARED = {
     "environments": "what each candidate predicts for rows of different environments",
     "views": "what each candidate predicts for the rows, and for the same rows as another "
     "environment would show them",
-    "target": "what several models of each candidate predict for the unlabelled target",
     "repeated": "what two models of each candidate, trained on different rows, predict for the "
     "same row",
     "split-half": "what two models of each candidate, trained on two halves of the rows, predict "
@@ -643,13 +641,12 @@ class _Report:
                     "simplest one, if that matters more to you. More labelled rows make the "
                     "difference clearer."
                 )
-            if self.search.pairing_ != "target":
-                yield (
-                    "If the model will be used elsewhere, measure some forty objects at both "
-                    "places. They need no labels, and show how accurate each candidate will be "
-                    "there. If there are no such objects, as in another year, score the chosen "
-                    "model on the first labelled rows from there."
-                )
+            yield (
+                "If the model will be used elsewhere, measure some forty objects at both "
+                "places. They need no labels, and show how accurate each candidate will be "
+                "there. If there are no such objects, as in another year, score the chosen "
+                "model on the first labelled rows from there."
+            )
             return
         if self.alike.any():
             yield f"The {self.not_told}. Among them take what suits you best."

@@ -1,4 +1,4 @@
-"""The selection rules by agreement, score, ranks and simplicity, with what they share."""
+"""The selection rules by agreement, score and simplicity, with what they share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.stats import rankdata
 from sklearn.base import BaseEstimator
 
 from pa_select.model_selection.table_columns import column, recorded_chance, scores_and_errors
@@ -218,36 +217,6 @@ class BestAgreement(_Rule):
         agreement = column(cv_results, "agreement", "agreement")[eligible]
         score, _ = scores_and_errors(cv_results, self.score)
         return first_by(eligible[agreement >= agreement.max() - self.tie_tol], [score], cv_results)
-
-
-class RankSum(_Rule):
-    """The best sum of the ranks of score and agreement; the score decides ties."""
-
-    _needs_agreement = True
-
-    def _choose(self, cv_results: dict[str, Any], eligible: Ints) -> int:
-        score, _ = scores_and_errors(cv_results, self.score)
-        return first_by(eligible, [-self._ranks(cv_results, eligible).sum(0), score], cv_results)
-
-    def explain(self, cv_results: dict[str, Any]) -> Eligibility:
-        """Explain which candidates are eligible; the reasons have both ranks."""
-        eligibility = super().explain(cv_results)
-        by_score, by_agreement = self._ranks(cv_results, np.flatnonzero(eligibility.eligible))
-        return eligibility.explained(
-            lambda candidate: (
-                f"eligible: rank {by_score[candidate]:g} by {self.score}, "
-                f"{by_agreement[candidate]:g} by agreement"
-            )
-        )
-
-    def _ranks(self, cv_results: dict[str, Any], eligible: Ints) -> Floats:
-        """Return ranks by score and by agreement, (2, n_candidates); inf if not eligible."""
-        agreement = column(cv_results, "agreement", "agreement")
-        score, _ = scores_and_errors(cv_results, self.score)
-        ranks = np.full((2, len(score)), np.inf)
-        for row, values in zip(ranks, (score, agreement), strict=True):
-            row[eligible] = rankdata(-with_ties(values[eligible]))
-        return ranks
 
 
 class BestExpected(_Rule):

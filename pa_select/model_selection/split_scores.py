@@ -59,7 +59,7 @@ class SplitTask:
 class Data:
     """The data that all splits of a search share."""
 
-    #: X, then its views, the target rows, or the rows of paired objects.
+    #: X, then its views, or the rows of paired objects.
     sources: Sequence[Any]
     y: Labels
     scorer: Any

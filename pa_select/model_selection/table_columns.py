@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from pa_select.model_selection.split_scores import OF_X, Block, Extra, Layout, Outcome, Stacks
+from pa_select.model_selection.split_scores import Block, Extra, Outcome, Stacks
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Array, Floats
+from pa_select.utils.typing import Floats
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
@@ -309,7 +309,7 @@ def refine(
     for candidate, result in zip(stacks.candidates.tolist(), solved, strict=True):
         if result.failure is None:
             _enter(result, candidate, table, terms)
-    add_ranks_and_drops(table)
+    table["rank_agreement"] = ranks(table["agreement"])
 
 
 def _enter(
@@ -318,47 +318,3 @@ def _enter(
     for column, attribute in _COLUMNS.items():
         columns[column][candidate] = getattr(result, attribute)
     terms[candidate] = result.terms
-
-
-def add_ranks_and_drops(columns: dict[str, Any]) -> None:
-    """Add the columns that follow from agreements."""
-    columns["rank_agreement"] = ranks(columns["agreement"])
-    if "source_agreement" in columns:
-        columns["agreement_drop"] = columns["source_agreement"] - columns["agreement"]
-
-
-# A larger ``class_balance_shift`` causes a warning.
-LARGE_SHIFT = 0.1
-
-
-def class_balances(
-    stacks: Stacks, layout: Layout, labels: Array, source: int
-) -> tuple[Floats, Floats]:
-    """Return the shares of the classes predicted for the test rows and for a source.
-
-    Both arrays have the shape (n_candidates, n_classes). If no test row was scored, the
-    shares are those of the labels.
-    """
-    shape = (len(stacks), len(stacks.classes))
-    on_test, on_source = np.zeros(shape), np.zeros(shape)
-    for position in range(len(stacks)):
-        for split, sources in enumerate(layout.scored_rows):
-            for number, counts in ((OF_X, on_test), (source, on_source)):
-                if number in sources:
-                    predicted = stacks.matrix(position, split, number).argmax(1)
-                    counts[position] += np.bincount(predicted, minlength=shape[1])
-    if not on_test.any():
-        on_test += (labels[:, None] == stacks.classes).sum(0)
-    return (on_test / on_test.sum(1, keepdims=True), on_source / on_source.sum(1, keepdims=True))
-
-
-def warn_of_label_shift(table: dict[str, Any], chosen: int) -> None:
-    """Warn if the chosen candidate predicts other class shares on the target than on X."""
-    shift = table.get("class_balance_shift")
-    if shift is not None and shift[chosen] > LARGE_SHIFT:
-        warn_caller(
-            f"The chosen candidate predicts other classes on the target than on X: "
-            f"{shift[chosen]:.0%} of its predictions would have to change. Either the "
-            "class shares differ on the target, or the candidate fails there; neither its "
-            "score nor its agreement shows which."
-        )

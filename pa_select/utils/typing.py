@@ -133,6 +133,6 @@ ErrorScore: TypeAlias = Literal["raise"] | float
 PairingName: TypeAlias = Literal["repeated", "split-half"]
 Pairing: TypeAlias = PairingName | HasPairs | Callable[..., Any]
 SelectionName: TypeAlias = Literal[
-    "guarded", "agreement", "score", "score_views", "worst_environment", "rank_sum", "expected"
+    "guarded", "agreement", "score", "score_views", "worst_environment", "expected"
 ]
 Selection: TypeAlias = SelectionName | Callable[..., Any]

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+
+from pa_select import class_scores, posterior_agreement
 
 SOURCE = np.array([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.3, 0.7]])
 LABELS = np.array([0, 0, 1, 0])  # the last one is predicted wrong
@@ -76,3 +79,22 @@ def test_rivals_read_probabilities_at_the_temperatures():
     assert values["nuclear norm"][0] == nuclear_norm(probabilities)
     by_hand = transported_confidence(y[:40], probabilities)
     assert values["optimal transport (COT)"][0] == by_hand
+
+
+def test_models_are_compared_on_the_target_alone():
+    from label_free_problems import Problem
+    from label_free_rules import search, with_target
+
+    X, y = make_classification(120, 4, n_informative=3, n_redundant=0, random_state=0)
+    problem = Problem(X[:60], y[:60], X[60:], X[60:], y[60:])
+    folds = np.arange(0, 60, 2), np.arange(1, 60, 2)
+    both, options = with_target(problem, folds)
+    found, *_ = search([LogisticRegression(), GaussianNB()], both, 0, **options)
+    for candidate, model in enumerate([LogisticRegression(), GaussianNB()]):
+        one, other = (clone(model).fit(X[rows], y[rows]) for rows in folds)
+        scores = (class_scores(fitted, X[60:])[0] for fitted in (one, other))
+        # Two models are one pair, with one temperature.
+        by_hand = posterior_agreement(*scores, prior="marginal").score
+        assert found.cv_results_["agreement"][candidate] == pytest.approx(by_hand, abs=1e-3)
+        right = one.score(X[folds[1]], y[folds[1]]) + other.score(X[folds[0]], y[folds[0]])
+        assert found.cv_results_["mean_test_score"][candidate] == pytest.approx(right / 2)

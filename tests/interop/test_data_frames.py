@@ -74,7 +74,6 @@ GIVEN = {
     "views by a transformer": lambda kind, rows: {"views": scaled(kind)},
     "views": lambda kind, rows: {"views": [drift(rows), drift(drift(rows))]},
     "environments": lambda kind, rows: {"environments": column(kind, ENVIRONMENTS, rows)},
-    "target": lambda kind, rows: {"target": drift(rows)},
     "nearest": lambda kind, rows: {
         "environments": ENVIRONMENTS,
         "pairing": NearestPairing(within_label=True),

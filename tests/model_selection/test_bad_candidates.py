@@ -77,7 +77,6 @@ SEARCHES = {
     "split-half": {"pairing": "split-half"},
     "environments": {"environments": np.arange(120) % 2},
     "views": {"views": 1.05 * X},
-    "target": {"target": X[:30] + 0.1},
     "paired": {"paired": PAIRED},
 }
 
@@ -111,6 +110,8 @@ def test_a_search_keeps_the_results_of_the_others(pairing):
     for name, values in alone.cv_results_.items():
         if name.startswith(("mean_fit", "std_fit", "mean_score", "std_score", "rank", "param")):
             continue
+        if name == "weight":  # all candidates with a score share it
+            continue
         assert values.tolist() == pytest.approx(table[name][others].tolist(), nan_ok=True), name
     assert search.best_params_ == alone.best_params_
 
@@ -124,10 +125,10 @@ def test_a_search_raises_with_the_name_of_the_candidate():
         search.fit(X, Y)
 
 
-@pytest.mark.parametrize("other", ["views", "target", "paired"])
+@pytest.mark.parametrize("other", ["views", "paired"])
 def test_a_search_of_which_no_candidate_has_scores_says_why(other):
     missing = np.where(np.arange(4) == 0, np.nan, X)
-    rows = {"views": missing, "target": missing, "paired": (X, missing)}
+    rows = {"views": missing, "paired": (X, missing)}
     search = PASearchCV(LogisticRegression(), GOOD, cv=3)
     if other == "paired":  # where it is not known whether an estimator takes nan
         columns = ColumnTransformer([("all", "passthrough", [0, 1, 2, 3])])

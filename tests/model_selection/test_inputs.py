@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, PredefinedSplit
+from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -128,7 +128,7 @@ def search(**params):
         ({}, {"X": FRAME, "views": FRAME[list("dcba")]}, "views: expected the columns of X"),
         ({}, {"X": FRAME, "views": FRAME.iloc[:9]}, "views: expected a row for each index of X"),
         ({}, {"X": FRAME, "views": FRAME.assign(e=1)}, "the columns of X, got also 'e'[.]$"),
-        ({}, {"X": FRAME, "target": FRAME[["a", "c"]]}, "of X, got all but 'b', 'd'[.]$"),
+        ({}, {"X": FRAME, "views": FRAME[["a", "c"]]}, "of X, got all but 'b', 'd'[.]$"),
         (
             {},
             {"X": FRAME, "paired": (MANY, MANY + 1)},
@@ -151,7 +151,7 @@ def search(**params):
             {"X": FRAME, "views": with_value(FRAME, "?")},
             "views: .*got the text '[?]' in row 7",
         ),
-        ({}, {"target": with_value(FRAME, "").to_numpy()}, "target: .*got the text '' in row 7"),
+        ({}, {"views": with_value(FRAME, "").to_numpy()}, "views: .*got the text '' in row 7"),
         (
             {},
             {"X": FRAME, "paired": (FRAME + 1, with_value(FRAME, np.nan))},
@@ -165,16 +165,13 @@ def search(**params):
         ),
         ({}, {"environments": pd.Series(np.zeros(150))}, "at least two, got only 0.0[.]$"),
         ({}, {"domains": HALVES}, "a parameter of Unfittable.fit, got 'domains'[.]$"),
-        ({}, {"target": X[:0]}, "target: expected at least one row, got none"),
-        ({}, {"target": X[:, :3]}, r"target: expected rows of shape .4,. like those of X"),
-        ({}, {"target": 3}, "target: expected unlabelled rows like X, got int"),
+        ({}, {"views": X[:, :3]}, r"views: expected rows of shape .4,. like those of X"),
         (
             {},
-            {"target": X, "views": X},
-            "target: expected None if views .*, got both. Choose without it, and ca",
+            {"paired": (X, X), "views": X},
+            "paired: expected None if views is given, got both[.]$",
         ),
-        ({}, {"target": (X, Y)}, "target: expected unlabelled rows .*, got a tuple of 2.*alone"),
-        ({}, {"target": "elsewhere"}, "target: expected rows like X, got the text 'elsewhere'"),
+        ({}, {"target": X}, r"target: .*, fit\(X, y, paired=.*Such rows alone do not choose:"),
         ({}, {"views": "later"}, "views: expected rows like X, got the text 'later'"),
         ({}, {"environments": "b"}, "environments: expected one value .*, got the text 'b'[.]$"),
         (
@@ -223,11 +220,6 @@ def search(**params):
         ({"memory": 3}, {}, "'memory' parameter of PASearchCV must be"),
         ({}, {"groups": np.arange(9)}, r"groups: expected shape .150,., got .9,."),
         ({}, {"sample_weight": -np.ones(150)}, "sample_weight: expected finite non-negative"),
-        (
-            {"cv": PredefinedSplit(np.where(HALVES, 0, -1))},
-            {"target": X},
-            "cv: expected at least two splits with a target, got one",
-        ),
     ],
 )
 def test_refused_before_any_fit(params, fit, message):
@@ -263,6 +255,15 @@ def test_a_pipeline_takes_the_parameters_of_its_steps_and_no_misspelt_ones():
         PASearchCV(model, grid, error_score="raise").fit(X, Y, enviroments=HALVES)
     with pytest.raises(AssertionError, match="a fit before the check"):
         PASearchCV(model, grid, error_score="raise").fit(X, Y, model__sample_weight=np.ones(150))
+
+
+def test_a_parameter_of_the_estimator_may_be_called_target():
+    class TakesTarget(Unfittable):
+        def fit(self, X, y, target):
+            raise AssertionError(f"a fit with {target}")
+
+    with pytest.raises(AssertionError, match="a fit with 3"):
+        PASearchCV(TakesTarget(), {"depth": [1]}, error_score="raise").fit(X, Y, target=3)
 
 
 @pytest.mark.parametrize(

@@ -319,44 +319,6 @@ def test_years_are_predicted_from_the_years_before():
     np.testing.assert_allclose(table["mean_test_score_worst_environment"], worst)
 
 
-# -- target ---------------------------------------------------------------------------------
-
-
-def test_target_rows_are_scored_by_all_models():
-    target = 1.01 * X[::3]
-    search = PASearchCV(MODEL, GRID, cv=StratifiedKFold(3)).fit(X, Y, target=target)
-    models = fitted(list(StratifiedKFold(3).split(X, Y)))
-    check(
-        search,
-        [
-            side(s, models[s], target) + side(t, models[t], target)
-            for s, t in ((0, 1), (0, 2), (1, 2))
-        ],
-    )
-    # Without repetitions there is nothing to compare on the source.
-    assert np.isnan(search.cv_results_["source_agreement"]).all()
-    ranks = search.cv_results_["rank_test_score"] + search.cv_results_["rank_agreement"]
-    assert ranks[search.best_index_] == ranks.min()
-
-
-def test_target_results_beside_the_source():
-    search = PASearchCV(MODEL, GRID, cv=3).fit(X, Y, target=X[::2])
-    table = search.cv_results_
-    source = PASearchCV(MODEL, GRID, cv=3).fit(X, Y).cv_results_
-    np.testing.assert_allclose(table["source_agreement"], source["agreement"])
-    np.testing.assert_allclose(
-        table["agreement_drop"], table["source_agreement"] - table["agreement"]
-    )
-    assert (table["class_balance_shift"] < 0.1).all()
-    np.testing.assert_allclose(search.target_class_balance_.sum(1), 1)
-
-
-def test_a_target_of_other_classes_is_warned_of():
-    with pytest.warns(UserWarning, match="predicts other classes on the target") as caught:
-        PASearchCV(MODEL, GRID).fit(X, Y, target=X[Y == 2])
-    assert caught[-1].filename == __file__
-
-
 # -- objects -----------------------------------------------------------------------------
 
 

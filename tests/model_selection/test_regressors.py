@@ -353,7 +353,6 @@ class Refuses(Ridge):
             r"estimator: expected a cl.*paired=.*expected_scorer\(",
         ),
         ({"selection": "agreement"}, {}, ValueError, "selection: expected a rule that does not"),
-        ({"selection": "rank_sum"}, {}, ValueError, "selection: .*regressors do not have, got 'r"),
         ({"selection": GuardedSelection()}, {}, ValueError, "selection: .* look at the agreement"),
         ({"refit": GuardedSelection()}, {}, ValueError, "refit: expected a rule that does not"),
         ({"scoring": "accuracy"}, {}, ValueError, "scoring: expected a metric of numbers"),

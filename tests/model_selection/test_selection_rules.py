@@ -14,7 +14,6 @@ from pa_select.model_selection.selection_rules import (
     BestAgreement,
     BestExpected,
     BestScore,
-    RankSum,
 )
 
 
@@ -32,26 +31,12 @@ def table(score, agreement, **more):
     return found | {name: np.asarray(values) for name, values in more.items()}
 
 
-def test_rank_sum_takes_the_best_of_both_ranks():
-    # Ranks of the score 1, 2, 3, 4 and of the agreement 4, 1, 3, 2.
-    assert RankSum()(table([0.9, 0.8, 0.7, 0.6], [0.1, 0.4, 0.2, 0.3])) == 1
-    assert RankSum().explain(table([0.9, 0.8], [0.1, 0.4])).reason == [
-        "eligible: rank 1 by score, 2 by agreement",
-        "eligible: rank 2 by score, 1 by agreement",
-    ]
-    # A tie of the sums goes to the score.
-    assert RankSum()(table([0.8, 0.9], [0.4, 0.1])) == 1
-    # Who failed or has no agreement takes no rank.
-    failed = {"n_failed_splits": [0, 1, 0, 0]}
-    assert RankSum()(table([0.7, 0.9, 0.8, 0.6], [0.2, 0.4, np.nan, 0.3], **failed)) == 0
-
-
 def test_what_differs_by_rounding_ties():
     noise = np.array([0, 1e-15, 1e-15])
     found = table(0.9 + noise, [0.3, 0.3, 0.1], params=[{"a": i} for i in range(3)])
     found |= {"expected_score": 0.9 + noise, "expected_score_se": np.full(3, 0.01)}
     # The first is taken, or the one of the smallest parameters.
-    for rule in ("score", "rank_sum", "expected", "guarded"):
+    for rule in ("score", "expected", "guarded"):
         assert make_rule(rule, "score", "environments")(found) == 0
     assert within_one_standard_error(lambda _: 1)(found) == 0
     found["mean_test_score"] = found["mean_test_score"] + [0, 1e-6, 0]
@@ -96,7 +81,6 @@ BLIND = {
     [
         ("worst_environment", 2),
         ("score_views", 2),
-        ("rank_sum", 2),
         ("expected", 3),
         ("score", 1),
         (within_one_standard_error("size", n_se=9), 1),
@@ -168,10 +152,7 @@ def test_the_guard_of_a_search_uses_its_errors_and_chance():
     ("selection", "pairing", "expected"),
     [
         ("guarded", "repeated", GuardedSelection),
-        ("guarded", "target", RankSum),
-        ("rank_sum", "views", RankSum),
         ("agreement", "views", BestAgreement),
-        ("score", "target", BestScore),
         ("score", "views", BestScore),
     ],
 )

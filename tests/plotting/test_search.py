@@ -91,7 +91,6 @@ def test_the_threshold_is_that_of_the_guard(search, ax):
     [
         ("score", False),
         ("agreement", False),
-        ("rank_sum", False),
         (GuardedSelection(n_se=3), True),
         (within_one_standard_error("logisticregression__C"), True),
         (lambda table: 2, False),
