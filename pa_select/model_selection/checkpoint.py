@@ -255,8 +255,9 @@ class _Hasher(pickle.Pickler):
         reduce = copyreg.dispatch_table.get(type(value))
         parts: Any = reduce(value) if reduce else value.__reduce_ex__(4)
         # What pickle saves as a variable's name may hold more, as a cache holds its function.
-        state = getattr(value, "__dict__", None)
-        return (str, (parts,), state) if isinstance(parts, str) and state else parts
+        if isinstance(parts, str) and (state := getattr(value, "__dict__", None)):
+            return str, (parts,), state
+        return parts
 
 
 def _content(code: Any) -> Iterator[Any]:

@@ -34,7 +34,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 def first(X, n=2): return X[:, :n]
-def shown(*args, **params): return make_pipeline(FunctionTransformer(*args, **params), GaussianNB())
+def shown(*args, **params):
+    return make_pipeline(FunctionTransformer(*args, **params), GaussianNB())
 def in_turn(X, steps):
     for step in steps: X = step(X)
     return X
