@@ -3,8 +3,8 @@
 Functions and classes that the estimator, the scoring or the splits hold count by what Python has
 loaded: their bytecode, with the values that it names. Everything that a search could run beside
 these counts more coarsely: each module of the user's own that is loaded, by its file and its
-functions, and each installed package, by its version. No name that code computes while it runs
-escapes that, but an edit of any own module lets all be computed anew.
+functions, and each installed package, by its version. So no code is missed that is found by a name
+made while it runs, and an edit of any own module lets all be computed anew.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from pa_select.utils.typing import Estimator, Scoring
 # Pickle writes them as values. All other kinds are written by `_Hasher`.
 _PLAIN = {type(None), bool, int, float, list, dict, bytearray}
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
+_STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 _MAIN = ("__main__", "__mp_main__")
 # Of a class: what Python adds to it, and what says nothing about what it does.
 _IGNORED = set(
@@ -137,10 +138,10 @@ def own_modules() -> dict[str, str]:
     """
     found = {}
     for name, module in sorted(sys.modules.copy().items()):
-        file = getattr(module, "__file__", None)
+        file = _stated(module, "__file__")
         if name in _MAIN or not isinstance(file, str) or not _is_own(name):
             continue
-        spec = getattr(module, "__spec__", None) or module
+        spec = _stated(module, "__spec__") or module
         if name not in _first_seen or _first_seen[name][0] is not spec:
             content = Path(file).read_bytes() if os.path.isfile(file) else b""
             _first_seen[name] = spec, fingerprint([content, *_codes(module)], {})
@@ -149,12 +150,16 @@ def own_modules() -> dict[str, str]:
 
 
 def _codes(module: ModuleType) -> Iterator[CodeType]:
+    # By type, since `isinstance` and `getattr` may run code of objects that stand for others.
     for _, value in sorted(vars(module).items()):
-        if getattr(value, "__module__", None) == module.__name__:
-            for one in vars(value).values() if isinstance(value, type) else [value]:
-                one = getattr(one, "fget", None) or getattr(one, "__wrapped__", one)
-                if isinstance(code := getattr(one, "__code__", None), CodeType):
-                    yield code
+        is_class = issubclass(type(value), type) and value.__module__ == module.__name__
+        for one in vars(value).values() if is_class else [value]:
+            if issubclass(type(one), property):
+                one = one.fget
+            elif issubclass(type(one), (staticmethod, classmethod, type(_names))):
+                one = one.__wrapped__
+            if type(one) is FunctionType:
+                yield one.__code__
 
 
 def fingerprint(value: object, code_digests: dict[int, tuple[bytes, Any]]) -> str:
@@ -180,6 +185,7 @@ class _Hasher(pickle.Pickler):
         super().__init__(SimpleNamespace(write=self._hash.update), protocol=5)
 
     def digest(self, value: object = None) -> bytes:
+        """Return the hash of the object, or of the code."""
         self.dump(value)
         for code in self._code or ():
             self.dump(list(_content(code)))
@@ -257,7 +263,7 @@ class _Hasher(pickle.Pickler):
         # What pickle saves as a variable's name may hold more, as a cache holds its function.
         if isinstance(parts, str) and (state := getattr(value, "__dict__", None)):
             return str, (parts,), state
-        return parts
+        return parts  # which it finds by this name, or refuses
 
 
 def _content(code: Any) -> Iterator[Any]:
@@ -273,18 +279,19 @@ def _content(code: Any) -> Iterator[Any]:
     if _is_own(code.__globals__.get("__name__") or ""):
         variables, names = _names(code.__code__)
         yield from _values(vars(builtins) | code.__globals__, variables, names, set())
+        # What the function imports, also by a relative name.
+        package = code.__globals__.get("__package__")
+        imported = {x for name in names for x in (name, f"{package}.{name}") if x in sys.modules}
+        yield from _values(sys.modules, {x for x in imported if _is_own(x)}, names, set())
 
 
 def _values(space: Any, variables: Set[str], names: Set[str], seen: set[str]) -> Iterator[Any]:
     """Yield values by name. Those in modules of the user's own may have been set from outside."""
     for name in sorted(variables & space.keys()):
         yield (name, value := space[name])
-        if (
-            isinstance(value, ModuleType)
-            and value.__name__ not in seen
-            and _is_own(value.__name__)
-        ):
-            seen.add(value.__name__)
+        module = value.__name__ if isinstance(value, ModuleType) else ""
+        if module and module not in seen and _is_own(module):
+            seen.add(module)
             yield from _values(vars(value), names, names, seen)
 
 
@@ -297,6 +304,11 @@ def _names(code: CodeType) -> tuple[Set[str], Set[str]]:
     return variables.union(*(x[0] for x in inner)), {*code.co_names}.union(*(x[1] for x in inner))
 
 
+def _stated(module: object, name: str) -> Any:
+    """Return what a module holds by a name. Some would import for it if they were asked."""
+    return getattr(module, "__dict__", {}).get(name)
+
+
 def _is_own(module: str) -> bool:
     """Whether a module came neither with Python nor with an installed package."""
     top = module.partition(".")[0]
@@ -304,16 +316,12 @@ def _is_own(module: str) -> bool:
         return top != "pa_select"
     while module:
         loaded = sys.modules.get(module)
-        path = getattr(loaded, "__path__", None)
-        for place in (
-            getattr(loaded, "__file__", None),
-            *(path if isinstance(path, list) else ()),
-        ):
+        path = _stated(loaded, "__path__")
+        places = [_stated(loaded, "__file__"), *(path if isinstance(path, list) else ())]
+        for place in places:
             if isinstance(place, str) and os.path.isabs(place):
                 installed = {"site-packages", "dist-packages"} & {*place.split(os.sep)}
-                return not installed and not place.startswith(
-                    os.path.dirname(os.__file__) + os.sep
-                )
+                return not installed and not place.startswith(_STANDARD_LIBRARY)
         module = module.rpartition(".")[0]
     return top not in sys.stdlib_module_names
 

@@ -63,8 +63,9 @@ class Own(GaussianNB):
     def _check_X(self, X): return X
 model = Own()
 === property: return 1 -> return 2
+class Documented(property): pass
 class Step:
-    @property
+    @Documented
     def n(self): return 1
     def __call__(self, X): return first(X, self.n)
 model = shown(Step())
@@ -165,6 +166,15 @@ own_settings.N = 1
 def f(X): return first(X, own_settings.N)
 model = shown(f)
 --- own_settings
+N = 3
+=== constant set from outside of a module imported in a function: N = 1 -> N = 2
+import own_chosen
+own_chosen.N = 1
+def f(X):
+    from own_chosen import N
+    return first(X, N)
+model = shown(f)
+--- own_chosen
 N = 3
 === import by name: return 1 -> return 2
 import own_named

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from functools import cached_property, lru_cache, partial
+from functools import partial
 from types import ModuleType
 
 import numpy as np
@@ -102,20 +102,6 @@ def test_one_object_in_two_places_differs_from_two_equal_ones():
         assert of([one, one]) == of(copy.deepcopy([one, one]))
         other = copy.deepcopy(one)
         assert (of([one, one]) == of([one, other])) == (one is other)
-
-
-class Documented(property):
-    pass
-
-
-@pytest.mark.parametrize(
-    "kind", [property, Documented, staticmethod, classmethod, cached_property, lru_cache]
-)
-def test_descriptors_of_a_class_count(kind):
-    def own(n):
-        return type("Own", (), {"width": kind(lambda self: n)})()
-
-    assert of(own(1)) == of(own(1)) != of(own(2))
 
 
 class Setting:

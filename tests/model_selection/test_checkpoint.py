@@ -12,7 +12,6 @@ import pytest
 from helpers.counting import Counting
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import RepeatedStratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -305,11 +304,3 @@ def test_an_interrupted_search_keeps_what_is_finished(tmp_path, marks):
     with pytest.raises(KeyboardInterrupt):
         early.fit(X, Y)
     assert not hasattr(early, "cv_results_")
-
-
-def test_an_old_memory_of_another_estimator_does_no_harm(tmp_path):
-    for model in (GaussianNB(), LogisticRegression(max_iter=1000)):
-        name = "var_smoothing" if isinstance(model, GaussianNB) else "tol"
-        search = quick_search(model, {name: [1e-4]}, memory=str(tmp_path)).fit(X, Y)
-        alone = quick_search(model, {name: [1e-4]}).fit(X, Y)
-        assert search.best_score_ == alone.best_score_
