@@ -1,9 +1,10 @@
 """A cache on disk of finished (candidate, split) pairs, keyed by all that they depend on.
 
-A key is the hash of an object's pickle, in which code stands as Python has loaded it: that of
-installed packages by name and version, all other code by its bytecode and what this reads. So no
-source is needed, code that was edited on disk but not loaded again does not count, and a comment
-changes nothing.
+Functions and classes that the estimator, the scoring or the splits hold count by what Python has
+loaded: their bytecode, with the values that it names. Everything that a search could run beside
+these counts more coarsely: each module of the user's own that is loaded, by its file and its
+functions, and each installed package, by its version. So no code is missed that is found by a name
+made while it runs, and an edit of any own module lets all be computed anew.
 """
 
 from __future__ import annotations
@@ -11,28 +12,18 @@ from __future__ import annotations
 import builtins
 import copyreg
 import dis
-import importlib
 import os
 import pickle
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
-from importlib.machinery import EXTENSION_SUFFIXES
-from importlib.metadata import packages_distributions, version
-from importlib.util import find_spec, resolve_name
-from types import (
-    BuiltinFunctionType,
-    CellType,
-    CodeType,
-    FunctionType,
-    MappingProxyType,
-    ModuleType,
-    SimpleNamespace,
-)
+from importlib.metadata import distributions
+from pathlib import Path
+from types import CellType, CodeType, FunctionType, MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 
 import joblib
@@ -44,23 +35,22 @@ from pa_select.model_selection.split_scores import Data, Outcome, SplitTask, fit
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Estimator, Scoring
 
-# What they run is not known before they run.
-_RUN_ANYTHING = (compile, eval, exec, globals, __import__, importlib.import_module)
-_COMPILED = "it is compiled, and no installed package brought it"
 # Pickle writes them as values. All other kinds are written by `_Hasher`.
 _PLAIN = {type(None), bool, int, float, list, dict, bytearray}
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
+_STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
+_MAIN = ("__main__", "__mp_main__")
 # Of a class: what Python adds to it, and what says nothing about what it does.
-_IGNORED = {
-    *("__annotate__", "__annotate_func__", "__annotations__", "__annotations_cache__"),
-    *("__dict__", "__doc__", "__firstlineno__", "__module__", "__qualname__"),
-    *("__static_attributes__", "__weakref__", "_abc_impl"),
-}
-_BYTECODE = (
-    *("co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_flags", "co_code"),
-    *("co_names", "co_varnames", "co_freevars", "co_cellvars", "co_consts"),
-    "co_exceptiontable",
+_IGNORED = set(
+    "__annotate__ __annotate_func__ __annotations__ __annotations_cache__ __dict__ __doc__ "
+    "__firstlineno__ __module__ __qualname__ __static_attributes__ __weakref__ _abc_impl".split()
 )
+_BYTECODE = (
+    "co_argcount co_posonlyargcount co_kwonlyargcount co_flags co_code co_names co_varnames "
+    "co_freevars co_cellvars co_consts co_exceptiontable".split()
+)
+# By module: its spec, which a reload replaces, and its digest when it was first seen with it.
+_first_seen: dict[str, tuple[object, str]] = {}
 
 
 class Checkpoint:
@@ -73,14 +63,15 @@ class Checkpoint:
     def __init__(
         self, memory: Any, data: Data, splits: Sequence[SplitTask], scoring: Scoring
     ) -> None:
-        #: Called with a key and the arguments of `fit_and_score_split`.
+        #: Called with a key, the digests of own modules, and arguments of `fit_and_score_split`.
         self.work = _open(memory)
+        self.modules = own_modules()
         self._code_digests: dict[int, tuple[bytes, Any]] = {}
         self._warnings: set[str] = set()
         # The scorer made of the scoring None holds the estimator.
         shared = [
             self._key(replace(data, scorer=None), "data"),
-            self._key((_versions(), scoring), "scoring"),
+            self._key((_versions(), self.modules, scoring), "scoring"),
         ]
         known = None not in shared
         self._splits = [self._key((shared, x), "split") if known else None for x in splits]
@@ -97,12 +88,12 @@ class Checkpoint:
 
     def _key(self, value: object, name: str) -> str | None:
         try:
-            return fingerprint(value, name, self._code_digests)
-        except NoFingerprint as error:
-            reason = str(error)
+            return fingerprint(value, self._code_digests)
+        except Exception as error:  # whatever the user's own `__reduce__` raises
+            reason = f"{name}: {error!s:.200}"
         if reason not in self._warnings:
             warn_caller(
-                "memory: expected objects that pickle can save and code that Python can read, so "
+                "memory: expected objects that pickle can save and code that runs no text, so "
                 f"that results of changed code are not used again, got {reason}. What depends on "
                 "it is not kept."
             )
@@ -110,15 +101,23 @@ class Checkpoint:
         return None
 
 
-def _work(key: str, arguments: dict[str, Any]) -> Outcome:
-    return fit_and_score_split(**arguments)
+class NotKept(Exception):
+    """A fit ran modules of the user's own that its key does not describe."""
+
+
+def _work(key: str, known: dict[str, str], arguments: dict[str, Any]) -> Outcome:
+    outcome = fit_and_score_split(**arguments)
+    # Such as imported by the fit, or loaded by a worker before or after the file was edited.
+    if others := sorted(dict(own_modules().items() - known.items())):
+        raise NotKept(outcome, others)
+    return outcome
 
 
 def _open(memory: Any) -> Any:
     """Return the worker that keeps its results in a folder, after an attempt to write there."""
     memory = os.fspath(memory) if isinstance(memory, os.PathLike) else memory
     try:
-        work = check_memory(memory).cache(_work, ignore=["arguments"])
+        work = check_memory(memory).cache(_work, ignore=["known", "arguments"])
         folder = getattr(getattr(work, "store_backend", None), "location", None)
         # Other stores than folders look after themselves.
         if isinstance(folder, str) and os.path.isdir(folder):
@@ -131,23 +130,51 @@ def _open(memory: Any) -> Any:
     return work
 
 
-class NoFingerprint(Exception):
-    """An object cannot be looked through; the message says which one, and why."""
+def own_modules() -> dict[str, str]:
+    """Return a digest of each loaded module of the user's own, of its file and its functions.
+
+    An edited file counts once it is loaded again. An edit before the first call shows, since the
+    functions in memory are not those of the file.
+    """
+    found = {}
+    for name, module in sorted(sys.modules.copy().items()):
+        file = _stated(module, "__file__")
+        if name in _MAIN or not isinstance(file, str) or not _is_own(name):
+            continue
+        spec = _stated(module, "__spec__") or module
+        if name not in _first_seen or _first_seen[name][0] is not spec:
+            content = Path(file).read_bytes() if os.path.isfile(file) else b""
+            _first_seen[name] = spec, fingerprint([content, *_codes(module)], {})
+        found[name] = _first_seen[name][1]
+    return found
 
 
-def fingerprint(value: object, name: str, code_digests: dict[int, tuple[bytes, Any]]) -> str:
+def _codes(module: ModuleType) -> Iterator[CodeType]:
+    # By type, since `isinstance` and `getattr` may run code of objects that stand for others.
+    for _, value in sorted(vars(module).items()):
+        is_class = issubclass(type(value), type) and value.__module__ == module.__name__
+        for one in vars(value).values() if is_class else [value]:
+            if issubclass(type(one), property):
+                one = one.fget
+            elif issubclass(type(one), (staticmethod, classmethod, type(_names))):
+                one = one.__wrapped__
+            if type(one) is FunctionType:
+                yield one.__code__
+
+
+def fingerprint(value: object, code_digests: dict[int, tuple[bytes, Any]]) -> str:
     """Return a hash of an object, equal in every process for equal values and equal code.
 
-    The name stands in messages. The digests of code that is read, by id, serve the next call.
+    The digests of functions and classes that are read, by id, serve the next call.
     """
-    return _Hasher(code_digests).digest(name, value).hex()
+    return _Hasher(code_digests).digest(value).hex()
 
 
 class _Hasher(pickle.Pickler):
-    """Pickles to a hash.
+    """Pickles to a hash. The user's own functions and classes are written as their digests.
 
-    Functions, classes and modules in a value are written as their digests. To make such a digest,
-    all code that this code reads is listed and read one after the other, as it may read itself.
+    For such a digest all code that this code names is listed and read one after the other, as it
+    may name itself.
     """
 
     def __init__(self, code_digests: dict[int, tuple[bytes, Any]], code: list[Any] | None = None):
@@ -155,20 +182,13 @@ class _Hasher(pickle.Pickler):
         self._code_digests = code_digests
         self._code = code
         self._seen: dict[int, tuple[int, Any]] = {}
-        self._numbers = {id(item): i for i, item in enumerate(code or ())}
         super().__init__(SimpleNamespace(write=self._hash.update), protocol=5)
 
-    def digest(self, name: str, value: object = None) -> bytes:
-        try:
-            if self._code is None:
-                self.dump(value)
-            for code in self._code or ():
-                name = code.__name__
-                self.dump(list(_content(code)))
-        except NoFingerprint as error:
-            raise NoFingerprint(f"{name} > {error}") from error.__cause__
-        except Exception as error:  # such as a recursion that is too deep
-            raise NoFingerprint(f"{name}: {error!s:.200}") from error
+    def digest(self, value: object = None) -> bytes:
+        """Return the hash of the object, or of the code."""
+        self.dump(value)
+        for code in self._code or ():
+            self.dump(list(_content(code)))
         return self._hash.digest()
 
     def persistent_id(self, value: Any) -> object:
@@ -182,253 +202,133 @@ class _Hasher(pickle.Pickler):
             return value.encode("utf-8", "surrogatepass")
         if kind in (bytes, tuple):
             return bytearray(value) if kind is bytes else [*value]
-        if kind is frozenset:
-            return {"frozenset": self._sorted(value)}
-        if kind is CodeType:
-            return {"code": [getattr(value, name) for name in _BYTECODE]}
-        if isinstance(value, np.dtype):
-            return {"dtype": joblib.hash(value)}
-        if id(value) in self._seen:
+        if kind is not frozenset and id(value) in self._seen:
             return {"again": self._seen[id(value)][0]}
-        if (content := self._replacement(kind, value)) is None:
+        if (content := self._content(kind, value)) is None:
             return None
         # Kept, so that no other object gets its id.
         self._seen[id(value)] = len(self._seen), value
         return {kind.__name__: content}
 
-    def _replacement(self, kind: type, value: Any) -> object:
-        """Return what is written instead of an object that can change; None: the object."""
-        if kind is set:
-            return self._sorted(value)
-        # numpy's own generator stands for random_state=None, also in frozen distributions.
+    def _content(self, kind: type, value: Any) -> object:
+        if kind is CodeType:
+            return [getattr(value, name) for name in _BYTECODE]
+        if kind in (set, frozenset):
+            return sorted(_Hasher(self._code_digests).digest(one) for one in value)
+        # Frozen distributions hold the generator of numpy.
         if kind in _LOCKS or value is check_random_state(None):
             return "changes no result"
-        if kind in (np.ndarray, np.memmap) and not value.dtype.hasobject:
+        if isinstance(value, np.dtype) or (
+            kind in (np.ndarray, np.memmap) and not value.dtype.hasobject
+        ):
             return joblib.hash(value, coerce_mmap=True)
         if kind is MappingProxyType:
             return dict(value)
-        if issubclass(kind, property):
-            return [kind, value.fget, value.fset, value.fdel]
-        if issubclass(kind, (staticmethod, classmethod)):
-            return [kind, value.__func__]
-        if isinstance(value, (type, FunctionType, ModuleType)):
+        if isinstance(value, (property, staticmethod, classmethod)):
+            return [getattr(value, name, None) for name in ("fget", "fset", "fdel", "__func__")]
+        if isinstance(value, ModuleType):
+            return value.__name__
+        if isinstance(value, (type, FunctionType)):
             return self._code_id(value)
+        if any(value is one for one in (eval, exec, globals)):
+            raise TypeError(f"{value.__name__} runs or reads what is not known beforehand")
         torch = sys.modules.get("torch")
-        is_tensor = torch and kind in (torch.Tensor, torch.nn.Parameter)
-        return _tensor(value, torch) if is_tensor else None
+        if not torch or kind not in (torch.Tensor, torch.nn.Parameter) or value.is_quantized:
+            return None
+        if value.layout is not torch.strided:
+            return None
+        flat = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        return [repr((value.dtype, value.shape, value.device, value.requires_grad)), flat]
 
-    def _sorted(self, values: Iterable[object]) -> list[bytes]:
-        return sorted(_Hasher(self._code_digests).digest("a set", value) for value in values)
-
-    def _code_id(self, code: object) -> int | str | bytes:
-        name = getattr(code, "__qualname__", "module")  # which modules lack
-        if installed := _installed(code, _module_of(code), name):
-            return installed
+    def _code_id(self, code: Any) -> object:
+        if not _is_own(code.__module__ or ""):
+            place: Any = sys.modules.get(code.__module__)
+            for name in code.__qualname__.split("."):
+                place = getattr(place, name, None)
+            if place is code:  # not made by the package from something of the user's own
+                return f"{code.__module__}:{code.__qualname__}"
         if self._code is not None:
-            if id(code) not in self._numbers:
-                self._numbers[id(code)] = len(self._code)
-                self._code.append(code)
-            return self._numbers[id(code)]
-        digests = self._code_digests
-        if id(code) not in digests:
+            self._code.append(code)  # it is seen, and so listed once
+            return "listed"
+        if id(code) not in self._code_digests:
             # The code is kept, so that no other object gets its id.
-            digests[id(code)] = _Hasher(digests, [code]).digest(""), code
-        return digests[id(code)][0]
+            digest = _Hasher(self._code_digests, [code]).digest()
+            self._code_digests[id(code)] = digest, code
+        return self._code_digests[id(code)][0]
 
     def reducer_override(self, value: object) -> Any:
         """Return how pickle makes any other object."""
-        try:
-            reduce = copyreg.dispatch_table.get(type(value))
-            parts: Any = reduce(value) if reduce else value.__reduce_ex__(4)
-            return _by_name(value, parts) if isinstance(parts, str) else parts
-        except NoFingerprint:
-            raise
-        except Exception as error:  # whatever the user's own `__reduce__` raises
-            raise NoFingerprint(f"{type(value).__name__}: {error}") from error
-
-
-def _by_name(value: object, name: str) -> tuple[Any, ...]:
-    """Return a reduction, by its content, of an object that pickle saves as a variable's name."""
-    module = pickle.whichmodule(value, name)  # type: ignore[attr-defined]
-    if installed := _installed(value, module, name):
-        return _by_name, (installed,)
-    if hasattr(value, "__wrapped__"):  # such as a function with a cache
-        return _by_name, (type(value), value.__wrapped__)
-    if _attribute(module, name) is not value:
-        raise TypeError(f"it is not the {name!r} of {module}")
-    if type(value) is BuiltinFunctionType or _is_compiled(module):
-        raise TypeError(_COMPILED)
-    return _by_name, (type(value), name), getattr(value, "__dict__", None)
-
-
-def _tensor(tensor: Any, torch: Any) -> list[Any] | None:
-    if tensor.layout is not torch.strided or tensor.is_quantized:
-        return None
-    flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    return [str(tensor.dtype), tuple(tensor.shape), str(tensor.device), tensor.requires_grad, flat]
+        reduce = copyreg.dispatch_table.get(type(value))
+        parts: Any = reduce(value) if reduce else value.__reduce_ex__(4)
+        # What pickle saves as a variable's name may hold more, as a cache holds its function.
+        if isinstance(parts, str) and (state := getattr(value, "__dict__", None)):
+            return str, (parts,), state
+        return parts  # which it finds by this name, or refuses
 
 
 def _content(code: Any) -> Iterator[Any]:
-    """Yield all that a function, a class or a module of the user's own is made of."""
-    yield from (type(code).__name__, code.__name__)
-    if isinstance(code, FunctionType):
-        yield from (code.__code__, code.__defaults__, code.__kwdefaults__, vars(code))
-        # A variable without a value has an empty cell.
-        cells = code.__closure__ or ()
-        yield [None if cell == CellType() else (cell.cell_contents,) for cell in cells]
-        if not _is_installed(code.__globals__.get("__name__") or ""):
-            yield from _values_read(code)
-    elif _is_compiled(_module_of(code)):
-        raise TypeError(_COMPILED)
-    elif isinstance(code, ModuleType):
-        # Without what the import set.
-        for name, value in sorted(vars(code).items()):
-            if isinstance(value, FunctionType) or not name[:2] == name[-2:] == "__":
-                yield from (name, value)
-    else:
-        yield from (type(code), code.__bases__)
-        for name in sorted(vars(code).keys() - _IGNORED):
-            yield from (name, vars(code)[name])
-
-
-def _values_read(function: FunctionType) -> Iterator[Any]:
-    """Yield the global variables that a function reads, and what it imports."""
-    surroundings = function.__globals__
-    paths, imports = _reads(function.__code__)
-    for path in paths:
-        value = surroundings.get(path[0], getattr(builtins, path[0], None))
-        for name in path[1:]:
-            # Of a module that makes the name when it is asked for, all counts.
-            if not isinstance(value, ModuleType) or name not in vars(value):
-                break
-            if _is_installed(value.__name__) and not _runs_anything(vars(value)[name]):
-                break
-            value = vars(value)[name]
-        yield from (path, value)
-    for level, module, names in imports:
-        package = surroundings.get("__package__") or surroundings.get("__name__", "")
-        yield from _imported(resolve_name("." * level + module, package), names)
-
-
-def _imported(module: str, names: tuple[str, ...]) -> Iterator[Any]:
-    """Yield what a function takes from a module, which is imported now if it is the user's own."""
-    top = module.partition(".")[0]
-    # What a package brings need not be imported to know where it is.
-    spec = None if top in sys.modules else find_spec(top)
-    if _is_installed(module, spec.origin if spec and spec.has_location else None):
-        loaded = sys.modules.get(module)
-        values = [getattr(loaded, name, None) for name in names or ("import_module",)]
-        yield from filter(_runs_anything, values)  # which is refused
-        yield f"{module} {_version_of(module)}"
+    """Yield all that a function or a class is made of, and the global variables that it reads."""
+    yield code.__name__
+    if isinstance(code, type):
+        yield (type(code), code.__bases__)
+        yield [(name, vars(code)[name]) for name in sorted(vars(code).keys() - _IGNORED)]
         return
-    try:
-        loaded = importlib.import_module(module)
-    except ImportError:
-        yield from ("missing", module)
-        return
-    if not names:
-        yield sys.modules[top]
-    for name in names:
-        if hasattr(loaded, "__path__") and not hasattr(loaded, name):
-            importlib.import_module(f"{module}.{name}")
-        yield from (name, getattr(loaded, name, None))
+    # A variable without a value has an empty cell.
+    cells = [x != CellType() and (x.cell_contents,) for x in code.__closure__ or ()]
+    yield (code.__code__, code.__defaults__, code.__kwdefaults__, vars(code), cells)
+    if _is_own(code.__globals__.get("__name__") or ""):
+        variables, names = _names(code.__code__)
+        yield from _values(vars(builtins) | code.__globals__, variables, names, set())
+        # What the function imports, also by a relative name.
+        package = code.__globals__.get("__package__")
+        imported = {x for name in names for x in (name, f"{package}.{name}") if x in sys.modules}
+        yield from _values(sys.modules, {x for x in imported if _is_own(x)}, names, set())
+
+
+def _values(space: Any, variables: Set[str], names: Set[str], seen: set[str]) -> Iterator[Any]:
+    """Yield values by name. Those in modules of the user's own may have been set from outside."""
+    for name in sorted(variables & space.keys()):
+        yield (name, value := space[name])
+        module = value.__name__ if isinstance(value, ModuleType) else ""
+        if module and module not in seen and _is_own(module):
+            seen.add(module)
+            yield from _values(vars(value), names, names, seen)
 
 
 @lru_cache(maxsize=10_000)
-def _reads(code: CodeType) -> tuple[list[tuple[str, ...]], list[tuple[int, str, Any]]]:
-    """Return global names with the attributes that are read of them, and imports.
-
-    Those of the functions inside are among them. ``a.b.c`` gives ("a", "b", "c"), and an import
-    its dots, its module, and the names that it takes.
-    """
-    paths: dict[tuple[str, ...], None] = {}
-    imports: dict[tuple[int, str, Any], None] = {}
-    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
-    for i, step in enumerate(steps):
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
-            path = [step.argval]
-            for after in steps[i + 1 :]:
-                if after.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
-                    break
-                path.append(after.argval)
-            paths[tuple(path)] = None
-        elif step.opname == "IMPORT_NAME":
-            level, names = steps[i - 2].argval, steps[i - 1].argval
-            imports[level, step.argval, tuple(names or ())] = None
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            inner_paths, inner_imports = _reads(constant)
-            paths |= dict.fromkeys(inner_paths)
-            imports |= dict.fromkeys(inner_imports)
-    return list(paths), list(imports)
+def _names(code: CodeType) -> tuple[Set[str], Set[str]]:
+    """Return the global variables that code reads, and all names, of functions inside, too."""
+    loads = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+    variables = {x.argval for x in dis.get_instructions(code) if x.opname in loads}
+    inner = [_names(x) for x in code.co_consts if isinstance(x, CodeType)]
+    return variables.union(*(x[0] for x in inner)), {*code.co_names}.union(*(x[1] for x in inner))
 
 
-def _runs_anything(value: object) -> bool:
-    return any(value is one for one in _RUN_ANYTHING)
+def _stated(module: object, name: str) -> Any:
+    """Return what a module holds by a name. Some would import for it if they were asked."""
+    return getattr(module, "__dict__", {}).get(name)
 
 
-def _installed(value: object, module: object, name: str) -> str | None:
-    """Return the name and version of what an installed package brought; None of all else."""
-    if not isinstance(module, str) or not _is_installed(module):
-        return None
-    if not isinstance(value, ModuleType) and _attribute(module, name) is not value:
-        return None  # made by code of the package from something of the user's own
-    if _runs_anything(value):
-        raise NoFingerprint(f"{name}: it can run code that is not known beforehand")
-    return f"{module}:{name} {_version_of(module)}"
-
-
-def _module_of(code: Any) -> str:
-    return code.__name__ if isinstance(code, ModuleType) else code.__module__
-
-
-def _attribute(module: str, qualified_name: str) -> Any:
-    value: Any = sys.modules.get(module)
-    for name in qualified_name.split("."):
-        value = getattr(value, name, None)
-    return value
-
-
-def _is_installed(module: str, place: str | None = None) -> bool:
-    """Whether a module came with Python or with an installed package, which has a version."""
+def _is_own(module: str) -> bool:
+    """Whether a module came neither with Python nor with an installed package."""
     top = module.partition(".")[0]
-    # The main program is the user's own, also where a tool in a package runs it.
-    if top in ("__main__", "pa_select"):
-        return top == "pa_select"
-    place = place or _place(module)
-    if place is None:
-        return top in sys.stdlib_module_names
-    installed = {"site-packages", "dist-packages"} & {*place.split(os.sep)}
-    return bool(installed) or place.startswith(os.path.dirname(os.__file__) + os.sep)
-
-
-def _is_compiled(module: str) -> bool:
-    return (_place(module) or "").endswith(tuple(EXTENSION_SUFFIXES))
-
-
-def _place(module: str) -> str | None:
-    """Return the file of a module, or else of the package that it belongs to."""
+    if top in (*_MAIN, "pa_select"):
+        return top != "pa_select"
     while module:
         loaded = sys.modules.get(module)
-        for place in (getattr(loaded, "__file__", None), *getattr(loaded, "__path__", ())):
+        path = _stated(loaded, "__path__")
+        places = [_stated(loaded, "__file__"), *(path if isinstance(path, list) else ())]
+        for place in places:
             if isinstance(place, str) and os.path.isabs(place):
-                return place
+                installed = {"site-packages", "dist-packages"} & {*place.split(os.sep)}
+                return not installed and not place.startswith(_STANDARD_LIBRARY)
         module = module.rpartition(".")[0]
-    return None
+    return top not in sys.stdlib_module_names
 
 
-@lru_cache(maxsize=1000)
-def _version_of(module: str) -> str:
-    """Return the version of the installed package of a module; nothing for Python's own."""
-    top = module.partition(".")[0]
-    if top in sys.stdlib_module_names:
-        return ""
-    stated = getattr(sys.modules.get(top), "__version__", None)
-    brought = [] if isinstance(stated, str) else sorted({*packages_distributions().get(top, [])})
-    return " ".join(map(version, brought)) or str(stated)
-
-
-def _versions() -> list[str]:
-    """Return the versions of all that computes a result, and of Python, whose bytecode differs."""
-    packages = ["pa_select", "numpy", "scipy", "sklearn", "joblib", "torch"]
-    return [repr(sys.version_info[:2]), *(_version_of(x) for x in packages if x in sys.modules)]
+def _versions() -> dict[str, str]:
+    """Return the versions of Python and of all packages, as loaded of those that compute most."""
+    found = {x.name: x.version for x in distributions()} | {"python": repr(sys.version_info[:3])}
+    for name in ("pa_select", "numpy", "scipy", "sklearn", "joblib"):
+        found[f"{name} as loaded"] = getattr(sys.modules.get(name), "__version__", "")
+    return dict(sorted(found.items()))

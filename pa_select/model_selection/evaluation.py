@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils.parallel import delayed
 
-from pa_select.model_selection.checkpoint import Checkpoint
+from pa_select.model_selection.checkpoint import Checkpoint, NotKept
 from pa_select.model_selection.split_scores import Data, Outcome, SplitTask, fit_and_score_split
 from pa_select.model_selection.table_columns import scores_and_errors
 from pa_select.utils.fits import Parallel
@@ -47,11 +47,12 @@ def evaluate(
     from tqdm.auto import tqdm
 
     kept: Any = None
+    modules: dict[str, str] = {}
     keys: list[list[str | None]] = [[None] * len(splits)] * len(params)
     if memory is not None:
         checkpoint = Checkpoint(memory, data, splits, scoring)
         # Made before the first fit, since fits may change what the code of the user reads.
-        kept = checkpoint.work
+        kept, modules = checkpoint.work, checkpoint.modules
         keys = [checkpoint.keys(with_parameters(estimator, x)) for x in params]
     n_fits = len(params) * len(splits)
     if verbose > 0:  # as scikit-learn says it
@@ -77,7 +78,7 @@ def evaluate(
                     "candidate_progress": (candidate, len(params)),
                     "callback": parts[candidate * len(splits) + split].of_worker(),
                 }
-                yield delayed(_run)(kept, keys[candidate][split], data, arguments)
+                yield delayed(_run)(kept, keys[candidate][split], modules, data, arguments)
 
     finished: list[Outcome] = []
     # From 2 on scikit-learn prints a line for each fit.
@@ -91,14 +92,25 @@ def evaluate(
     part.end()
 
 
-def _run(kept: Any, key: str | None, data: Data, arguments: dict[str, Any]) -> Outcome:
+def _run(
+    kept: Any, key: str | None, modules: dict[str, str], data: Data, arguments: dict[str, Any]
+) -> Outcome:
     """Compute or look up one result, and call the callbacks in either case."""
     arguments = arguments | {"data": data}
     if key is None:
         return fit_and_score_split(**arguments)
-    outcome = _look_up(kept, key, arguments)
+    outcome = _look_up(kept, key, modules, arguments)
     if outcome is None:
-        return kept(key, arguments)
+        try:
+            return kept(key, modules, arguments)
+        except NotKept as error:
+            outcome, names = error.args
+            warn_caller(
+                "memory: expected a fit that runs modules of yours as they were loaded when the "
+                f"search began, got {', '.join(names):.300}, loaded later or of another state. "
+                "Import them before the search. Its result is not kept."
+            )
+            return outcome
     if callback := arguments["callback"]:
         caller, context = callback["caller"], callback["callback_ctx"]
         context.call_on_fit_task_begin(estimator=caller)
@@ -108,14 +120,16 @@ def _run(kept: Any, key: str | None, data: Data, arguments: dict[str, Any]) -> O
 
 def _is_kept(kept: Any, key: str | None) -> bool:
     """Return whether there is a result of this key, if the memory can tell."""
-    return hasattr(kept, "check_call_in_cache") and kept.check_call_in_cache(key, {})
+    return hasattr(kept, "check_call_in_cache") and kept.check_call_in_cache(key, {}, {})
 
 
-def _look_up(kept: Any, key: str, arguments: dict[str, Any]) -> Outcome | None:
+def _look_up(
+    kept: Any, key: str, modules: dict[str, str], arguments: dict[str, Any]
+) -> Outcome | None:
     """Return the result that was kept; None if there is none, or none that can be read."""
     if not _is_kept(kept, key):
         return None
-    result = kept.call_and_shelve(key, arguments)
+    result = kept.call_and_shelve(key, modules, arguments)
     try:
         outcome = result.get()
         reason = f"got {type(outcome).__name__}"
