@@ -226,7 +226,7 @@ class _Report:
     def _of_committee(self, committee: PACommittee) -> Iterator[str]:
         """Say who predicts, how well, and what to call."""
         search, words = self.search, escape(self.words)
-        members = committee.remaining.candidates
+        members = committee._members.candidates
         if len(members) == 1:
             yield (
                 f"Only <strong>{escape(self.names[members[0]])}</strong> remains in the "

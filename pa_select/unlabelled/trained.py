@@ -319,11 +319,12 @@ def _with_all_classes(
     A row whose label a classifier does not know is missed; one that knows no label is refused.
     """
     known = [*zip(names, outputs[LABELLED], strict=True)]
-    if not isinstance(reference, str):
-        known.append(("the reference", reference[0]))
     for name, model in known:
         if not np.isin(y_val, model.classes).any():
             columns_of(y_val, model.classes, name, "y_val")
+    if not isinstance(reference, str):  # what stands in for labels has to know them all
+        columns_of(y_val, reference[0].classes, "the reference", "y_val")
+        known.append(("the reference", reference[0]))
     classes = np.unique(np.concatenate([y_val, *(model.classes for _, model in known)]))
     if not isinstance(reference, str):
         reference = [one.with_classes(classes) for one in reference]
