@@ -38,12 +38,20 @@ import numpy as np
 import pandas as pd
 from committee_rules import BEST, CHOICE, COMMITTEE, Rows, accuracies
 from label_free_problems import CANDIDATES as EVERY
-from label_free_problems import PROBLEMS, blurred, digits, gained, moons, offset, scanned
+from label_free_problems import (
+    PROBLEMS,
+    blurred,
+    digits,
+    gained,
+    moons,
+    offset,
+    scanned,
+    turned,
+    turned_points,
+)
 from label_free_problems import table as table_of_sklearn
-from label_free_problems import turned, turned_points
 from pair_rules import with_error
 from sklearn.base import clone
-from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import (
     load_breast_cancer,
     load_diabetes,
@@ -265,9 +273,8 @@ def of_regressors(name, n, seed):
     The regressors learn standardised numbers, since their settings are for these.
     """
     X, y = REGRESSIONS[name](seed)
-    X, X_test, y, y_test = train_test_split(
-        X, y, train_size=min(n, len(y) // 2), random_state=seed
-    )
+    n = min(n, len(y) // 2)
+    X, X_test, y, y_test = train_test_split(X, y, train_size=n, random_state=seed)
     centre, spread = y.mean(), y.std()
     y, y_test = ((numbers - centre) / spread for numbers in (y, y_test))
     tests = states(X_test[:N_TEST], np.random.default_rng(seed))
