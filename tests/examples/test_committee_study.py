@@ -216,3 +216,44 @@ def test_nets_are_fitted_once(monkeypatch):
     monkeypatch.setattr(study, "nets", lambda: two)
     found = study.of_nets("digits", 60, 0)
     assert COMMITTEE in {line["rule"] for line in found}
+
+
+# Words of a row of docs/measured.md, and the lines of the table whose gains it has to quote.
+QUOTED = [
+    (
+        "60 and 100 labelled rows, test rows of the same distribution",
+        "part == 'tables' and rows == '60 and 100' and where == 'same distribution'",
+        ["committee", "greedy selection", "stacking", "all, equal weights"],
+    ),
+    (
+        "noise of half a standard deviation",
+        "part == 'tables' and rows == '60 and 100' and where == 'noise'",
+        ["committee", "within one standard error"],
+    ),
+    (
+        "one model chosen by agreement",
+        "part == 'tables' and rows == '60 and 100' and where == 'same distribution'",
+        ["pa_scorer alone", "pa_scorer, guarded", "guarded agreement"],
+    ),
+    ("a real environment held out", "part == 'environments'", ["committee"]),
+    (
+        "40 unlabelled pairs",
+        "part == 'pairs' and adapter == '' and where == 'other site'",
+        ["committee", "choice by expected score", "committee, over the choice by expected score"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "query", "rules"), QUOTED, ids=lambda value: str(value)[:40])
+def test_the_page_quotes_the_gains_and_the_worst_data_set(words, query, rules):
+    import pandas as pd
+
+    table = pd.read_csv(ROOT / "docs/figures/committee.csv", keep_default_na=False)
+    page = (ROOT / "docs/measured.md").read_text()
+    section = page.split("\n## ")[1]
+    assert section.startswith("Keep several models")
+    [row] = [line for line in section.splitlines() if words in line]
+    for rule in rules:
+        [gain] = table.query(query).query("rule == @rule")["gain"]
+        [worst] = table.query(query).query("rule == @rule")["worst"]
+        assert f"{gain} (worst {worst})" in row, rule
