@@ -370,8 +370,6 @@ def problems_of(part, seed):
     return [(name, 200, seed) for name in ("digits", "MNIST")]
 
 
-# The draws of the slow parts, whatever ``--seeds`` says.
-FEWER_DRAWS = {"environments": 1, "nets": 1}
 PARTS = {
     "tables": of_tables,
     "environments": of_environments,
@@ -393,8 +391,7 @@ def measure_all(parts, seeds, memory=None):
     kept, lines, start = joblib.Memory(memory, verbose=0).cache(measure), [], time.perf_counter()
     for seed in range(seeds):
         for part in parts:
-            drawn_again = seed < FEWER_DRAWS.get(part, seeds)
-            for name, *fixed, n, _ in problems_of(part, seed) if drawn_again else ():
+            for name, *fixed, n, _ in problems_of(part, seed):
                 unit = {"part": part, "data": name, "rows": n, "seed": seed}
                 unit["adapter"] = fixed[0] or "" if part == "pairs" else ""
                 found = kept(part, (name, *fixed, n, seed))
@@ -431,6 +428,7 @@ def summary(lines):
     by_data = gained.groupby([*keys, "data"], sort=False).mean()
     found = []
     for regime, values in by_data.groupby(keys, sort=False):
+        by_draw = gained.xs(regime, level=keys).groupby("seed").mean()
         for rule in values:
             known = values[rule].droplevel(keys).dropna()
             if known.empty or (rule == CHOICE and regime[-1] != PROMISE):
@@ -444,6 +442,7 @@ def summary(lines):
                     "worst": f"{known[worst]:.1f}",
                     "worst data set": worst,
                     "data sets": len(known),
+                    "draws": int(by_draw[rule].count()),
                     "below -1": int((known < -1).sum()) if regime[0] != "regressors" else "",
                 }
             )
