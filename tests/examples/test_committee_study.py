@@ -212,6 +212,7 @@ def test_an_environment_is_held_out(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_nets_are_fitted_once(monkeypatch):
     pytest.importorskip("mlxtend")
     import study_committee as study
