@@ -106,9 +106,9 @@ def expected_score(
         or the rows of a Dataset cannot be stacked.
     ValueError
         If X_a and X_b have different numbers of rows, other columns without an adapter, the same
-        values or no rows, a label is missing, an estimator knows none of the labels, or `reference`
-        is unknown or does not know them all. If all labelled rows are in one group. If a regressor predicts several values, or one that is
-        not finite.
+        values or no rows, a label is missing, an estimator knows none of the labels, or
+        `reference` is unknown or does not know them all. If all labelled rows are in one group. If
+        a regressor predicts several values, or one that is not finite.
 
     Warns
     -----
@@ -117,9 +117,9 @@ def expected_score(
         among them,
         the two rows of a pair resemble each other no more than rows paired at random, several
         pairs have the same object, the paired objects seem to have other classes than the
-        labelled rows, labelled rows have a class that an estimator lacks (they count as missed), or
-        an estimator predicts all labelled rows correctly, predicts them no better than chance, or
-        starts with a `SiteAdapter`.
+        labelled rows, labelled rows have a class that an estimator lacks (they count as missed),
+        or an estimator predicts all labelled rows correctly, predicts them no better than chance,
+        or starts with a `SiteAdapter`.
 
     Notes
     -----

@@ -145,7 +145,6 @@ QUOTING = [
     ("docs/assessment.rst", "Between models", "distances_under_attack.csv"),
     ("docs/assessment.rst", "Between shifts", "ladder_of_shifts.csv"),
     ("README.md", "Adam, which the papers use", "optimiser_problems.csv"),
-    ("README.md", "On two spectrometers", "two_spectrometers.csv"),
     ("docs/measured.md", "a problem with two maxima", "optimiser_problems.csv"),
 ]
 
