@@ -73,13 +73,13 @@ def candidate_posterior(
     -----
     The weights do not depend on the unit of the metric, nor on its zero. The largest weight is no
     better a choice of *one* candidate than the best score: the posterior is for keeping several.
-    Two equal candidates share the weight that one would have, less what a longer grid changes.
+    Candidates that are equal have equal weights: a grid that is written twice counts twice.
 
     References
     ----------
     .. [1] J. M. Buhmann, "Information theoretic model validation for clustering", ISIT 2010.
     .. [2] The thesis "Improved robustness of deep learning models through posterior agreement
-       based model selection", chapter 2 (approximation sets).
+       based model selection", chapter 2 (posteriors over hypotheses).
 
     Examples
     --------

@@ -173,7 +173,7 @@ class PACommittee(
     ----------
     .. [1] J. M. Buhmann, "Information theoretic model validation for clustering", ISIT 2010.
     .. [2] The thesis "Improved robustness of deep learning models through posterior agreement
-       based model selection", chapter 2 (approximation sets).
+       based model selection", chapter 2 (posteriors over hypotheses).
 
     Examples
     --------
