@@ -219,6 +219,14 @@ class Engine:
             self._calibrations[model] = self._calibrated(self._outputs(model, LABELLED))
         return self._calibrations[model]
 
+    def lapses(self, model: int) -> Ints:
+        """Return the labelled rows whose label seems to say nothing of a model's scores."""
+        tested, outputs = self.labelled.tested, self._outputs(model, LABELLED)
+        found = self.task.lapses(
+            outputs, self.labelled.y[tested], self.calibration(model).strength
+        )
+        return np.unique(tested[found])
+
     def _calibrated(self, outputs: Outputs) -> Calibration:
         tested, weight = self.labelled.tested, self.labelled.weight
         weight = None if weight is None else weight[tested]

@@ -11,8 +11,8 @@ import torch
 from helpers.calibration import calibration
 from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array
-from scipy.special import expit, softmax
-from sklearn.base import clone
+from scipy.special import expit, log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_wine
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -220,10 +220,65 @@ def test_the_temperature_is_that_of_the_highest_likelihood():
     best = minimize_scalar(
         lambda beta: log_loss(y, softmax(beta * scores, axis=1)), bounds=(0, 5), method="bounded"
     )
-    assert calibrating_beta(scores, y) == pytest.approx(best.x, rel=1e-3)
+    assert calibrating_beta(scores, y) == pytest.approx(best.x, rel=1e-2)
     # Scores that are always right need no doubt, and useless ones deserve all of it.
     assert calibrating_beta(np.eye(3)[y], y) == np.inf
     assert calibrating_beta(-np.eye(3)[y], y) == 0
+
+
+class Scores(ClassifierMixin, BaseEstimator):
+    """Its rows are scores of classes."""
+
+    def __init__(self, n_classes=4):
+        self.classes_ = np.arange(n_classes)
+
+    def decision_function(self, X):
+        return X
+
+    def predict(self, X):
+        return X.argmax(axis=1)
+
+
+def language_model(seed=0, n=500, n_labelled=300):
+    """Log-probabilities of both sites, the labelled ones, and labels."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 4, n)
+    a = log_softmax(2.5 * np.eye(4)[y] + rng.normal(size=(n, 4)), axis=1)
+    b = log_softmax(a + 1.5 * rng.normal(size=(n, 4)), axis=1)
+    n_pairs = n - n_labelled
+    return a[:n_pairs], b[:n_pairs], a[n_pairs:].copy(), y[n_pairs:]
+
+
+@pytest.mark.parametrize("low", [-np.inf, -9999.0, -60.0, -1e90])
+@pytest.mark.parametrize("n_rows", [1, 4])
+def test_labels_without_a_score_decide_nothing(low, n_rows):
+    a, b, labelled, y = language_model()
+    (known,) = estimates(Scores(), a, b, labelled, y).values()
+    rows = np.flatnonzero(labelled.argmax(axis=1) != y)[1 : 1 + n_rows]
+    labelled[rows, y[rows]] = low
+    found_warnings = []
+    (found,) = estimates(Scores(), a, b, labelled, y, warnings=found_warnings).values()
+    assert found.score == pytest.approx(known.score, abs=0.01)
+    assert found.beta == pytest.approx(known.beta, rel=0.2)
+    (message,) = found_warnings
+    assert f"in {n_rows} of 300 rows, the first in row {rows[0]}." in message
+    assert "log((1 - sum of the known ones) / number of missing classes)" in message
+
+
+def test_lapses_leave_other_calibrations_nearly_as_they_are():
+    _, _, labelled, y = language_model()
+    found_warnings = []
+    estimates(Scores(), labelled + 0.1, labelled, labelled, y, warnings=found_warnings)
+    assert not found_warnings
+    rows = np.arange(len(y))
+    best = minimize_scalar(
+        lambda t: -log_softmax(t * labelled, axis=1)[rows, y].mean(), bounds=(0, 9)
+    ).x
+    assert calibrating_beta(labelled, y) == pytest.approx(best, rel=0.02)
+    # Scores in other units, and other weights, have the same posteriors.
+    for factor in (1e-200, 1e90):
+        scaled = calibrating_beta(factor * labelled, y, np.full(len(y), 7.0))
+        assert scaled * factor == pytest.approx(calibrating_beta(labelled, y), rel=1e-6)
 
 
 def test_the_biases_make_posteriors_believe_in_each_class_as_often_as_it_occurs():
