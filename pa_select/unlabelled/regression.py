@@ -28,7 +28,7 @@ _RESIDUALS = 100
 # Stands for the regressor when a scorer is made from its name.
 _ANY = RecordedRegressor(np.zeros(2))
 # A regressor is clearly better at the other site if its scores differ by so many standard errors.
-_N_ERRORS = 2.5
+_N_ERRORS = 2
 # Metrics with an interval that does not assume calibrated predictions.
 _NORMS = mean_squared_error, root_mean_squared_error, mean_absolute_error
 
