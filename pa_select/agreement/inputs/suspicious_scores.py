@@ -101,6 +101,24 @@ def warn_of_one_class(problems: Sequence[Problem]) -> None:
     warn_caller(f"scores_a and scores_b: {what}. {_CONSTANT_IS_BEST}")
 
 
+def warn_of_disjoint_pairs(problems: Sequence[Problem]) -> None:
+    """Warn once if, in some of these problems, pairs share no class of positive probability."""
+    for problem in problems:
+        overlap = torch.isfinite(problem.a) & torch.isfinite(problem.b).to(problem.a.device)
+        disjoint = ~overlap.any(1).cpu().numpy() & (problem.weight > 0)
+        if not disjoint.any():
+            continue
+        warn_caller(
+            "scores_a and scores_b: expected pairs of which both rows give some class a positive "
+            f"probability, got {np.count_nonzero(disjoint)} of {np.count_nonzero(problem.weight)} "
+            f"pairs that share none, the first in row {int(disjoint.argmax())}. A single such "
+            "pair makes the agreement of all pairs 0. If only the largest probabilities are "
+            "known, replace -inf by a floor, such as the logarithm of each missing class's part "
+            "of the rest of the probability. The lower the floor, the more such a pair costs."
+        )
+        return
+
+
 def share_of_one_class(problem: Problem) -> float | None:
     """Return the share of the most frequent prediction, or None if there is no need to warn.
 
