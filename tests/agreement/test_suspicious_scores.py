@@ -15,6 +15,7 @@ from pa_select import (
     posterior_agreement,
 )
 from pa_select.agreement.posterior_agreement import agreements
+from pa_select.command_line.command import main
 from pa_select.utils.score_checks import look_like_probabilities
 
 RNG = np.random.default_rng(0)
@@ -269,3 +270,13 @@ def test_pairs_that_share_no_class_are_counted(prior, n_disjoint):
         assert posterior_agreement(a, b, sample_weight=weight, prior=prior).score > 1
         floored = [np.maximum(x, -6.0) for x in (a, b)]
         assert posterior_agreement(*floored, prior=prior).score > 1
+
+
+def test_the_command_line_counts_them_too(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, scores in zip("ab", top_five(2), strict=True):
+        np.save(f"{name}.npy", scores)
+    assert main(["score", "a.npy", "b.npy", "--json"]) == 0
+    error = capsys.readouterr().err
+    assert error.startswith("pa-select: warning: a.npy and b.npy: expected pairs of which both")
+    assert "got 2 of 200 pairs that share none, the first in row 7." in error

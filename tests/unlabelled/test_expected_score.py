@@ -226,6 +226,20 @@ def test_the_temperature_is_that_of_the_highest_likelihood():
     assert calibrating_beta(-np.eye(3)[y], y) == 0
 
 
+def test_the_fits_of_a_thousand_classes_cost_few_softmaxes(monkeypatch):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 1000, 1500)
+    scores = rng.normal(size=(1500, 1000))
+    scores[np.arange(1500), y] += 4
+    exponentials, exp = [], np.exp
+    monkeypatch.setattr(np, "exp", lambda x, **out: exponentials.append(x.size) or exp(x, **out))
+    beta = calibrating_beta(scores, y)
+    assert 10 < exponentials.count(scores.size) < 30
+    exponentials.clear()
+    class_bias(softmax(beta * scores, axis=1), y)
+    assert 3 < exponentials.count(1000) < 40
+
+
 class Scores(ClassifierMixin, BaseEstimator):
     """Its rows are scores of classes."""
 
