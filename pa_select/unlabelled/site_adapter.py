@@ -63,7 +63,7 @@ class SlopesAndRidge(BaseEstimator):
         spread, unit = _spread(X, self._centre), _spread(y, self._mean)
         self._unit = np.where(spread > 0, spread, 1.0)
         X = np.where(spread > 0, X / self._unit, 0.0)
-        is_other = np.False_
+        is_other = np.zeros(1, dtype=bool)
         if self.slopes:
             # Columns whose spreads differ so much are in other units: no slope is near 1.
             less, more = np.minimum(unit, spread), np.maximum(unit, spread)

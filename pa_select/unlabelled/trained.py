@@ -72,6 +72,10 @@ class ExpectedScore(NamedTuple):
         For a regressor the slope of the line that calibrates its predictions.
     n_pairs : int
         Number of pairs, of different objects.
+    change, change_standard_error : float
+        What the pairs add to the score on labelled rows: by how much the metric is expected to be
+        higher for the rows of the second sample, or for a new version of the model, and the
+        standard error over the pairs. A change within 1.96 standard errors is not clear.
 
     Examples
     --------
@@ -96,6 +100,8 @@ class ExpectedScore(NamedTuple):
     disagreement: float
     beta: float
     n_pairs: int
+    change: float = float("nan")
+    change_standard_error: float = float("nan")
 
     def to_frame(self) -> Frame:
         """Return a table of one row.
@@ -322,6 +328,8 @@ def of_outputs(
         "high": columns.get("expected_score_high", unknown),
         "validation_score": scores,
         "disagreement": columns["disagreement"],
+        "change": found.changes,
+        "change_standard_error": columns["expected_score_se_pairs"],
         "beta": [engine.calibration(model).strength for model in range(len(names))],
     }
     n_pairs = len(outputs[models.a][0].predicted)

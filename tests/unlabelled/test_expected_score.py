@@ -279,6 +279,59 @@ def test_labels_without_a_score_decide_nothing(low, n_rows):
     assert "log((1 - sum of the known ones) / number of missing classes)" in message
 
 
+@pytest.mark.parametrize("scoring", [None, "balanced_accuracy", "neg_log_loss"])
+def test_class_scores_of_two_versions_may_be_given(scoring):
+    old, new, labelled, y = language_model()
+    found = expected_score(None, old, new, labelled, y, scoring=scoring)
+    (by_model,) = estimates(Scores(), old, new, labelled, y, scoring).values()
+    assert found == pytest.approx(by_model, nan_ok=True)
+    assert found.change == pytest.approx(found.score - found.validation_score)
+    assert 0 < found.change_standard_error <= found.standard_error
+    # Tensors, labels of any kind, and logits.
+    names = np.array(["d", "e", "f", "g"])
+    again = expected_score(
+        None, torch.tensor(old), torch.tensor(new) + 1, labelled - 2, names[y], scoring=scoring
+    )
+    if scoring != "neg_log_loss":
+        assert again.score == pytest.approx(found.score)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_change_of_a_quantised_model_is_expected(seed):
+    a, _, labelled, y = language_model(seed, n=3000, n_labelled=1000)
+    truth = np.random.default_rng(seed).integers(0, 4, 3000)[:2000]
+    found = expected_score(None, a, 2.0 * np.round(a / 2), labelled, y)
+    change = np.mean((2.0 * np.round(a / 2)).argmax(axis=1) == truth)
+    change -= np.mean(a.argmax(axis=1) == truth)
+    assert found.change == pytest.approx(change, abs=4 * found.change_standard_error)
+    assert found.change < 0
+
+
+def test_class_scores_that_are_wrong_are_named():
+    old, new, labelled, y = language_model()
+    for given, message in (
+        ((old, new[:9], labelled, y), "X_b: expected the shape of X_a"),
+        ((old, new, labelled[:, :3], y), "X_val: expected the shape of X_a"),
+        ((old, new, labelled, y + 1), None),
+        ((old, new, labelled, np.minimum(y, 2) + 2), "y_val: expected numbers of the 4 columns"),
+        ((old, new, labelled[:50], y), "y_val: expected"),
+        ((np.exp(old), np.exp(new), np.exp(labelled), y), "expected logits or log-probabilities"),
+        ((old[:, 0], new, labelled, y), "X_a: expected scores of shape"),
+    ):
+        if message is None:
+            assert (
+                expected_score(None, *given).score
+                == expected_score(None, old, new, labelled, y).score
+            )
+            continue
+        with pytest.raises(ValueError, match=message):
+            expected_score(None, *given)
+    with pytest.raises(ValueError, match="adapter: expected None for class scores"):
+        expected_score(None, old, new, labelled, y, adapter="ridge")
+    with pytest.warns(UserWarning, match="X_a and X_b: expected at least 20 rows, got 9"):
+        expected_score(None, old[:9], new[:9], labelled, y)
+
+
 def test_lapses_leave_other_calibrations_nearly_as_they_are():
     _, _, labelled, y = language_model()
     found_warnings = []
