@@ -32,7 +32,10 @@ _LEAST = 1e-12
 # 0.01, 0.1 and 1 this one left the errors on well-specified models as they were, but for 60 rows
 # of two classes (6 % larger), and made them up to a third smaller if labels or scores had tails.
 _LAPSES = 0.1
-# A label is clearly a lapse if its own probability is so much smaller than a lapse's.
+# A label of a smaller probability is a lapse for sure: no classifier is as certain with reason.
+_ABSURD = 1e-20
+# So is one of several classes that tie at the lowest score, if it is so much less probable than a
+# lapse: a class that is not among the most probable ones.
 _CLEARLY = 1e-3
 # Inverse temperatures between which maxima are looked for, for scores of size 1.
 _BETAS = np.append(1e-12, np.logspace(-3, 3, 11))
@@ -257,7 +260,10 @@ def lapses(scores: Floats, columns: Index, beta: float) -> Ints:
     posterior = calibrated(scores, beta)
     n, n_classes = posterior.shape
     of_label = posterior[np.arange(n), columns]
-    return np.flatnonzero(of_label < _CLEARLY * _LAPSES / (n * n_classes))
+    low = scores[np.arange(n), columns] == scores.min(axis=1)
+    low &= (scores == scores.min(axis=1, keepdims=True)).sum(axis=1) > 1
+    limit = np.where(low, max(_ABSURD, _CLEARLY * _LAPSES / (n * n_classes)), _ABSURD)
+    return np.flatnonzero(of_label < limit)
 
 
 def doubt_of_lapses(rows: Ints, n: int, name: str) -> list[str]:

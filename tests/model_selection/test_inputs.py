@@ -161,7 +161,7 @@ def search(**params):
         (
             {},
             {"paired": {"b": (X + 1, with_value(FRAME, np.nan).to_numpy())}},
-            r"paired\['b'\]\[1\]: expected no missing values.* nan in row 7, column 2[.] Leave this row out",
+            r"paired\['b'\]\[1\]: expected no missing values.* nan in row 7, column 2[.] Leave",
         ),
         ({}, {"environments": pd.Series(np.zeros(150))}, "at least two, got only 0.0[.]$"),
         ({}, {"domains": HALVES}, "a parameter of Unfittable.fit, got 'domains'[.]$"),
