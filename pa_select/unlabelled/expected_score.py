@@ -136,9 +136,9 @@ def expected_score(
         the two rows of a pair resemble each other no more than rows paired at random, several
         pairs have the same object, the paired objects seem to have other classes than the
         labelled rows, or an estimator predicts all labelled rows correctly, predicts them no
-        better than chance, or starts with a `SiteAdapter`. If scores of labels are -inf or absurdly
-        low, a regressor is clearly better at the other site, or an adapter gets as many columns
-        with other names.
+        better than chance, or starts with a `SiteAdapter`. If scores of labels are -inf or
+        absurdly low, a regressor is clearly better at the other site, or an adapter gets as many
+        columns with other names.
 
     Notes
     -----
