@@ -136,7 +136,8 @@ def posterior_agreement(
         non-negative numbers that sum to 1, not all of them zeros and ones): they are read as
         logits. With the uniform prior, also if at least 95 % of the predictions for at least
         20 pairs are one class, since a constant classifier has the highest possible
-        score. The second warning is not given with a process group. With
+        score. If the agreement is 0 because pairs share no class of positive probability. The
+        last two warnings are not given with a process group. With
         ``error_score=nan``, if a problem has no agreement.
 
     See Also
@@ -195,6 +196,8 @@ def posterior_agreement(
     _notices.warn_of_probabilities(
         [_notices.which_are_probabilities(*result.source[:2]) for result in results]
     )
+    if process_group is None:
+        _notices.warn_of_disjoint_pairs([r.source for r in results if r.beta == 0])
     if isinstance(prior, str) and prior == "uniform" and process_group is None:
         _notices.warn_of_one_class([result.source for result in results])
     return output

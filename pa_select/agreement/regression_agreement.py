@@ -11,6 +11,8 @@ from pa_select.utils.typing import Floats, Vector
 
 # Two normal posteriors are the same if their predictions differ by rounding alone.
 _ROUNDING = 1e-12
+# A pair of weight 0 may be far away from all others: its term is that of this distance at most.
+_LARGEST = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +25,8 @@ class RegressionAgreement:
         The agreement, in nats per pair, at least 0; inf if all predictions agree.
     beta : float
         The inverse temperature of the maximum: the inverse variance of the posteriors, in the
-        inverse squared unit of the predictions; inf if all predictions agree.
+        inverse squared unit of the predictions; inf if all predictions agree. Outside of the
+        range of floating-point numbers it is 0 or inf.
     correlation : float
         Fisher's intraclass correlation of the two predictions, in [-1, 1]. It decides the score.
     standard_error : float
@@ -32,6 +35,7 @@ class RegressionAgreement:
     terms : ndarray of shape (n_pairs,)
         What each pair adds; their weighted mean is `score`.
     n_pairs : int
+        Number of pairs of positive weight.
     """
 
     score: float
@@ -118,20 +122,26 @@ def regression_agreement(
             f"predictions_b: expected the shape of predictions_a, {a.shape}, got {b.shape}."
         )
     n, weight = len(a), check_weight(sample_weight, len(a))
-    weight = weight / weight.sum()
+    weight, counted = weight / weight.sum(), weight > 0
+    n_counted = int(counted.sum())
+    # In units of a power of two no square overflows or underflows, and nothing is rounded.
+    size = max(float(np.abs(x[counted]).max()) for x in (a, b))
+    exponent = int(np.frexp(size)[1])
+    with np.errstate(over="ignore"):
+        a, b = (np.clip(np.ldexp(x, -exponent), -_LARGEST, _LARGEST) for x in (a, b))
+    size = float(np.ldexp(size, -exponent))
     centre = weight @ (a + b) / 2
     squares = (np.square(a - centre) + np.square(b - centre)) / 2
     variance, differences = float(weight @ squares), np.square(a - b)
-    size = max(float(np.abs(a).max()), float(np.abs(b).max()))
     if variance <= (_ROUNDING * size) ** 2:  # a constant
-        return RegressionAgreement(0.0, 0.0, 0.0, 0.0, np.zeros(n), n)
+        return RegressionAgreement(0.0, 0.0, 0.0, 0.0, np.zeros(n), n_counted)
     distance = float(weight @ differences) / (2 * variance)  # 1 - r
     correlation = 1 - distance
     if correlation <= 0:
         # The maximum is at beta = 0, where all terms are 0.
-        return RegressionAgreement(0.0, 0.0, correlation, 0.0, np.zeros(n), n)
-    if differences.max() <= (_ROUNDING * size) ** 2:
-        return RegressionAgreement(np.inf, np.inf, 1.0, np.nan, np.full(n, np.inf), n)
+        return RegressionAgreement(0.0, 0.0, correlation, 0.0, np.zeros(n), n_counted)
+    if differences[counted].max() <= (_ROUNDING * size) ** 2:
+        return RegressionAgreement(np.inf, np.inf, 1.0, np.nan, np.full(n, np.inf), n_counted)
     score = -np.log(distance * (2 - distance)) / 2
     together = np.square(a + b - 2 * centre)
     terms = score + correlation / (4 * variance) * (
@@ -140,9 +150,10 @@ def regression_agreement(
     # The variance of all predictions is known from the same pairs.
     influence = (distance * squares - differences / 2) / variance
     influence *= correlation / (distance * (1 + correlation))
-    error = float(np.sqrt(np.square(weight * influence).sum() * n / (n - 1)))
-    beta = correlation / (distance * variance)
-    return RegressionAgreement(float(score), beta, correlation, error, terms, n)
+    error = float(np.sqrt(np.square(weight * influence).sum() * n_counted / (n_counted - 1)))
+    with np.errstate(over="ignore", under="ignore"):
+        beta = float(np.ldexp(correlation / (distance * variance), -2 * exponent))
+    return RegressionAgreement(float(score), beta, correlation, error, terms, n_counted)
 
 
 def _checked(predictions: Vector, name: str) -> Floats:

@@ -146,7 +146,7 @@ def _score(options: argparse.Namespace, own_process: bool) -> int:
     if options.labels is not None:
         labels, columns = files.read_labels(options.labels, a, columns)
 
-    agreements, share_of_one_class = _import_agreement(own_process)
+    agreements, notices = _import_agreement(own_process)
     try:
         result = agreements(a.values, b.values, prior=options.prior, tol=options.tol)
         other: Any = None
@@ -156,7 +156,10 @@ def _score(options: argparse.Namespace, own_process: bool) -> int:
     except RuntimeError as error:
         message = str(error).replace("tol, or for certify=False", "--tol")
         return output.complain(f"the computation failed: {message}", output.FAILED)
-    share = share_of_one_class(result.source) if options.prior == "uniform" else None
+    if result.beta == 0:
+        for message in notices.doubt_of_disjoint_pairs(result.source, f"{a.name} and {b.name}"):
+            output.warn(message)
+    share = notices.share_of_one_class(result.source) if options.prior == "uniform" else None
     if share is not None:
         output.warn(
             f"{a.name} and {b.name}: {math.floor(100 * share)} % of the predictions are of "
@@ -171,9 +174,9 @@ def _score(options: argparse.Namespace, own_process: bool) -> int:
     return output.DONE
 
 
-def _import_agreement(own_process: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Import the functions that need torch."""
+def _import_agreement(own_process: bool) -> tuple[Callable[..., Any], Any]:
+    """Import what needs torch."""
     with expect.quick_imports(own_process):
-        from pa_select.agreement.inputs.suspicious_scores import share_of_one_class
+        from pa_select.agreement.inputs import suspicious_scores
         from pa_select.agreement.posterior_agreement import agreements
-    return agreements, share_of_one_class
+    return agreements, suspicious_scores

@@ -199,6 +199,7 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
     for message in (
         *doubts_of_classes(expected, outputs, first_a.name, columns),
         *doubts_of_labels(expected, first_val.name, options.labels),
+        *found.doubts_of_scores(first_val.name),
     ):
         output.warn(message)
     sizes = len(labels), n_classes, columns

@@ -363,6 +363,8 @@ class PairedObjects(DataKind):
         self, table: dict[str, Any], metric: str, chosen: int
     ) -> dict[str, Any]:
         self._expected.warn_of_other_classes(chosen)
+        self._expected.warn_of_scores(chosen)
+        self._expected.warn_of_better_site(table, metric, chosen)
         by_site = {site.name: site.n_pairs for site in self.sites}
         n_objects: Any = by_site if self.sites[0].name else by_site[""]
         return attributes_of(table, metric, chosen) | {"n_objects_": n_objects}

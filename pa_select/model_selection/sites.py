@@ -399,6 +399,30 @@ class ExpectedColumns:
                 where = f"paired[{site.name!r}]" if site.name else "paired"
                 warn_caller(other.message(where, classes))
 
+    def warn_of_scores(self, chosen: int) -> None:
+        """Warn if a candidate's scores of some labels are missing, or absurdly low."""
+        from pa_select.unlabelled.classification import doubt_of_lapses
+
+        candidates = self._found[0][0].tolist()
+        if chosen in candidates:
+            rows = self._engine.lapses(candidates.index(chosen))
+            for message in doubt_of_lapses(rows, self.labelled.n, "X"):
+                warn_caller(message)
+
+    def warn_of_better_site(self, table: dict[str, Any], metric: str, chosen: int) -> None:
+        """Warn if a regressor should be clearly better at the other site."""
+        from pa_select.unlabelled.regression import doubt_of_sites
+
+        if self._of_regressors:
+            expected, of_pairs = (
+                table[f"expected_{metric}{x}"][chosen] for x in ("", "_se_pairs")
+            )
+            scores, errors = scores_and_errors(table, metric)
+            error = np.hypot(of_pairs, np.nan_to_num(errors[chosen]))
+            given = self.scorers[metric], expected, float(error), scores[chosen]
+            for message in doubt_of_sites("paired", *given):
+                warn_caller(message)
+
     def _joined(self, by_site: list[dict[str, Floats]], metric: str) -> dict[str, Any]:
         """Take each candidate's worst site; add the columns of every site if they have names."""
         values = np.stack([columns[f"expected_{metric}"] for columns in by_site])

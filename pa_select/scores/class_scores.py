@@ -12,6 +12,7 @@ from pa_select.utils.arrays import as_numbers, as_numpy
 from pa_select.utils.estimators import is_instance, is_pipeline, unwrapped
 from pa_select.utils.score_checks import DEFAULT_CLIP as DEFAULT_CLIP
 from pa_select.utils.score_checks import (
+    OF_LABELS,
     BadScoresError,
     check_n_rows,
     check_shape,
@@ -121,6 +122,7 @@ def class_scores(estimator: Model, X: Rows, *, batch_size: int = 1024) -> tuple[
     if isinstance(classes, list) or getattr(final, "multilabel_", False):
         raise TypeError(
             f"estimator: expected a classifier of one output, got {name} fitted to several."
+            + OF_LABELS
         )
     if classes is None:
         raise TypeError(f"estimator: expected an attribute classes_, got {name} without it.")
@@ -205,7 +207,7 @@ def _log_probabilities(estimator: Any, final: Any, X: Rows, classes: Array) -> F
             )
         raise TypeError(
             f"estimator: expected probabilities of exclusive classes from {name}, got a sum "
-            f"of {probabilities[row].sum():.4g} in row {row}."
+            f"of {probabilities[row].sum():.4g} in row {row}.{OF_LABELS}"
         )
     return clipped_logs(probabilities, _resolution(final))
 

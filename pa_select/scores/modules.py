@@ -12,7 +12,7 @@ from sklearn.base import is_classifier, is_regressor
 
 from pa_select.agreement.inputs.validation import as_tensor
 from pa_select.utils.estimators import first_output
-from pa_select.utils.score_checks import DEFAULT_CLIP, ROUNDING, check_n_rows
+from pa_select.utils.score_checks import DEFAULT_CLIP, OF_PIXELS, ROUNDING, check_n_rows
 from pa_select.utils.typing import Array, Net, Rows
 
 # Losses of numbers that are no class scores.
@@ -104,7 +104,7 @@ def _columns(outputs: torch.Tensor, estimator: object) -> tuple[torch.Tensor, Ar
     if outputs.ndim != 2:
         raise TypeError(
             "estimator: expected outputs of shape (n, n_classes) from "
-            f"{type(estimator).__name__}, got {tuple(outputs.shape)}."
+            f"{type(estimator).__name__}, got {tuple(outputs.shape)}.{OF_PIXELS}"
         )
     if outputs.is_floating_point() and outputs.dtype not in _KEPT:
         outputs = outputs.float()

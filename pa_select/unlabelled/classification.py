@@ -7,10 +7,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 from sklearn.metrics import accuracy_score, check_scoring
 
-from pa_select.agreement.pooled_agreement import PooledPairs, pooled_agreement
 from pa_select.agreement.posteriors import posteriors as posteriors_at
 from pa_select.scores.class_scores import columns_of
 from pa_select.scores.recorded import RecordedClassifier, row_numbers
@@ -29,6 +28,16 @@ from pa_select.utils.typing import Array, Floats, Index, Ints, Predictor, Rows, 
 Outputs: TypeAlias = Sequence[RecordedClassifier]
 # The least mean posterior, of which the log is taken.
 _LEAST = 1e-12
+# So many of the labelled rows are expected to have a label that says nothing of the scores. More
+# helps where labels or scores have tails, and costs a little with few rows of a good model.
+_LAPSES = 0.1
+# A label of a smaller probability is a lapse for sure: no classifier is as certain with reason.
+_ABSURD = 1e-20
+# So is one of several classes that tie at the lowest score, if it is so much less probable than a
+# lapse: a class that is not among the most probable ones.
+_CLEARLY = 1e-3
+# Inverse temperatures between which maxima are looked for, for scores of size 1.
+_BETAS = np.append(1e-12, np.logspace(-3, 3, 11))
 # Stands for the classifier when a scorer is made from its name.
 _ANY = RecordedClassifier(np.array([0, 1]), np.eye(2), np.array([0, 1]))
 
@@ -82,6 +91,12 @@ class Classification:
         columns = columns_of(y, models[0].classes, "the candidate")
         beta = calibrating_beta(scores, columns, weight)
         return TemperatureAndBias(beta, class_bias(calibrated(scores, beta), columns, weight))
+
+    def lapses(self, models: Outputs, y: Array, beta: float) -> Ints:
+        """Return the labelled rows whose label seems to say nothing of the scores."""
+        scores = np.concatenate([model.scores for model in models])
+        columns = columns_of(y, models[0].classes, "the candidate")
+        return lapses(scores, columns, beta)
 
     def ensemble(self, posterior: Floats, member: RecordedClassifier) -> RecordedClassifier:
         """Return a mean posterior as a classifier; it is too uncertain, so it is calibrated."""
@@ -186,21 +201,80 @@ def is_accuracy(scorer: object) -> bool:
 
 
 def calibrating_beta(scores: Floats, columns: Index, weight: Floats | None = None) -> float:
-    """Return the inverse temperature at which labelled rows have the highest likelihood.
+    r"""Return the inverse temperature at which labelled rows have the highest likelihood.
 
-    This is temperature scaling: posterior agreement with labels on one side. `columns` has the
-    column of each row's label, and `weight` the weights of the rows.
+    This is temperature scaling: posterior agreement with labels on one side. A label may be a
+    lapse, drawn at random with a small probability :math:`\epsilon`, so its likelihood is
+    :math:`(1 - \epsilon) p + \epsilon / K`. Otherwise a single label of probability 0 would turn
+    the inverse temperature to 0. `columns` has the column of each row's label, and `weight` the
+    weights of the rows.
     """
     check_matrix(scores, "class scores")
-    certain, rows = np.full(scores.shape, -np.inf), np.arange(len(columns))
-    certain[rows, columns] = 0.0
-    model, weight = np.zeros_like(rows), np.ones(len(rows)) if weight is None else weight
-    pairs = PooledPairs(rows, rows + len(rows), model, model, rows, rows, weight)
-    stack = np.concatenate([scores, certain])
-    result = next(pooled_agreement([stack], pairs, prior="uniform"))
-    if result.failure is not None:
-        raise RuntimeError(f"calibration: {result.failure}")
-    return result.beta
+    rows, n_classes = np.arange(len(columns)), scores.shape[1]
+    weight = np.ones(len(rows)) if weight is None else weight / np.mean(weight)
+    below = scores - scores.max(axis=1, keepdims=True)
+    sizes = -np.where(np.isneginf(below), 0.0, below).mean(axis=1)
+    if not (sizes > 0).any():
+        sizes = np.isneginf(below).any(axis=1) * 1.0
+    if not (sizes > 0).any():
+        return 0.0  # all classes of each row have equal scores
+    scale = float(np.median(sizes[sizes > 0]))
+    with np.errstate(over="ignore"):
+        below /= scale
+    of_label = below[rows, columns]
+    if (of_label[weight > 0] == 0).all():
+        return np.inf
+    finite = np.where(np.isneginf(below), 0.0, below)  # its probability is 0
+    lapse = _LAPSES / np.count_nonzero(weight)
+
+    def likelihood(beta: float) -> tuple[float, float]:
+        """Return the logarithm of the likelihood, and its derivative."""
+        odds = beta * below
+        np.exp(odds, out=odds)
+        total = odds.sum(axis=1)
+        p = (1 - lapse) * odds[rows, columns] / total
+        pull = finite[rows, columns] - np.einsum("ij,ij->i", odds, finite) / total
+        both = p + lapse / n_classes
+        return float(weight @ np.log(both)), float(weight @ (p / both * pull))
+
+    # Without lapses the function is concave. With them it may have several maxima.
+    betas = _BETAS.tolist()
+    found = [likelihood(beta) for beta in betas]
+    while found[-1][1] > 0:
+        betas.append(4 * betas[-1])
+        found.append(likelihood(betas[-1]))
+    best, value = 0.0, found[0][0]
+    for i in range(len(betas) - 1):
+        if found[i][1] > 0 >= found[i + 1][1]:
+            root = brentq(lambda x: likelihood(x)[1], *betas[i : i + 2], xtol=1e-15, rtol=1e-9)
+            if (at_root := likelihood(root)[0]) > value:
+                best, value = float(root), at_root
+    return best / scale
+
+
+def lapses(scores: Floats, columns: Index, beta: float) -> Ints:
+    """Return the rows whose label has a probability so low that it is taken for a lapse."""
+    if not 0 < beta < np.inf:
+        return np.flatnonzero(np.isneginf(scores[np.arange(len(columns)), columns]))
+    posterior = calibrated(scores, beta)
+    n, n_classes = posterior.shape
+    of_label = posterior[np.arange(n), columns]
+    low = scores[np.arange(n), columns] == scores.min(axis=1)
+    low &= (scores == scores.min(axis=1, keepdims=True)).sum(axis=1) > 1
+    limit = np.where(low, max(_ABSURD, _CLEARLY * _LAPSES / (n * n_classes)), _ABSURD)
+    return np.flatnonzero(of_label < limit)
+
+
+def doubt_of_lapses(rows: Ints, n: int, name: str) -> list[str]:
+    """Return what to warn of if labels of rows, which `name` has, are lapses."""
+    if not len(rows):
+        return []
+    return [
+        f"{name}: expected a score of each row's label, got -inf or an absurdly low one in "
+        f"{len(rows)} of {n} rows, the first in row {rows[0]}. The calibration ignores them. If "
+        "only the largest probabilities are known, give each missing class an "
+        "equal part of the rest: log((1 - sum of the known ones) / number of missing classes)."
+    ]
 
 
 def class_bias(posterior: Floats, columns: Index, weight: Floats | None = None) -> Floats:

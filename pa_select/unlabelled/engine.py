@@ -100,12 +100,15 @@ class SiteExpectation(NamedTuple):
     contributions : ndarray of shape (n_models, n_units)
         What each unit of the pairs contributes to the expected score of the metric that decides;
         nan for a model without one.
+    changes : ndarray of shape (n_models,)
+        By how much the metric that decides is expected to change.
     """
 
     columns: dict[str, Floats]
     shares: list[Floats]
     believed: Floats
     contributions: Floats
+    changes: Floats
 
     def change_by(self, units: Mask) -> Floats:
         """Return what changes in the expected scores if only some units are known."""
@@ -211,13 +214,22 @@ class Engine:
             if len(of_model):  # the metric of a model may have failed
                 contributions[model] = of_model
         totals = self._totals(shrunk, changes)
-        return SiteExpectation(totals | columns, shares, believed, contributions)
+        of_metric = np.array([of_model[self.metric][0].score for of_model in changes])
+        return SiteExpectation(totals | columns, shares, believed, contributions, of_metric)
 
     def calibration(self, model: int) -> Calibration:
         """Calibrate a model by the labelled rows of all splits together."""
         if model not in self._calibrations:
             self._calibrations[model] = self._calibrated(self._outputs(model, LABELLED))
         return self._calibrations[model]
+
+    def lapses(self, model: int) -> Ints:
+        """Return the labelled rows whose label seems to say nothing of a model's scores."""
+        tested, outputs = self.labelled.tested, self._outputs(model, LABELLED)
+        found = self.task.lapses(
+            outputs, self.labelled.y[tested], self.calibration(model).strength
+        )
+        return np.unique(tested[found])
 
     def _calibrated(self, outputs: Outputs) -> Calibration:
         tested, weight = self.labelled.tested, self.labelled.weight

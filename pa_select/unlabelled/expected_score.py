@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 from weakref import WeakSet
 
-from sklearn.base import BaseEstimator
+import numpy as np
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer
 
 from pa_select.scores.class_scores import cached_for_only
 from pa_select.unlabelled.paired_rows import (
+    FEW_PAIRS,
     aligned_pairs,
     check_pairs,
     one_pair_for_each_object,
@@ -19,11 +23,19 @@ from pa_select.unlabelled.paired_rows import (
     warn_of_other_rows,
 )
 from pa_select.unlabelled.site_adapter import SiteAdapter, cross_adapted
-from pa_select.unlabelled.trained import doubts_of_labels, estimates
-from pa_select.utils.arrays import is_dataset, labels_of, stacked
+from pa_select.unlabelled.trained import ExpectedScore, doubts_of_labels, estimates
+from pa_select.utils.arrays import (
+    as_numbers,
+    as_numpy,
+    check_column,
+    is_dataset,
+    labels_of,
+    stacked,
+)
 from pa_select.utils.estimators import SavedWithVersions, named_estimators
 from pa_select.utils.frames import check_columns, check_not_missing
 from pa_select.utils.messages import warn_caller
+from pa_select.utils.score_checks import check_matrix, check_same_shape, look_like_probabilities
 from pa_select.utils.scorers import called_as_scorer, stop_search
 from pa_select.utils.typing import (
     Adapter,
@@ -41,7 +53,7 @@ _HAVE_WARNED: WeakSet[Any] = WeakSet()
 
 
 def expected_score(
-    estimators: Estimators,
+    estimators: Estimators | None,
     X_a: Rows,
     X_b: Rows,
     X_val: Rows,
@@ -65,16 +77,21 @@ def expected_score(
 
     Parameters
     ----------
-    estimators : estimator, or list or dict of estimators
+    estimators : estimator, list or dict of estimators, or None
         Fitted classifiers: of scikit-learn, skorch nets or torch modules. Or fitted regressors
-        of one output, of scikit-learn or with its conventions.
+        of one output, of scikit-learn or with its conventions. None: `X_a`, `X_b` and `X_val` hold
+        class scores instead of rows, logits or log-probabilities with a column for each class:
+        those of an old version of a model for n unlabelled rows, those of its new version for the
+        same rows, and those of the old version for the labelled rows.
     X_a, X_b : array-like or torch Dataset of n rows
         The pairs: row i of both is the same object. DataFrames are aligned by their index, and
         the rows of Datasets are stacked.
     X_val : array-like or torch Dataset of m rows
         Labelled rows from the site of `X_a` that the estimators were not fitted to.
     y_val : array-like of shape (m,), or None
-        Their labels. None: the labels of the Dataset `X_val`, whose items are (row, label).
+        Their labels; without estimators the numbers of columns, from 0, or classes of which each
+        column has one, in sorted order. None: the labels of the Dataset `X_val`, whose items are
+        (row, label).
     scoring : str or callable, default=None
         A scorer of scikit-learn, by name or as made by ``make_scorer``; for classifiers the
         metric must take sample weights. None: the metric of the fitted search or searches, if
@@ -119,7 +136,8 @@ def expected_score(
         pairs have the same object, the paired objects seem to have other classes than the
         labelled rows, labelled rows have a class that an estimator lacks (they count as missed),
         or an estimator predicts all labelled rows correctly, predicts them no better than chance,
-        or starts with a `SiteAdapter`.
+        or starts with a `SiteAdapter`. If scores of labels are -inf or absurdly low, a regressor
+        is clearly better at the other site, or an adapter gets as many columns with other names.
 
     Notes
     -----
@@ -198,6 +216,17 @@ def expected_score(
     >>> found.validation_score - truth > 0.1
     True
 
+    A model was rounded to whole numbers. Its new version is judged on unlabelled rows by the
+    class scores of both versions:
+
+    >>> from pa_select import class_scores
+    >>> old, rows = class_scores(model, X[pairs])[0], X[pairs]
+    >>> new = rows @ model.coef_.round(0).T + model.intercept_.round(0)
+    >>> found = expected_score(None, old, new, class_scores(model, X[700:1300])[0], y[700:1300])
+    >>> truth = np.mean(new.argmax(axis=1) == y[pairs]) - model.score(rows, y[pairs])
+    >>> bool(abs(found.change - truth) < 3 * found.change_standard_error)
+    True
+
     A regressor predicts a content from ten measurements, and the second instrument is noisy:
 
     >>> from sklearn.datasets import load_diabetes
@@ -211,6 +240,8 @@ def expected_score(
     >>> found.low < -error < found.high, abs(found.score + error) < 3 * found.standard_error
     (True, True)
     """
+    if estimators is None:
+        return _of_class_scores(X_a, X_b, X_val, y_val, scoring, adapter, reference, groups)
     X_a, X_b = check_pairs(X_a, X_b, adapter=adapter)
     y_val = labels_of(X_val, y_val, "X_val")
     X_val = stacked(X_val, "X_val")
@@ -231,6 +262,75 @@ def expected_score(
     _warn_of_adapters(estimators)
     several = isinstance(estimators, (Mapping, list, tuple))
     return expected if several else next(iter(expected.values()))
+
+
+class _ScoresAsRows(ClassifierMixin, BaseEstimator):
+    """A classifier whose rows are its scores of classes."""
+
+    def __init__(self, classes: Any) -> None:
+        self.classes = self.classes_ = classes
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def decision_function(self, X: Any) -> Any:
+        return X
+
+    def predict(self, X: Any) -> Any:
+        return self.classes_[X.argmax(axis=1)]
+
+    def predict_proba(self, X: Any) -> Any:
+        return softmax(X, axis=1)
+
+
+def _of_class_scores(
+    old: Any,
+    new: Any,
+    old_val: Any,
+    y_val: Any,
+    scoring: str | Scorer | None,
+    adapter: Adapter,
+    reference: Reference,
+    groups: Groups,
+) -> ExpectedScore:
+    """Estimate how a new version of a model scores, by class scores of both versions."""
+    for name, value, default in (("adapter", adapter, None), ("reference", reference, "ensemble")):
+        if value is not default and value not in (default, "self"):
+            raise ValueError(f"{name}: expected {default!r} for class scores, got {value!r}.")
+    given = {"X_a": old, "X_b": new, "X_val": old_val}
+    scores = {name: np.asarray(as_numbers(as_numpy(x), name), float) for name, x in given.items()}
+    for name, matrix in scores.items():
+        check_matrix(matrix, name)
+    a, b, val = scores.values()
+    check_same_shape(a.shape, b.shape, "X_a", "X_b")
+    check_same_shape(a.shape[1:], val.shape[1:], "X_a", "X_val")
+    probable = list(compress(scores, look_like_probabilities(val, a, b)))
+    if probable:
+        raise ValueError(
+            f"{', '.join(probable)}: expected logits or log-probabilities, got rows that sum to "
+            "1. Convert probabilities with pa_select.log_probabilities."
+        )
+    y = check_column(labels_of(old_val, y_val, "X_val"), len(val), "y_val")
+    classes, n_classes = np.unique(y), val.shape[1]
+    if len(classes) != n_classes:
+        if y.dtype.kind not in "iub" or not 0 <= classes[0] <= classes[-1] < n_classes:
+            raise ValueError(
+                f"y_val: expected numbers of the {n_classes} columns of X_val, from 0, or labels "
+                f"of {n_classes} classes, got {len(classes)} classes such as {classes[0]!r}."
+            )
+        classes = np.arange(n_classes)
+    warnings: list[str] = []
+    model, rows = _ScoresAsRows(classes), (a, b, val, y)
+    expected = estimates([model], *rows, scoring, groups=groups, warnings=warnings)
+    for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
+        warn_caller(message)
+    if len(a) < FEW_PAIRS:
+        warn_caller(
+            f"X_a and X_b: expected at least {FEW_PAIRS} rows, got {len(a)}. The expected score "
+            "says little; look at its standard error and at its interval."
+        )
+    (one,) = expected.values()
+    return one
 
 
 def _warn_of_adapters(estimators: Estimators) -> None:

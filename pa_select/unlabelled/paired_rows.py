@@ -44,6 +44,8 @@ def check_pairs(
     """Align both measurements of the same objects, and warn of pairs that look wrong."""
     X_a, X_b = aligned_pairs(X_a, X_b, name_a, name_b, adapter)
     n = _num_samples(X_a)
+    check_known(X_b, X_a, adapter, name_b, name_a)
+    warn_of_other_names(X_b, X_a, adapter, name_b, name_a)
     _warn_of_missing_values(X_a, X_b, name_b)
     _warn_of_strangers(X_a, X_b, name_a, name_b)
     if n < FEW_PAIRS:
@@ -109,6 +111,45 @@ def aligned_by_index(rows: Any, like: Any, name: str, name_of_like: str) -> Any:
     if hasattr(rows, "loc") and hasattr(like, "loc") and not like.index.equals(rows.index):
         return look_up(rows, like, name, name_of_like)
     return rows
+
+
+def _is_ridge(adapter: Any) -> bool:
+    return isinstance(getattr(adapter, "regressor", adapter), str)
+
+
+def check_known(
+    X_b: Rows, X_a: Rows, adapter: Adapter, name_b: str = "X_b", name_a: str = "X_a"
+) -> None:
+    """Refuse rows with missing or infinite values if the adapter is the default one."""
+    for rows, name in ((X_a, name_a), (X_b, name_b)):
+        values = _numbers(rows) if _is_ridge(adapter) else None
+        if values is None or np.isfinite(values).all():
+            continue
+        unknown = np.flatnonzero(~np.isfinite(values).all(axis=1))
+        shown = ", ".join(map(str, unknown[:3])) + (", ..." if len(unknown) > 3 else "")
+        raise ValueError(
+            f"{name}: expected finite values for adapter='ridge', got nan or infinite ones in "
+            f"{len(unknown)} of {len(values)} rows ({shown}). Leave these objects out at both "
+            "sites, or impute in the adapter's pipeline, such as make_pipeline(SimpleImputer(), "
+            "Ridge()); X_a must not have missing values."
+        )
+
+
+def warn_of_other_names(
+    X_b: Rows, X_a: Rows, adapter: Adapter, name_b: str = "X_b", name_a: str = "X_a"
+) -> None:
+    """Warn if the default adapter learns from as many columns, which have other names."""
+    b, a = (list(getattr(rows, "columns", [])) for rows in (X_b, X_a))
+    if not _is_ridge(adapter) or len(a) != len(b) or set(a) == set(b):
+        return
+    here, there = next((x, y) for x, y in zip(a, b, strict=True) if x != y)
+    warn_caller(
+        f"{name_b}: expected the columns of {name_a}, got as many with other names, such as "
+        f"{there!r} where {name_a} has {here!r}. The adapter takes them for other measurements, "
+        "and has no slope of about 1 for each column. If they measure the same, give them the "
+        f"same names: {name_b} = {name_b}.set_axis({name_a}.columns, axis=1), for spectra after "
+        "interpolation to the same wavelengths."
+    )
 
 
 def _warn_of_missing_values(X_a: Rows, X_b: Rows, name_b: str) -> None:

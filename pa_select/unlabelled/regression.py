@@ -27,6 +27,8 @@ Outputs: TypeAlias = Sequence[RecordedRegressor]
 _RESIDUALS = 100
 # Stands for the regressor when a scorer is made from its name.
 _ANY = RecordedRegressor(np.zeros(2))
+# A regressor is clearly better at the other site if its scores differ by so many standard errors.
+_N_ERRORS = 2
 # Metrics with an interval that does not assume calibrated predictions.
 _NORMS = mean_squared_error, root_mean_squared_error, mean_absolute_error
 
@@ -84,6 +86,10 @@ class Regression:
             shown = residuals[order][np.searchsorted(below, shares)]
         return Line(slope, offset, shown - shown.mean())  # the mean of all residuals is 0
 
+    def lapses(self, *_: Any) -> Ints:
+        """Return no row: large residuals are among those that stand in for the targets."""
+        return np.zeros(0, dtype=np.intp)
+
     def ensemble(self, mean: Floats, member: RecordedRegressor) -> RecordedRegressor:
         """Return a mean prediction as a regressor; it varies less than they do."""
         return RecordedRegressor(mean)
@@ -139,8 +145,8 @@ class Regression:
         return None
 
     def in_range(self, scorer: Scorer, score: float) -> float:
-        """Return an expected score as it is."""
-        return score
+        """Return an expected score that the metric can have."""
+        return min(score, _best(scorer))
 
     def disagreement(self, outputs_a: Outputs, outputs_b: Outputs) -> float:
         """Return the root mean square of the differences of both predictions."""
@@ -204,6 +210,30 @@ class Regression:
         elif labelled.n < len(labelled.tested):  # rows that several models predict
             groups = labelled.tested
         return ScoreOfUnits(0.0, np.concatenate(units)).standard_error(groups)
+
+
+def _best(scorer: object) -> float:
+    """Return the largest value of a metric: errors are not negative, and R2 is 1 at most."""
+    if isinstance(scorer, _PassthroughScorer) or getattr(scorer, "_score_func", None) is r2_score:
+        return 1.0
+    return 0.0 if getattr(scorer, "_sign", 1) == -1 else np.inf
+
+
+def doubt_of_sites(
+    name: str, scorer: object, expected: float, error: float, validation: float
+) -> list[str]:
+    """Return what to warn of if a regressor should be clearly better at the other site.
+
+    `name` has the pairs, and `error` is that of the difference of both scores.
+    """
+    impossible = expected >= _best(scorer) > validation
+    if not (impossible or expected - validation > _N_ERRORS * error):
+        return []
+    got = "none at all" if impossible else f"{expected:.3g} for {validation:.3g} on labelled rows"
+    return [
+        f"{name}: expected a regressor to have larger errors at the other site, got {got}. "
+        "Perhaps the two measurements are swapped (that of the labelled site comes first)."
+    ]
 
 
 def _line(x: Floats, y: Floats, weight: Floats | None = None) -> tuple[float, float]:

@@ -11,7 +11,12 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from pa_select.unlabelled.paired_rows import aligned_by_index, has_own_columns
+from pa_select.unlabelled.paired_rows import (
+    aligned_by_index,
+    check_known,
+    has_own_columns,
+    warn_of_other_names,
+)
 from pa_select.unlabelled.score_of_units import parts_of
 from pa_select.utils.frames import check_columns, named_like
 from pa_select.utils.typing import Estimator, Floats, Rows
@@ -22,6 +27,8 @@ _FOLDS = 5
 _WEIGHTS = np.append(np.inf, np.logspace(1, -2, 4))
 # Penalties of the ridge regression for each standardised column; infinite: it predicts nothing.
 _PENALTIES = np.append(np.inf, np.logspace(3, -4, 15))
+# The spreads of a column in equal units differ by a smaller factor at the two sites.
+_OTHER_UNIT = 10
 # A column that varies by less than this share of its mean is constant.
 _ROUNDING = 1e-12
 
@@ -37,7 +44,8 @@ class SlopesAndRidge(BaseEstimator):
     A ridge regression of what is left, :math:`a - \bar a - w (b - \bar b)`, on all standardised
     columns is added. Of :math:`c` and of the penalty those are taken whose errors for pairs that
     are left out are smallest. So sites that differ without a rule keep rows as measured, but
-    for the difference of the means. Units do not matter, if both sites use the same ones.
+    for the difference of the means. Units do not matter: the slope of a column whose spreads
+    differ by a factor of more than ten is that of least squares, without shrinkage.
 
     Without `slopes` the sites have different columns, and the ridge regression predicts all of
     them. The attribute ``weight_`` is :math:`c`, infinite if all slopes are 1. ``penalty_`` is
@@ -55,22 +63,27 @@ class SlopesAndRidge(BaseEstimator):
         spread, unit = _spread(X, self._centre), _spread(y, self._mean)
         self._unit = np.where(spread > 0, spread, 1.0)
         X = np.where(spread > 0, X / self._unit, 0.0)
+        is_other = np.zeros(1, dtype=bool)
         if self.slopes:
-            unit = np.maximum(unit, spread)
+            # Columns whose spreads differ so much are in other units: no slope is near 1.
+            less, more = np.minimum(unit, spread), np.maximum(unit, spread)
+            is_other = (less > 0) & (more > _OTHER_UNIT * less)
+            unit = np.where(is_other, unit, more)
         unit = np.where(unit > 0, unit, 1.0)
         y = y / unit
         self.slopes_, self.weight_ = 0.0, np.inf
         if self.slopes:
-            y = y - X * (spread / unit)
+            start = np.where(is_other, 0.0, spread / unit)
+            y = y - X * start
             slopes = (X * y).mean(0)
 
             def error_of_slopes(weight: float) -> float:
-                share = 1 / (1 + weight)
+                share = np.where(is_other, 1.0, 1 / (1 + weight))
                 return _left_out(y - X * (share * slopes), share * X**2 / len(X))
 
             self.weight_ = _best(_WEIGHTS, error_of_slopes)
-            slopes = slopes / (1 + self.weight_)
-            self.slopes_ = 1 + slopes * unit / self._unit
+            slopes = np.where(is_other, slopes, slopes / (1 + self.weight_))
+            self.slopes_ = np.where(is_other, 0.0, 1.0) + slopes * unit / self._unit
             y = y - X * slopes
         rows, values, columns = svd(X, full_matrices=False)
         told = rows.T @ y
@@ -178,6 +191,8 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
             If the rows are not numbers, or both sites have the same columns in different orders.
         """
         y = aligned_by_index(y, X, "X_a", "X_b")
+        warn_of_other_names(X, y, self.regressor)
+        check_known(X, y, self.regressor)
         regressor = _regressor(self.regressor, X, y)
         rows_b, rows_a = _matrix(X, "X_b"), _matrix(y, "X_a")
         self.regressor_ = _fitted(regressor, rows_b, rows_a)
@@ -249,6 +264,13 @@ def _fitted(regressor: Estimator, rows: Floats, wanted: Floats) -> Estimator:
     try:
         return clone(regressor).fit(rows, wanted)
     except ValueError as error:
+        sides = [name for name, x in (("X_a", wanted), ("X_b", rows)) if np.isnan(x).any()]
+        if sides:
+            raise ValueError(
+                f"adapter: expected a regressor that takes missing values, as in "
+                f"{' and '.join(sides)}, got an error from {regressor!r}: {error}. Leave these "
+                "objects out, or give a pipeline that begins with an imputer."
+            ) from error
         raise ValueError(
             f"adapter: expected a regressor of several outputs that can learn {wanted.shape[1]} "
             f"columns from {rows.shape[1]}, got an error from {regressor!r}: {error}"

@@ -20,17 +20,27 @@ from pa_select.scores.candidate_posterior import (
 )
 from pa_select.scores.class_scores import columns_of
 from pa_select.scores.recorded import row_numbers
-from pa_select.unlabelled.classification import Classification, calibrated
+from pa_select.unlabelled.classification import Classification, calibrated, doubt_of_lapses
 from pa_select.unlabelled.engine import LABELLED, Engine, Output, SiteExpectation, reference_labels
 from pa_select.unlabelled.paired_rows import aligned_pairs, other_mix_of_posteriors
-from pa_select.unlabelled.regression import Regression
+from pa_select.unlabelled.regression import Regression, doubt_of_sites
 from pa_select.unlabelled.score_of_units import LabelledRows, check_reference
 from pa_select.unlabelled.site_adapter import cross_adapted
 from pa_select.utils.arrays import check_column, labels_of
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns
 from pa_select.utils.messages import optional_import
-from pa_select.utils.typing import Adapter, Array, Estimators, Frame, Groups, Labels, Rows, Scorer
+from pa_select.utils.typing import (
+    Adapter,
+    Array,
+    Estimators,
+    Frame,
+    Groups,
+    Ints,
+    Labels,
+    Rows,
+    Scorer,
+)
 
 
 class ExpectedScore(NamedTuple):
@@ -62,6 +72,10 @@ class ExpectedScore(NamedTuple):
         For a regressor the slope of the line that calibrates its predictions.
     n_pairs : int
         Number of pairs, of different objects.
+    change, change_standard_error : float
+        What the pairs add to the score on labelled rows: by how much the metric is expected to be
+        higher for the rows of the second sample, or for a new version of the model, and the
+        standard error over the pairs. A change within 1.96 standard errors is not clear.
 
     Examples
     --------
@@ -86,6 +100,8 @@ class ExpectedScore(NamedTuple):
     disagreement: float
     beta: float
     n_pairs: int
+    change: float = float("nan")
+    change_standard_error: float = float("nan")
 
     def to_frame(self) -> Frame:
         """Return a table of one row.
@@ -152,6 +168,11 @@ def estimates(
     if warnings is not None and isinstance(task, Classification):
         warnings += _missed_labels(list(named), outputs[LABELLED], y_val)
         warnings += doubts_of_classes(expected, outputs, "X_a")
+        warnings += found.doubts_of_scores("X_val")
+    elif warnings is not None:
+        best = max(expected.values(), key=lambda one: one.score)
+        numbers = best.score, best.standard_error, best.validation_score
+        warnings += doubt_of_sites("X_a and X_b", scorer, *numbers)
     return expected
 
 
@@ -247,6 +268,12 @@ class Expected:
     _outputs: Sequence[Output]
     _y: Array
     _found: SiteExpectation
+    #: For each model, the labelled rows whose label seems to say nothing of its scores.
+    _lapses: list[Ints]
+
+    def doubts_of_scores(self, name: str) -> list[str]:
+        """Return what to warn of if labelled rows, which `name` has, lack scores of labels."""
+        return doubt_of_lapses(max(self._lapses, key=len), len(self._y), name)
 
     def posterior(self) -> CandidatePosterior | None:
         """Compute the posterior over the models; None without two parts of the labelled rows.
@@ -301,6 +328,8 @@ def of_outputs(
         "high": columns.get("expected_score_high", unknown),
         "validation_score": scores,
         "disagreement": columns["disagreement"],
+        "change": found.changes,
+        "change_standard_error": columns["expected_score_se_pairs"],
         "beta": [engine.calibration(model).strength for model in range(len(names))],
     }
     n_pairs = len(outputs[models.a][0].predicted)
@@ -308,7 +337,8 @@ def of_outputs(
         name: ExpectedScore(**{f: float(x[model]) for f, x in fields.items()}, n_pairs=n_pairs)
         for model, name in enumerate(names)
     }
-    return Expected(by_name, scorer, outputs[LABELLED], y_val, found)
+    lapses = [engine.lapses(model) for model in range(len(names))]
+    return Expected(by_name, scorer, outputs[LABELLED], y_val, found, lapses)
 
 
 def _with_all_classes(

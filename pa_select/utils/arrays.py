@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pa_select.utils.score_checks import OF_LABELS
 from pa_select.utils.typing import Array, Floats, Labels, Rows, Vector
 
 # Deeper lists are not arrays; a list that contains itself would never end.
@@ -92,7 +93,9 @@ def check_column(values: Labels, n: int, name: str) -> Array:
         column = column[:, 0]
     if column.shape != (n,):
         got = column.shape or type(values).__name__
-        raise ValueError(f"{name}: expected shape ({n},), got {got}.")
+        several = column.ndim == 2 and len(column) == n and column.dtype.kind != "f"
+        hint = OF_LABELS if several and name in ("y", "y_val") else ""
+        raise ValueError(f"{name}: expected shape ({n},), got {got}.{hint}")
     missing = [x is None for x in column] if column.dtype == object else []
     # Missing values such as nan differ from themselves.
     wrong = (column != column) | np.asarray(missing if len(missing) else False)

@@ -151,7 +151,12 @@ def check_not_missing(
     row, column = np.argwhere(missing)[0].tolist()
     columns = getattr(rows, "columns", None)
     where = column if columns is None else repr(list(columns)[column])
-    advice = ""
+    n_missing = int(missing.any(axis=1).sum())
+    advice = (
+        f" Leave these {n_missing} rows out, or begin the estimator's pipeline with an imputer."
+        if n_missing > 1
+        else " Leave this row out, or begin the estimator's pipeline with an imputer."
+    )
     if may_drop and missing[:, column].all():
         advice = f" Drop this column: with an adapter {name} may have other columns."
     raise ValueError(

@@ -26,6 +26,16 @@ class BadScoresError(ValueError):
     """Scores of the right shape that cannot be compared, such as nan."""
 
 
+#: What to do with the scores of pixels, and with several labels of one row.
+OF_PIXELS = (
+    " For classes of pixels, (n, n_classes, height, width), put the classes last, "
+    "numpy.moveaxis(scores, 1, -1).reshape(-1, n_classes), and give the image of each pixel as "
+    "groups (documentation: 'Pixels, and several labels of a row')."
+)
+OF_LABELS = (
+    " For several labels of a row compare one binary problem for each label (documentation: "
+    "'Pixels, and several labels of a row')."
+)
 # Number of elements to check at once; it bounds the memory of the comparisons.
 _CHECKED_ELEMENTS = 1 << 20
 # On a device each check is waited for.
@@ -77,7 +87,7 @@ def check_shape(matrix: Any, name: str, fewest_classes: int = 2) -> None:
             " One number per row, a margin or a predicted class, is not enough: give each class "
             "a column, for a margin numpy.column_stack([-margin / 2, margin / 2])."
             if len(shape) == 1
-            else ""
+            else OF_PIXELS
         )
         raise ValueError(
             f"{name}: expected scores of shape (n_pairs, n_classes), got shape {shape}.{hint}"

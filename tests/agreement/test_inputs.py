@@ -8,8 +8,18 @@ import pandas as pd
 import pytest
 import torch
 from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
 
-from pa_select import agreement_matrix, pa_kernel, posterior_agreement
+from pa_select import (
+    PASearchCV,
+    agreement_matrix,
+    class_scores,
+    expected_score,
+    pa_kernel,
+    posterior_agreement,
+)
 
 RNG = np.random.default_rng(0)
 A = np.round(RNG.normal(size=(40, 3)) * 8).clip(-20, 20)
@@ -314,3 +324,25 @@ def test_repr_says_what_matters():
     assert "terms" not in text
     with pytest.raises(AttributeError):
         REFERENCE.score = 1.0
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.tensor, list])
+def test_scores_of_pixels_are_refused_with_a_way_out(kind):
+    scores = RNG.normal(size=(6, 3, 4, 5))
+    with pytest.raises(ValueError, match=r"got shape .* put the classes last, numpy\.moveaxis"):
+        posterior_agreement(kind(scores), kind(scores + 0.1))
+    with pytest.raises(TypeError, match="put the classes last"):
+        class_scores(torch.nn.Identity(), torch.tensor(scores))
+
+
+def test_several_labels_of_a_row_are_refused_with_a_way_out():
+    X = RNG.normal(size=(60, 4))
+    Y = (X[:, :3] > 0).astype(int)
+    for kind in (MultiOutputClassifier, OneVsRestClassifier):
+        model = kind(LogisticRegression()).fit(X, Y)
+        with pytest.raises(TypeError, match="one binary problem for each label"):
+            class_scores(model, X)
+        with pytest.raises(ValueError, match="y: .* one binary problem for each label"):
+            PASearchCV(model, {}).fit(X, Y, views=X + 0.1)
+        with pytest.raises(ValueError, match="y_val: .* one binary problem for each label"):
+            expected_score(model, X[:30], X[:30] + 0.1, X[30:], Y[30:])

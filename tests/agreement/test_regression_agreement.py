@@ -117,6 +117,32 @@ def test_weights_count_pairs():
     assert found.beta == pytest.approx(repeated.beta)
 
 
+@pytest.mark.parametrize("far", [0.5, 1e300])
+def test_pairs_of_weight_0_count_for_nothing(far):
+    a, b = draw(12, 0.7, seed=5)
+    found = regression_agreement(
+        np.append(a, -far), np.append(b, far), sample_weight=[1] * 12 + [0]
+    )
+    without = regression_agreement(a, b)
+    for name in ("score", "beta", "correlation", "standard_error", "n_pairs"):
+        assert getattr(found, name) == pytest.approx(getattr(without, name), rel=1e-9)
+    np.testing.assert_allclose(found.terms[:12], without.terms)
+    assert np.isfinite(found.terms).all()
+    # Pairs that agree, but for one that does not count.
+    same = regression_agreement(np.append(a, 0), np.append(a, far), sample_weight=[1] * 12 + [0])
+    assert same.score == np.inf
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("unit", [1e200, 1e-300, 1.7e307, 1e-140])
+def test_numbers_may_be_large_or_small(unit):
+    a, b = draw(30, 0.8, seed=6)
+    found, plain = regression_agreement(unit * a, unit * b), regression_agreement(a, b)
+    for name in ("score", "correlation", "standard_error"):
+        assert getattr(found, name) == pytest.approx(getattr(plain, name), rel=1e-6)
+    np.testing.assert_allclose(found.terms, plain.terms, rtol=1e-6, atol=1e-6)
+
+
 def test_the_standard_error_is_the_spread_of_repetitions():
     found = [regression_agreement(*draw(60, 0.8, seed)) for seed in range(800)]
     scores = np.array([one.score for one in found])

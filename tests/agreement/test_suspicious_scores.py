@@ -15,6 +15,7 @@ from pa_select import (
     posterior_agreement,
 )
 from pa_select.agreement.posterior_agreement import agreements
+from pa_select.command_line.command import main
 from pa_select.utils.score_checks import look_like_probabilities
 
 RNG = np.random.default_rng(0)
@@ -239,3 +240,43 @@ def test_a_matrix_names_the_samples():
     assert "Use prior='marginal'." in text
     assert said(agreement_matrix, [varied, certain], prior="marginal") == []
     assert said(agreement_matrix, [certain[:19]] * 2) == []
+
+
+def top_five(n_disjoint, n=200, n_classes=20):
+    """Pairs of the five largest log-probabilities, of which some share no class."""
+    rng = np.random.default_rng(0)
+    a = np.full((n, n_classes), -np.inf)
+    for row in a:
+        row[rng.permutation(n_classes)[:5]] = [4, 0, 0, -1, -1]
+    b = a + 0.1
+    for row in range(7, 7 + n_disjoint):
+        b[row] = np.where(np.isneginf(a[row]), 0.0, -np.inf)
+    return a, b
+
+
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+@pytest.mark.parametrize("n_disjoint", [1, 3])
+def test_pairs_that_share_no_class_are_counted(prior, n_disjoint):
+    a, b = top_five(n_disjoint)
+    with pytest.warns(
+        UserWarning, match=f"got {n_disjoint} of 200 pairs that share none"
+    ) as found:
+        assert posterior_agreement(a, b, prior=prior).score == 0
+    assert "the first in row 7." in str(found[0].message)
+    # A floor, and a weight of 0, leave the decision to the others.
+    weight = np.arange(200) >= 7 + n_disjoint
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert posterior_agreement(a, b, sample_weight=weight, prior=prior).score > 1
+        floored = [np.maximum(x, -6.0) for x in (a, b)]
+        assert posterior_agreement(*floored, prior=prior).score > 1
+
+
+def test_the_command_line_counts_them_too(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, scores in zip("ab", top_five(2), strict=True):
+        np.save(f"{name}.npy", scores)
+    assert main(["score", "a.npy", "b.npy", "--json"]) == 0
+    error = capsys.readouterr().err
+    assert error.startswith("pa-select: warning: a.npy and b.npy: expected pairs of which both")
+    assert "got 2 of 200 pairs that share none, the first in row 7." in error

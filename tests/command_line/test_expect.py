@@ -390,3 +390,16 @@ def test_nothing_is_changed():
     before = Path("a.npy").read_bytes()
     assert main(["expect", *FILES]) == 0
     assert Path("a.npy").read_bytes() == before
+
+
+@pytest.mark.parametrize("low", [-np.inf, -9999.0])
+def test_a_label_without_a_score_decides_nothing(run, low):
+    scores = np.array(SCORES["val"])
+    row = int(np.flatnonzero(scores.argmax(axis=1) != Y_VAL)[0])
+    scores[row, Y_VAL[row]] = low
+    np.save("val.npy", scores)
+    status, out, error = run(*FILES, "--json")
+    assert status == 0
+    assert json.loads(out)["score"] == pytest.approx(EXPECTED.score, abs=0.01)
+    assert error.startswith("pa-select: warning: val.npy: expected a score of each row's label")
+    assert f"in 1 of 200 rows, the first in row {row}." in error

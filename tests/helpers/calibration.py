@@ -2,18 +2,26 @@
 
 import numpy as np
 from scipy.optimize import minimize_scalar, root
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 
 
 def calibration(scores, columns):
     """Return what calibrates scores: the temperature of labelled rows, then class biases.
 
+    A tenth of a label is expected to be drawn at random.
+
     The biases are the root of the derivative of the penalised likelihood.
     """
     rows, counts = np.arange(len(columns)), np.bincount(columns, minlength=scores.shape[1])
+    lapse = 0.1 / len(columns)
     beta = np.exp(
         minimize_scalar(
-            lambda t: -log_softmax(np.exp(t) * scores, axis=1)[rows, columns].mean(),
+            lambda t: (
+                -np.log(
+                    (1 - lapse) * softmax(np.exp(t) * scores, axis=1)[rows, columns]
+                    + lapse / scores.shape[1]
+                ).mean()
+            ),
             bounds=(-5, 8),
             method="bounded",
             options={"xatol": 1e-10},

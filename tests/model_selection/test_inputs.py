@@ -156,12 +156,12 @@ def search(**params):
             {},
             {"X": FRAME, "paired": (FRAME + 1, with_value(FRAME, np.nan))},
             r"paired\[1\]: expected no missing values, since X has none and Unfittable does not "
-            "take them, got nan in row 7, column 'c'[.]$",
+            "take them, got nan in row 7, column 'c'[.] Leave this row out",
         ),
         (
             {},
             {"paired": {"b": (X + 1, with_value(FRAME, np.nan).to_numpy())}},
-            r"paired\['b'\]\[1\]: expected no missing values.* nan in row 7, column 2[.]$",
+            r"paired\['b'\]\[1\]: expected no missing values.* nan in row 7, column 2[.] Leave",
         ),
         ({}, {"environments": pd.Series(np.zeros(150))}, "at least two, got only 0.0[.]$"),
         ({}, {"domains": HALVES}, "a parameter of Unfittable.fit, got 'domains'[.]$"),

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers.calibration import calibration
+from scipy.special import logsumexp
 from scipy.stats import norm
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import FitFailedWarning
@@ -545,3 +546,34 @@ def test_a_candidate_that_begins_with_an_adapter_is_refused():
         ValueError, match="estimator: .* begins with a SiteAdapter.*adapter='ridge'"
     ):
         PASearchCV(model, {}).fit(X, y, paired=(a, b))
+
+
+class LogProbabilities(ClassifierMixin, BaseEstimator):
+    """Its rows are log-probabilities of four classes."""
+
+    def fit(self, X, y):
+        self.classes_ = np.arange(4)
+        return self
+
+    def decision_function(self, X):
+        return X
+
+    def predict(self, X):
+        return X.argmax(axis=1)
+
+
+@pytest.mark.parametrize("low", [-9999.0, -1e30])
+def test_a_label_without_a_score_decides_nothing(low):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 400)
+    a = 2.5 * np.eye(4)[y] + rng.normal(size=(400, 4))
+    b = a + 1.5 * rng.normal(size=(400, 4))
+    a, b = (x - logsumexp(x, axis=1, keepdims=True) for x in (a, b))
+    pairs, X, y = (a[:100], b[:100]), a[100:].copy(), y[100:]
+    search = PASearchCV(LogProbabilities(), {}, cv=3)
+    expected = search.fit(X, y, paired=pairs).expected_score_
+    row = np.flatnonzero(X.argmax(axis=1) != y)[2]
+    X[row, y[row]] = low
+    with pytest.warns(UserWarning, match=f"X: expected a score .* 1 of 300 rows, .* row {row}[.]"):
+        found = search.fit(X, y, paired=pairs)
+    assert found.expected_score_ == pytest.approx(expected, abs=0.01)

@@ -14,7 +14,7 @@ from sklearn.metrics import get_scorer, mean_absolute_error, root_mean_squared_e
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 
-from pa_select import expected_score, expected_scorer
+from pa_select import PASearchCV, expected_score, expected_scorer
 from pa_select.scores.recorded import RecordedRegressor
 from pa_select.unlabelled.regression import Regression
 from pa_select.unlabelled.score_of_units import LabelledRows
@@ -254,3 +254,39 @@ def held_truths(scoring, tails):
             held += low <= -truth <= high
         found.append(held / 300)
     return found
+
+
+def swapped_spectra(seed):
+    """Labelled rows of a noisy instrument's site, and pairs in the wrong order."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(150, 3)) @ rng.normal(size=(3, 20))
+    y = X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=150)
+    X += 0.01 * rng.normal(size=X.shape)
+    return X[:100], y[:100], X[100:] + 0.3 * rng.normal(size=(50, 20)), X[100:]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(4))
+def test_swapped_pairs_of_a_regressor_are_noticed_by_a_search(seed):
+    X, y, noisy, clean = swapped_spectra(seed)
+    search = PASearchCV(
+        Ridge(), {"alpha": [1e-8, 1e-2, 10]}, scoring="neg_root_mean_squared_error"
+    )
+    found = search.fit(X, y, paired=(noisy, clean))
+    assert (found.cv_results_["expected_score"] <= 0).all()
+    assert any("measurements are swapped" in message for message in found.warnings_)
+    right = search.fit(X, y, paired=(clean, noisy))
+    assert not any("measurements are swapped" in message for message in right.warnings_)
+
+
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "r2", None])
+def test_swapped_pairs_of_a_trained_regressor_are_noticed(scoring):
+    X, y, noisy, clean = swapped_spectra(0)
+    models, X, y = [Ridge(c).fit(X[:50], y[:50]) for c in (1e-8, 1e-2, 10)], X[50:], y[50:]
+    given = X, y, scoring
+    swapped, right = [], []
+    found = estimates(models, noisy, clean, *given, warnings=swapped).values()
+    assert all(one.score <= (1 if scoring in ("r2", None) else 0) for one in found)
+    assert "Perhaps the two measurements are swapped" in swapped[0]
+    estimates(models, clean, noisy, *given, warnings=right)
+    assert not right

@@ -1,5 +1,6 @@
 """The adapter between sites: what it learns, what it has not seen, and bad input."""
 
+import re
 import time
 
 import numpy as np
@@ -9,7 +10,9 @@ import torch
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.cross_decomposition import PLSRegression
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_wine, make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -17,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 from skorch import NeuralNetClassifier
 
-from pa_select import PASearchCV, expected_score
+from pa_select import PASearchCV, expected_score, expected_scorer
 from pa_select.unlabelled import SiteAdapter
 from pa_select.unlabelled.site_adapter import SlopesAndRidge, cross_adapted
 
@@ -96,6 +99,21 @@ def test_units_do_not_matter():
     np.testing.assert_allclose(*own, rtol=1e-9)
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1e3, 1e6, 1e12])
+@pytest.mark.parametrize("every", [1, 2])
+def test_sites_may_measure_in_other_units(unit, every):
+    X, _ = load_wine(return_X_y=True)
+    noisy = X * (1 + 0.02 * np.random.default_rng(0).normal(size=X.shape))
+    units = np.where(np.arange(X.shape[1]) % every == 0, unit, 1.0)
+
+    def error(adapter, rows):
+        return np.square((adapter.transform(rows) - X[60:]) / X.std(0)).mean()
+
+    same = error(SiteAdapter().fit(noisy[:60], X[:60]), noisy[60:])
+    other = error(SiteAdapter().fit(units * noisy[:60], X[:60]), units * noisy[60:])
+    assert other < 2 * same + 0.01
+
+
 def test_constant_columns():
     a, b = without_rule(20, 5)
     a[:, 0], b[:, 1], a[:, 2], b[:, 2] = 7.0, 0.1 + 0.2, 1.0, 3.0
@@ -125,7 +143,8 @@ def test_ten_thousand_columns():
 def test_columns_of_other_names_have_no_slopes():
     a, b = (pd.DataFrame(x, columns=list("vwxyz")) for x in pairs())
     assert SiteAdapter().fit(b, a).regressor_.slopes
-    assert not SiteAdapter().fit(b.set_axis(list("abcde"), axis=1), a).regressor_.slopes
+    with pytest.warns(UserWarning, match="X_b: expected the columns of X_a, got as many"):
+        assert not SiteAdapter().fit(b.set_axis(list("abcde"), axis=1), a).regressor_.slopes
     assert not SiteAdapter().fit(b.to_numpy()[:, :4], a).regressor_.slopes
 
 
@@ -226,3 +245,53 @@ def test_bad_input_is_named():
         cross_adapted("ridge", b[:1], a[:1], 0)
     # A transformer that looks at one side only is taken as it is.
     assert SiteAdapter(StandardScaler()).fit(b, a).transform(b).std() == pytest.approx(1)
+
+
+def wavelengths(n, shift=0.0):
+    X, y = make_classification(n, 8, n_informative=4, random_state=0)
+    return pd.DataFrame(X, columns=600.0 + 2 * np.arange(8) + shift), y
+
+
+@pytest.mark.parametrize("shift", [0.5, 1000.0])
+def test_as_many_columns_of_other_names_are_noticed_by_every_door(shift):
+    X, y = wavelengths(200)
+    a, (b, _) = X[:40], wavelengths(200, shift)
+    b = 1.1 * b[:40]
+    X, y = X[40:], y[40:]
+    model, name = LogisticRegression(), re.escape(repr(600.0 + shift))
+    match = f"expected the columns of .*, got as many with other names, such as {name} where"
+    with pytest.warns(UserWarning, match=match):
+        PASearchCV(model, {}, adapter="ridge", cv=2).fit(X, y, paired=(a, b))
+    with pytest.warns(UserWarning, match=match):
+        expected_score(model.fit(X[:80], y[:80]), a, b, X[80:], y[80:], adapter="ridge")
+    with pytest.warns(UserWarning, match=match):
+        expected_scorer(a, b, adapter=SiteAdapter())
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_missing_values_of_a_side_are_named(side):
+    X, y = make_classification(200, 8, n_informative=4, random_state=0)
+    sides = [X[:40].copy(), 1.1 * X[:40]]
+    sides[side][[3, 7], 2] = np.nan
+    X, y = X[40:], y[40:]
+    message = r"expected finite values for adapter='ridge', got .* in 2 of 40 rows \(3, 7\). Leave"
+    model, takes_nan = LogisticRegression(), HistGradientBoostingClassifier(max_iter=2)
+    with pytest.raises(ValueError, match=rf"paired\[{side}\]: {message}"):
+        PASearchCV(takes_nan, {}, adapter="ridge", cv=2).fit(X, y, paired=tuple(sides))
+    with pytest.raises(
+        ValueError, match=rf"paired\[{side}\].* got nan in row 3, .* Leave these 2"
+    ):
+        PASearchCV(model, {}, adapter="ridge", cv=2).fit(X, y, paired=tuple(sides))
+    name = ("X_a", "X_b")[side]
+    with pytest.raises(ValueError, match=f"{name}: {message}"):
+        expected_score(model.fit(X[:80], y[:80]), *sides, X[80:], y[80:], adapter="ridge")
+    with pytest.raises(ValueError, match=f"{name}: {message}"):
+        expected_scorer(*sides, adapter="ridge")
+    with pytest.raises(ValueError, match=f"{name}: {message}"):
+        SiteAdapter().fit(*sides[::-1])
+    with pytest.raises(
+        ValueError, match="adapter: expected a regressor that takes missing values"
+    ):
+        SiteAdapter(Ridge()).fit(*sides[::-1])
+    if side == 1:
+        SiteAdapter(make_pipeline(SimpleImputer(), Ridge())).fit(*sides[::-1])

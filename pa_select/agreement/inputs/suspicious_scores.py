@@ -101,6 +101,29 @@ def warn_of_one_class(problems: Sequence[Problem]) -> None:
     warn_caller(f"scores_a and scores_b: {what}. {_CONSTANT_IS_BEST}")
 
 
+def doubt_of_disjoint_pairs(problem: Problem, names: str) -> list[str]:
+    """Return what to warn of if pairs of a problem share no class of positive probability."""
+    overlap = torch.isfinite(problem.a) & torch.isfinite(problem.b).to(problem.a.device)
+    disjoint = ~overlap.any(1).cpu().numpy() & (problem.weight > 0)
+    if not disjoint.any():
+        return []
+    return [
+        f"{names}: expected pairs of which both rows give some class a positive probability, got "
+        f"{np.count_nonzero(disjoint)} of {np.count_nonzero(problem.weight)} pairs that share "
+        f"none, the first in row {int(disjoint.argmax())}. A single such pair makes the agreement "
+        "of all pairs 0. If only the largest probabilities are known, replace -inf by a floor, "
+        "such as the logarithm of each missing class's part of the rest of the probability. The "
+        "lower the floor, the more such a pair costs."
+    ]
+
+
+def warn_of_disjoint_pairs(problems: Sequence[Problem]) -> None:
+    """Warn once if, in some of these problems, pairs share no class of positive probability."""
+    names = "scores_a and scores_b"
+    for message in [m for one in problems for m in doubt_of_disjoint_pairs(one, names)][:1]:
+        warn_caller(message)
+
+
 def share_of_one_class(problem: Problem) -> float | None:
     """Return the share of the most frequent prediction, or None if there is no need to warn.
 
