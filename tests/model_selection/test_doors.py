@@ -5,15 +5,20 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_diabetes, load_wine
+from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.pipeline import Pipeline
+from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.utils import shuffle
+from torch.utils.data import TensorDataset
 
-from pa_select import PAScorer, PASearchCV, expected_score, expected_scorer
+from pa_select import PACommittee, PAScorer, PASearchCV, expected_score, expected_scorer
 
 X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
 X = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -137,3 +142,69 @@ def test_a_wrong_metric_is_refused_when_the_scorer_is_made():
         expected_scorer(A, B, scoring="nope")
     with pytest.raises(TypeError, match="expected two samples, got 3 arguments"):
         expected_scorer(A, B, "accuracy")
+
+
+@pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score"])
+@pytest.mark.filterwarnings("ignore")
+def test_models_without_probabilities_have_no_score_of_probabilities(scoring):
+    few = V[v < 2], v[v < 2]
+    model, message = LinearSVC(), "LinearSVC has no predict_proba"
+    fitted = model.fit(*few)
+    for estimators in (fitted, make_pipeline(StandardScaler(), LinearSVC()).fit(*few), [fitted]):
+        with pytest.raises(TypeError, match=message):
+            expected_score(estimators, A, B, *few, scoring=scoring)
+    with pytest.raises(TypeError, match=message):
+        expected_scorer(A, B, scoring=scoring)(fitted, *few)
+    with pytest.raises(ValueError, match=message):
+        GridSearchCV(model, {}, scoring=expected_scorer(A, B, scoring=scoring), cv=3).fit(*few)
+    with pytest.raises(TypeError, match=message):
+        PACommittee.from_models([fitted, fitted], *few, scoring=scoring)
+    with pytest.raises(RuntimeError, match="LinearSVC has none of the .*predict_proba"):
+        of_ours(model, {}, *few[::-1], scoring=scoring)
+    # The model of another metric, and the reference, need none.
+    assert expected_score(fitted, A, B, *few, scoring="roc_auc").score > 0.9
+    plain = LogisticRegression().fit(*few)
+    assert np.isfinite(expected_score(plain, A, B, *few, scoring=scoring, reference=fitted).score)
+
+
+def test_logits_of_a_module_are_probabilities():
+    module = torch.nn.Linear(13, 3)
+    found = expected_score(module, A, B, V, v, scoring="neg_log_loss")
+    assert np.isfinite(found.score)
+
+
+@pytest.mark.parametrize("C", [0.01, 1])
+@pytest.mark.filterwarnings("ignore")
+def test_a_single_model_is_expected_to_score_the_same_in_a_search(C):
+    model, test = LogisticRegression(C=C), np.repeat([-1, 0], [len(V) // 2, len(V) - len(V) // 2])
+    search = PASearchCV(model, {}, cv=PredefinedSplit(test)).fit(V, v, paired=(A, B))
+    found = expected_score(model.fit(V[test < 0], v[test < 0]), A, B, V[test == 0], v[test == 0])
+    assert search.expected_score_ == pytest.approx(found.score)
+    assert search.expected_score_se_ == pytest.approx(found.standard_error)
+    # A model that nobody comes near is the whole ensemble, too.
+    poor = DummyClassifier().fit(V, v)
+    pair = expected_score([model, poor], A, B, V[test == 0], v[test == 0], scoring="accuracy")
+    assert next(iter(pair.values())).score == pytest.approx(found.score)
+
+
+def test_a_single_regressor_is_expected_to_score_the_same_in_a_search():
+    P, q = load_diabetes(return_X_y=True)
+    test, pairs = np.repeat([-1, 0], [200, 182]), (P[:60], P[:60] + 0.01)
+    search = PASearchCV(Ridge(), {}, cv=PredefinedSplit(test)).fit(P[60:], q[60:], paired=pairs)
+    found = expected_score(Ridge().fit(P[60:260], q[60:260]), *pairs, P[260:], q[260:])
+    assert search.expected_score_ == pytest.approx(found.score)
+
+
+@pytest.mark.parametrize("changed", ["rows of a", "rows of b", "Dataset", "parameter"])
+def test_a_scorer_sees_what_is_changed_in_place(changed):
+    here, there, ridge = A.copy(), B.copy(), Ridge(1e-3)
+    rows = TensorDataset(torch.from_numpy(there)) if changed == "Dataset" else there
+    scorer = expected_scorer(here, rows, adapter=ridge)
+    fitted = LogisticRegression().fit(V, v)
+    before = scorer(fitted, V, v)
+    if changed == "parameter":
+        ridge.set_params(alpha=1e6)
+    else:  # the tensor of the Dataset shares the memory
+        (here if changed == "rows of a" else there)[:] = X[50:100][::-1]
+    after = scorer(fitted, V, v)
+    assert after == expected_scorer(here, rows, adapter=ridge)(fitted, V, v) != before
