@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 from sklearn import get_config
@@ -19,6 +20,7 @@ from pa_select.scores.class_scores import cached_for_only
 from pa_select.utils.arrays import check_column, check_weight, stacked
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.frames import check_columns, check_view, is_shifted, look_up, view_of
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.scorers import called_as_scorer, stop_search
 from pa_select.utils.typing import (
     Array,
@@ -37,6 +39,10 @@ if TYPE_CHECKING:
     from pa_select.agreement import PosteriorAgreement
 
 PAIRINGS = ("label", "views", "environments", "paired")
+# With fewer pairs for each class the marginal prior lowers the agreement clearly.
+_FEWEST_PAIRS_PER_CLASS = 2
+# Scorers that have warned; their own attributes would change what a search caches.
+_HAVE_WARNED: WeakSet[Any] = WeakSet()
 
 
 class _NoScorer:
@@ -118,6 +124,11 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
     ``PACommittee(GridSearchCV(estimator, grid, scoring=pa_scorer))`` it is a score like any other,
     since several candidates remain. With the marginal prior the
     maximum is certified to 0.001 nats, and polished; with other priors to 1e-6 nats.
+
+    Each test fold is scored alone, and few pairs lower the agreement: n pairs of K classes by about
+    (K - 1) / (2 n) nats, one pair to 0. So values from folds of different sizes do not compare,
+    and there is a warning if a fold has fewer pairs than twice the classes. `PASearchCV` pools the
+    pairs of all folds.
 
     Searches of scikit-learn turn an error of a scorer into a score of nan and a warning for each
     fold. So the parameters are checked when the scorer is made, and a search stops at its first
@@ -312,6 +323,9 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         from pa_select.agreement import posterior_agreement
         from pa_select.agreement.inputs.validation import is_marginal
 
+        # The objects of `paired` are the same for every fold, so their values compare.
+        if self.paired is None and is_marginal(self.prior):
+            self._warn_of_few(*pairs.a.shape)
         result: PosteriorAgreement = posterior_agreement(
             pairs.a,
             pairs.b,
@@ -322,6 +336,17 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
             device=self.device,
         )
         return result
+
+    def _warn_of_few(self, n: int, n_classes: int) -> None:
+        fewest = _FEWEST_PAIRS_PER_CLASS * n_classes
+        if n < fewest and self not in _HAVE_WARNED:
+            _HAVE_WARNED.add(self)
+            warn_caller(
+                f"PAScorer: expected at least {fewest} pairs of {n_classes} classes, got {n}. "
+                "With few pairs the marginal prior lowers the agreement, to 0 with one pair, "
+                "whatever the classifier. Take fewer and larger folds, or PASearchCV, which "
+                "pools the pairs of all folds. This warning is given once."
+            )
 
     def _check(self) -> None:
         """Check what can be checked without a classifier."""

@@ -106,8 +106,8 @@ def expected_score(
     TypeError
         If an estimator is neither a classifier nor a regressor, both kinds are given, the metric
         takes no sample weights, or needs probabilities that an estimator does not have (the
-        outputs of a torch module are logits), the targets of regressors are not numbers, the pairs are a dict,
-        or the rows of a Dataset cannot be stacked.
+        outputs of a torch module are logits), the targets of regressors are not numbers, the
+        pairs are a dict, or the rows of a Dataset cannot be stacked.
     ValueError
         If X_a and X_b have different numbers of rows, other columns without an adapter, the same
         values or no rows, a label is missing or unknown to an estimator, or `reference` is unknown

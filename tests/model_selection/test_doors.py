@@ -11,7 +11,7 @@ from sklearn.datasets import load_diabetes, load_wine
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit
+from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, PredefinedSplit
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -208,3 +208,37 @@ def test_a_scorer_sees_what_is_changed_in_place(changed):
         (here if changed == "rows of a" else there)[:] = X[50:100][::-1]
     after = scorer(fitted, V, v)
     assert after == expected_scorer(here, rows, adapter=ridge)(fitted, V, v) != before
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_agreement_does_not_depend_on_the_size_of_the_folds():
+    def agreements(n_folds, **given):
+        cv = LeaveOneOut() if n_folds == len(V) else KFold(n_folds)
+        search = PASearchCV(MODEL, GRID, cv=cv, tol=0.01).fit(V, v, **given)
+        return search.cv_results_["agreement"]
+
+    of_three = agreements(3, views=1.5 * V)
+    assert of_three[-1] > 1
+    for n_folds in (20, 60, len(V)):  # one row each in the last
+        np.testing.assert_allclose(agreements(n_folds, views=1.5 * V), of_three, atol=0.1)
+    environments = np.random.default_rng(0).integers(0, 2, len(V))
+    np.testing.assert_allclose(
+        agreements(20, environments=environments),
+        agreements(3, environments=environments),
+        atol=0.15,
+    )
+
+
+def test_the_scorer_warns_once_of_folds_with_few_pairs():
+    fitted, scorer = LogisticRegression().fit(V, v), PAScorer(views=lambda rows: 1.5 * rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scorer(fitted, V[:6], v[:6])
+        PAScorer(views=lambda rows: 1.5 * rows, prior="uniform")(fitted, V[:1], v[:1])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        GridSearchCV(MODEL, GRID, cv=LeaveOneOut(), scoring=scorer).fit(V[:40], v[:40])
+    (few,) = (str(x.message) for x in caught if "PAScorer: " in str(x.message))
+    assert "expected at least 6 pairs of 3 classes, got 1." in few
+    with pytest.warns(UserWarning, match="at least 6 pairs of 3 classes, got 4"):
+        PAScorer().agreement(fitted, V[:5], np.array([0, 0, 1, 1, 2]))
