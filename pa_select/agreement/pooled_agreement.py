@@ -23,8 +23,8 @@ from pa_select.utils.typing import Device, Floats, Ints, Prior
 _ELEMENTS_AT_ONCE = 1 << 24
 _SUMS_AT_ONCE, _SUMS_PER_CLASS = 1 << 19, 400
 # With n pairs of K classes a model's own marginal prior lowers the agreement by about
-# (K - 1) / (2 n) nats, and to 0 with one pair. With fewer pairs for each class all models share one
-# prior.
+# (K - 1) / (2 n) nats, and to 0 with one pair. With fewer pairs for each class all models share
+# one prior.
 _FEWEST_PAIRS_PER_CLASS = 5
 
 

@@ -36,7 +36,6 @@ from pa_select.model_selection.table_columns import (
     Agreements,
     ScoresOfMetric,
     class_balances,
-    error_over_splits,
     metric_columns,
     split_scores_of,
     warn_of_label_shift,
@@ -306,7 +305,7 @@ class Views(DataKind):
     def score_columns(self, scores: ScoresOfMetric) -> dict[str, Any]:
         means, name = np.mean(scores.extras["views"], axis=0), f"{scores.metric}_views"
         columns = metric_columns(name, means, rank=True)
-        columns[f"se_test_{name}"] = error_over_splits(means, scores.n_disjoint)
+        columns[f"se_test_{name}"] = scores.errors(means, "_views")
         columns[f"chance_test_{name}"] = scores.chance
         return columns
 

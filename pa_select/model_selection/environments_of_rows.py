@@ -10,7 +10,15 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from pa_select.model_selection.data_kind import DataKind, RowsOfX, check_text
-from pa_select.model_selection.split_scores import OF_X, Block, Data, Extra, Layout, SplitTask
+from pa_select.model_selection.split_scores import (
+    OF_X,
+    Block,
+    Data,
+    Extra,
+    Layout,
+    SplitTask,
+    parts_of_rows,
+)
 from pa_select.model_selection.table_columns import (
     ScoresOfMetric,
     environment_columns,
@@ -26,8 +34,6 @@ from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples, _score
 from pa_select.utils.typing import Array, Floats, HasPairs, Ints, Labels, Mask, Rows
 
-# Parts of the test rows of a split that holds out whole environments.
-_PARTS = 5
 # A warning names so many environments.
 _SHOWN = 3
 # So many rows of a column are compared first.
@@ -101,12 +107,8 @@ class Environments(DataKind):
         if self._unseen:
             # Splits that hold out whole environments differ for other reasons than few rows.
             # The scores of random parts of the test rows show the error of few rows.
-            for parts, (_, test) in zip(extras, splits, strict=True):
-                shuffled = np.random.default_rng(self.rows.seed).permutation(test)
-                parts += [
-                    Extra("part", OF_X, part, may_fail=True)
-                    for part in np.array_split(shuffled, _PARTS)
-                ]
+            for of_split, (_, test) in zip(extras, splits, strict=True):
+                of_split += parts_of_rows("part", OF_X, test, self.rows.seed)
         return extras
 
     def unseen(self, metric: str) -> list[Any]:

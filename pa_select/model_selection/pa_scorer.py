@@ -125,10 +125,10 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
     since several candidates remain. With the marginal prior the
     maximum is certified to 0.001 nats, and polished; with other priors to 1e-6 nats.
 
-    Each test fold is scored alone, and few pairs lower the agreement: n pairs of K classes by about
-    (K - 1) / (2 n) nats, one pair to 0. So values from folds of different sizes do not compare,
-    and there is a warning if a fold has fewer pairs than twice the classes. `PASearchCV` pools the
-    pairs of all folds.
+    Each test fold is scored alone, and few pairs lower the agreement: n pairs of K classes by
+    about (K - 1) / (2 n) nats, one pair to 0. So values from folds of different sizes do not
+    compare, and there is a warning if a fold has fewer pairs than twice the classes. `PASearchCV`
+    pools the pairs of all folds.
 
     Searches of scikit-learn turn an error of a scorer into a score of nan and a warning for each
     fold. So the parameters are checked when the scorer is made, and a search stops at its first

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.datasets import load_diabetes, load_wine
+from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -18,7 +18,15 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import shuffle
 from torch.utils.data import TensorDataset
 
-from pa_select import PACommittee, PAScorer, PASearchCV, expected_score, expected_scorer
+from pa_select import (
+    GuardedSelection,
+    PACommittee,
+    PAScorer,
+    PASearchCV,
+    expected_score,
+    expected_scorer,
+    within_one_standard_error,
+)
 
 X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
 X = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -242,3 +250,56 @@ def test_the_scorer_warns_once_of_folds_with_few_pairs():
     assert "expected at least 6 pairs of 3 classes, got 1." in few
     with pytest.warns(UserWarning, match="at least 6 pairs of 3 classes, got 4"):
         PAScorer().agreement(fitted, V[:5], np.array([0, 0, 1, 1, 2]))
+
+
+D, d = load_digits(return_X_y=True)
+D, d = D[:400] / 16, d[:400]
+ONE_SPLIT = PredefinedSplit(np.repeat([0, -1], [100, 300]))
+
+
+@pytest.mark.parametrize("scoring", [None, "accuracy", "neg_log_loss", ["accuracy", "f1_macro"]])
+@pytest.mark.parametrize("given", ["views", "two views", "nothing"])
+@pytest.mark.filterwarnings("ignore:fit was given no|cv tests no row")
+def test_the_error_of_one_split_is_that_of_its_rows(scoring, given):
+    views = {"views": {"views": 0.5 * D}, "two views": {"views": [0.5 * D, 0.6 * D]}}.get(
+        given, {}
+    )
+    several = isinstance(scoring, list)
+    options = {"scoring": scoring, "refit": "accuracy" if several else True, "tol": 0.1}
+    model = LogisticRegression(max_iter=200)
+    found = PASearchCV(model, {"C": [1e-3, 0.1, 1]}, cv=ONE_SPLIT, **options).fit(D, d, **views)
+    table = found.cv_results_
+    metrics = ["accuracy", "f1_macro"] if several else ["score"]
+    names = [f"{metric}{end}" for metric in metrics for end in (["", "_views"] if views else [""])]
+    for name in names:
+        score, error = table[f"mean_test_{name}"], table[f"se_test_{name}"]
+        assert (error > 0).all()
+        if scoring in (None, "accuracy") or name.startswith("accuracy"):
+            np.testing.assert_allclose(error, np.sqrt(score * (1 - score) / 100), atol=0.015)
+        elif name.startswith("f1"):
+            assert (error < 0.15).all()
+
+
+def test_one_wrong_row_of_a_single_split_excludes_no_candidate():
+    grid = {"C": np.logspace(-3, 1, 7)}
+    search = PASearchCV(LogisticRegression(max_iter=200), grid, cv=ONE_SPLIT, tol=0.1)
+    table = search.fit(D, d, views=0.5 * D).cv_results_
+    near = table["mean_test_score_views"] >= table["mean_test_score_views"].max() - 0.01
+    assert near.sum() > 1
+    assert table["eligible"][near].all()
+    assert not table["eligible"][table["mean_test_score_views"] < 0.5].any()
+    # What a constant gains by one row is no reason to prefer it.
+    near_constant = DummyClassifier(strategy="stratified", random_state=0)
+    with pytest.warns(UserWarning, match="chance"):
+        chosen = PASearchCV(near_constant, {}, cv=ONE_SPLIT).fit(D, d, views=0.5 * D)
+    assert not chosen.cv_results_["eligible"].any() or chosen.best_score_ > 0.2
+
+
+@pytest.mark.parametrize("rule", [GuardedSelection("pa", "acc"), None])
+def test_a_single_split_of_another_search_is_warned_of(rule):
+    scoring = {"pa": PAScorer(views=lambda rows: 0.5 * rows), "acc": "accuracy"}
+    refit = rule or within_one_standard_error("C", score="acc")
+    model = LogisticRegression(max_iter=200)
+    search = GridSearchCV(model, {"C": [0.1, 1]}, cv=ONE_SPLIT, scoring=scoring, refit=refit)
+    with pytest.warns(UserWarning, match="at least two splits, got one of 'acc'"):
+        search.fit(D, d)
