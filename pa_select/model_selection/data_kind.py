@@ -108,6 +108,10 @@ class DataKind(ABC):
         """Say why there are no pairs."""
         return "pairing: expected pairs of the test rows, got none."
 
+    def only_class(self, blocks: Sequence[Block]) -> str:
+        """Return the name of the class of all pairs of equal label; empty if there are several."""
+        return ""
+
     def blocks_beside(self, splits: Sequence[Split]) -> list[Block]:
         """Return pairs whose rows are scored, too."""
         return []

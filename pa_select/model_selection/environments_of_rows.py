@@ -86,6 +86,18 @@ class Environments(DataKind):
         )
         return pairs.a, pairs.b
 
+    def only_class(self, blocks: Sequence[Block]) -> str:
+        compared = np.unique(np.concatenate([self.rows.y[block.rows_a] for block in blocks]))
+        if self._between is not None or len(compared) > 1 or len(np.unique(self.rows.y)) == 1:
+            return ""
+        name = repr(compared.tolist()[0])
+        warn_caller(
+            f"environments: expected rows of several classes to compare, got only rows of class "
+            f"{name}. Their agreement is 0 whatever the classifier, so the score decides. To "
+            "compare other rows, give views, pairs or other environments."
+        )
+        return name
+
     def no_pairs(self) -> str:
         if self._between is not None:
             return super().no_pairs()
@@ -228,19 +240,24 @@ def check_environments(environments: Labels, X: Rows) -> Array:
 
 
 def _warn_of_own_classes(names: Array, y: Array) -> None:
-    """Warn of environments whose classes no other one has: none of their rows is compared."""
+    """Warn of rows whose class no other environment has: they are compared with nothing."""
     found, environment = np.unique(names, return_inverse=True)
-    both = np.unique(np.column_stack([environment, np.unique(y, return_inverse=True)[1]]), axis=0)
-    is_shared = np.bincount(both[:, 1])[both[:, 1]] > 1
-    alone = np.delete(found, both[is_shared, 0]).tolist()
-    if alone:
-        more = f" and {len(alone) - _SHOWN} more" if len(alone) > _SHOWN else ""
-        listed = ", ".join(map(repr, alone[:_SHOWN]))
-        warn_caller(
-            f"environments: expected classes that several have, got rows of {listed}{more} whose "
-            "classes no other environment has: none of them is compared. If a label such as -1 "
-            "says that rows are not labelled, leave them out."
-        )
+    classes, label = np.unique(y, return_inverse=True)
+    both = np.unique(np.column_stack([environment, label]), axis=0)
+    alone = both[np.bincount(both[:, 1])[both[:, 1]] == 1]
+    if not len(alone):
+        return
+    n = np.count_nonzero(np.isin(label, alone[:, 1]))
+    listed = ", ".join(
+        f"{classes[[code]].tolist()[0]!r} of {found[[place]].tolist()[0]!r}"
+        for place, code in alone[:_SHOWN]
+    )
+    more = f" and {len(alone) - _SHOWN} more" if len(alone) > _SHOWN else ""
+    warn_caller(
+        f"environments: expected classes that several have, got {n} of {len(y)} rows whose class "
+        f"no other environment has ({listed}{more}): none of them is compared. If a label such as "
+        "-1 says that rows are not labelled, leave them out."
+    )
 
 
 def _warn_of_column(X: Rows, names: Array) -> None:

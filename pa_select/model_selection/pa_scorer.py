@@ -275,8 +275,10 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         except Exception as error:  # whatever the classifier
             return stop_search(error)
         pairs = self._scored(plan, estimator, X)
-        # The posteriors of a classifier fitted to one class are all 1.
-        return 0.0 if pairs.a.shape[1] == 1 else float(self._solved(pairs).score)
+        # The posteriors of a classifier fitted to one class are all 1, and the agreement on rows
+        # of one class is 0, but for rounding.
+        none = pairs.a.shape[1] == 1 or plan.is_of_one_class
+        return 0.0 if none else float(self._solved(pairs).score)
 
     def agreement(
         self,
@@ -339,14 +341,31 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
 
     def _warn_of_few(self, n: int, n_classes: int) -> None:
         fewest = _FEWEST_PAIRS_PER_CLASS * n_classes
-        if n < fewest and self not in _HAVE_WARNED:
-            _HAVE_WARNED.add(self)
-            warn_caller(
-                f"PAScorer: expected at least {fewest} pairs of {n_classes} classes, got {n}. "
-                "With few pairs the marginal prior lowers the agreement, to 0 with one pair, "
-                "whatever the classifier. Take fewer and larger folds, or PASearchCV, which "
-                "pools the pairs of all folds. This warning is given once."
+        if n < fewest:
+            self._warn_once(
+                f"expected at least {fewest} pairs of {n_classes} classes, got {n}. With few "
+                "pairs the marginal prior lowers the agreement, to 0 with one pair, whatever the "
+                "classifier. Take fewer and larger folds, or PASearchCV, which pools the pairs "
+                "of all folds."
             )
+
+    def _warn_of_one_class(self, labels: Array) -> bool:
+        """Return whether all pairs are of one class, which the marginal prior expects."""
+        from pa_select.agreement.inputs.validation import is_marginal
+
+        if not is_marginal(self.prior) or (labels[0] != labels).any():
+            return False
+        self._warn_once(
+            f"expected pairs of several classes, got only rows of class {labels.tolist()[0]!r}. "
+            "Their agreement is 0 whatever the classifier. Give folds with all classes, or other "
+            "environments."
+        )
+        return True
+
+    def _warn_once(self, why: str) -> None:
+        if self not in _HAVE_WARNED:
+            _HAVE_WARNED.add(self)
+            warn_caller(f"PAScorer: {why} This warning is given once.")
 
     def _check(self) -> None:
         """Check what can be checked without a classifier."""
@@ -470,7 +489,10 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
             raise ValueError(f"y: expected {needed}, got none in {len(used)} rows.")
         a, b = used[pairs.a], used[pairs.b]
         pair_weight = None if weight is None else np.sqrt(weight[a]) * np.sqrt(weight[b])
-        return _Plan((X,), lambda scores: _ScoredPairs(scores[a], scores[b], pair_weight))
+        is_of_one_class = self._warn_of_one_class(labels[a]) if between is None else False
+        return _Plan(
+            (X,), lambda scores: _ScoredPairs(scores[a], scores[b], pair_weight), is_of_one_class
+        )
 
     def _scored(self, plan: _Plan, estimator: Model, X: Rows) -> _ScoredPairs:
         """Return the scores of the pairs, where X are the rows that skorch has cached."""
@@ -500,6 +522,7 @@ class _ScoredPairs(NamedTuple):
 class _Plan(NamedTuple):
     samples: tuple[Rows, ...]
     paired: Callable[..., _ScoredPairs]  # of the scores of the samples
+    is_of_one_class: bool = False
 
 
 def _concatenate(parts: list[Any]) -> Any:

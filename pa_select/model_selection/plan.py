@@ -178,6 +178,11 @@ class Plan:
         if not blocks:
             raise ValueError(kind.no_pairs())
         self._blocks = blocks
+        #: The name of the only class whose rows are compared: they have an agreement of 0 with
+        #: the marginal prior, but for rounding. Empty if there are several.
+        self.only_class = ""
+        if isinstance(search.prior, str) and search.prior == "marginal":
+            self.only_class = kind.only_class(blocks)
         beside = kind.blocks_beside(splits)
         if search._committee is not None:
             if not pairs_of_folds(kind.folds(splits)):
@@ -265,7 +270,8 @@ class Plan:
             return columns, Agreements(columns, np.empty((stacks.n_candidates, 0)), {})
 
         def agreements(pairs: PooledPairs) -> Agreements:
-            return agreements_of(stacks, pairs, **self.solver)
+            is_zero = bool(self.only_class)
+            return agreements_of(stacks, pairs, is_zero=is_zero, **self.solver)
 
         compared = agreements(self.pairs)
         columns = dict(compared.columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -306,8 +307,13 @@ def agreements_of_regressors(stacks: Stacks, blocks: Sequence[Block]) -> dict[st
     return columns
 
 
-def agreements_of(stacks: Stacks, pairs: PooledPairs, **options: Any) -> Agreements:
-    """Compute the agreement of the candidates whose scores are stacked."""
+def agreements_of(
+    stacks: Stacks, pairs: PooledPairs, *, is_zero: bool = False, **options: Any
+) -> Agreements:
+    """Compute the agreement of the candidates whose scores are stacked.
+
+    With `is_zero` it is 0, and only the other columns are computed.
+    """
     from pa_select.agreement.pooled_agreement import pooled_agreement
 
     n, candidates = stacks.n_candidates, stacks.candidates
@@ -325,6 +331,9 @@ def agreements_of(stacks: Stacks, pairs: PooledPairs, **options: Any) -> Agreeme
     options["names"] = candidates
     results = pooled_agreement(stacks, pairs, **options)
     for candidate, result in zip(candidates.tolist(), results, strict=True):
+        if is_zero and result.failure is None:
+            none = np.zeros_like(result.terms)
+            result = replace(result, score=0.0, standard_error=0.0, gap=0.0, terms=none)
         if result.failure is not None:
             failures[candidate] = result.failure
             continue

@@ -11,7 +11,12 @@ from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, PredefinedSplit
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    LeaveOneOut,
+    PredefinedSplit,
+)
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -303,3 +308,46 @@ def test_a_single_split_of_another_search_is_warned_of(rule):
     search = GridSearchCV(model, {"C": [0.1, 1]}, cv=ONE_SPLIT, scoring=scoring, refit=refit)
     with pytest.warns(UserWarning, match="at least two splits, got one of 'acc'"):
         search.fit(D, d)
+
+
+WINES = np.array(["first", "second", "third"])[Y]
+# The first class is at both sites, and each other one at one.
+SITES = np.where(
+    Y == 1, "north", np.where(Y == 2, "south", np.array(["north", "south"])[Y[::-1] % 2])
+)
+
+
+@pytest.mark.parametrize("selection", ["guarded", "agreement", "rank_sum"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_score_decides_if_sites_share_one_class(selection, n_classes):
+    kept = n_classes > Y
+    search = PASearchCV(MODEL, GRID, cv=3, selection=selection)
+    with pytest.warns(UserWarning, match="environments: expected") as caught:
+        search.fit(X[kept], WINES[kept], environments=SITES[kept])
+    table, texts = search.cv_results_, [str(one.message) for one in caught]
+    n = np.count_nonzero(kept & (Y > 0))
+    assert any(f"got {n} of {kept.sum()} rows whose class no other" in text for text in texts)
+    assert any("got only rows of class 'first'" in text for text in texts)
+    assert (table["agreement"] == 0).all()
+    assert table["mean_test_score"][search.best_index_] == table["mean_test_score"].max()
+    assert "only rows of class 'first' are compared" in table["reason"][search.best_index_]
+    assert search.certified_choice_ is None
+    assert "more is more stable" not in search.report()
+    assert "says nothing: only rows of class" in search.report()
+
+
+def test_rows_of_a_class_at_one_site_are_counted():
+    sites = np.where(Y == 2, "south", np.array(["north", "south"])[np.arange(len(Y)) % 2])
+    with pytest.warns(UserWarning, match=r"got 48 of 178 rows whose class no .*\('third' of 's"):
+        search = PASearchCV(MODEL, GRID, tol=0.1).fit(X, WINES, environments=sites)
+    assert search.cv_results_["agreement"].max() > 0.1
+    assert "more is more stable" in search.report()
+
+
+def test_a_scorer_of_rows_of_one_class_is_0_and_warns():
+    fitted, same = LogisticRegression().fit(X, WINES), WINES == "first"
+    with pytest.warns(UserWarning, match="PAScorer: expected pairs of several classes, got only"):
+        assert PAScorer()(fitted, X[same], WINES[same]) == 0
+    with pytest.warns(UserWarning, match="only rows of class 'first'"):
+        assert PAScorer()(fitted, X, WINES, environments=SITES) == 0
+    assert PAScorer(prior="uniform")(fitted, X[same], WINES[same]) > 0.1
