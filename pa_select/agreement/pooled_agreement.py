@@ -22,6 +22,10 @@ from pa_select.utils.typing import Device, Floats, Ints, Prior
 # for the runs of two models: it bounds the memory, not the result.
 _ELEMENTS_AT_ONCE = 1 << 24
 _SUMS_AT_ONCE, _SUMS_PER_CLASS = 1 << 19, 400
+# With n pairs of K classes a model's own marginal prior lowers the agreement by about
+# (K - 1) / (2 n) nats, and to 0 with one pair. With fewer pairs for each class all models share
+# one prior.
+_FEWEST_PAIRS_PER_CLASS = 5
 
 
 class PooledPairs(NamedTuple):
@@ -53,7 +57,8 @@ def pooled_agreement(
 
     A stack has the scores of a candidate's fitted models one below the other. All pairs share one
     inverse temperature. The marginal prior is the mean of the mean posteriors of the two fitted
-    models of a pair. The other arguments are those of `posterior_agreement`, but None certifies
+    models of a pair; if a model has fewer than five pairs for each class, it is the mean posterior
+    of all rows. The other arguments are those of `posterior_agreement`, but None certifies
     unless the prior is marginal, whose certificates cost more. Messages call the stacks by
     `names`, by default by their indices.
 
@@ -61,6 +66,10 @@ def pooled_agreement(
     that share an object. A stack whose agreement cannot be certified gets nan and the reason,
     ``failure``.
     """
+    n_classes = np.shape(stacks[0])[1] if len(stacks) else 1
+    checked = check_prior(prior, n_classes)
+    if checked.is_marginal:
+        pairs = _of_models_with_enough(pairs, _FEWEST_PAIRS_PER_CLASS * n_classes)
     # After sorting, the pairs of the same two models are one run.
     order = np.lexsort((pairs.model_b, pairs.model_a))
     back = np.argsort(order)
@@ -70,13 +79,11 @@ def pooled_agreement(
     total = float(pairs.weight.sum())
     weight = pairs.weight[order] / total
     row_a, row_b = pairs.row_a[order], pairs.row_b[order]
-    n_classes = np.shape(stacks[0])[1] if len(stacks) else 1
     at_once = min(
         _ELEMENTS_AT_ONCE // (len(order) * n_classes),
         _SUMS_AT_ONCE // (_SUMS_PER_CLASS * len(starts) * n_classes),
     )
     at_once = max(at_once, 1)
-    checked = check_prior(prior, n_classes)
     if certify is None:
         certify = not checked.is_marginal
     for begin in range(0, len(stacks), at_once):
@@ -120,6 +127,16 @@ def pooled_agreement(
             terms = result.terms[back]
             error = standard_error(terms, pairs.weight / total, (pairs.object_a, pairs.object_b))
             yield replace(result, terms=terms, standard_error=error)
+
+
+def _of_models_with_enough(pairs: PooledPairs, fewest: int) -> PooledPairs:
+    """Return the pairs as those of one model if some fitted model has too few of them."""
+    a, b = (models[pairs.weight > 0] for models in (pairs.model_a, pairs.model_b))
+    counts = np.bincount(np.concatenate([a, b[a != b]]))
+    if counts[counts > 0].min(initial=fewest) >= fewest:
+        return pairs
+    one = np.zeros_like(pairs.model_a)
+    return pairs._replace(model_a=one, model_b=one)
 
 
 def _gather(stacks: Sequence[torch.Tensor], rows: Ints) -> torch.Tensor:

@@ -176,7 +176,7 @@ class AgreementObjective:
         chance = plan.chance[0][0]
         #: The metric of the selection rule; the first one if there are several.
         self.metric = next(iter(chance)) if isinstance(chance, dict) else "score"
-        self.rule = make_rule(search.selection, self.metric, plan.kind.pairing)
+        self.rule = make_rule(search.selection, self.metric, plan.kind.pairing, plan.only_class)
         #: The splits in the order in which they are evaluated.
         self._order = _pairs_early(plan.pairs, len(plan.splits))
         self._value = "expected score" if plan.kind.sites else "agreement"

@@ -362,7 +362,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         report_unsolved(agreements.failures, params, self.error_score)
         if not plan.of_regressors:
             self.agreement_terms_ = agreements.terms
-        self._pairs = plan.pairs
+        self._pairs, self._only_class = plan.pairs, plan.only_class
         if self.return_fold_scores:
             self.fold_scores_ = [[o.matrices for o in of_candidate] for of_candidate in outcomes]
             self.fold_rows_ = plan.layout.scored_rows
@@ -412,8 +412,11 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         kind: DataKind,
     ) -> None:
         selection = self.refit if callable(self.refit) else self.selection
-        rule = make_rule(selection, metric, self.pairing_)
+        rule = make_rule(selection, metric, self.pairing_, self._only_class)
         table |= explain(rule, table, failures)
+        if self._only_class:
+            why = f"; only rows of class {self._only_class} are compared, so the {metric} decides"
+            table["reason"][table["eligible"]] += why
         if self.refit is False and self.multimetric_:
             return
         self.best_index_, self.certified_choice_ = certify_choice(rule, table, self.tol, refine)

@@ -43,10 +43,18 @@ _NAMED: dict[SelectionName, Callable[[str], Rule]] = {
 }
 
 
-def make_rule(selection: Selection, score: str, pairing: Pairing | str) -> Rule:
-    """Return the rule that ``selection`` names; a callable is returned as it is."""
+def make_rule(
+    selection: Selection, score: str, pairing: Pairing | str, only_class: str = ""
+) -> Rule:
+    """Return the rule that ``selection`` names; a callable is returned as it is.
+
+    If only the rows of one class are compared, which `only_class` names, agreements say nothing,
+    and the score decides instead.
+    """
     if callable(selection):
         return selection
+    if only_class and selection in ("guarded", "agreement", "rank_sum"):
+        return BestScore(score)
     if selection == "guarded" and isinstance(pairing, str) and pairing in _GUARDED:
         return _GUARDED[pairing](score)
     return _NAMED[selection](score)

@@ -34,7 +34,6 @@ from pa_select.model_selection.split_scores import (
 )
 from pa_select.model_selection.table_columns import (
     ScoresOfMetric,
-    error_over_splits,
     metric_columns,
     split_scores_of,
 )
@@ -103,6 +102,10 @@ class DataKind(ABC):
     def no_pairs(self) -> str:
         """Say why there are no pairs."""
         return "pairing: expected pairs of the test rows, got none."
+
+    def only_class(self, blocks: Sequence[Block]) -> str:
+        """Return the name of the class of all pairs of equal label; empty if there are several."""
+        return ""
 
     def blocks_beside(self, splits: Sequence[Split]) -> list[Block]:
         """Return pairs whose rows are scored, too."""
@@ -287,7 +290,7 @@ class Views(DataKind):
     def score_columns(self, scores: ScoresOfMetric) -> dict[str, Any]:
         means, name = np.mean(scores.extras["views"], axis=0), f"{scores.metric}_views"
         columns = metric_columns(name, means, rank=True)
-        columns[f"se_test_{name}"] = error_over_splits(means, scores.n_disjoint)
+        columns[f"se_test_{name}"] = scores.errors(means, "_views")
         columns[f"chance_test_{name}"] = scores.chance
         return columns
 

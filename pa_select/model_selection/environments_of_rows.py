@@ -10,7 +10,15 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from pa_select.model_selection.data_kind import DataKind, RowsOfX, check_text
-from pa_select.model_selection.split_scores import OF_X, Block, Data, Extra, Layout, SplitTask
+from pa_select.model_selection.split_scores import (
+    OF_X,
+    Block,
+    Data,
+    Extra,
+    Layout,
+    SplitTask,
+    parts_of_rows,
+)
 from pa_select.model_selection.table_columns import (
     ScoresOfMetric,
     environment_columns,
@@ -26,8 +34,6 @@ from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples, _score
 from pa_select.utils.typing import Array, Floats, HasPairs, Ints, Labels, Mask, Rows
 
-# Parts of the test rows of a split that holds out whole environments.
-_PARTS = 5
 # A warning names so many environments.
 _SHOWN = 3
 # So many rows of a column are compared first.
@@ -80,6 +86,18 @@ class Environments(DataKind):
         )
         return pairs.a, pairs.b
 
+    def only_class(self, blocks: Sequence[Block]) -> str:
+        compared = np.unique(np.concatenate([self.rows.y[block.rows_a] for block in blocks]))
+        if self._between is not None or len(compared) > 1 or len(np.unique(self.rows.y)) == 1:
+            return ""
+        name = repr(compared.tolist()[0])
+        warn_caller(
+            f"environments: expected rows of several classes to compare, got only rows of class "
+            f"{name}. Their agreement is 0 whatever the classifier, so the score decides. To "
+            "compare other rows, give views, pairs or other environments."
+        )
+        return name
+
     def no_pairs(self) -> str:
         if self._between is not None:
             return super().no_pairs()
@@ -101,12 +119,8 @@ class Environments(DataKind):
         if self._unseen:
             # Splits that hold out whole environments differ for other reasons than few rows.
             # The scores of random parts of the test rows show the error of few rows.
-            for parts, (_, test) in zip(extras, splits, strict=True):
-                shuffled = np.random.default_rng(self.rows.seed).permutation(test)
-                parts += [
-                    Extra("part", OF_X, part, may_fail=True)
-                    for part in np.array_split(shuffled, _PARTS)
-                ]
+            for of_split, (_, test) in zip(extras, splits, strict=True):
+                of_split += parts_of_rows("part", OF_X, test, self.rows.seed)
         return extras
 
     def unseen(self, metric: str) -> list[Any]:
@@ -226,19 +240,24 @@ def check_environments(environments: Labels, X: Rows) -> Array:
 
 
 def _warn_of_own_classes(names: Array, y: Array) -> None:
-    """Warn of environments whose classes no other one has: none of their rows is compared."""
+    """Warn of rows whose class no other environment has: they are compared with nothing."""
     found, environment = np.unique(names, return_inverse=True)
-    both = np.unique(np.column_stack([environment, np.unique(y, return_inverse=True)[1]]), axis=0)
-    is_shared = np.bincount(both[:, 1])[both[:, 1]] > 1
-    alone = np.delete(found, both[is_shared, 0]).tolist()
-    if alone:
-        more = f" and {len(alone) - _SHOWN} more" if len(alone) > _SHOWN else ""
-        listed = ", ".join(map(repr, alone[:_SHOWN]))
-        warn_caller(
-            f"environments: expected classes that several have, got rows of {listed}{more} whose "
-            "classes no other environment has: none of them is compared. If a label such as -1 "
-            "says that rows are not labelled, leave them out."
-        )
+    classes, label = np.unique(y, return_inverse=True)
+    both = np.unique(np.column_stack([environment, label]), axis=0)
+    alone = both[np.bincount(both[:, 1])[both[:, 1]] == 1]
+    if not len(alone):
+        return
+    n = np.count_nonzero(np.isin(label, alone[:, 1]))
+    listed = ", ".join(
+        f"{classes[[code]].tolist()[0]!r} of {found[[place]].tolist()[0]!r}"
+        for place, code in alone[:_SHOWN]
+    )
+    more = f" and {len(alone) - _SHOWN} more" if len(alone) > _SHOWN else ""
+    warn_caller(
+        f"environments: expected classes that several have, got {n} of {len(y)} rows whose class "
+        f"no other environment has ({listed}{more}): none of them is compared. If a label such as "
+        "-1 says that rows are not labelled, leave them out."
+    )
 
 
 def _warn_of_column(X: Rows, names: Array) -> None:

@@ -17,7 +17,7 @@ from pa_select.model_selection.selection_rules import (
     errors_in_words,
     first_by,
 )
-from pa_select.model_selection.table_columns import column, scores_and_errors
+from pa_select.model_selection.table_columns import column, scores_and_errors, warn_of_one_split
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Labels, Mask
 
@@ -60,13 +60,15 @@ class GuardedSelection(BaseEstimator):
 
     Notes
     -----
-    The standard error is the standard deviation over the splits divided by the square root
-    of their number. If rows are tested several times, `PASearchCV` counts the splits as if
-    each row was tested once. Folds share training data, so the standard error is a rule of
-    thumb. If the splits of `PASearchCV` hold out whole environments, it covers the rows within
-    them. Candidates that failed in a split, have no agreement or are not above chance are not
-    eligible, and their scores are ignored when the best score is found. If no candidate is
-    eligible, the score decides, with a warning.
+    The standard error is the standard deviation over the splits divided by the square root of
+    their number. If rows are tested several times, `PASearchCV` counts the splits as if each
+    row was tested once. Folds share training data, so the standard error is a rule of thumb.
+    If the splits of `PASearchCV` hold out whole environments, or all test the same rows, as a
+    single split does, it is the error over the rows. A single split of scikit-learn's searches
+    has no standard error: it counts as 0, with a warning. Candidates that failed in a split,
+    have no agreement or are not above chance are not eligible, and their scores are ignored
+    when the best score is found. If no candidate is eligible, the score decides, with a
+    warning.
 
     With this ``refit`` rule scikit-learn's searches have no ``best_score_``, and their ``score``
     raises a KeyError: read ``cv_results_`` at ``best_index_``, and score ``best_estimator_``.
@@ -127,6 +129,7 @@ class GuardedSelection(BaseEstimator):
             failed.
         """
         eligible = self.explain(cv_results).eligible
+        warn_of_one_split(cv_results, self.score)
         agreement = column(cv_results, self.agreement, "agreement")
         score, error = scores_and_errors(cv_results, self.score)
         of_loss = cv_results.get("mean_test_neg_log_loss", np.zeros_like(score))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 from sklearn import get_config
@@ -19,6 +20,7 @@ from pa_select.scores.class_scores import cached_for_only
 from pa_select.utils.arrays import check_column, check_weight, stacked
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.frames import check_columns, check_view, is_shifted, look_up, view_of
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.scorers import called_as_scorer, stop_search
 from pa_select.utils.typing import (
     Array,
@@ -37,6 +39,10 @@ if TYPE_CHECKING:
     from pa_select.agreement import PosteriorAgreement
 
 PAIRINGS = ("label", "views", "environments", "paired")
+# With fewer pairs for each class the marginal prior lowers the agreement clearly.
+_FEWEST_PAIRS_PER_CLASS = 2
+# Scorers that have warned; their own attributes would change what a search caches.
+_HAVE_WARNED: WeakSet[Any] = WeakSet()
 
 
 class _NoScorer:
@@ -118,6 +124,11 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
     ``PACommittee(GridSearchCV(estimator, grid, scoring=pa_scorer))`` it is a score like any other,
     since several candidates remain. With the marginal prior the
     maximum is certified to 0.001 nats, and polished; with other priors to 1e-6 nats.
+
+    Each test fold is scored alone, and few pairs lower the agreement: n pairs of K classes by
+    about (K - 1) / (2 n) nats, one pair to 0. So values from folds of different sizes do not
+    compare, and there is a warning if a fold has fewer pairs than twice the classes. `PASearchCV`
+    pools the pairs of all folds.
 
     Searches of scikit-learn turn an error of a scorer into a score of nan and a warning for each
     fold. So the parameters are checked when the scorer is made, and a search stops at its first
@@ -264,8 +275,10 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         except Exception as error:  # whatever the classifier
             return stop_search(error)
         pairs = self._scored(plan, estimator, X)
-        # The posteriors of a classifier fitted to one class are all 1.
-        return 0.0 if pairs.a.shape[1] == 1 else float(self._solved(pairs).score)
+        # The posteriors of a classifier fitted to one class are all 1, and the agreement on rows
+        # of one class is 0, but for rounding.
+        none = pairs.a.shape[1] == 1 or plan.is_of_one_class
+        return 0.0 if none else float(self._solved(pairs).score)
 
     def agreement(
         self,
@@ -312,6 +325,9 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
         from pa_select.agreement import posterior_agreement
         from pa_select.agreement.inputs.validation import is_marginal
 
+        # The objects of `paired` are the same for every fold, so their values compare.
+        if self.paired is None and is_marginal(self.prior):
+            self._warn_of_few(*pairs.a.shape)
         result: PosteriorAgreement = posterior_agreement(
             pairs.a,
             pairs.b,
@@ -322,6 +338,34 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
             device=self.device,
         )
         return result
+
+    def _warn_of_few(self, n: int, n_classes: int) -> None:
+        fewest = _FEWEST_PAIRS_PER_CLASS * n_classes
+        if n < fewest:
+            self._warn_once(
+                f"expected at least {fewest} pairs of {n_classes} classes, got {n}. With few "
+                "pairs the marginal prior lowers the agreement, to 0 with one pair, whatever the "
+                "classifier. Take fewer and larger folds, or PASearchCV, which pools the pairs "
+                "of all folds."
+            )
+
+    def _warn_of_one_class(self, labels: Array) -> bool:
+        """Return whether all pairs are of one class, which the marginal prior expects."""
+        from pa_select.agreement.inputs.validation import is_marginal
+
+        if not is_marginal(self.prior) or (labels[0] != labels).any():
+            return False
+        self._warn_once(
+            f"expected pairs of several classes, got only rows of class {labels.tolist()[0]!r}. "
+            "Their agreement is 0 whatever the classifier. Give folds with all classes, or other "
+            "environments."
+        )
+        return True
+
+    def _warn_once(self, why: str) -> None:
+        if self not in _HAVE_WARNED:
+            _HAVE_WARNED.add(self)
+            warn_caller(f"PAScorer: {why} This warning is given once.")
 
     def _check(self) -> None:
         """Check what can be checked without a classifier."""
@@ -445,7 +489,10 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
             raise ValueError(f"y: expected {needed}, got none in {len(used)} rows.")
         a, b = used[pairs.a], used[pairs.b]
         pair_weight = None if weight is None else np.sqrt(weight[a]) * np.sqrt(weight[b])
-        return _Plan((X,), lambda scores: _ScoredPairs(scores[a], scores[b], pair_weight))
+        is_of_one_class = self._warn_of_one_class(labels[a]) if between is None else False
+        return _Plan(
+            (X,), lambda scores: _ScoredPairs(scores[a], scores[b], pair_weight), is_of_one_class
+        )
 
     def _scored(self, plan: _Plan, estimator: Model, X: Rows) -> _ScoredPairs:
         """Return the scores of the pairs, where X are the rows that skorch has cached."""
@@ -475,6 +522,7 @@ class _ScoredPairs(NamedTuple):
 class _Plan(NamedTuple):
     samples: tuple[Rows, ...]
     paired: Callable[..., _ScoredPairs]  # of the scores of the samples
+    is_of_one_class: bool = False
 
 
 def _concatenate(parts: list[Any]) -> Any:

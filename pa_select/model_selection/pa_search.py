@@ -92,8 +92,9 @@ class PASearchCV(BasePASearch):
         metric that is the score, or ``PACommittee(metric=...)``. A callable is the rule, as in
         GridSearchCV; then leave `selection` as it is.
     prior : {"marginal", "uniform"} or array-like of shape (n_classes,), default="marginal"
-        Class prior of the agreement. Each fitted model has its own marginal prior. With the
-        uniform prior constant classifiers agree best.
+        Class prior of the agreement. Each fitted model has its own marginal prior; if one has
+        fewer than five compared pairs for each class, all models share one, since few pairs
+        would lower the agreement. With the uniform prior constant classifiers agree best.
     n_jobs, pre_dispatch
         As in GridSearchCV.
     verbose : int, default=0

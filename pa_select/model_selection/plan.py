@@ -48,10 +48,12 @@ from pa_select.model_selection.split_scores import (
     OF_X,
     Block,
     Data,
+    Extra,
     Layout,
     Outcome,
     SplitTask,
     Stacks,
+    parts_of_rows,
 )
 from pa_select.model_selection.table_columns import (
     Agreements,
@@ -172,6 +174,11 @@ class Plan:
         if not blocks:
             raise ValueError(kind.no_pairs())
         self._blocks = blocks
+        #: The name of the only class whose rows are compared: they have an agreement of 0 with
+        #: the marginal prior, but for rounding. Empty if there are several.
+        self.only_class = ""
+        if isinstance(search.prior, str) and search.prior == "marginal":
+            self.only_class = kind.only_class(blocks)
         beside = kind.blocks_beside(splits)
         if search._committee is not None:
             if not pairs_of_folds(kind.folds(splits)):
@@ -181,11 +188,25 @@ class Plan:
         #: The rows that each model scores, and their places in the stacked scores.
         self.layout = Layout(splits, [*blocks, *beside])
         predicted = kind.predicted(splits)
+        extras = kind.extras(splits)
+        #: The number of test rows, by metric, if the error of its scores has a formula.
+        self._n_rows: dict[str, int] = {}
+        if n_disjoint(splits) <= 1:  # splits of the same rows do not show how a score varies
+            # Imported here: workers that fit and score do not need torch.
+            from pa_select.unlabelled.classification import is_accuracy
+
+            named = getattr(scorers, "_scorers", {"score": scorers})
+            accuracies = [x for x in named if not self.of_regressors and is_accuracy(named[x])]
+            self._n_rows = dict.fromkeys(accuracies, len(np.unique(splits[0][1])))
+            if len(accuracies) < len(named):
+                extras = [
+                    _with_parts(x, test, rows) for x, (_, test) in zip(extras, splits, strict=True)
+                ]
         #: What is fitted and scored.
         self.splits = [
             SplitTask(train, test, scored_rows, extras, predicted)
             for (train, test), scored_rows, extras in zip(
-                splits, self.layout.scored_rows, kind.extras(splits), strict=True
+                splits, self.layout.scored_rows, extras, strict=True
             )
         ]
         #: What is compared.
@@ -218,9 +239,8 @@ class Plan:
 
     @property
     def n_disjoint(self) -> float:
-        """Effective number of disjoint test sets: as if each row was tested once."""
-        tested = np.concatenate([task.test for task in self.splits])
-        return len(self.splits) * len(np.unique(tested)) / len(tested)
+        """Effective number of disjoint test sets."""
+        return n_disjoint(self.training_and_test_rows)
 
     @cached_property
     def chance(self) -> list[list[Any]]:
@@ -235,7 +255,9 @@ class Plan:
         """Make the columns of the scores, and list the names of the metrics."""
         extras = self.splits[0].extras
         columns_of = self.kind.score_columns
-        return score_columns(outcomes, self.chance, extras, self.n_disjoint, columns_of)
+        return score_columns(
+            outcomes, self.chance, extras, self.n_disjoint, self._n_rows, columns_of
+        )
 
     def agreement_columns(self, stacks: Stacks) -> tuple[dict[str, Any], Agreements]:
         """Make the columns of the agreements; return the agreements, too."""
@@ -243,7 +265,8 @@ class Plan:
             columns = agreements_of_regressors(stacks, self._blocks)
             return columns, Agreements(columns, np.empty((stacks.n_candidates, 0)), {})
 
-        compared = agreements_of(stacks, self.pairs, **self.solver)
+        is_zero = bool(self.only_class)
+        compared = agreements_of(stacks, self.pairs, is_zero=is_zero, **self.solver)
         ranked = {"rank_agreement": ranks(compared.columns["agreement"])}
         return compared.columns | ranked, compared
 
@@ -310,6 +333,24 @@ def _refuse_target(estimator: Any, params: Mapping[str, Any]) -> None:
             "accuracy (examples/label_free_rules.py, docs/comparison.rst, "
             "docs/figures/label_free_selection.csv)."
         )
+
+
+def n_disjoint(splits: Sequence[Split]) -> float:
+    """Return the effective number of disjoint test sets: as if each row was tested once."""
+    tested = np.concatenate([test for _, test in splits])
+    return len(splits) * len(np.unique(tested)) / len(tested)
+
+
+def _with_parts(extras: Sequence[Extra], test: Ints, rows: RowsOfX) -> list[Extra]:
+    """Add parts of the test rows, and of those of the views."""
+    wholes = [(x.suffix, x.source) for x in extras if x.suffix == "views"]
+    added = [
+        part
+        for suffix, source in (("part", OF_X), *((f"part_{s}", source) for s, source in wholes))
+        for part in parts_of_rows(suffix, source, test, rows.seed, rows.y)
+        if not any(x.suffix == suffix for x in extras)  # the kind has them
+    ]
+    return [*extras, *added]
 
 
 def _kind_of(rows: RowsOfX, search: Search, given: Mapping[str, Any]) -> DataKind:

@@ -390,7 +390,12 @@ class _Report:
                 yield f"{where} it is {self._with_error(column, error, chosen)}."
         if np.isfinite(self._number("agreement", chosen)):
             agreement = self._with_error("agreement", "agreement_se", chosen)
-            yield f"Its agreement is {agreement} nats per pair; more is more stable."
+            only = escape(self.search._only_class)
+            yield (
+                f"Its agreement says nothing: only rows of class {only} are compared."
+                if only
+                else f"Its agreement is {agreement} nats per pair; more is more stable."
+            )
         unseen, of_several = self.search._unseen, len(self.names)
         if unseen:
             start, n = f"{self.home}_environment_", len(unseen)

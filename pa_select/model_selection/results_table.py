@@ -305,7 +305,8 @@ def rule_of(search: Search, table: dict[str, Any]) -> Any:
         return search.refit
     if not hasattr(search, "selection"):
         return None
-    return make_rule(search.selection, first_metric(search, table), search.pairing_)
+    metric = first_metric(search, table)
+    return make_rule(search.selection, metric, search.pairing_, search._only_class)
 
 
 def what_decides(search: Search) -> str:

@@ -9,7 +9,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from pa_select.model_selection.table_columns import column, recorded_chance, scores_and_errors
+from pa_select.model_selection.table_columns import (
+    column,
+    recorded_chance,
+    scores_and_errors,
+    warn_of_one_split,
+)
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Index, Ints, Mask, Rule
 
@@ -283,6 +288,7 @@ class _SimplestWithin(_Rule):
 
     def _choose(self, cv_results: dict[str, Any], eligible: Ints) -> int:
         score, _ = scores_and_errors(cv_results, self.score)
+        warn_of_one_split(cv_results, self.score)
         return first_by(eligible, [-self._complexities(cv_results), score], cv_results)
 
     def _complexities(self, cv_results: dict[str, Any]) -> Floats:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Number of X among the sources.
 OF_X = 0
+#: So many parts of the test rows are scored if splits do not show the error of few rows.
+N_PARTS = 5
 
 
 class Extra(NamedTuple):
@@ -40,6 +42,22 @@ class Extra(NamedTuple):
     rows: Ints
     #: Whether the rows are so few that a metric may not be defined on them.
     may_fail: bool = False
+
+
+def parts_of_rows(
+    suffix: str, source: int, rows: Ints, seed: int, strata: Array | None = None
+) -> list[Extra]:
+    """Return random parts of rows, whose scores show the error of few rows.
+
+    Each has its share of the `strata` of all rows, such as classes, without which some metrics
+    are not defined.
+    """
+    shuffled = np.random.default_rng(seed).permutation(rows)
+    parts = np.array_split(shuffled, N_PARTS)
+    if strata is not None:
+        ordered = shuffled[np.argsort(strata[shuffled], kind="stable")]
+        parts = [ordered[first::N_PARTS] for first in range(N_PARTS)]
+    return [Extra(suffix, source, part, may_fail=True) for part in parts]
 
 
 @dataclass(frozen=True)

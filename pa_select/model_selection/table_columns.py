@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from pa_select.model_selection.split_scores import Block, Extra, Outcome, Stacks
+from pa_select.model_selection.split_scores import N_PARTS, Block, Extra, Outcome, Stacks
 from pa_select.utils.messages import warn_caller
+from pa_select.utils.p_values import error_of_rate
 from pa_select.utils.typing import Floats
 
 if TYPE_CHECKING:
@@ -69,6 +71,20 @@ def recorded_errors(cv_results: dict[str, Any], metric: str) -> Floats:
     if len(splits) < 2:
         return np.zeros(len(column(cv_results, metric, "score")))
     return np.nan_to_num(np.std(splits, axis=0, ddof=1) / np.sqrt(len(splits)))
+
+
+def warn_of_one_split(cv_results: dict[str, Any], metric: str) -> None:
+    """Warn if nothing shows how scores vary: a rule then takes any difference for real."""
+    error = np.asarray(cv_results.get(f"se_test_{metric}", np.nan), dtype=np.float64)
+    single = f"split0_test_{metric}" in cv_results and f"split1_test_{metric}" not in cv_results
+    if single and np.isnan(error).all():
+        warn_caller(
+            f"cv_results: expected scores of at least two splits, got one of {metric!r}. Its "
+            "standard error is not known and counts as 0, so any candidate below the best "
+            f"{metric!r} is excluded, by however few rows. PASearchCV takes the error over the "
+            "rows of a single split; or give several splits, such as "
+            "ShuffleSplit(10, random_state=0)."
+        )
 
 
 def recorded_chance(cv_results: dict[str, Any], metric: str) -> Floats:
@@ -162,6 +178,25 @@ class ScoresOfMetric(NamedTuple):
     #: (n_candidates,) what predictions that look at no feature score.
     chance: Floats
     n_disjoint: float
+    #: The number of test rows if the metric is the accuracy and they are the same in all splits.
+    n_rows: int | None = None
+
+    def errors(self, scores: Floats, suffix: str = "") -> Floats:
+        """Return the standard errors of mean scores, (n_candidates, n_splits), of the test rows.
+
+        They are over the splits, or over the rows if the splits do not show how a score varies:
+        by a formula, or from scores of parts of the rows, which are extras. `suffix` says on which
+        rows the scores are.
+        """
+        if self.n_rows is not None:
+            return error_of_rate(scores.mean(axis=1), self.n_rows)
+        error = error_over_splits(scores, self.n_disjoint)
+        if (parts := self.extras.get(f"part{suffix}")) is not None:
+            # Several views have parts of the same rows, one view after the other.
+            by_view = np.reshape(parts, (-1, N_PARTS, *scores.shape))
+            of_rows = error_of_rows(list(by_view.mean(axis=0)), self.n_disjoint)
+            error = np.where(np.isfinite(of_rows), of_rows, error)
+        return error
 
 
 def score_columns(
@@ -169,6 +204,7 @@ def score_columns(
     chance: Sequence[Sequence[Any]],
     extras: Sequence[Extra],
     n_disjoint: float,
+    n_rows: Mapping[str, int],
     extra_columns: Callable[[ScoresOfMetric], dict[str, Any]],
 ) -> tuple[dict[str, Any], list[str]]:
     """Make the columns of errors, of chance and of the extras; list the metrics, too."""
@@ -189,13 +225,11 @@ def score_columns(
             values = by_metric.get(metric, np.full(splits.shape, np.nan))
             on_extras[metric].setdefault(extra.suffix, []).append(values)
     for metric, splits in scores.items():
-        error = error_over_splits(splits, n_disjoint)
-        if "part" in on_extras[metric]:
-            of_rows = error_of_rows(on_extras[metric]["part"], n_disjoint)
-            error = np.where(np.isfinite(of_rows), of_rows, error)
-        columns[f"se_test_{metric}"] = error
         chances = columns[f"chance_test_{metric}"]
-        scores_of_metric = ScoresOfMetric(metric, on_extras[metric], chances, n_disjoint)
+        scores_of_metric = ScoresOfMetric(
+            metric, on_extras[metric], chances, n_disjoint, n_rows.get(metric)
+        )
+        columns[f"se_test_{metric}"] = scores_of_metric.errors(splits)
         columns |= extra_columns(scores_of_metric)
     return columns, list(scores)
 
@@ -265,8 +299,13 @@ def agreements_of_regressors(stacks: Stacks, blocks: Sequence[Block]) -> dict[st
     return columns
 
 
-def agreements_of(stacks: Stacks, pairs: PooledPairs, **options: Any) -> Agreements:
-    """Compute the agreement of the candidates whose scores are stacked."""
+def agreements_of(
+    stacks: Stacks, pairs: PooledPairs, *, is_zero: bool = False, **options: Any
+) -> Agreements:
+    """Compute the agreement of the candidates whose scores are stacked.
+
+    With `is_zero` it is 0, and only the other columns are computed.
+    """
     from pa_select.agreement.pooled_agreement import pooled_agreement
 
     n, candidates = stacks.n_candidates, stacks.candidates
@@ -284,6 +323,9 @@ def agreements_of(stacks: Stacks, pairs: PooledPairs, **options: Any) -> Agreeme
     options["names"] = candidates
     results = pooled_agreement(stacks, pairs, **options)
     for candidate, result in zip(candidates.tolist(), results, strict=True):
+        if is_zero and result.failure is None:
+            none = np.zeros_like(result.terms)
+            result = replace(result, score=0.0, standard_error=0.0, gap=0.0, terms=none)
         if result.failure is not None:
             failures[candidate] = result.failure
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +11,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from pa_select.scores.class_scores import align_classes, class_scores
 from pa_select.utils.arrays import as_numpy, one_column
+from pa_select.utils.estimators import is_instance, unwrapped
 from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows
+
+
+class NoProbabilitiesError(TypeError):
+    """A metric of probabilities of a classifier that has none."""
 
 
 class _KnownPredictions(BaseEstimator):
@@ -37,13 +42,16 @@ class RecordedClassifier(ClassifierMixin, _KnownPredictions):
     """A classifier whose class scores and predictions for some rows are known.
 
     So scikit-learn's scorers can count each row several times without predicting it again. Without
-    `probabilities`, ``predict_proba`` returns the posteriors at inverse temperature 1.
+    `probabilities`, ``predict_proba`` returns the posteriors at inverse temperature 1, unless the
+    scores are those of an estimator that has no probabilities, which `without_probabilities`
+    names: its decision values are no logits.
     """
 
     classes: Array
     scores: Floats
     predicted: Any
     probabilities: Floats | None = None
+    without_probabilities: str = ""
 
     @property
     def classes_(self) -> Array:
@@ -59,7 +67,14 @@ class RecordedClassifier(ClassifierMixin, _KnownPredictions):
         scores, order = np.asarray(as_numpy(scores), dtype=np.float64), np.argsort(classes)
         known = predictions(estimator, X, scores, classes, with_probabilities)
         probabilities = None if known[1] is None else known[1][:, order]
-        return cls(classes[order], np.ascontiguousarray(scores[:, order]), known[0], probabilities)
+        *_, final = unwrapped(estimator)
+        # A module returns logits, and has no method for probabilities.
+        may_have_some = hasattr(estimator, "predict_proba") or is_instance(
+            final, "torch.nn", "Module"
+        )
+        name = "" if may_have_some else type(final).__name__
+        scores = np.ascontiguousarray(scores[:, order])
+        return cls(classes[order], scores, known[0], probabilities, name)
 
     def with_classes(self, classes: Array) -> RecordedClassifier:
         """Return it with the columns of these classes, among which its own are.
@@ -72,12 +87,18 @@ class RecordedClassifier(ClassifierMixin, _KnownPredictions):
         if self.probabilities is not None:
             probabilities = np.zeros(scores.shape)
             probabilities[:, np.searchsorted(classes, self.classes)] = self.probabilities
-        return RecordedClassifier(classes, scores, self.predicted, probabilities)
+        return replace(self, classes=classes, scores=scores, probabilities=probabilities)
 
     def predict_proba(self, X: Ints) -> Floats:
         """Return the recorded probabilities."""
         if self.probabilities is not None:
             return self.probabilities[X[:, 0]]
+        if self.without_probabilities:
+            raise NoProbabilitiesError(
+                "scoring: expected a metric of predicted classes or decision values, got one of "
+                f"probabilities, and {self.without_probabilities} has no predict_proba. Give it "
+                "probabilities with CalibratedClassifierCV, or choose a metric such as accuracy."
+            )
         posterior: Floats = softmax(self.scores[X[:, 0]], axis=1)
         return posterior
 

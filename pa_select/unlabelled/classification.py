@@ -20,6 +20,7 @@ from pa_select.unlabelled.score_of_units import (
     accuracy_interval,
     effective_number,
 )
+from pa_select.utils.p_values import error_of_rate
 from pa_select.utils.score_checks import check_matrix
 from pa_select.utils.sklearn_private import _PassthroughScorer
 from pa_select.utils.typing import Array, Floats, Index, Ints, Predictor, Rows, Scorer
@@ -153,8 +154,7 @@ class Classification:
         if not is_accuracy(scorer):
             return None
         n = len(y) if groups is None else effective_number(model.predicted == y, groups, len(y))
-        added = (score * n + 2) / (n + 4)
-        return float(np.sqrt(added * (1 - added) / (n + 4)))
+        return float(error_of_rate(np.asarray(score), n))
 
     def in_range(self, scorer: Scorer, score: float) -> float:
         """Return an expected score that the metric can have."""

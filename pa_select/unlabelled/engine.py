@@ -244,18 +244,26 @@ class Engine:
         """Return each split's stand-ins for the labels, for all models the same."""
         if self._given is not None:
             return [self._given[source]] * len(self.labelled.rows)
+        members = self._most_accurate()
+        if len(members) == 1:  # the ensemble of a single model is itself, calibrated once
+            calibration = self.calibration(members[0])
+            return [calibration.labels(one) for one in self._outputs(members[0], source)]
         if self._ensemble is None:
-            self._ensemble = self._calibrated(self._mean_outputs(LABELLED))
+            self._ensemble = self._calibrated(self._mean_outputs(members, LABELLED))
         if source not in self._shared:
-            outputs = self._mean_outputs(source)
+            outputs = self._mean_outputs(members, source)
             self._shared[source] = [self._ensemble.labels(one) for one in outputs]
         return self._shared[source]
 
-    def _mean_outputs(self, source: int) -> list[Output]:
-        """Return each split's mean of what the most accurate models believe."""
+    def _most_accurate(self) -> list[int]:
+        """Return the models whose mean stands in for the labels."""
         score, error = self.validation[self.metric]
         near = near_best(score, error, np.isfinite(score))
-        members = np.flatnonzero(near if near.any() else ~near).tolist()
+        members: list[int] = np.flatnonzero(near if near.any() else ~near).tolist()
+        return members
+
+    def _mean_outputs(self, members: list[int], source: int) -> list[Output]:
+        """Return each split's mean of what some models believe."""
         # Summed one by one: all of them together may not fit into memory.
         total: list[Any] = [0.0] * len(self.labelled.rows)
         outputs: list[Output] = []

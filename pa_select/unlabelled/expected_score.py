@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import compress
+from pickle import PicklingError
 from typing import Any
 from weakref import WeakSet
 
+import joblib
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer
 
 from pa_select.scores.class_scores import cached_for_only
+from pa_select.scores.recorded import NoProbabilitiesError
 from pa_select.unlabelled.paired_rows import (
     FEW_PAIRS,
     aligned_pairs,
@@ -24,14 +27,7 @@ from pa_select.unlabelled.paired_rows import (
 )
 from pa_select.unlabelled.site_adapter import SiteAdapter, cross_adapted
 from pa_select.unlabelled.trained import ExpectedScore, doubts_of_labels, estimates
-from pa_select.utils.arrays import (
-    as_numbers,
-    as_numpy,
-    check_column,
-    is_dataset,
-    labels_of,
-    stacked,
-)
+from pa_select.utils.arrays import as_numbers, as_numpy, check_column, labels_of, stacked
 from pa_select.utils.estimators import SavedWithVersions, named_estimators
 from pa_select.utils.frames import check_columns, check_not_missing
 from pa_select.utils.messages import warn_caller
@@ -119,8 +115,9 @@ def expected_score(
     ------
     TypeError
         If an estimator is neither a classifier nor a regressor, both kinds are given, the metric
-        takes no sample weights, the targets of regressors are not numbers, the pairs are a dict,
-        or the rows of a Dataset cannot be stacked.
+        takes no sample weights, or needs probabilities that an estimator does not have (the
+        outputs of a torch module are logits), the targets of regressors are not numbers, the
+        pairs are a dict, or the rows of a Dataset cannot be stacked.
     ValueError
         If X_a and X_b have different numbers of rows, other columns without an adapter, the same
         values or no rows, a label is missing, an estimator knows none of the labels, or
@@ -361,34 +358,43 @@ class ExpectedScorer(SavedWithVersions, BaseEstimator):
 
     def __call__(self, estimator: Model, X: Rows, y: Labels | None = None) -> float:
         """Return the expected score of a fitted model; its labelled rows are X and y."""
+        stopped: float
         try:  # what is wrong with the pairs is so for every model
             X_a, X_b = self._rows()
             check_columns(X_a, X, "X_a")
             for name, rows in (("X_a", X_a), ("X_b", X_b)):
                 check_not_missing(rows, X, name, estimator)
         except Exception as error:
-            stopped: float = stop_search(error)
+            stopped = stop_search(error)
             return stopped
         # A search scores hundreds of models: warnings of the pairs come once.
         warnings: list[str] = []
-        with cached_for_only(X, estimator):
-            given = X_a, X_b, X, y, self.scoring
-            (expected,) = estimates([estimator], *given, warnings=warnings).values()
+        try:
+            with cached_for_only(X, estimator):
+                given = X_a, X_b, X, y, self.scoring
+                (expected,) = estimates([estimator], *given, warnings=warnings).values()
+        except NoProbabilitiesError as error:
+            stopped = stop_search(error)
+            return stopped
         if warnings and self not in _HAVE_WARNED:
             _HAVE_WARNED.add(self)
             warn_caller(warnings[0])
         return float(expected.score)
 
     def _rows(self) -> tuple[Any, Any]:
-        """Return the rows of both sites, adapted if they are to be; they are kept."""
-        if self.adapter is None and not (is_dataset(self.X_a) or is_dataset(self.X_b)):
-            return self.X_a, self.X_b
-        given = self.X_a, self.X_b, self.adapter
-        kept: Any = getattr(self, "_kept", ((None,) * 3, None))
-        if not all(one is other for one, other in zip(kept[0], given, strict=True)):
-            X_a, X_b = aligned_pairs(self.X_a, self.X_b, adapter=self.adapter)
-            if self.adapter is not None:
-                X_b = cross_adapted(self.adapter, X_b, X_a, seed=0)
+        """Return the rows of both sites, adapted if they are to be; adapted ones are kept."""
+        X_a, X_b = stacked(self.X_a, "X_a"), stacked(self.X_b, "X_b")
+        if self.adapter is None:
+            return X_a, X_b
+        # The values, since a user may change rows or parameters in place.
+        try:
+            given = joblib.hash((X_a, X_b, self.adapter), coerce_mmap=True)
+        except PicklingError:
+            given = None
+        kept: Any = getattr(self, "_kept", (None, None))
+        if given is None or kept[0] != given:
+            X_a, X_b = aligned_pairs(X_a, X_b, adapter=self.adapter)
+            X_b = cross_adapted(self.adapter, X_b, X_a, seed=0)
             kept = self._kept = given, (X_a, X_b)
         rows: tuple[Any, Any] = kept[1]
         return rows
@@ -425,7 +431,8 @@ def expected_scorer(
     Raises
     ------
     ValueError
-        If `X_a` and `X_b` are not two measurements of the same objects.
+        If `X_a` and `X_b` are not two measurements of the same objects. A search stops with the
+        reason if its model has no probabilities and the metric needs them.
 
     Warns
     -----

@@ -71,3 +71,13 @@ def normal_p_value(difference: float, error: float, error_of_other: float) -> fl
     if not of_difference > 0:
         return math.nan
     return math.erfc(abs(difference) / of_difference / math.sqrt(2))
+
+
+def error_of_rate(rate: Floats, n: float) -> Floats:
+    """Return the standard errors of shares of n rows, after adding two successes and failures.
+
+    So a share of 0 or 1 has an error, too (Agresti and Coull).
+    """
+    added = (rate * n + 2) / (n + 4)
+    error: Floats = np.sqrt(added * (1 - added) / (n + 4))
+    return error

@@ -5,15 +5,33 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.datasets import load_diabetes, load_wine
+from sklearn.datasets import load_diabetes, load_digits, load_wine
+from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.pipeline import Pipeline
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    LeaveOneOut,
+    PredefinedSplit,
+)
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.utils import shuffle
+from torch.utils.data import TensorDataset
 
-from pa_select import PAScorer, PASearchCV, expected_score, expected_scorer
+from pa_select import (
+    GuardedSelection,
+    PACommittee,
+    PAScorer,
+    PASearchCV,
+    expected_score,
+    expected_scorer,
+    within_one_standard_error,
+)
 
 X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
 X = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -137,3 +155,199 @@ def test_a_wrong_metric_is_refused_when_the_scorer_is_made():
         expected_scorer(A, B, scoring="nope")
     with pytest.raises(TypeError, match="expected two samples, got 3 arguments"):
         expected_scorer(A, B, "accuracy")
+
+
+@pytest.mark.parametrize("scoring", ["neg_log_loss", "neg_brier_score"])
+@pytest.mark.filterwarnings("ignore")
+def test_models_without_probabilities_have_no_score_of_probabilities(scoring):
+    few = V[v < 2], v[v < 2]
+    model, message = LinearSVC(), "LinearSVC has no predict_proba"
+    fitted = model.fit(*few)
+    for estimators in (fitted, make_pipeline(StandardScaler(), LinearSVC()).fit(*few), [fitted]):
+        with pytest.raises(TypeError, match=message):
+            expected_score(estimators, A, B, *few, scoring=scoring)
+    with pytest.raises(TypeError, match=message):
+        expected_scorer(A, B, scoring=scoring)(fitted, *few)
+    with pytest.raises(ValueError, match=message):
+        GridSearchCV(model, {}, scoring=expected_scorer(A, B, scoring=scoring), cv=3).fit(*few)
+    with pytest.raises(TypeError, match=message):
+        PACommittee.from_models([fitted, fitted], *few, scoring=scoring)
+    with pytest.raises(RuntimeError, match="LinearSVC has none of the .*predict_proba"):
+        of_ours(model, {}, *few[::-1], scoring=scoring)
+    # The model of another metric, and the reference, need none.
+    assert expected_score(fitted, A, B, *few, scoring="roc_auc").score > 0.9
+    plain = LogisticRegression().fit(*few)
+    assert np.isfinite(expected_score(plain, A, B, *few, scoring=scoring, reference=fitted).score)
+
+
+def test_logits_of_a_module_are_probabilities():
+    module = torch.nn.Linear(13, 3)
+    found = expected_score(module, A, B, V, v, scoring="neg_log_loss")
+    assert np.isfinite(found.score)
+
+
+@pytest.mark.parametrize("C", [0.01, 1])
+@pytest.mark.filterwarnings("ignore")
+def test_a_single_model_is_expected_to_score_the_same_in_a_search(C):
+    model, test = LogisticRegression(C=C), np.repeat([-1, 0], [len(V) // 2, len(V) - len(V) // 2])
+    search = PASearchCV(model, {}, cv=PredefinedSplit(test)).fit(V, v, paired=(A, B))
+    found = expected_score(model.fit(V[test < 0], v[test < 0]), A, B, V[test == 0], v[test == 0])
+    assert search.expected_score_ == pytest.approx(found.score)
+    assert search.expected_score_se_ == pytest.approx(found.standard_error)
+    # A model that nobody comes near is the whole ensemble, too.
+    poor = DummyClassifier().fit(V, v)
+    pair = expected_score([model, poor], A, B, V[test == 0], v[test == 0], scoring="accuracy")
+    assert next(iter(pair.values())).score == pytest.approx(found.score)
+
+
+def test_a_single_regressor_is_expected_to_score_the_same_in_a_search():
+    P, q = load_diabetes(return_X_y=True)
+    test, pairs = np.repeat([-1, 0], [200, 182]), (P[:60], P[:60] + 0.01)
+    search = PASearchCV(Ridge(), {}, cv=PredefinedSplit(test)).fit(P[60:], q[60:], paired=pairs)
+    found = expected_score(Ridge().fit(P[60:260], q[60:260]), *pairs, P[260:], q[260:])
+    assert search.expected_score_ == pytest.approx(found.score)
+
+
+@pytest.mark.parametrize("changed", ["rows of a", "rows of b", "Dataset", "parameter"])
+def test_a_scorer_sees_what_is_changed_in_place(changed):
+    here, there, ridge = A.copy(), B.copy(), Ridge(1e-3)
+    rows = TensorDataset(torch.from_numpy(there)) if changed == "Dataset" else there
+    scorer = expected_scorer(here, rows, adapter=ridge)
+    fitted = LogisticRegression().fit(V, v)
+    before = scorer(fitted, V, v)
+    if changed == "parameter":
+        ridge.set_params(alpha=1e6)
+    else:  # the tensor of the Dataset shares the memory
+        (here if changed == "rows of a" else there)[:] = X[50:100][::-1]
+    after = scorer(fitted, V, v)
+    assert after == expected_scorer(here, rows, adapter=ridge)(fitted, V, v) != before
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_agreement_does_not_depend_on_the_size_of_the_folds():
+    def agreements(n_folds, **given):
+        cv = LeaveOneOut() if n_folds == len(V) else KFold(n_folds)
+        search = PASearchCV(MODEL, GRID, cv=cv, tol=0.01).fit(V, v, **given)
+        return search.cv_results_["agreement"]
+
+    of_three = agreements(3, views=1.5 * V)
+    assert of_three[-1] > 1
+    for n_folds in (20, 60, len(V)):  # one row each in the last
+        np.testing.assert_allclose(agreements(n_folds, views=1.5 * V), of_three, atol=0.1)
+    environments = np.random.default_rng(0).integers(0, 2, len(V))
+    np.testing.assert_allclose(
+        agreements(20, environments=environments),
+        agreements(3, environments=environments),
+        atol=0.15,
+    )
+
+
+def test_the_scorer_warns_once_of_folds_with_few_pairs():
+    fitted, scorer = LogisticRegression().fit(V, v), PAScorer(views=lambda rows: 1.5 * rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scorer(fitted, V[:6], v[:6])
+        PAScorer(views=lambda rows: 1.5 * rows, prior="uniform")(fitted, V[:1], v[:1])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        GridSearchCV(MODEL, GRID, cv=LeaveOneOut(), scoring=scorer).fit(V[:40], v[:40])
+    (few,) = (str(x.message) for x in caught if "PAScorer: " in str(x.message))
+    assert "expected at least 6 pairs of 3 classes, got 1." in few
+    with pytest.warns(UserWarning, match="at least 6 pairs of 3 classes, got 4"):
+        PAScorer().agreement(fitted, V[:5], np.array([0, 0, 1, 1, 2]))
+
+
+D, d = load_digits(return_X_y=True)
+D, d = D[:400] / 16, d[:400]
+ONE_SPLIT = PredefinedSplit(np.repeat([0, -1], [100, 300]))
+
+
+@pytest.mark.parametrize("scoring", [None, "accuracy", "neg_log_loss", ["accuracy", "f1_macro"]])
+@pytest.mark.parametrize("given", ["views", "two views", "nothing"])
+@pytest.mark.filterwarnings("ignore:fit was given no|cv tests no row")
+def test_the_error_of_one_split_is_that_of_its_rows(scoring, given):
+    views = {"views": {"views": 0.5 * D}, "two views": {"views": [0.5 * D, 0.6 * D]}}.get(
+        given, {}
+    )
+    several = isinstance(scoring, list)
+    options = {"scoring": scoring, "refit": "accuracy" if several else True, "tol": 0.1}
+    model = LogisticRegression(max_iter=200)
+    found = PASearchCV(model, {"C": [1e-3, 0.1, 1]}, cv=ONE_SPLIT, **options).fit(D, d, **views)
+    table = found.cv_results_
+    metrics = ["accuracy", "f1_macro"] if several else ["score"]
+    names = [f"{metric}{end}" for metric in metrics for end in (["", "_views"] if views else [""])]
+    for name in names:
+        score, error = table[f"mean_test_{name}"], table[f"se_test_{name}"]
+        assert (error > 0).all()
+        if scoring in (None, "accuracy") or name.startswith("accuracy"):
+            np.testing.assert_allclose(error, np.sqrt(score * (1 - score) / 100), atol=0.015)
+        elif name.startswith("f1"):
+            assert (error < 0.15).all()
+
+
+def test_one_wrong_row_of_a_single_split_excludes_no_candidate():
+    grid = {"C": np.logspace(-3, 1, 7)}
+    search = PASearchCV(LogisticRegression(max_iter=200), grid, cv=ONE_SPLIT, tol=0.1)
+    table = search.fit(D, d, views=0.5 * D).cv_results_
+    near = table["mean_test_score_views"] >= table["mean_test_score_views"].max() - 0.01
+    assert near.sum() > 1
+    assert table["eligible"][near].all()
+    assert not table["eligible"][table["mean_test_score_views"] < 0.5].any()
+    # What a constant gains by one row is no reason to prefer it.
+    near_constant = DummyClassifier(strategy="stratified", random_state=0)
+    with pytest.warns(UserWarning, match="chance"):
+        chosen = PASearchCV(near_constant, {}, cv=ONE_SPLIT).fit(D, d, views=0.5 * D)
+    assert not chosen.cv_results_["eligible"].any() or chosen.best_score_ > 0.2
+
+
+@pytest.mark.parametrize("rule", [GuardedSelection("pa", "acc"), None])
+def test_a_single_split_of_another_search_is_warned_of(rule):
+    scoring = {"pa": PAScorer(views=lambda rows: 0.5 * rows), "acc": "accuracy"}
+    refit = rule or within_one_standard_error("C", score="acc")
+    model = LogisticRegression(max_iter=200)
+    search = GridSearchCV(model, {"C": [0.1, 1]}, cv=ONE_SPLIT, scoring=scoring, refit=refit)
+    with pytest.warns(UserWarning, match="at least two splits, got one of 'acc'"):
+        search.fit(D, d)
+
+
+WINES = np.array(["first", "second", "third"])[Y]
+# The first class is at both sites, and each other one at one.
+SITES = np.where(
+    Y == 1, "north", np.where(Y == 2, "south", np.array(["north", "south"])[Y[::-1] % 2])
+)
+
+
+@pytest.mark.parametrize("selection", ["guarded", "agreement", "rank_sum"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_score_decides_if_sites_share_one_class(selection, n_classes):
+    kept = n_classes > Y
+    search = PASearchCV(MODEL, GRID, cv=3, selection=selection)
+    with pytest.warns(UserWarning, match="environments: expected") as caught:
+        search.fit(X[kept], WINES[kept], environments=SITES[kept])
+    table, texts = search.cv_results_, [str(one.message) for one in caught]
+    n = np.count_nonzero(kept & (Y > 0))
+    assert any(f"got {n} of {kept.sum()} rows whose class no other" in text for text in texts)
+    assert any("got only rows of class 'first'" in text for text in texts)
+    assert (table["agreement"] == 0).all()
+    assert table["mean_test_score"][search.best_index_] == table["mean_test_score"].max()
+    assert "only rows of class 'first' are compared" in table["reason"][search.best_index_]
+    assert search.certified_choice_ is None
+    assert "more is more stable" not in search.report()
+    assert "says nothing: only rows of class" in search.report()
+
+
+def test_rows_of_a_class_at_one_site_are_counted():
+    sites = np.where(Y == 2, "south", np.array(["north", "south"])[np.arange(len(Y)) % 2])
+    with pytest.warns(UserWarning, match=r"got 48 of 178 rows whose class no .*\('third' of 's"):
+        search = PASearchCV(MODEL, GRID, tol=0.1).fit(X, WINES, environments=sites)
+    assert search.cv_results_["agreement"].max() > 0.1
+    assert "more is more stable" in search.report()
+
+
+def test_a_scorer_of_rows_of_one_class_is_0_and_warns():
+    fitted, same = LogisticRegression().fit(X, WINES), WINES == "first"
+    with pytest.warns(UserWarning, match="PAScorer: expected pairs of several classes, got only"):
+        assert PAScorer()(fitted, X[same], WINES[same]) == 0
+    with pytest.warns(UserWarning, match="only rows of class 'first'"):
+        assert PAScorer()(fitted, X, WINES, environments=SITES) == 0
+    assert PAScorer(prior="uniform")(fitted, X[same], WINES[same]) > 0.1
