@@ -42,7 +42,7 @@ from pa_select.model_selection.table_columns import (
     warn_of_label_shift,
 )
 from pa_select.scores.candidate_posterior import scores_of_pairs
-from pa_select.utils.arrays import check_column
+from pa_select.utils.arrays import are_rows, check_column, stacked
 from pa_select.utils.fits import Split, halves
 from pa_select.utils.frames import check_columns, check_not_shifted, named_like, view_of
 from pa_select.utils.messages import warn_caller
@@ -448,7 +448,7 @@ class PairedObjects(DataKind):
 
 def _by_name(views: Any, n: int) -> list[tuple[str, Any]]:
     """Return the views with their names for messages."""
-    if isinstance(views, dict):
+    if isinstance(views, dict) and not are_rows(views):
         raise TypeError("views: expected one view or a list of them, got a dict.")
     for view in views if isinstance(views, list) else [views]:
         check_not_shifted(view, "views")
@@ -466,7 +466,8 @@ def _check_view(view: Any, X: Any, n: int, name: str) -> Rows:
     from pa_select.unlabelled.paired_rows import same_values
 
     check_text(view, name, X)
-    made = callable(view) or hasattr(view, "transform")
+    view = stacked(view, name)
+    made = callable(view) or hasattr(view, "transform") and not are_rows(view)
     indexed = hasattr(view, "loc") and hasattr(X, "loc") and not view.index.equals(X.index)
     if made and not hasattr(view, "loc") or indexed:
         view = view_of(view, X, name)
@@ -487,6 +488,7 @@ def _check_target(target: Rows, X: Rows) -> Rows:
             f"target: expected unlabelled rows like X, got a tuple of {len(target)}. The target's "
             "labels are not used: give its rows alone."
         )
+    target = stacked(target, "target")
     if not hasattr(target, "__len__") and not hasattr(target, "shape"):
         raise TypeError(f"target: expected unlabelled rows like X, got {type(target).__name__}.")
     if not _num_samples(target):

@@ -17,7 +17,7 @@ from pa_select.pairing import pair_environments, pair_within_label
 from pa_select.scores import class_scores
 from pa_select.scores.class_scores import cached_for_only
 from pa_select.utils.arrays import check_column, check_weight, stacked
-from pa_select.utils.estimators import SavedWithVersions
+from pa_select.utils.estimators import SavedWithVersions, resolve_device
 from pa_select.utils.frames import check_columns, check_view, is_shifted, look_up, view_of
 from pa_select.utils.scorers import called_as_scorer, stop_search
 from pa_select.utils.typing import (
@@ -392,6 +392,8 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
     ) -> _Plan:
         """Return which rows are scored, and which of their scores are paired."""
         pairing = self._chosen_pairing(environments)
+        if self.device is not None:
+            resolve_device(self.device)
         between = pairing if callable(pairing) else None  # a pairing of two environments
         if pairing == "paired":
             both = self._both_sites()

@@ -67,7 +67,8 @@ from pa_select.scores.candidate_posterior import (
     pairs_of_folds,
     posterior_of_parts,
 )
-from pa_select.utils.arrays import check_column, check_weight
+from pa_select.utils.arrays import check_column, check_weight, is_dataset
+from pa_select.utils.estimators import refuse_loader
 from pa_select.utils.fits import Split, check_fit_params
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import warn_caller
@@ -425,6 +426,12 @@ def _check_data(
     if y is None:
         raise ValueError(
             f"y: {type(search).__name__} requires y to be passed, but the target y is None"
+        )
+    refuse_loader(X, "X")
+    if is_dataset(X):
+        raise TypeError(
+            f"X: expected rows that can be chosen by their numbers, got the Dataset "
+            f"{type(X).__name__}; give skorch.helper.SliceDataset(X), and y."
         )
     X, y = indexable(X, y)
     if not of_regressors:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
@@ -17,8 +17,8 @@ from pa_select.agreement.inputs.validation import check_prior
 from pa_select.pairing import pair_environments
 from pa_select.pairing.row_pairs import check_rows
 from pa_select.scores.modules import check_classifies, net_scores, scores_of_net
-from pa_select.utils.arrays import check_weight, stacked
-from pa_select.utils.estimators import module_of, refuse_iterable_dataset
+from pa_select.utils.arrays import check_weight, shape_of, stacked
+from pa_select.utils.estimators import module_of, refuse_iterable_dataset, refuse_loader
 from pa_select.utils.typing import Array, Floats, HasItems, Index, Net, Prior, Vector
 
 
@@ -76,6 +76,7 @@ def pair_up(
                 f"environments[{i}]: expected rows, got the function or shift {environment!r}; "
                 "call it first."
             )
+        refuse_loader(environment, f"environments[{i}]")
         refuse_iterable_dataset(environment, f"environments[{i}]")
     refuse_labels(environments)
     datasets = [_dataset(net, e) for e in environments]
@@ -99,7 +100,8 @@ def pair_up(
 def refuse_labels(environments: Sequence[Any]) -> None:
     """Raise if (X, y) of one environment is given in the place of two environments."""
     for i, environment in enumerate(environments):
-        if getattr(environment, "ndim", 2) == 1 and getattr(environments[0], "ndim", 1) > 1:
+        axes, expected = (len(shape_of(x) or ()) for x in (environment, environments[0]))
+        if not isinstance(environment, Mapping) and axes == 1 < expected:
             raise ValueError(
                 f"environments[{i}]: expected rows, got one number for each; this looks like "
                 "labels. Give the rows of both environments."

@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from pa_select.utils.arrays import stacked
+from pa_select.utils.arrays import are_rows, as_numpy, is_slice_dataset, shape_of, stacked
 from pa_select.utils.frames import check_columns, look_up, named_like
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Adapter, Array, Floats, Rows
@@ -23,6 +23,8 @@ from pa_select.utils.typing import Adapter, Array, Floats, Rows
 FEW_PAIRS = 20
 # Rows of each kind that a forest learns to tell apart.
 _MOST_ROWS = 500
+# Rows of a Dataset that have more numbers are not read into memory.
+_MOST_NUMBERS = 10**8
 # Objects whose distances are compared, and random orders that they are compared with.
 _MOST_COMPARED, _ORDERS = 150, 999
 # The forest's area under the curve must exceed chance by this and by so many standard errors.
@@ -63,7 +65,7 @@ def aligned_pairs(
     the other site may have columns of its own.
     """
     for rows, name in ((X_a, name_a), (X_b, name_b)):
-        if isinstance(rows, Mapping):
+        if isinstance(rows, Mapping) and not are_rows(rows):
             raise TypeError(
                 f"{name}: expected the rows of one site, got a {type(rows).__name__}. Call this "
                 "once for each other site."
@@ -77,7 +79,7 @@ def aligned_pairs(
             f"{name_b}: expected the {n} objects of {name_a}, measured again, got "
             f"{_num_samples(X_b)} rows."
         )
-    if getattr(X_b, "ndim", 2) == 1 < getattr(X_a, "ndim", 2):
+    if len(shape_of(X_b) or (n, 1)) == 1 < len(shape_of(X_a) or (n, 1)):
         raise ValueError(
             f"{name_b}: expected rows like those of {name_a}, got one value for each object, such "
             "as labels. The labelled rows and their labels are other arguments."
@@ -100,7 +102,9 @@ def has_own_columns(X_b: Any, X_a: Any) -> bool:
     names_b, names_a = (set(getattr(rows, "columns", [])) for rows in (X_b, X_a))
     if names_b and names_a and names_b != names_a:
         return True
-    shape_b, shape_a = (getattr(rows, "shape", None) or np.shape(rows) for rows in (X_b, X_a))
+    if isinstance(X_a, Mapping) or isinstance(X_b, Mapping):  # such as skorch's SliceDict
+        return False
+    shape_b, shape_a = (shape_of(rows) or np.shape(rows) for rows in (X_b, X_a))
     return tuple(shape_b[1:]) != tuple(shape_a[1:])
 
 
@@ -252,7 +256,13 @@ def warn_of_known_rows(
 
 
 def _numbers(rows: Any) -> Floats | None:
-    """Return rows as a matrix of numbers, or None if they are none."""
+    """Return rows as a matrix of numbers; None if they are none, or too many to be read."""
+    if isinstance(rows, Mapping):  # the parts of skorch's SliceDict
+        parts = [_numbers(as_numpy(part)) for part in rows.values()]
+        known = [part for part in parts if part is not None]
+        return np.concatenate(known, axis=1) if known and len(known) == len(parts) else None
+    if np.prod(shape_of(rows) or 0) > _MOST_NUMBERS > np.prod(getattr(rows, "shape", 0)):
+        return None
     if issparse(rows):
         rows = rows.toarray() if rows.shape[1] <= 1000 else None
     try:
@@ -274,6 +284,14 @@ def same_values(one: Any, other: Any) -> bool:
             and np.array_equal(a.indptr, b.indptr)
             and np.array_equal(a.indices, b.indices)
             and same_values(a.data, b.data)
+        )
+    if isinstance(one, Mapping) and isinstance(other, Mapping):  # skorch's SliceDict
+        return set(one) == set(other) and all(same_values(one[key], other[key]) for key in one)
+    if is_slice_dataset(one) and is_slice_dataset(
+        other
+    ):  # up to the first difference, since rows may be files
+        return len(one) == len(other) and all(
+            same_values(one[row], other[row]) for row in range(len(one))
         )
     try:
         a, b = np.asarray(one), np.asarray(other)

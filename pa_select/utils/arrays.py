@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pa_select.utils.estimators import is_instance, refuse_iterable_dataset, refuse_loader
 from pa_select.utils.typing import Array, Floats, Labels, Rows, Vector
 
 # Deeper lists are not arrays; a list that contains itself would never end.
@@ -132,12 +133,36 @@ def is_dataset(rows: object) -> bool:
     return torch is not None and isinstance(rows, torch.utils.data.Dataset)
 
 
+def are_rows(value: object) -> bool:
+    """Whether a mapping, or an object with a ``transform``, is the rows of one sample.
+
+    skorch's ``SliceDict`` is a dict, and its ``SliceDataset`` has a ``transform``. Unlike a dict
+    of samples and unlike a transformer, both have a shape.
+    """
+    return hasattr(value, "shape")
+
+
+def is_slice_dataset(rows: object) -> bool:
+    """Whether rows are a ``SliceDataset`` of skorch; skorch is not imported to find out."""
+    return is_instance(rows, "skorch.helper", "SliceDataset")
+
+
+def shape_of(rows: Any) -> tuple[int, ...] | None:
+    """Return the shape of rows, if they have one.
+
+    Items of skorch's ``SliceDataset``, whose own shape is their number, have shapes, too.
+    """
+    shape = getattr(rows, "shape", None)
+    if is_slice_dataset(rows) and len(rows):
+        return (len(rows), *np.shape(as_numpy(rows[0])))
+    return None if shape is None else tuple(shape)
+
+
 def stacked(rows: Any, name: str) -> Rows:
     """Return the rows of a Dataset as one array; other rows are returned as they are."""
+    refuse_loader(rows, name)
     if not is_dataset(rows):
         return rows
-    from pa_select.utils.estimators import refuse_iterable_dataset
-
     refuse_iterable_dataset(rows, name)
     items = [rows[i] for i in range(len(rows))]
     inputs = [item[0] if isinstance(item, (tuple, list)) else item for item in items]
