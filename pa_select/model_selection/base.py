@@ -383,7 +383,11 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         if self.multimetric_:
             metric = first_metric(self, table)
         self._unseen = plan.kind.unseen(metric)
-        check_some_succeeded(self.estimator, table, metric, failures[0][1], plan.data)
+        tests = [test for _, test in plan.training_and_test_rows]
+        sites = plan.kind.sites_of_rows
+        check_some_succeeded(
+            self.estimator, table, metric, failures[0][1], plan.data, tests, sites
+        )
         table |= plan.kind.expected_columns(stacks, table, metric)
         self.posterior_ = plan.posterior(table, metric)
         if self.posterior_ is not None:

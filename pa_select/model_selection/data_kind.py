@@ -97,6 +97,12 @@ class DataKind(ABC):
     def __init__(self, rows: RowsOfX) -> None:
         self.rows = rows
 
+    @property
+    def sites_of_rows(self) -> Array | None:
+        """The environment of each row of X, or its group, if these are known."""
+        known = self.rows.groups if self.strata is None else self.strata
+        return None if known is None else np.asarray(known)
+
     def settled(self, splits: list[Split]) -> tuple[DataKind, list[Split]]:
         """Return the kind and the splits that are used, given the splits of ``cv``."""
         return self, splits

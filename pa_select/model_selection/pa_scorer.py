@@ -19,7 +19,7 @@ from pa_select.scores.class_scores import cached_for_only
 from pa_select.utils.arrays import check_column, check_weight, stacked
 from pa_select.utils.estimators import SavedWithVersions, resolve_device
 from pa_select.utils.frames import check_columns, check_view, is_shifted, look_up, view_of
-from pa_select.utils.scorers import called_as_scorer, stop_search
+from pa_select.utils.scorers import NoThreshold, called_as_scorer, stop_search
 from pa_select.utils.typing import (
     Array,
     Device,
@@ -49,7 +49,7 @@ class _NoScorer:
 
 
 @dataclass(eq=False, repr=False)
-class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
+class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
     """Score a fitted classifier by the posterior agreement of paired observations.
 
     The score is the agreement of the classifier's posteriors on pairs of rows, in nats per

@@ -67,6 +67,7 @@ from pa_select.scores.candidate_posterior import (
     pairs_of_folds,
     posterior_of_parts,
 )
+from pa_select.scores.class_scores import refuse_doubles
 from pa_select.utils.arrays import check_column, check_weight, is_dataset
 from pa_select.utils.estimators import refuse_loader
 from pa_select.utils.fits import Split, check_fit_params
@@ -217,6 +218,8 @@ class Plan:
             labels=self.labels,
             of_regressors=self.of_regressors,
         )
+        name = next((name for name, value in given.items() if value is not None), "X")
+        refuse_doubles(search.estimator, [("X", X), *((name, rows) for rows in kind.sources)])
         kind.prepare(self.layout, self.splits, data, weight)
         #: The data that each fit needs.
         self.data = replace(data, with_probabilities=kind.needs_probabilities)

@@ -17,7 +17,7 @@ from pa_select.agreement.inputs.validation import check_prior
 from pa_select.pairing import pair_environments
 from pa_select.pairing.row_pairs import check_rows
 from pa_select.scores.modules import check_classifies, net_scores, scores_of_net
-from pa_select.utils.arrays import check_weight, shape_of, stacked
+from pa_select.utils.arrays import WRONG_PRECISION, check_weight, shape_of, stacked
 from pa_select.utils.estimators import module_of, refuse_iterable_dataset, refuse_loader
 from pa_select.utils.typing import Array, Floats, HasItems, Index, Net, Prior, Vector
 
@@ -180,6 +180,8 @@ def _try_out(net: Net, dataset: Any, name: str, prior: Prior) -> None:
         scores = scores_on(net, Subset(dataset, range(min(len(dataset), 2))))
     except (RuntimeError, TypeError, ValueError) as error:
         # torch's further lines list the types of all elements.
+        if str(error) == WRONG_PRECISION.format(name="X"):
+            raise TypeError(WRONG_PRECISION.format(name=name)) from error
         reason = str(error).split("\n")[0]
         raise ValueError(f"{name}: the net cannot score its rows: {reason}") from error
     check_prior(prior, scores.shape[1])

@@ -15,7 +15,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from pa_select.utils.arrays import are_rows, as_numpy, is_slice_dataset, shape_of, stacked
-from pa_select.utils.frames import check_columns, look_up, named_like
+from pa_select.utils.frames import check_columns, look_up, named_like, some_of
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Adapter, Array, Floats, Rows
 
@@ -71,6 +71,7 @@ def aligned_pairs(
                 "once for each other site."
             )
     X_a, X_b = stacked(X_a, name_a), stacked(X_b, name_b)
+    _refuse_other_objects(X_a, X_b, name_a, name_b)
     n = _num_samples(X_a)
     if not n:
         raise ValueError(f"{name_a}: expected at least one row, got none.")
@@ -92,6 +93,32 @@ def aligned_pairs(
             f"{name_b}: expected the objects of {name_a}, measured again, got the same values."
         )
     return X_a, named_like(X_a, X_b, same_rows=True)
+
+
+def _refuse_other_objects(X_a: Any, X_b: Any, name_a: str, name_b: str) -> None:
+    """Refuse DataFrames of which one lacks objects of the other, with their names."""
+    if not all(hasattr(rows, "loc") for rows in (X_a, X_b)) or len(X_a) == len(X_b):
+        return
+    lacking = X_a.index.difference(X_b.index, sort=False)
+    more = X_b.index.difference(X_a.index, sort=False)
+    if not (X_a.index.is_unique and X_b.index.is_unique and len(lacking) + len(more)):
+        return
+    if not len(X_a.index.intersection(X_b.index)):
+        return  # other numbers of rows say more
+    got = [
+        f"{what} {some_of(index.tolist())}"
+        for what, index in (("none for", lacking), ("also", more))
+        if len(index)
+    ]
+    one, other = (name_a, name_b) if len(lacking) else (name_b, name_a)
+    cure = f"{one}.loc[{other}.index]"
+    if len(lacking) and len(more):
+        both = f"{name_a}.index.intersection({name_b}.index)"
+        cure = f"{name_a}.loc[both] and {name_b}.loc[both] with both = {both}"
+    raise ValueError(
+        f"{name_b}: expected the objects of {name_a} by their index, got {' and '.join(got)}. The "
+        f"objects that both have are {cure}."
+    )
 
 
 def has_own_columns(X_b: Any, X_a: Any) -> bool:
@@ -132,7 +159,7 @@ def _warn_of_strangers(X_a: Rows, X_b: Rows, name_a: str, name_b: str) -> None:
     if a is None or b is None or len(a) < FEW_PAIRS or np.isnan(a).any() or np.isnan(b).any():
         return
     some = np.random.default_rng(0).permutation(len(a))[:_MOST_COMPARED]
-    if not _resemble(a[some], b[some]):
+    if not _resemble(_moderate(a[some]), _moderate(b[some])):
         warn_caller(
             f"{name_a} and {name_b}: expected row i of both to be the same object, got rows that "
             "resemble each other no more than rows in a random order. Either the rows are in "
@@ -164,6 +191,17 @@ def _resemble(a: Floats, b: Floats) -> bool:
     return False
 
 
+def _moderate(rows: Floats) -> Floats:
+    """Return rows, or the ranks in each column if single precision, as of trees, lacks a number.
+
+    So are -inf, or logarithms of counts, no reason to stop what a model accepts.
+    """
+    if not (np.abs(rows) > np.finfo(np.float32).max).any():
+        return rows
+    ranks: Floats = rankdata(rows, axis=0, nan_policy="omit")
+    return ranks
+
+
 def _scaled(rows: Floats) -> Floats:
     """Return rows less their mean, in units of the columns' spread."""
     spread = rows.std(0)
@@ -185,7 +223,7 @@ def warn_of_other_rows(X_a: Rows, X: Rows, name: str = "X_a") -> None:
     is_paired = np.repeat([0, 1], [len(x) for x in some])
     forest = RandomForestClassifier(
         50, max_features="sqrt", min_samples_leaf=3, oob_score=True, random_state=0
-    ).fit(np.concatenate(some), is_paired)
+    ).fit(_moderate(np.concatenate(some)), is_paired)
     area = roc_auc_score(is_paired, forest.oob_decision_function_[:, 1])
     n, m = map(len, some)
     error = np.sqrt((n + m + 1) / (12 * n * m))
@@ -267,7 +305,7 @@ def _numbers(rows: Any) -> Floats | None:
         rows = rows.toarray() if rows.shape[1] <= 1000 else None
     try:
         values = np.asarray(rows, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         return None
     return values.reshape(len(values), -1) if values.ndim > 1 else None
 

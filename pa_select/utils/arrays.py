@@ -6,6 +6,7 @@ It needs no torch.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
@@ -100,6 +101,14 @@ def check_column(values: Labels, n: int, name: str) -> Array:
     if wrong.any():
         row = int(wrong.argmax())
         raise ValueError(f"{name}: expected a value for each row, got {column[row]} in row {row}.")
+    if column.dtype == object:
+        try:
+            np.sort(column)
+        except TypeError as error:
+            kinds = " and ".join(sorted({type(value).__name__ for value in column}))
+            raise TypeError(
+                f"{name}: expected values of one type, got {kinds}; such as .astype(str)."
+            ) from error
     return column
 
 
@@ -140,6 +149,24 @@ def are_rows(value: object) -> bool:
     of samples and unlike a transformer, both have a shape.
     """
     return hasattr(value, "shape")
+
+
+#: The error of a net in single precision that gets rows in double precision.
+WRONG_PRECISION = (
+    '{name}: expected rows of the net\'s precision, got float64; give {name}.astype("float32").'
+)
+
+
+def is_of_doubles(rows: Any) -> bool:
+    """Whether rows are, or begin with, numbers in double precision."""
+    if isinstance(rows, Mapping):
+        return any(is_of_doubles(part) for part in rows.values())
+    if is_slice_dataset(rows) or is_dataset(rows):
+        return len(rows) > 0 and is_of_doubles(rows[0])
+    if isinstance(rows, (tuple, list)):
+        return len(rows) > 0 and is_of_doubles(rows[0])
+    dtypes: Any = getattr(rows, "dtype", getattr(rows, "dtypes", ""))
+    return any("float64" in str(dtype) for dtype in np.ravel(dtypes))
 
 
 def is_slice_dataset(rows: object) -> bool:

@@ -123,9 +123,9 @@ def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X", advice: st
         more = [c for c in columns if c not in known_set]
         lacking = [c for c in known if c not in column_set]
         if more and lacking:
-            got = f"{_some_of(more)} instead of {_some_of(lacking)}"
+            got = f"{some_of(more)} instead of {some_of(lacking)}"
         else:
-            got = f"also {_some_of(more)}" if more else f"all but {_some_of(lacking)}"
+            got = f"also {some_of(more)}" if more else f"all but {some_of(lacking)}"
         if more or lacking:
             raise ValueError(f"{expected}, got {got}.{advice}")
         raise ValueError(
@@ -174,7 +174,7 @@ def check_not_missing(
     )
 
 
-def _some_of(names: list[Any]) -> str:
+def some_of(names: list[Any]) -> str:
     """Return the first three names, and how many there are besides."""
     shown = ", ".join(map(repr, names[:3]))
     return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
@@ -297,7 +297,7 @@ def look_up(table: Any, X: Any, name: str, name_of_X: str = "X") -> Any:
     if missing.any():
         raise ValueError(
             f"{name}: expected a row for each index of {name_of_X}, got none for "
-            f"{index[missing].tolist()[0]!r} "
+            f"{some_of(index[missing].tolist())} "
             f"({int(missing.sum())} of {len(index)} are missing)."
         )
     return table.loc[index]
