@@ -29,8 +29,9 @@ class NoThreshold:
         if name == "_score_func":
             raise AttributeError(
                 "scoring: expected a metric of labels and predictions, got "
-                f"{type(self).__name__}, whose score does not depend on the threshold of TunedThresholdClassifierCV. Tune "
-                "it by a metric such as 'balanced_accuracy', and compare the tuned classifiers."
+                f"{type(self).__name__}, whose score does not depend on the threshold of "
+                "TunedThresholdClassifierCV. Tune it by a metric such as "
+                "'balanced_accuracy', and compare the tuned classifiers."
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

@@ -164,7 +164,11 @@ def search(**params):
             r"paired\['b'\]\[1\]: expected no missing values.* nan in row 7, column 2[.]$",
         ),
         ({}, {"environments": pd.Series(np.zeros(150))}, "at least two, got only 0.0[.]$"),
-        ({}, {"domains": HALVES}, "a parameter of Unfittable.fit, got 'domains'[.]$"),
+        (
+            {},
+            {"domains": HALVES},
+            "a parameter of Unfittable.fit, got 'domains'[.] Did you mean 'environments'",
+        ),
         ({}, {"target": X[:0]}, "target: expected at least one row, got none"),
         ({}, {"target": X[:, :3]}, r"target: expected rows of shape .4,. like those of X"),
         ({}, {"target": 3}, "target: expected unlabelled rows like X, got int"),
@@ -268,7 +272,7 @@ def test_a_pipeline_takes_the_parameters_of_its_steps_and_no_misspelt_ones():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"domains": HALVES}, "got 'domains'[.]$"),
+        ({"domains": HALVES}, "got 'domains'[.] Did you mean 'environments'"),
         ({"model__domains": HALVES}, "got 'model__domains'[.]$"),
         ({"modle__sample_weight": np.ones(150)}, "got 'modle__sample_weight'"),
         ({"sample_weight": np.ones(150)}, "Did you mean 'model__sample_weight'[?]"),
