@@ -154,3 +154,21 @@ def test_a_robustness_curve(model):
 def test_wrong_arguments(model, attack, bounds, error, match):
     with pytest.raises(error, match=match):
         FoolboxAttack(attack, bounds)(X, Y, estimator=model, power=1)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_an_attack_that_would_not_end_is_stopped(depth):
+    X, y = load_iris(return_X_y=True)
+    X = (X / 8).astype(np.float32)
+    stump = DecisionTreeClassifier(max_depth=depth, random_state=0).fit(X[:100], y[:100])
+    attack = FoolboxAttack(attacks.HopSkipJumpAttack(steps=3, max_gradient_eval_steps=20), (0, 1))
+    with pytest.raises(RuntimeError, match="HopSkipJumpAttack has evaluated the same points"):
+        attack(X[:100:10], y[:100:10], estimator=stump)
+
+
+def test_the_same_attack_ends_for_a_smooth_classifier():
+    X, y = load_iris(return_X_y=True)
+    X = X[:100] / 8
+    model = LogisticRegression(C=100).fit(X, y[:100])
+    attack = FoolboxAttack(attacks.HopSkipJumpAttack(steps=3, max_gradient_eval_steps=20), (0, 1))
+    assert attack(X[::10], y[:100:10], estimator=model).success.all()
