@@ -14,7 +14,6 @@ from pa_select.scores.class_scores import class_scores
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Device, RandomState
 
-
 # An attack that evaluates the same points so many times in a row does not end: the smallest step
 # in single precision is reached by 150 halvings.
 _STUCK = 500
@@ -163,7 +162,9 @@ class FoolboxAttack(Attack):
         if batch.labels is None:
             batch.evaluate(start)  # sets the labels
         model = foolbox.PyTorchModel(
-            _Logits(batch, self.attack if minimises else None).eval(), tuple(map(float, np.asarray(self.bounds))), device=start.device
+            _Logits(batch, self.attack if minimises else None).eval(),
+            tuple(map(float, np.asarray(self.bounds))),
+            device=start.device,
         )
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.manual_seed(rng.randint(2**31))

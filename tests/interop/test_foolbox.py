@@ -156,14 +156,29 @@ def test_wrong_arguments(model, attack, bounds, error, match):
         FoolboxAttack(attack, bounds)(X, Y, estimator=model, power=1)
 
 
-@pytest.mark.parametrize("depth", [1, 2])
-def test_an_attack_that_would_not_end_is_stopped(depth):
+class Endless(attacks.HopSkipJumpAttack):
+    """Halves a step for ever, as HopSkipJump does where no step changes the decision."""
+
+    step = 1.0
+
+    def run(self, model, inputs, criterion, **kwargs):
+        step = self.step
+        while True:
+            model((inputs + step).clip(0, 1))
+            step /= 2
+
+
+class WithoutDirection(Endless):
+    step = float("nan")
+
+
+@pytest.mark.parametrize("kind", [Endless, WithoutDirection])
+def test_an_attack_that_would_not_end_is_stopped(kind):
     X, y = load_iris(return_X_y=True)
     X = (X / 8).astype(np.float32)
-    stump = DecisionTreeClassifier(max_depth=depth, random_state=0).fit(X[:100], y[:100])
-    attack = FoolboxAttack(attacks.HopSkipJumpAttack(steps=3, max_gradient_eval_steps=20), (0, 1))
-    with pytest.raises(RuntimeError, match="HopSkipJumpAttack has evaluated the same points"):
-        attack(X[:100:10], y[:100:10], estimator=stump)
+    model = LogisticRegression(C=100).fit(X[:100], y[:100])
+    with pytest.raises(RuntimeError, match=f"{kind.__name__} has evaluated the same points"):
+        FoolboxAttack(kind(), (0, 1))(X[:100:10], y[:100:10], estimator=model)
 
 
 def test_the_same_attack_ends_for_a_smooth_classifier():
