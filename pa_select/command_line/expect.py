@@ -60,10 +60,10 @@ files:
   Row i of a and row i of b are the same object.
   The formats are npy, npz, csv and (with pandas and pyarrow) Parquet; the content decides,
   not the name. "-" is standard input. To choose one of several arrays in an npz file,
-  write scores.npz:today, or -:today for standard input. Csv has commas and decimal points,
-  as R's write.csv writes it. The first line of a csv file may hold names of classes. A first
-  column without a name, as R and pandas write it, holds names of rows, not a class; files
-  that have such names must have the same.
+  write scores.npz:today, or -:today for standard input. Csv is as R's write.csv,
+  write.csv2 and write.table write it. The first line of a csv file may hold names of
+  classes. A first column without a name, as R and pandas write it, holds names of rows,
+  not a class; files that have such names must have the same.
   A csv of labels has one column, and may have a header and unnamed row names.
   Labels that are strings are names of classes. Columns without names have those of the first
   file that has names; if none has, they are the sorted labels.

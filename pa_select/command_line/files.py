@@ -11,7 +11,7 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from io import BytesIO, TextIOWrapper
+from io import BytesIO, StringIO, TextIOWrapper
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
 import numpy as np
@@ -39,8 +39,10 @@ _MANY_IDS = 10
 _FIRST_ROWS = 100
 # What to do with a column that is no class.
 _LEAVE_OUT = "delete the column, or its name if it is the first one"
-# What other programs write between columns.
-_OTHER_MARKS = {";": "semicolons", "\t": "tabs", " ": "spaces"}
+# Decimal numbers, which R's write.csv2 writes with commas.
+_WITH_POINT, _WITH_COMMA = r"\s*[+-]?\d*\.\d+(e[+-]?\d+)?\s*", r"\s*[+-]?\d*,\d+(e[+-]?\d+)?\s*"
+# What programs write for a missing value.
+_MISSING = {"", "NA", "N/A", "#N/A", "NULL", "NONE", "<NA>", "MISSING", "?", "."}
 # Largest number of names in a message.
 _NAMED = 5
 
@@ -299,8 +301,7 @@ def read_labels(
             columns = columns or _sorted_labels(labels, n_classes)
         numbers = _columns_of(labels, n_classes, columns)
     except InputError as error:
-        why = _other_marks(str(labels[0]), ";\t") or error
-        raise InputError(f"{name}: {why}") from error
+        raise InputError(f"{name}: {error}") from error
     if labels.dtype.kind != "U" and numbers.min() > 0 and np.array_equal(labels, numbers):
         output.warn(f"{name}: no label is 0. Labels count from 0; R's factor codes count from 1.")
     return numbers, columns
@@ -474,24 +475,52 @@ def _csv(file: BinaryIO, read_csv: Callable[[TextIO], _Content]) -> _Content:
         text.seek(0)
         line_1 = re.sub('"[^"]*"', "", text.readline().strip())  # names may have any character
         # A space may also stand behind a comma, or in a name.
-        if why := _other_marks(line_1, ";\t" if "," in line_1 else ";\t "):
-            raise InputError(why) from None
-        raise
+        mark = next((m for m in (";\t" if "," in line_1 else ";\t ") if m in line_1), "")
+        text.seek(0)
+        commented = (n for n, line in enumerate(iter(text.readline, ""), 1) if line[:1] == "#")
+        if number := next(commented, 0):
+            raise InputError(
+                f"expected a row of cells in each line, got a comment in line {number}; delete "
+                "lines that begin with #."
+            ) from None
+        if not mark:
+            raise
+    text.seek(0)
+    return read_csv(_with_commas(text, mark))
 
 
-def _other_marks(line: str, marks: str) -> str:
-    """Say that one of the marks separates the cells of a line, if it has one."""
-    got = next((_OTHER_MARKS[mark] for mark in marks if mark in line), "")
-    return got and f"expected commas between the columns, got {got} (R: write.csv)."
+def _with_commas(text: TextIO, mark: str) -> TextIO:
+    """Return a table with commas between the cells, and points in decimal numbers.
+
+    The mark separates cells of the text, as semicolons in R's ``write.csv2``. A comma in a number
+    is then the decimal one, unless others have points.
+    """
+    lines = (line.strip() if mark == " " else line for line in iter(text.readline, ""))
+    rows = list(csv.reader(lines, delimiter=mark, skipinitialspace=mark == " ", strict=True))
+    if not any(re.fullmatch(_WITH_POINT, cell) for row in rows for cell in row):
+        rows = [
+            [cell.replace(",", ".") if re.fullmatch(_WITH_COMMA, cell) else cell for cell in row]
+            for row in rows
+        ]
+    table = StringIO()
+    csv.writer(table, lineterminator="\n").writerows(row for row in rows if row)
+    table.seek(0)
+    return table
 
 
 def _csv_numbers(text: TextIO, header: bool | None) -> _Content:
-    line_1 = next(filter(None, csv.reader(iter(text.readline, ""), strict=True)), None)
+    reader = filter(None, csv.reader(iter(text.readline, ""), strict=True))
+    line_1 = next(reader, None)
     if line_1 is None:
         raise InputError("expected numbers, got an empty file.")
+    if len(line_1) == 1 and any(mark in line_1[0] for mark in ";\t"):
+        raise InputError(f"expected commas between the columns, got {line_1[0][:40]!r}.")
+    behind_line_1 = text.tell()
+    # R's write.table has no cell above the names of rows.
+    if len(next(reader, [])) == len(line_1) + 1 and header is not False:
+        header, line_1 = True, ["", *line_1]
     has_names = _are_names(line_1) if header is None else header
-    if not has_names:
-        text.seek(0)
+    text.seek(behind_line_1 if has_names else 0)
     # pandas leaves the name of its index empty.
     n_ids = int(has_names and not line_1[0].strip())
     ids: list[str] = []
@@ -505,11 +534,8 @@ def _csv_numbers(text: TextIO, header: bool | None) -> _Content:
     if not values.size:
         values = np.empty((0, len(line_1)))
     if values.shape[1] != len(line_1):
-        # R's write.table has no cell above the names of rows.
-        advice = " (R: write.csv)" if values.shape[1] == len(line_1) + 1 else ""
         raise InputError(
-            f"expected {len(line_1)} cells in each line, as in the first, got "
-            f"{values.shape[1]}{advice}."
+            f"expected {len(line_1)} cells in each line, as in the first, got {values.shape[1]}."
         )
     return values[:, n_ids:], line_1[n_ids:] if has_names else None, ids if n_ids else None
 
@@ -532,6 +558,8 @@ def _csv_labels(text: TextIO, n: int) -> _Content:
     cells = _cells(text, "labels", np.str_)
     if not cells.size:
         raise InputError("expected labels, got an empty file.")
+    if cells.shape[1] == 1 and cells[0, 0][:1] in (";", "\t"):
+        raise InputError("expected commas between row names and labels.")
     has_ids = cells.shape[1] == 2 and not cells[0, 0].strip()
     if cells.shape[1] != 1 + has_ids:
         raise InputError(
@@ -556,14 +584,34 @@ def _cells(
     except UnicodeDecodeError:
         raise
     except ValueError as error:
+        why = str(error).split("; use `usecols`")[0].rstrip(".")
+        if uneven := re.search(r"changed from (\d+) to (\d+) at row (\d+)$", why):
+            # numpy counts these rows from 1, and all others from 0.
+            expected, got, row = map(int, uneven.groups())
+            raise InputError(
+                f"expected {expected} cells in each line, as in the first, got {got} in row "
+                f"{row - 1}."
+            ) from error
         # numpy counts cells from 1; all other messages count columns of scores from 0.
         first = 1 + len(converters or ())
-        why = str(error).split("; use `usecols`")[0].rstrip(".")
-        if found := re.search(r"column (\d+)$", why):
-            number = int(found[1])
+        found = re.search(r"string '(.*)' to \w+ at row (\d+), column (\d+)$", why, re.DOTALL)
+        if found:
+            number = int(found[3])
             named = f" ({names[number - 1]!r})" if number <= len(names) else ""
-            why = f"{why[: found.start()]}column {number - first}{named}"
-        raise InputError(f"expected {what} separated by commas, got: {why}.") from error
+            why = _why_no_number(found[1], f"row {found[2]}, column {number - first}{named}")
+        raise InputError(f"expected {what} separated by commas, got {why}.") from error
+
+
+def _why_no_number(cell: str, where: str) -> str:
+    """Say what a cell has instead of a number, and what to do."""
+    if cell.strip().upper() in _MISSING:
+        return (
+            f"the missing value '{cell}' in {where}; leave its row out of all files, or fill it in"
+        )
+    advice = ""
+    if re.fullmatch(r"[^\d\W][\w .-]*", cell):
+        advice = f"; if this column has labels and no scores, {_LEAVE_OUT}, and give --labels FILE"
+    return f"'{cell}' in {where}{advice}"
 
 
 def _is_whole_number(cell: str) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import json
 import math
-import re
 import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from pa_select.utils.html import visible
 from pa_select.utils.p_values import LEVEL_TOLD_APART, normal_p_value
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 #: Exit statuses.
 DONE, FAILED, WRONG_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
-# Control characters but the line feed, and marks that turn the direction of a text.
-_CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 # Fields that are as long as the data, or not numbers.
 _LEFT_OUT = ("terms", "source", "failure", "path")
 # What the agreement with each prior is for.
@@ -40,19 +38,14 @@ def complain(message: str, status: int) -> int:
 
 def _write_line(kind: str, message: str) -> None:
     if sys.stderr is not None:  # a closed one is None, with which `print` takes sys.stdout
-        print(f"pa-select: {kind}: {_printable(_one_line(message))}", file=sys.stderr)
+        print(f"pa-select: {kind}: {visible(_one_line(message))}", file=sys.stderr)
 
 
 def print_result(text: str) -> None:
     """Print to standard output; class names may be in any script."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    print(_printable(text))
-
-
-def _printable(text: str) -> str:
-    """Escape the control characters in a text, which a terminal would obey."""
-    return _CONTROL.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
+    print(visible(text))
 
 
 def _one_line(text: str) -> str:

@@ -14,6 +14,10 @@ from pa_select.scores.class_scores import class_scores
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Device, RandomState
 
+# An attack that evaluates the same points so many times in a row does not end: the smallest step
+# in single precision is reached by 150 halvings.
+_STUCK = 500
+
 
 class FoolboxAttack(Attack):
     """An attack of foolbox as a shift (``pip install "pa-select[foolbox]"``).
@@ -158,7 +162,9 @@ class FoolboxAttack(Attack):
         if batch.labels is None:
             batch.evaluate(start)  # sets the labels
         model = foolbox.PyTorchModel(
-            _Logits(batch).eval(), tuple(map(float, np.asarray(self.bounds))), device=start.device
+            _Logits(batch, self.attack if minimises else None).eval(),
+            tuple(map(float, np.asarray(self.bounds))),
+            device=start.device,
         )
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.manual_seed(rng.randint(2**31))
@@ -171,15 +177,39 @@ class FoolboxAttack(Attack):
 
 
 class _Logits(torch.nn.Module):
-    """The scores of points, as foolbox calls them."""
+    """The scores of points, as foolbox calls them.
 
-    def __init__(self, batch: Batch) -> None:
+    An attack that looks for the smallest change, such as HopSkipJump, may never find a step at
+    which a piecewise constant classifier decides otherwise. It then evaluates the same points for
+    ever, which is refused here, if the attack is given.
+    """
+
+    def __init__(self, batch: Batch, attack: Any = None) -> None:
         super().__init__()
-        self._batch = batch
+        self._batch, self._attack = batch, attack
+        self._last: torch.Tensor | None = None
+        self._n_same = 0
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
+        if self._attack is not None:
+            same = self._last is not None and _same_points(points, self._last)
+            self._n_same = self._n_same + 1 if same else 0
+            self._last = points.detach().clone()
+            if self._n_same >= _STUCK:
+                raise RuntimeError(
+                    f"attack: {type(self._attack).__name__} has evaluated the same points "
+                    f"{_STUCK} times and would not end. It needs a classifier whose decision "
+                    "changes along its steps; for trees take BoundaryAttack, or another shift."
+                )
         scores: torch.Tensor = _OfInputs.apply(points, self._batch.logits)  # type: ignore[no-untyped-call]
         return scores
+
+
+def _same_points(points: torch.Tensor, others: torch.Tensor) -> bool:
+    """Whether points are the same ones; nan equals nan."""
+    if points.shape != others.shape:
+        return False
+    return bool(((points == others) | (points.isnan() & others.isnan())).all())
 
 
 class _OfInputs(torch.autograd.Function):

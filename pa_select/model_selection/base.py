@@ -49,6 +49,7 @@ from pa_select.model_selection.results_table import (
 from pa_select.model_selection.selection_rules import BestExpected
 from pa_select.model_selection.split_scores import Outcome
 from pa_select.utils.estimators import SavedWithVersions
+from pa_select.utils.html import visible
 from pa_select.utils.messages import keeps_warnings, warn_caller
 from pa_select.utils.sklearn_private import (
     BaseSearchCV,
@@ -188,7 +189,11 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
 
     def _html_repr(self) -> str:
         diagram = str(super()._html_repr())
-        return diagram + table_of_candidates(self) if hasattr(self, "cv_results_") else diagram
+        return (
+            diagram + visible(table_of_candidates(self))
+            if hasattr(self, "cv_results_")
+            else diagram
+        )
 
     predict, predict_proba, predict_log_proba, decision_function, score = map(
         _of_best_estimator,
@@ -377,7 +382,11 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         if self.multimetric_:
             metric = first_metric(self, table)
         self._unseen = plan.kind.unseen(metric)
-        check_some_succeeded(self.estimator, table, metric, failures[0][1], plan.data)
+        tests = [test for _, test in plan.training_and_test_rows]
+        sites = plan.kind.sites_of_rows
+        check_some_succeeded(
+            self.estimator, table, metric, failures[0][1], plan.data, tests, sites
+        )
         table |= plan.kind.expected_columns(stacks, table, metric)
         self.posterior_ = plan.posterior(table, metric)
         if self.posterior_ is not None:

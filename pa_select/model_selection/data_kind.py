@@ -38,7 +38,7 @@ from pa_select.model_selection.table_columns import (
     split_scores_of,
 )
 from pa_select.scores.candidate_posterior import scores_of_pairs
-from pa_select.utils.arrays import check_column
+from pa_select.utils.arrays import are_rows, check_column, stacked
 from pa_select.utils.fits import Split, halves
 from pa_select.utils.frames import check_columns, check_not_shifted, named_like, view_of
 from pa_select.utils.messages import warn_caller
@@ -90,6 +90,12 @@ class DataKind(ABC):
 
     def __init__(self, rows: RowsOfX) -> None:
         self.rows = rows
+
+    @property
+    def sites_of_rows(self) -> Array | None:
+        """The environment of each row of X, or its group, if these are known."""
+        known = self.rows.groups if self.strata is None else self.strata
+        return None if known is None else np.asarray(known)
 
     def settled(self, splits: list[Split]) -> tuple[DataKind, list[Split]]:
         """Return the kind and the splits that are used, given the splits of ``cv``."""
@@ -385,7 +391,7 @@ class PairedObjects(DataKind):
 
 def _by_name(views: Any, n: int) -> list[tuple[str, Any]]:
     """Return the views with their names for messages."""
-    if isinstance(views, dict):
+    if isinstance(views, dict) and not are_rows(views):
         raise TypeError("views: expected one view or a list of them, got a dict.")
     for view in views if isinstance(views, list) else [views]:
         check_not_shifted(view, "views")
@@ -403,7 +409,8 @@ def _check_view(view: Any, X: Any, n: int, name: str) -> Rows:
     from pa_select.unlabelled.paired_rows import same_values
 
     check_text(view, name, X)
-    made = callable(view) or hasattr(view, "transform")
+    view = stacked(view, name)
+    made = callable(view) or hasattr(view, "transform") and not are_rows(view)
     indexed = hasattr(view, "loc") and hasattr(X, "loc") and not view.index.equals(X.index)
     if made and not hasattr(view, "loc") or indexed:
         view = view_of(view, X, name)

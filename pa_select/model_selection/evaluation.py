@@ -23,7 +23,7 @@ from pa_select.utils.sklearn_private import (
     _num_samples,
     _score,
 )
-from pa_select.utils.typing import ErrorScore, Estimator, Scoring
+from pa_select.utils.typing import Array, ErrorScore, Estimator, Ints, Scoring
 
 
 def evaluate(
@@ -155,7 +155,10 @@ def _parallel(n_jobs: int | None, pre_dispatch: int | str) -> Parallel:
 def with_parameters(estimator: Estimator, parameters: dict[str, Any]) -> Estimator:
     """Return a clone of the estimator with a candidate's parameters."""
     # Cloned, since parameters may be estimators that candidates share.
-    return clone(estimator).set_params(**clone(parameters, safe=False))
+    candidate = clone(estimator)
+    # The result is not used: the set_params of a FrozenEstimator returns nothing.
+    candidate.set_params(**clone(parameters, safe=False))
+    return candidate
 
 
 def _check_parameters(params: Sequence[dict[str, Any]], estimator: Estimator) -> None:
@@ -228,9 +231,18 @@ def failure(
 
 
 def check_some_succeeded(
-    estimator: Estimator, table: dict[str, Any], metric: str, message: str | None, data: Data
+    estimator: Estimator,
+    table: dict[str, Any],
+    metric: str,
+    message: str | None,
+    data: Data,
+    tests: Sequence[Ints],
+    sites: Array | None,
 ) -> None:
-    """Raise the first candidate's error if no candidate has a score; `message` is its failure."""
+    """Raise the first candidate's error if no candidate has a score; `message` is its failure.
+
+    `tests` are the test rows of the splits, and `sites` the environments or groups of all rows.
+    """
     score, _ = scores_and_errors(table, metric)
     if np.isfinite(score).any():
         return
@@ -247,10 +259,33 @@ def check_some_succeeded(
             _score(first, X, y, scorer, params, "raise")
         except Exception as error:
             raise named_error(error, "scoring") from error
+        message = _undefined_split(table, metric, data, tests, sites)
     raise ValueError(
         f"No candidate has a finite {metric!r} in all splits. The first: "
         f"{message or 'its scoring failed'}."
     )
+
+
+def _undefined_split(
+    table: dict[str, Any], metric: str, data: Data, tests: Sequence[Ints], sites: Array | None
+) -> str | None:
+    """Say in which split, and at which site, the first candidate has no score, and why."""
+    for split, test in enumerate(tests):
+        if np.isfinite(table[f"split{split}_test_{metric}"][0]):
+            continue
+        message = f"{metric!r} is not finite in split {split}"
+        held_out = [] if sites is None else np.unique(np.asarray(sites)[test]).tolist()
+        if len(held_out) == 1:
+            message += f", which holds out {held_out[0]!r}"
+        classes = [] if data.of_regressors else np.unique(np.asarray(data.y)[test]).tolist()
+        if len(classes) == 1:
+            message += (
+                f": its {len(test)} test rows are all of class {classes[0]!r}, and a metric such "
+                "as roc_auc is not defined without rows of the other class. Leave such rows out, "
+                "join sites, or choose by another metric, such as 'accuracy'"
+            )
+        return message
+    return None
 
 
 def report_unsolved(

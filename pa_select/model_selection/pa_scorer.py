@@ -18,10 +18,10 @@ from pa_select.pairing import pair_environments, pair_within_label
 from pa_select.scores import class_scores
 from pa_select.scores.class_scores import cached_for_only
 from pa_select.utils.arrays import check_column, check_weight, stacked
-from pa_select.utils.estimators import SavedWithVersions
+from pa_select.utils.estimators import SavedWithVersions, resolve_device
 from pa_select.utils.frames import check_columns, check_view, is_shifted, look_up, view_of
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.scorers import called_as_scorer, stop_search
+from pa_select.utils.scorers import NoThreshold, called_as_scorer, stop_search
 from pa_select.utils.typing import (
     Array,
     Device,
@@ -55,7 +55,7 @@ class _NoScorer:
 
 
 @dataclass(eq=False, repr=False)
-class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
+class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
     """Score a fitted classifier by the posterior agreement of paired observations.
 
     The score is the agreement of the classifier's posteriors on pairs of rows, in nats per
@@ -436,6 +436,8 @@ class PAScorer(_NoScorer, SavedWithVersions, BaseEstimator):
     ) -> _Plan:
         """Return which rows are scored, and which of their scores are paired."""
         pairing = self._chosen_pairing(environments)
+        if self.device is not None:
+            resolve_device(self.device)
         between = pairing if callable(pairing) else None  # a pairing of two environments
         if pairing == "paired":
             both = self._both_sites()

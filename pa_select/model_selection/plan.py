@@ -68,7 +68,9 @@ from pa_select.scores.candidate_posterior import (
     pairs_of_folds,
     posterior_of_parts,
 )
-from pa_select.utils.arrays import check_column, check_weight
+from pa_select.scores.class_scores import refuse_doubles
+from pa_select.utils.arrays import check_column, check_weight, is_dataset
+from pa_select.utils.estimators import refuse_loader
 from pa_select.utils.fits import Split, check_fit_params, takes_parameter
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import warn_caller
@@ -233,6 +235,8 @@ class Plan:
             labels=self.labels,
             of_regressors=self.of_regressors,
         )
+        name = next((name for name, value in given.items() if value is not None), "X")
+        refuse_doubles(search.estimator, [("X", X), *((name, rows) for rows in kind.sources)])
         kind.prepare(self.layout, self.splits, data, weight)
         #: The data that each fit needs.
         self.data = replace(data, with_probabilities=kind.needs_probabilities)
@@ -458,6 +462,12 @@ def _check_data(
     if y is None:
         raise ValueError(
             f"y: {type(search).__name__} requires y to be passed, but the target y is None"
+        )
+    refuse_loader(X, "X")
+    if is_dataset(X):
+        raise TypeError(
+            f"X: expected rows that can be chosen by their numbers, got the Dataset "
+            f"{type(X).__name__}; give skorch.helper.SliceDataset(X), and y."
         )
     X, y = indexable(X, y)
     if not of_regressors:

@@ -31,6 +31,7 @@ from pa_select.model_selection.results_table import (
     with_error,
 )
 from pa_select.model_selection.selection_rules import with_ties
+from pa_select.utils.html import visible
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Frame, Mask, Search
 
@@ -113,7 +114,7 @@ def summary(search: Search) -> Frame:
 
 def report(search: Search) -> str:
     """Return a page of HTML that says what was asked, what was chosen, and how sure it is."""
-    return _Report(search).page()
+    return visible(_Report(search).page())
 
 
 class _Report:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -19,7 +19,7 @@ from pa_select.model_selection.table_columns import (
 from pa_select.scores import align_classes, class_scores
 from pa_select.scores.candidate_posterior import halves_of, scores_of_changes
 from pa_select.scores.recorded import RecordedClassifier, RecordedRegressor
-from pa_select.utils.arrays import as_numpy
+from pa_select.utils.arrays import are_rows, as_numpy
 from pa_select.utils.frames import check_columns, check_not_missing, named_like
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _MultimetricScorer, _num_samples
@@ -163,7 +163,7 @@ def attributes_of(table: Mapping[str, Any], metric: str, model: int) -> dict[str
 
 
 def _named(paired: PairedRows) -> dict[str, tuple[Any, Any]]:
-    if isinstance(paired, Mapping):
+    if isinstance(paired, Mapping) and not are_rows(paired):
         if not paired:
             raise ValueError("paired: expected at least one site, got an empty dict.")
         named = {str(name): rows for name, rows in paired.items()}
@@ -174,7 +174,7 @@ def _named(paired: PairedRows) -> dict[str, tuple[Any, Any]]:
                 f"{sorted(_ENDS)}, which columns end with, got {list(paired)}."
             )
     else:
-        named = {"": paired}
+        named = {"": cast("tuple[Rows, Rows]", paired)}
     for name, rows in named.items():
         got = type(rows).__name__
         if isinstance(rows, (tuple, list)):

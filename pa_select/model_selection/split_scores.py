@@ -11,6 +11,7 @@ from traceback import format_exc
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
 from pa_select.scores.class_scores import align_classes, comparable_scores
 from pa_select.scores.recorded import RecordedClassifier, RecordedRegressor, predictions
@@ -129,6 +130,9 @@ def fit_and_score_split(
 ) -> Outcome:
     """Fit a clone of the estimator to a split and score it."""
     X = data.sources[0]
+    candidate: Any = estimator
+    if parameters is not None and candidate.set_params(**clone(parameters, safe=False)) is None:
+        parameters = None  # set already; scikit-learn would go on with what set_params returns
     result = _fit_and_score(
         estimator,
         X,

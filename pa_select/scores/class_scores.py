@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from pa_select.utils.arrays import as_numbers, as_numpy
+from pa_select.utils.arrays import WRONG_PRECISION, as_numbers, as_numpy, is_of_doubles
 from pa_select.utils.estimators import is_instance, is_pipeline, unwrapped
 from pa_select.utils.score_checks import DEFAULT_CLIP as DEFAULT_CLIP
 from pa_select.utils.score_checks import (
@@ -132,6 +132,23 @@ def class_scores(estimator: Model, X: Rows, *, batch_size: int = 1024) -> tuple[
         scores = _log_probabilities(estimator, final, X, classes)
     check_n_rows(len(scores), X, name)
     return scores, classes
+
+
+def refuse_doubles(estimator: Model, samples: Sequence[tuple[str, Rows]]) -> None:
+    """Refuse samples, by name, in double precision that a skorch net in single precision lacks.
+
+    A new net tries two rows of each, if nothing comes before it in a pipeline. What fails for
+    another reason is left to the fits.
+    """
+    *_, final = unwrapped(estimator)
+    doubles = [(name, rows) for name, rows in samples if is_of_doubles(rows)]
+    if final is not estimator or not doubles or not is_instance(final, "skorch", "NeuralNet"):
+        return
+    from pa_select.scores import modules
+
+    for name, rows in doubles:
+        if modules.needs_other_precision(final, rows):
+            raise TypeError(WRONG_PRECISION.format(name=name))
 
 
 def comparable_scores(

@@ -14,6 +14,9 @@ from pa_select.utils.arrays import as_numpy, one_column
 from pa_select.utils.estimators import is_instance, unwrapped
 from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows
 
+# Sums of probabilities in half precision miss 1 by less.
+_ROUNDED = 0.01
+
 
 class NoProbabilitiesError(TypeError):
     """A metric of probabilities of a classifier that has none."""
@@ -119,8 +122,19 @@ def predictions(
     if hasattr(estimator, "predict"):
         predicted = one_column(estimator.predict(X))
     if with_probabilities and hasattr(estimator, "predict_proba"):
-        probabilities = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+        probabilities = _summing_to_one(np.asarray(estimator.predict_proba(X), dtype=np.float64))
     return predicted, probabilities
+
+
+def _summing_to_one(probabilities: Floats) -> Floats:
+    """Return probabilities whose sums miss 1 by no more than their double precision.
+
+    Those of a model in single precision miss it by more, and metrics would call them wrong.
+    """
+    total = probabilities.sum(axis=1, keepdims=True)
+    missed = np.abs(total - 1)
+    rounded = (missed > np.sqrt(np.finfo(np.float64).eps)) & (missed < _ROUNDED)
+    return probabilities / np.where(rounded, total, 1.0)
 
 
 def row_numbers(rows: Ints) -> Ints:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
-from skorch.callbacks import Callback
+from skorch.callbacks import Callback, TrainEndCheckpoint
 
 from pa_select.training.epoch_scoring import PAScoring
 from pa_select.training.epoch_selector import EpochSelector
@@ -141,10 +142,22 @@ class PAEarlyStopping(PAScoring):
                 "guard: expected a column in which higher is better, such as 'valid_acc', got "
                 f"{self.guard!r}."
             )
+        self._warn_of_order(net)
         self.stopped_epoch_ = None
         # The callback that stops training comes last, so that all others process the epoch.
         others = [item for item in net.callbacks_ if not self._is_my_stop(item[1])]
         net.callbacks_ = [*others, (f"{self.name}_stop", _Stop(self))]
+
+    def _warn_of_order(self, net: Net) -> None:
+        """Warn of callbacks that store the module before this one restores the best epoch."""
+        before = takewhile(lambda item: item[1] is not self, net.callbacks_)
+        for name, other in before:
+            if self.load_best and isinstance(other, TrainEndCheckpoint):
+                warn_caller(
+                    f"callbacks: expected {type(self).__name__} before {type(other).__name__} "
+                    f"({name!r}), got it after: the checkpoint stores the last epoch, since the "
+                    "best one is restored afterwards. Put the checkpoint behind it."
+                )
 
     def on_epoch_end(
         self, net: Net, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any

@@ -20,6 +20,7 @@ from pa_select.training.paired_environments import (
     pair_up,
     scores_from,
     scores_on,
+    warn_of_raw_rows,
 )
 from pa_select.utils.estimators import first_output
 from pa_select.utils.score_checks import check_count
@@ -161,6 +162,7 @@ class PAScoring(Callback):
                 )
             self.paired_ = self._pair_up(net, self.environments(dataset_valid))
         if not self.started_:
+            warn_of_raw_rows(self.paired_.datasets, dataset_train)
             self._start(net)
             self.started_ = True
         due = self._is_due(net)

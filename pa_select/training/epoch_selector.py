@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from pa_select.agreement import PosteriorAgreement
 from pa_select.agreement.inputs.validation import as_scores, is_raise
 from pa_select.agreement.posterior_agreement import agreements
+from pa_select.utils.estimators import resolve_device
 from pa_select.utils.messages import named_error, warn_caller
 from pa_select.utils.score_checks import (
     BadScoresError,
@@ -148,6 +149,7 @@ class EpochSelector:
         check_count(patience, "patience", "epochs")
         check_count(min_epochs, "min_epochs", "epochs")
         check_tol(tol, EPOCH_TOL)
+        resolve_device(device)  # refused here, and not after an epoch
         if not isinstance(min_delta, (int, float, np.number)):
             raise TypeError(f"min_delta: expected a number of nats, got {min_delta!r}.")
         if not 0 <= min_delta < np.inf:

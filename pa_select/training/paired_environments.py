@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
@@ -11,15 +11,24 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import Dataset, RandomSampler, Subset
+from skorch.dataset import Dataset as NetDataset
+from torch.utils.data import Dataset, RandomSampler, Subset, TensorDataset
 
 from pa_select.agreement.inputs.validation import check_prior
 from pa_select.pairing import pair_environments
 from pa_select.pairing.row_pairs import check_rows
 from pa_select.scores.modules import check_classifies, net_scores, scores_of_net
-from pa_select.utils.arrays import check_weight, stacked
-from pa_select.utils.estimators import module_of, refuse_iterable_dataset
+from pa_select.utils.arrays import WRONG_PRECISION, as_numpy, check_weight, shape_of, stacked
+from pa_select.utils.estimators import module_of, refuse_iterable_dataset, refuse_loader
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Array, Floats, HasItems, Index, Net, Prior, Vector
+
+# Rows whose scales are compared, and from how many standard deviations, or how many times as large
+# a spread on, rows are of another scale.
+_COMPARED, _FAR = 500, 3.0
+# Standardised columns have means and standard deviations so near to 0 and 1; some rows are
+# held out for validation.
+_NEARLY = 0.5
 
 
 @dataclass
@@ -76,6 +85,7 @@ def pair_up(
                 f"environments[{i}]: expected rows, got the function or shift {environment!r}; "
                 "call it first."
             )
+        refuse_loader(environment, f"environments[{i}]")
         refuse_iterable_dataset(environment, f"environments[{i}]")
     refuse_labels(environments)
     datasets = [_dataset(net, e) for e in environments]
@@ -99,7 +109,8 @@ def pair_up(
 def refuse_labels(environments: Sequence[Any]) -> None:
     """Raise if (X, y) of one environment is given in the place of two environments."""
     for i, environment in enumerate(environments):
-        if getattr(environment, "ndim", 2) == 1 and getattr(environments[0], "ndim", 1) > 1:
+        axes, expected = (len(shape_of(x) or ()) for x in (environment, environments[0]))
+        if not isinstance(environment, Mapping) and axes == 1 < expected:
             raise ValueError(
                 f"environments[{i}]: expected rows, got one number for each; this looks like "
                 "labels. Give the rows of both environments."
@@ -178,6 +189,8 @@ def _try_out(net: Net, dataset: Any, name: str, prior: Prior) -> None:
         scores = scores_on(net, Subset(dataset, range(min(len(dataset), 2))))
     except (RuntimeError, TypeError, ValueError) as error:
         # torch's further lines list the types of all elements.
+        if str(error) == WRONG_PRECISION.format(name="X"):
+            raise TypeError(WRONG_PRECISION.format(name=name)) from error
         reason = str(error).split("\n")[0]
         raise ValueError(f"{name}: the net cannot score its rows: {reason}") from error
     check_prior(prior, scores.shape[1])
@@ -202,6 +215,64 @@ def _refuse_shuffling(net: Net, dataset: HasItems) -> None:
             "iterator_valid__shuffle: expected False, since the rows of environments are "
             "paired by their order, got True."
         )
+
+
+def warn_of_raw_rows(environments: Sequence[Any], training: Any) -> None:
+    """Warn if the rows of no environment have the scale of the rows that a net is trained on.
+
+    Then a step of a pipeline before the net has probably changed the training rows only. Rows
+    that are not in memory are not looked at.
+    """
+    known = _rows_in_memory(training)
+    given = [_rows_in_memory(environment) for environment in environments]
+    if known is None or not len(known):
+        return
+    spread = known.std(axis=0)
+    varied = spread > 0
+    centre, spread = known.mean(axis=0)[varied], spread[varied]
+    others = []
+    for rows in given:
+        if rows is None or rows.shape[1:] != known.shape[1:] or not varied.any():
+            return
+        apart = np.median(np.abs(rows.mean(axis=0)[varied] - centre) / spread)
+        wider = np.median(rows.std(axis=0)[varied] / spread)
+        if not (apart > _FAR or wider > _FAR or wider < 1 / _FAR):  # nan is no reason to warn
+            return
+        others.append(rows)
+    means, spreads = (
+        [f"{np.median(value(rows, axis=0)[varied]):.3g}" for rows in (known, *others)]
+        for value in (np.mean, np.std)
+    )
+    standardised = np.abs(centre).max() < _NEARLY and np.abs(spread - 1).max() < _NEARLY
+    step = "StandardScaler" if standardised else "a scaler"
+    warn_caller(
+        "environments: expected rows on the scale of the rows that the net is trained on (columns "
+        f"with mean {means[0]} and standard deviation {spreads[0]}, in the median), got means of "
+        f"{', '.join(means[1:])} and standard deviations of {', '.join(spreads[1:])}. If a step "
+        f"such as {step} comes before the net in a pipeline, apply the fitted step to the "
+        "environments first: pipeline[:-1].fit(X).transform(rows)."
+    )
+
+
+def _rows_in_memory(dataset: Any) -> Floats | None:
+    """Return some rows of a Dataset of arrays or tensors, as a matrix of numbers, or None."""
+    rows = None
+    if isinstance(dataset, Subset):
+        indices = np.asarray(dataset.indices)
+        dataset = dataset.dataset
+    else:
+        indices = np.arange(len(dataset) if hasattr(dataset, "__len__") else 0)
+    if isinstance(dataset, TensorDataset):
+        rows = dataset.tensors[0]
+    elif isinstance(dataset, NetDataset):
+        rows = dataset.X
+    if not isinstance(rows, (np.ndarray, torch.Tensor)) or len(rows.shape) < 2 or not len(indices):
+        return None
+    some = rows[indices[:: -(-len(indices) // _COMPARED)]]
+    values = np.asarray(as_numpy(some))
+    if values.dtype.kind != "f":
+        return None  # such as tokens
+    return values.reshape(len(values), -1).astype(np.float64)
 
 
 def _weights(sample_weight: Vector | None, lengths: list[int]) -> Floats | None:

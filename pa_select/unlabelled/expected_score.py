@@ -32,7 +32,7 @@ from pa_select.utils.estimators import SavedWithVersions, named_estimators
 from pa_select.utils.frames import check_columns, check_not_missing
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.score_checks import check_matrix, check_same_shape, look_like_probabilities
-from pa_select.utils.scorers import called_as_scorer, stop_search
+from pa_select.utils.scorers import NoThreshold, called_as_scorer, stop_search
 from pa_select.utils.typing import (
     Adapter,
     Estimators,
@@ -343,7 +343,7 @@ def _warn_of_adapters(estimators: Estimators) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class ExpectedScorer(SavedWithVersions, BaseEstimator):
+class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
     """The scorer that `expected_scorer` makes, with its arguments as parameters."""
 
     X_a: Rows

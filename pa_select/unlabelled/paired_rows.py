@@ -14,8 +14,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from pa_select.utils.arrays import stacked
-from pa_select.utils.frames import check_columns, look_up, named_like
+from pa_select.utils.arrays import are_rows, as_numpy, is_slice_dataset, shape_of, stacked
+from pa_select.utils.frames import check_columns, look_up, named_like, some_of
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Adapter, Array, Floats, Rows
 
@@ -23,6 +23,8 @@ from pa_select.utils.typing import Adapter, Array, Floats, Rows
 FEW_PAIRS = 20
 # Rows of each kind that a forest learns to tell apart.
 _MOST_ROWS = 500
+# Rows of a Dataset that have more numbers are not read into memory.
+_MOST_NUMBERS = 10**8
 # Objects whose distances are compared, and random orders that they are compared with.
 _MOST_COMPARED, _ORDERS = 150, 999
 # The forest's area under the curve must exceed chance by this and by so many standard errors.
@@ -65,12 +67,13 @@ def aligned_pairs(
     the other site may have columns of its own.
     """
     for rows, name in ((X_a, name_a), (X_b, name_b)):
-        if isinstance(rows, Mapping):
+        if isinstance(rows, Mapping) and not are_rows(rows):
             raise TypeError(
                 f"{name}: expected the rows of one site, got a {type(rows).__name__}. Call this "
                 "once for each other site."
             )
     X_a, X_b = stacked(X_a, name_a), stacked(X_b, name_b)
+    _refuse_other_objects(X_a, X_b, name_a, name_b)
     n = _num_samples(X_a)
     if not n:
         raise ValueError(f"{name_a}: expected at least one row, got none.")
@@ -79,7 +82,7 @@ def aligned_pairs(
             f"{name_b}: expected the {n} objects of {name_a}, measured again, got "
             f"{_num_samples(X_b)} rows."
         )
-    if getattr(X_b, "ndim", 2) == 1 < getattr(X_a, "ndim", 2):
+    if len(shape_of(X_b) or (n, 1)) == 1 < len(shape_of(X_a) or (n, 1)):
         raise ValueError(
             f"{name_b}: expected rows like those of {name_a}, got one value for each object, such "
             "as labels. The labelled rows and their labels are other arguments."
@@ -94,6 +97,32 @@ def aligned_pairs(
     return X_a, named_like(X_a, X_b, same_rows=True)
 
 
+def _refuse_other_objects(X_a: Any, X_b: Any, name_a: str, name_b: str) -> None:
+    """Refuse DataFrames of which one lacks objects of the other, with their names."""
+    if not all(hasattr(rows, "loc") for rows in (X_a, X_b)) or len(X_a) == len(X_b):
+        return
+    lacking = X_a.index.difference(X_b.index, sort=False)
+    more = X_b.index.difference(X_a.index, sort=False)
+    if not (X_a.index.is_unique and X_b.index.is_unique and len(lacking) + len(more)):
+        return
+    if not len(X_a.index.intersection(X_b.index)):
+        return  # other numbers of rows say more
+    got = [
+        f"{what} {some_of(index.tolist())}"
+        for what, index in (("none for", lacking), ("also", more))
+        if len(index)
+    ]
+    one, other = (name_a, name_b) if len(lacking) else (name_b, name_a)
+    cure = f"{one}.loc[{other}.index]"
+    if len(lacking) and len(more):
+        both = f"{name_a}.index.intersection({name_b}.index)"
+        cure = f"{name_a}.loc[both] and {name_b}.loc[both] with both = {both}"
+    raise ValueError(
+        f"{name_b}: expected the objects of {name_a} by their index, got {' and '.join(got)}. The "
+        f"objects that both have are {cure}."
+    )
+
+
 def has_own_columns(X_b: Any, X_a: Any) -> bool:
     """Whether rows have other columns than those of the labelled site, by name or number.
 
@@ -102,7 +131,9 @@ def has_own_columns(X_b: Any, X_a: Any) -> bool:
     names_b, names_a = (set(getattr(rows, "columns", [])) for rows in (X_b, X_a))
     if names_b and names_a and names_b != names_a:
         return True
-    shape_b, shape_a = (getattr(rows, "shape", None) or np.shape(rows) for rows in (X_b, X_a))
+    if isinstance(X_a, Mapping) or isinstance(X_b, Mapping):  # such as skorch's SliceDict
+        return False
+    shape_b, shape_a = (shape_of(rows) or np.shape(rows) for rows in (X_b, X_a))
     return tuple(shape_b[1:]) != tuple(shape_a[1:])
 
 
@@ -169,7 +200,7 @@ def _warn_of_strangers(X_a: Rows, X_b: Rows, name_a: str, name_b: str) -> None:
     if a is None or b is None or len(a) < FEW_PAIRS or np.isnan(a).any() or np.isnan(b).any():
         return
     some = np.random.default_rng(0).permutation(len(a))[:_MOST_COMPARED]
-    if not _resemble(a[some], b[some]):
+    if not _resemble(_moderate(a[some]), _moderate(b[some])):
         warn_caller(
             f"{name_a} and {name_b}: expected row i of both to be the same object, got rows that "
             "resemble each other no more than rows in a random order. Either the rows are in "
@@ -201,6 +232,17 @@ def _resemble(a: Floats, b: Floats) -> bool:
     return False
 
 
+def _moderate(rows: Floats) -> Floats:
+    """Return rows, or the ranks in each column if single precision, as of trees, lacks a number.
+
+    So are -inf, or logarithms of counts, no reason to stop what a model accepts.
+    """
+    if not (np.abs(rows) > np.finfo(np.float32).max).any():
+        return rows
+    ranks: Floats = rankdata(rows, axis=0, nan_policy="omit")
+    return ranks
+
+
 def _scaled(rows: Floats) -> Floats:
     """Return rows less their mean, in units of the columns' spread."""
     spread = rows.std(0)
@@ -222,7 +264,7 @@ def warn_of_other_rows(X_a: Rows, X: Rows, name: str = "X_a") -> None:
     is_paired = np.repeat([0, 1], [len(x) for x in some])
     forest = RandomForestClassifier(
         50, max_features="sqrt", min_samples_leaf=3, oob_score=True, random_state=0
-    ).fit(np.concatenate(some), is_paired)
+    ).fit(_moderate(np.concatenate(some)), is_paired)
     area = roc_auc_score(is_paired, forest.oob_decision_function_[:, 1])
     n, m = map(len, some)
     error = np.sqrt((n + m + 1) / (12 * n * m))
@@ -293,12 +335,18 @@ def warn_of_known_rows(
 
 
 def _numbers(rows: Any) -> Floats | None:
-    """Return rows as a matrix of numbers, or None if they are none."""
+    """Return rows as a matrix of numbers; None if they are none, or too many to be read."""
+    if isinstance(rows, Mapping):  # the parts of skorch's SliceDict
+        parts = [_numbers(as_numpy(part)) for part in rows.values()]
+        known = [part for part in parts if part is not None]
+        return np.concatenate(known, axis=1) if known and len(known) == len(parts) else None
+    if np.prod(shape_of(rows) or 0) > _MOST_NUMBERS > np.prod(getattr(rows, "shape", 0)):
+        return None
     if issparse(rows):
         rows = rows.toarray() if rows.shape[1] <= 1000 else None
     try:
         values = np.asarray(rows, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         return None
     return values.reshape(len(values), -1) if values.ndim > 1 else None
 
@@ -315,6 +363,14 @@ def same_values(one: Any, other: Any) -> bool:
             and np.array_equal(a.indptr, b.indptr)
             and np.array_equal(a.indices, b.indices)
             and same_values(a.data, b.data)
+        )
+    if isinstance(one, Mapping) and isinstance(other, Mapping):  # skorch's SliceDict
+        return set(one) == set(other) and all(same_values(one[key], other[key]) for key in one)
+    if is_slice_dataset(one) and is_slice_dataset(
+        other
+    ):  # up to the first difference, since rows may be files
+        return len(one) == len(other) and all(
+            same_values(one[row], other[row]) for row in range(len(one))
         )
     try:
         a, b = np.asarray(one), np.asarray(other)

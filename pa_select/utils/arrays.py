@@ -6,11 +6,13 @@ It needs no torch.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from pa_select.utils.estimators import is_instance, refuse_iterable_dataset, refuse_loader
 from pa_select.utils.score_checks import OF_LABELS
 from pa_select.utils.typing import Array, Floats, Labels, Rows, Vector
 
@@ -102,6 +104,14 @@ def check_column(values: Labels, n: int, name: str) -> Array:
     if wrong.any():
         row = int(wrong.argmax())
         raise ValueError(f"{name}: expected a value for each row, got {column[row]} in row {row}.")
+    if column.dtype == object:
+        try:
+            np.sort(column)
+        except TypeError as error:
+            kinds = " and ".join(sorted({type(value).__name__ for value in column}))
+            raise TypeError(
+                f"{name}: expected values of one type, got {kinds}; such as .astype(str)."
+            ) from error
     return column
 
 
@@ -135,12 +145,54 @@ def is_dataset(rows: object) -> bool:
     return torch is not None and isinstance(rows, torch.utils.data.Dataset)
 
 
+def are_rows(value: object) -> bool:
+    """Whether a mapping, or an object with a ``transform``, is the rows of one sample.
+
+    skorch's ``SliceDict`` is a dict, and its ``SliceDataset`` has a ``transform``. Unlike a dict
+    of samples and unlike a transformer, both have a shape.
+    """
+    return hasattr(value, "shape")
+
+
+#: The error of a net in single precision that gets rows in double precision.
+WRONG_PRECISION = (
+    '{name}: expected rows of the net\'s precision, got float64; give {name}.astype("float32").'
+)
+
+
+def is_of_doubles(rows: Any) -> bool:
+    """Whether rows are, or begin with, numbers in double precision."""
+    if isinstance(rows, Mapping):
+        return any(is_of_doubles(part) for part in rows.values())
+    if is_slice_dataset(rows) or is_dataset(rows):
+        return len(rows) > 0 and is_of_doubles(rows[0])
+    if isinstance(rows, (tuple, list)):
+        return len(rows) > 0 and is_of_doubles(rows[0])
+    dtypes: Any = getattr(rows, "dtype", getattr(rows, "dtypes", ""))
+    return any("float64" in str(dtype) for dtype in np.ravel(dtypes))
+
+
+def is_slice_dataset(rows: object) -> bool:
+    """Whether rows are a ``SliceDataset`` of skorch; skorch is not imported to find out."""
+    return is_instance(rows, "skorch.helper", "SliceDataset")
+
+
+def shape_of(rows: Any) -> tuple[int, ...] | None:
+    """Return the shape of rows, if they have one.
+
+    Items of skorch's ``SliceDataset``, whose own shape is their number, have shapes, too.
+    """
+    shape = getattr(rows, "shape", None)
+    if is_slice_dataset(rows) and len(rows):
+        return (len(rows), *np.shape(as_numpy(rows[0])))
+    return None if shape is None else tuple(shape)
+
+
 def stacked(rows: Any, name: str) -> Rows:
     """Return the rows of a Dataset as one array; other rows are returned as they are."""
+    refuse_loader(rows, name)
     if not is_dataset(rows):
         return rows
-    from pa_select.utils.estimators import refuse_iterable_dataset
-
     refuse_iterable_dataset(rows, name)
     items = [rows[i] for i in range(len(rows))]
     inputs = [item[0] if isinstance(item, (tuple, list)) else item for item in items]

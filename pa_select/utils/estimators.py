@@ -107,6 +107,15 @@ def refuse_iterable_dataset(dataset: object, name: str) -> None:
         )
 
 
+def refuse_loader(rows: object, name: str) -> None:
+    """Raise a TypeError for a torch DataLoader, which has batches and no rows."""
+    if is_instance(rows, "torch.utils.data", "DataLoader"):
+        raise TypeError(
+            f"{name}: expected rows, got a {type(rows).__name__}, which has batches in an order "
+            "of its own; give its Dataset, loader.dataset."
+        )
+
+
 def first_output(outputs: object, name: str = "estimator") -> torch.Tensor:
     """Return the scores that a module returns, a tensor; else an error begins with `name`.
 

@@ -16,6 +16,11 @@ from sklearn.utils import parallel
 from pa_select.utils.estimators import is_pipeline
 from pa_select.utils.typing import Groups, Ints, Labels
 
+# What others call environments, without an s at the end.
+_SAID_FOR_ENVIRONMENTS = {
+    *("site", "domain", "group", "batch", "batche", "env", "centre", "center", "hospital"),
+    *("sensor", "device", "instrument", "scanner", "subject", "metadata"),
+}
 #: Training rows and test rows.
 Split = tuple[Ints, Ints]
 
@@ -30,6 +35,8 @@ def check_fit_params(estimator: Any, params: dict[str, Any], arguments: Sequence
     expected = (*arguments, "sample_weight")  # with the parameter that most estimators take
     for name in params:
         close = get_close_matches(name, expected, 1)
+        if "environments" in arguments and name.lower().rstrip("s") in _SAID_FOR_ENVIRONMENTS:
+            close = ["environments"]
         if takes_parameter(estimator, name, likely=name in expected or not close):
             continue
         if is_pipeline(estimator) and not set(close) - {name}:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
+from pa_select.utils.arrays import are_rows, shape_of
 from pa_select.utils.estimators import takes_missing
 from pa_select.utils.messages import named_error
 from pa_select.utils.typing import Mask, Model, Rows
@@ -97,11 +98,24 @@ def _of_precision(X: Any, rows: Any) -> Any:
     return rows.astype(X.dtype, copy=False) if X.dtype.kind == "f" else rows
 
 
-def check_columns(rows: Rows, X: Rows, name: str, name_of_X: str = "X", advice: str = "") -> None:
+def check_columns(rows: Any, X: Any, name: str, name_of_X: str = "X", advice: str = "") -> None:
     """Check that rows have the columns and the shape of X, and numbers where X has numbers.
 
-    An error ends with `advice` if other columns are there.
+    An error ends with `advice` if other columns are there. Mappings of parts, as skorch's
+    ``SliceDict`` is one, have the parts of X, and each is checked.
     """
+    if isinstance(rows, Mapping) or isinstance(X, Mapping):
+        parts, known_parts = (sorted(x) if isinstance(x, Mapping) else None for x in (rows, X))
+        if parts is None or parts != known_parts:
+            expected, got = (
+                f"a {type(x).__name__}" + (f" of {names}" if names is not None else "")
+                for x, names in ((X, known_parts), (rows, parts))
+            )
+            raise ValueError(f"{name}: expected {expected} like {name_of_X}, got {got}.{advice}")
+        for part in parts:
+            names_of_part = f"{name}[{part!r}]", f"{name_of_X}[{part!r}]"
+            check_columns(rows[part], X[part], *names_of_part, advice)
+        return
     columns, known = (list(getattr(x, "columns", [])) for x in (rows, X))
     if columns and known and columns != known:
         expected = f"{name}: expected the columns of {name_of_X}"
@@ -109,16 +123,16 @@ def check_columns(rows: Rows, X: Rows, name: str, name_of_X: str = "X", advice: 
         more = [c for c in columns if c not in known_set]
         lacking = [c for c in known if c not in column_set]
         if more and lacking:
-            got = f"{_some_of(more)} instead of {_some_of(lacking)}"
+            got = f"{some_of(more)} instead of {some_of(lacking)}"
         else:
-            got = f"also {_some_of(more)}" if more else f"all but {_some_of(lacking)}"
+            got = f"also {some_of(more)}" if more else f"all but {some_of(lacking)}"
         if more or lacking:
             raise ValueError(f"{expected}, got {got}.{advice}")
         raise ValueError(
             f"{expected} in their order, got another order, in which {columns[0]!r} is the first "
             f"one. The cure is {name}[{name_of_X}.columns]."
         )
-    shape, of_X = getattr(rows, "shape", None), getattr(X, "shape", None)
+    shape, of_X = shape_of(rows), shape_of(X)
     if shape is not None and of_X is not None and tuple(shape[1:]) != tuple(of_X[1:]):
         raise ValueError(
             f"{name}: expected rows of shape {tuple(of_X[1:])} like those of {name_of_X}, got "
@@ -165,7 +179,7 @@ def check_not_missing(
     )
 
 
-def _some_of(names: list[Any]) -> str:
+def some_of(names: list[Any]) -> str:
     """Return the first three names, and how many there are besides."""
     shown = ", ".join(map(repr, names[:3]))
     return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
@@ -237,7 +251,8 @@ def check_view(view: Any, name: str = "views") -> None:
             "models with robustness_curve(..., shift=attack)."
         )
     a_class = isinstance(view, type)
-    if a_class or not (hasattr(view, "loc") or hasattr(view, "transform") or callable(view)):
+    transforms = hasattr(view, "transform") and not are_rows(view)
+    if a_class or not (hasattr(view, "loc") or transforms or callable(view)):
         raise TypeError(
             f"{name}: expected a callable X -> X2, a transformer, a pandas DataFrame aligned "
             f"with X by its index, or a list of these, got "
@@ -287,7 +302,7 @@ def look_up(table: Any, X: Any, name: str, name_of_X: str = "X") -> Any:
     if missing.any():
         raise ValueError(
             f"{name}: expected a row for each index of {name_of_X}, got none for "
-            f"{index[missing].tolist()[0]!r} "
+            f"{some_of(index[missing].tolist())} "
             f"({int(missing.sum())} of {len(index)} are missing)."
         )
     return table.loc[index]

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
+# Control characters but the line feed, and marks that turn the direction of a text.
+_CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 # Half transparent, so that the text can be read on it on light and on dark pages.
 _BAR = "rgba(0, 114, 178, 0.35)"
 _LEFT = "text-align: left"
 _CELL = f"{_LEFT}; min-width: 9em; padding: 0.3em"
+
+
+def visible(text: str) -> str:
+    """Escape the control characters in a text, which terminals and browsers would obey."""
+    return _CONTROL.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
 def bar_cell(value: float, largest: float, text: str) -> str:

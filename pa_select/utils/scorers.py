@@ -19,6 +19,23 @@ class NoScore(NamedTuple):
         return self.why
 
 
+class NoThreshold:
+    """Mixin for scorers that cannot score predictions at a threshold, as scikit-learn asks them.
+
+    `TunedThresholdClassifierCV` reads the score function of its scorer.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_score_func":
+            raise AttributeError(
+                "scoring: expected a metric of labels and predictions, got "
+                f"{type(self).__name__}, whose score does not depend on the threshold of "
+                "TunedThresholdClassifierCV. Tune it by a metric such as "
+                "'balanced_accuracy', and compare the tuned classifiers."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
 def stop_search(error: Exception) -> Any:
     """Return what stops the search that called a scorer, or raise the error; scorers call this.
 

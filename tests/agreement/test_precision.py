@@ -11,6 +11,7 @@ from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.inputs.validation import check_prior
 from pa_select.agreement.pairs.paired_scores import concatenate
 from pa_select.agreement.solver import kernel_sums as kernel_module
+from pa_select.agreement.solver.branch_and_bound import MAX_EVALUATIONS
 from pa_select.agreement.solver.fixed_prior import FixedPrior
 from pa_select.agreement.solver.marginal_prior import MarginalPrior, _errors_of_prior
 from pa_select.agreement.solver.marginal_sums import ModelRuns
@@ -264,3 +265,16 @@ def test_large_integers_lose_nothing():
     expected = posterior_agreement(a, b)
     shifted = posterior_agreement(a + (1 << 40), b - (1 << 41))
     assert shifted.score == pytest.approx(expected.score, abs=1e-12)
+
+
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+@pytest.mark.parametrize("difference", [1e-306, 1e-310])
+def test_the_search_ends_at_the_largest_inverse_temperature(prior, difference):
+    rng = np.random.default_rng(0)
+    a, b = 1e-300 + difference * rng.random((2, 30, 3))
+    b[5:] = a[5:]
+    with pytest.raises(RuntimeError, match="with an inverse temperature of 1e.307, the largest"):
+        posterior_agreement(a, b, prior=prior)
+    with pytest.warns(UserWarning, match="ended after an inverse temperature of 1e.307"):
+        found = posterior_agreement(a, b, prior=prior, certify=False)
+    assert found.n_evaluations < MAX_EVALUATIONS

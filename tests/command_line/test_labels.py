@@ -201,7 +201,7 @@ def test_a_name_of_two_columns_is_no_label(refused):
         ),
         (
             "dog\ncat,eel\n",
-            "separated by commas, got: the number of columns changed from 1 to 2 at row 2",
+            "expected 1 cells in each line, as in the first, got 2 in row 1",
         ),
     ],
 )

@@ -154,3 +154,36 @@ def test_a_robustness_curve(model):
 def test_wrong_arguments(model, attack, bounds, error, match):
     with pytest.raises(error, match=match):
         FoolboxAttack(attack, bounds)(X, Y, estimator=model, power=1)
+
+
+class Endless(attacks.HopSkipJumpAttack):
+    """Halves a step for ever, as HopSkipJump does where no step changes the decision."""
+
+    step = 1.0
+
+    def run(self, model, inputs, criterion, **kwargs):
+        step = self.step
+        while True:
+            model((inputs + step).clip(0, 1))
+            step /= 2
+
+
+class WithoutDirection(Endless):
+    step = float("nan")
+
+
+@pytest.mark.parametrize("kind", [Endless, WithoutDirection])
+def test_an_attack_that_would_not_end_is_stopped(kind):
+    X, y = load_iris(return_X_y=True)
+    X = (X / 8).astype(np.float32)
+    model = LogisticRegression(C=100).fit(X[:100], y[:100])
+    with pytest.raises(RuntimeError, match=f"{kind.__name__} has evaluated the same points"):
+        FoolboxAttack(kind(), (0, 1))(X[:100:10], y[:100:10], estimator=model)
+
+
+def test_the_same_attack_ends_for_a_smooth_classifier():
+    X, y = load_iris(return_X_y=True)
+    X = X[:100] / 8
+    model = LogisticRegression(C=100).fit(X, y[:100])
+    attack = FoolboxAttack(attacks.HopSkipJumpAttack(steps=3, max_gradient_eval_steps=20), (0, 1))
+    assert attack(X[::10], y[:100:10], estimator=model).success.all()

@@ -164,7 +164,11 @@ def search(**params):
             r"paired\['b'\]\[1\]: expected no missing values.* nan in row 7, column 2[.] Leave",
         ),
         ({}, {"environments": pd.Series(np.zeros(150))}, "at least two, got only 0.0[.]$"),
-        ({}, {"domains": HALVES}, "a parameter of Unfittable.fit, got 'domains'[.]$"),
+        (
+            {},
+            {"domains": HALVES},
+            "a parameter of Unfittable.fit, got 'domains'[.] Did you mean 'environments'",
+        ),
         ({}, {"views": X[:, :3]}, r"views: expected rows of shape .4,. like those of X"),
         (
             {},
@@ -269,7 +273,7 @@ def test_a_parameter_of_the_estimator_may_be_called_target():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"domains": HALVES}, "got 'domains'[.]$"),
+        ({"domains": HALVES}, "got 'domains'[.] Did you mean 'environments'"),
         ({"model__domains": HALVES}, "got 'model__domains'[.]$"),
         ({"modle__sample_weight": np.ones(150)}, "got 'modle__sample_weight'"),
         ({"sample_weight": np.ones(150)}, "Did you mean 'model__sample_weight'[?]"),

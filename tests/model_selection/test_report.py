@@ -8,10 +8,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes, load_digits
+from sklearn.datasets import load_diabetes, load_digits, load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import LeaveOneGroupOut
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -634,3 +635,15 @@ def test_warnings_are_given_and_kept():
     assert set(search.warnings_) <= {str(one.message) for one in given}
     search.fit(X, y, environments=np.arange(360) % 3)
     assert not search.warnings_
+
+
+@pytest.mark.parametrize("name", ["a\x00\x1b[31mb", "x\u202ey\x85"])
+def test_control_characters_of_names_are_escaped(name):
+    X, y = load_iris(return_X_y=True)
+    X_a, X_b = X[::3], 1.1 * X[::3]
+    kept = np.arange(len(X)) % 3 > 0
+    search = PASearchCV(GaussianNB(), {"var_smoothing": [1e-9, 0.1]}, cv=3)
+    search.fit(X[kept], y[kept], paired={name: (X_a, X_b), "usual": (X_a, 1.2 * X_a)})
+    for page in (search.report(), search._repr_html_()):
+        assert not re.search("[\x00\x1b\x85\u202e]", page)
+    assert name.encode("unicode_escape").decode() in search.report()

@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+import warnings
 from copy import deepcopy
 
 import numpy as np
@@ -11,6 +12,8 @@ from helpers.nets import Module
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from skorch import (
     NeuralNet,
     NeuralNetBinaryClassifier,
@@ -24,6 +27,7 @@ from skorch.callbacks import (
     EpochScoring,
     LoadInitState,
     LRScheduler,
+    TrainEndCheckpoint,
 )
 from torch import nn
 
@@ -497,7 +501,7 @@ def test_binary_tuples_parallel_and_probabilities():
         (PAScoring(PAIR, pairing="label"), {}, r"environments\[0\]: expected .X, y. or a Dataset"),
         (PAScoring(PAIR, pairing="nearest"), {}, "pairing: expected 'identity', 'label'"),
         (PAScoring(PAIR, pairing=([0], [999])), {}, "pairing: expected row numbers of environ"),
-        (PAScoring((X, X.astype(float))), {}, r"environments\[1\]: the net cannot score its rows"),
+        (PAScoring((X, X.astype(float))), {}, r"environments\[1\]: .*astype"),
         (PAScoring((X, NAN)), {}, r"environments\[1\]: expected finite rows, got nan in row 7"),
         (
             PAScoring((torch.tensor(NAN), X)),
@@ -591,3 +595,39 @@ def test_a_net_on_the_cpu_touches_no_device(monkeypatch):
     with untouched_random_states(net):
         torch.rand(3)
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("scaler", [StandardScaler(), MinMaxScaler((-5, 5))])
+@pytest.mark.parametrize("kind", [PAScoring, PAEarlyStopping])
+def test_raw_pairs_for_a_net_behind_a_scaler_are_warned_of(scaler, kind):
+    rows = X.astype(np.float64) * 160 + 40
+    steps = clone(scaler).fit(rows)
+    raw = rows.astype(np.float32), (0.7 * rows).astype(np.float32)
+    scaled = tuple(steps.transform(side).astype(np.float32) for side in raw)
+
+    def fitted(pairs):
+        net = make(kind(pairs), max_epochs=1)
+        return make_pipeline(clone(scaler), net).fit(raw[0], Y)
+
+    with pytest.warns(UserWarning, match="expected rows on the scale of the rows .*pipeline"):
+        fitted(raw)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*on the scale.*")
+        fitted(scaled)
+
+
+@pytest.mark.parametrize("kind", [TrainEndCheckpoint, type("Mine", (TrainEndCheckpoint,), {})])
+def test_a_checkpoint_of_the_last_epoch_is_warned_of(kind, tmp_path):
+    def stored(*order):
+        folder = tmp_path / str(order)
+        parts = [PAEarlyStopping(PAIR), kind(dirname=str(folder))]
+        net = make(*(parts[i] for i in order), lr=2.0, max_epochs=6).fit(X, Y)
+        assert callback(net, PAEarlyStopping).best_epoch_ < 6
+        state = torch.load(folder / "train_end_params.pt", weights_only=True)
+        return same(state, net.module_.state_dict())
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*callbacks: expected.*")
+        assert stored(0, 1)
+    with pytest.warns(UserWarning, match="callbacks: expected PAEarlyStopping before"):
+        assert not stored(1, 0)

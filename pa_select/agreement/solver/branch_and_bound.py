@@ -235,7 +235,10 @@ def maximize(
         is_open = upper[active] - value[active] > tol
         inner = beta[active] == best_beta
         beta[active] = np.where(inner, np.maximum(argmax, _SMALLEST_BETA), beta[active])
-        spent = is_open & (count[active] >= most)
+        # No point is beyond the largest one, so that the bound beyond it stays what it is.
+        end = np.append(start[1:], len(table.beta)) - 1
+        at_the_end = (table.beta[end] >= LARGEST_BETA) & (table.bound[end] >= upper[active])
+        spent = is_open & ((count[active] >= most) | at_the_end)
         exhausted += active[spent].tolist()
         unpolished &= inner & ~spent & (not in_common)
         goes_on = ((is_open & ~spent) | unpolished)[owner]

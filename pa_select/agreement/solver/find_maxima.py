@@ -108,7 +108,7 @@ def find_maxima(
     )
     if maxima.exhausted:
         gap = maxima.upper_bound - maxima.value
-        _report_failures(maxima.exhausted, gap, tol, names, failures, certify)
+        _report_failures(maxima, gap, tol, names, failures, certify)
     return FoundMaxima(
         maxima.value + constant,
         maxima.beta,
@@ -121,20 +121,27 @@ def find_maxima(
 
 
 def _report_failures(
-    exhausted: Sequence[int],
+    maxima: _search.Maxima,
     gap: Floats,
     tol: float,
     names: Sequence[Any] | None,
     failures: dict[int, str] | None,
     certify: bool,
 ) -> None:
-    """Say of problems that took too many evaluations how far their maximum is known."""
-    most = _search.MAX_EVALUATIONS
+    """Say of problems whose search was ended how far their maximum is known."""
+    exhausted, most = maxima.exhausted, _search.MAX_EVALUATIONS
     known = {p: f"its maximum is known to {gap[p]:.2g} nats" for p in exhausted}
     called = {p: p if names is None else names[p] for p in exhausted}
+    ended = {
+        p: f"{most} evaluations"
+        if maxima.n_evaluations[p] >= most
+        else f"an inverse temperature of {_search.LARGEST_BETA:g}, the largest one; the scores of "
+        "some pairs differ by too little, so multiply all scores by a large number"
+        for p in exhausted
+    }
     messages = {
         p: f"The agreement of problem {called[p]} could not be certified to tol={tol:g} with "
-        f"{most} evaluations: {known[p]}. Ask for a larger tol, or for certify=False."
+        f"{ended[p]}: {known[p]}. Ask for a larger tol, or for certify=False."
         for p in exhausted
     }
     worst = max(exhausted, key=lambda p: gap[p])
@@ -144,7 +151,7 @@ def _report_failures(
 
         warn_caller(
             f"The search for the agreement of problem {called[worst]} was ended after "
-            f"{most} evaluations: {known[worst]}.",
+            f"{ended[worst]}: {known[worst]}.",
             ConvergenceWarning,
         )
     elif failures is None:

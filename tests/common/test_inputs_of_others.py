@@ -1,0 +1,211 @@
+"""Inputs that users of other packages gave: each is taken, or refused with its reason."""
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, TunedThresholdClassifierCV
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import shuffle
+from skorch import NeuralNetClassifier
+
+from pa_select import (
+    PAEarlyStopping,
+    PAScorer,
+    PASearchCV,
+    expected_score,
+    expected_scorer,
+    pa_scorer,
+)
+
+X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
+X = (X - X.mean(0)) / X.std(0)
+A, V, LABELS = X[:50], X[50:], Y[50:]
+B = 1.5 * A + 0.3
+MODEL = LogisticRegression().fit(V, LABELS)
+
+
+class Logarithms(DecisionTreeClassifier):
+    """Takes -inf and numbers that single precision lacks, such as logarithms of counts."""
+
+    def fit(self, X, y):
+        return super().fit(np.clip(X, -1e30, 1e30), y)
+
+    def predict_proba(self, X):
+        return super().predict_proba(np.clip(X, -1e30, 1e30))
+
+    def predict(self, X):
+        return super().predict(np.clip(X, -1e30, 1e30))
+
+
+def of_infinity(rows):
+    return np.where(rows < -0.5, -np.inf, rows)
+
+
+def of_large_numbers(rows):
+    return np.where(rows > 0, 1e200 * (1 + rows), rows)
+
+
+@pytest.mark.parametrize("made", [of_infinity, of_large_numbers])
+def test_a_check_does_not_stop_rows_that_the_model_takes(made):
+    model = Logarithms(max_depth=3, random_state=0)
+    pairs = made(A), made(B)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("default", "expected classes|X_val: expected rows of which")
+        search = PASearchCV(model, {}, cv=3).fit(made(V), LABELS, paired=pairs)
+        found = expected_score(
+            clone(model).fit(made(V[:60]), LABELS[:60]), *pairs, made(V[60:]), LABELS[60:]
+        )
+    assert 0 < search.expected_score_ <= 1
+    assert 0 < found.score <= 1
+
+
+@pytest.mark.parametrize("made", [of_infinity, of_large_numbers])
+def test_the_checks_still_see_such_rows(made):
+    model = Logarithms(max_depth=3, random_state=0)
+    search = PASearchCV(model, {}, cv=3)
+    with pytest.warns(UserWarning, match="resemble each other no more than rows in a random"):
+        search.fit(made(V), LABELS, paired=(made(A), made(B[::-1])))
+    with pytest.warns(UserWarning, match="a random forest tells from them"):
+        search.fit(made(V), LABELS, paired=(made(A + 3), made(B + 3)))
+
+
+def test_a_left_out_site_without_positives_is_named():
+    y, sites = (V[:, 0] > 0) * 1, np.arange(len(V)) % 4
+    y[sites == 2] = 0
+    search = PASearchCV(LogisticRegression(), {}, cv=LeaveOneGroupOut(), scoring="roc_auc")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(
+            ValueError, match="split 2, which holds out 2: its 32 test rows are all"
+        ):
+            search.fit(V, y, environments=sites)
+        names = np.array(["a", "b", "c", "d"])[sites]
+        with pytest.raises(ValueError, match="holds out 'c': its 32 .* of class 0"):
+            search.fit(V, y, groups=names)
+
+
+def test_missing_objects_of_frames_are_named():
+    a, b = (pd.DataFrame(rows, index=[f"id{i}" for i in range(50)]) for rows in (A, B))
+    cure = re.escape("X_a.loc[X_b.index]")
+    with pytest.raises(ValueError, match=f"none for 'id3', 'id7'.*{cure}"):
+        expected_score(MODEL, a, b.drop(["id3", "id7"]), V, LABELS)
+    with pytest.raises(
+        ValueError, match="also 'id3'.*" + re.escape("paired[1].loc[paired[0].index]")
+    ):
+        PAScorer(paired=(a.drop(["id3"]), b))
+    with pytest.raises(ValueError, match=r"none for 'id0' and also 'id4', 'id5'"):
+        expected_scorer(a.drop(["id4", "id5"]), b.drop("id0"))
+
+
+@pytest.mark.parametrize("mixed", [np.array([0, "b"], object), np.array([1.5, (1, 2)], object)])
+def test_environments_of_several_types_are_named(mixed):
+    environments = mixed[np.arange(len(V)) % 2]
+    with pytest.raises(TypeError, match="environments: expected values of one type, got"):
+        PAScorer()(MODEL, V, LABELS, environments=environments)
+    with pytest.raises(TypeError, match="environments: expected values of one type, got"):
+        PASearchCV(LogisticRegression(), {}).fit(V, LABELS, environments=environments)
+
+
+@pytest.mark.parametrize("name", ["sites", "site", "domains", "group"])
+@pytest.mark.parametrize("model", [LogisticRegression(), NeuralNetClassifier(torch.nn.Linear)])
+def test_other_names_of_environments_are_understood(name, model):
+    with pytest.raises(TypeError, match=f"got '{name}'. Did you mean 'environments'"):
+        PASearchCV(model, {}).fit(V, LABELS, **{name: np.arange(len(V)) % 2})
+
+
+def net(**params):
+    torch.manual_seed(0)
+    return NeuralNetClassifier(
+        lambda: torch.nn.Linear(13, 3),
+        criterion=torch.nn.CrossEntropyLoss,
+        max_epochs=2,
+        verbose=0,
+        **params,
+    )
+
+
+class Untouched(NeuralNetClassifier):
+    def fit(self, X, y=None, **params):
+        raise AssertionError("fitted")
+
+
+def test_rows_in_double_precision_are_refused_before_the_first_fit():
+    single = V.astype(np.float32)
+    pairs = A.astype(np.float32), B.astype(np.float32)
+    untouched = Untouched(lambda: torch.nn.Linear(13, 3), verbose=0)
+    fits = {
+        "X": lambda: PASearchCV(untouched, {}).fit(V, LABELS, paired=pairs),
+        "paired": lambda: PASearchCV(untouched, {}).fit(single, LABELS, paired=(A, B)),
+        "environments[1]": lambda: net(callbacks=[PAEarlyStopping((pairs[0], B))]).fit(
+            single, LABELS
+        ),
+    }
+    for name, fit in fits.items():
+        message = f"{name}: expected rows of the net's precision, got float64; give {name}.astype("
+        with pytest.raises(TypeError, match=re.escape(message)):
+            fit()
+
+
+def test_a_net_in_double_precision_keeps_its_rows():
+    class Double(torch.nn.Linear):
+        def forward(self, rows):
+            return super().forward(rows.float())
+
+    model = net().set_params(module=lambda: Double(13, 3))
+    search = PASearchCV(model, {}, cv=3).fit(V, LABELS, paired=(A, B))
+    assert 0 <= search.expected_score_ <= 1
+
+
+class ReturnsNothing(LogisticRegression):
+    def set_params(self, **params):
+        super().set_params(**params)
+
+
+def test_a_frozen_estimator_and_one_whose_set_params_returns_nothing_are_searched():
+    frozen = PASearchCV(FrozenEstimator(MODEL), {}, cv=3).fit(V, LABELS, paired=(A, B))
+    assert frozen.best_score_ == pytest.approx(MODEL.score(V, LABELS), abs=0.01)
+    grid = {"C": [1e-4, 1.0]}
+    silent, usual = (
+        PASearchCV(kind(), grid, cv=3).fit(V, LABELS, paired=(A, B))
+        for kind in (ReturnsNothing, LogisticRegression)
+    )
+    for column in ("mean_test_score", "expected_score"):
+        np.testing.assert_array_equal(silent.cv_results_[column], usual.cv_results_[column])
+
+
+@pytest.mark.parametrize("scorer", [pa_scorer, expected_scorer(A, B)])
+def test_a_threshold_cannot_be_tuned_by_a_score_of_posteriors(scorer):
+    with pytest.raises(AttributeError, match="does not depend on the threshold of Tuned"):
+        TunedThresholdClassifierCV(LogisticRegression(), scoring=scorer).fit(V, LABELS > 0)
+    assert not hasattr(scorer, "_score_func")
+    GridSearchCV(LogisticRegression(), {}, scoring=clone(scorer, safe=False), cv=3).fit(V, LABELS)
+
+
+class Single(LogisticRegression):
+    kind = np.float32
+
+    def predict_proba(self, X):
+        return super().predict_proba(X).astype(self.kind)
+
+
+class Half(Single):
+    kind = np.float16
+
+
+@pytest.mark.parametrize("kind", [Single, Half])
+@pytest.mark.parametrize("metric", ["neg_log_loss", "neg_brier_score"])
+def test_probabilities_in_single_precision_are_not_called_wrong(kind, metric):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*sum to one.*")
+        found = expected_score(kind().fit(V, LABELS), A, B, V, LABELS, scoring=metric)
+    usual = expected_score(MODEL, A, B, V, LABELS, scoring=metric)
+    assert found.score == pytest.approx(usual.score, rel=0.02)

@@ -1,0 +1,204 @@
+"""Rows in skorch's SliceDict and SliceDataset, torch's Datasets and DataLoaders: every door."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils import shuffle
+from skorch import NeuralNetClassifier
+from skorch.helper import SliceDataset, SliceDict
+from torch.utils.data import DataLoader, TensorDataset
+
+from pa_select import (
+    EpochSelector,
+    PAEarlyStopping,
+    PAScorer,
+    PAScoring,
+    PASearchCV,
+    expected_score,
+    expected_scorer,
+)
+
+X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
+X = ((X - X.mean(0)) / X.std(0)).astype(np.float32)
+A, V, LABELS = X[:50], X[50:], Y[50:]
+
+
+def shifted(rows):
+    return (1.5 * rows + 0.3).astype(np.float32)
+
+
+B = shifted(A)
+
+
+class Whole(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(13, 3)
+
+
+class InParts(Whole):
+    def forward(self, left, right):
+        return super().forward(torch.cat([left, right], 1))
+
+
+class Seeded(NeuralNetClassifier):
+    def initialize(self):
+        torch.manual_seed(0)
+        return super().initialize()
+
+
+def net(module=Whole, **params):
+    defaults = {"lr": 0.1, "max_epochs": 3, "verbose": 0, "iterator_train__shuffle": False}
+    return Seeded(module, criterion=torch.nn.CrossEntropyLoss, **defaults | params)
+
+
+def in_dataset(rows):
+    return SliceDataset(TensorDataset(torch.tensor(rows), torch.zeros(len(rows))))
+
+
+def in_dict(rows):
+    return SliceDict(left=rows[:, :6], right=rows[:, 6:])
+
+
+KINDS = pytest.mark.parametrize(
+    ("wrap", "model"), [(in_dataset, net()), (in_dict, net(InParts))], ids=["dataset", "dict"]
+)
+GRID = {"lr": [0.001, 0.1]}
+
+
+def score_of_paired(wrap, model):
+    search = PASearchCV(model, GRID, cv=3)
+    return search.fit(wrap(V), LABELS, paired=(wrap(A), wrap(B))).cv_results_["expected_score"]
+
+
+def score_of_views(wrap, model):
+    search = PASearchCV(model, GRID, cv=3).fit(wrap(V), LABELS, views=wrap(shifted(V)))
+    return search.cv_results_["agreement"]
+
+
+def score_of_several_views(wrap, model):
+    views = [wrap(shifted(V)), wrap(2 * V)]
+    return PASearchCV(model, GRID, cv=3).fit(wrap(V), LABELS, views=views).cv_results_["agreement"]
+
+
+def score_of_target(wrap, model):
+    return (
+        PASearchCV(model, GRID, cv=3).fit(wrap(V), LABELS, target=wrap(B)).cv_results_["agreement"]
+    )
+
+
+def score_of_sites(wrap, model):
+    sites = {"one": (wrap(A), wrap(B)), "other": (wrap(A), wrap(2 * A))}
+    search = PASearchCV(model, GRID, cv=3).fit(wrap(V), LABELS, paired=sites)
+    return search.cv_results_["expected_score_other"]
+
+
+def score_of_scorer(wrap, model):
+    scorer = expected_scorer(wrap(A), wrap(B))
+    search = GridSearchCV(model, GRID, scoring=scorer, cv=3).fit(wrap(V), LABELS)
+    return search.cv_results_["mean_test_score"]
+
+
+def score_of_agreement(wrap, model):
+    scorer = PAScorer(paired=(wrap(A), wrap(B)))
+    search = GridSearchCV(model, GRID, scoring=scorer, cv=3).fit(wrap(V), LABELS)
+    return search.cv_results_["mean_test_score"]
+
+
+def score_of_function(wrap, model):
+    fitted = clone(model).fit(wrap(V[:60]), LABELS[:60])
+    return [expected_score(fitted, wrap(A), wrap(B), wrap(V[60:]), LABELS[60:]).score]
+
+
+def score_of_callback(wrap, model):
+    callback = PAScoring((wrap(A), wrap(B)))
+    fitted = clone(model).set_params(callbacks=[callback]).fit(wrap(V), LABELS)
+    return fitted.history[:, "pa"]
+
+
+DOORS = [door for name, door in globals().items() if name.startswith("score_of_")]
+
+
+@KINDS
+@pytest.mark.parametrize("door", DOORS)
+def test_rows_in_containers_of_skorch_have_the_numbers_of_arrays(door, wrap, model):
+    expected = door(np.array, net())
+    assert np.ptp(expected) > 0 or len(expected) == 1
+    np.testing.assert_allclose(door(wrap, model), expected, atol=2e-6)
+
+
+@KINDS
+def test_the_same_rows_in_containers_are_refused(wrap, model):
+    search = PASearchCV(model, {}, cv=3)
+    with pytest.raises(ValueError, match="paired\\[1\\]: expected the objects of .* same values"):
+        search.fit(wrap(V), LABELS, paired=(wrap(A), wrap(A.copy())))
+    with pytest.raises(ValueError, match="views: expected rows that differ from X"):
+        search.fit(wrap(V), LABELS, views=wrap(V.copy()))
+    with pytest.raises(TypeError, match="views: expected a callable"):
+        PAScorer(views=wrap(V))
+
+
+def test_other_parts_and_other_shapes_in_containers_are_refused():
+    search = PASearchCV(net(InParts), {}, cv=3)
+    other = SliceDict(left=B[:, :6], rest=B[:, 6:])
+    with pytest.raises(ValueError, match="paired\\[1\\]: expected a SliceDict of .*'rest'"):
+        search.fit(in_dict(V), LABELS, paired=(in_dict(A), other))
+    with pytest.raises(ValueError, match="paired\\[1\\]: expected rows of shape \\(13,\\)"):
+        PASearchCV(net(), {}, cv=3).fit(
+            in_dataset(V), LABELS, paired=(in_dataset(A), in_dataset(B[:, :5]))
+        )
+
+
+def test_arrays_and_a_slice_dataset_go_together():
+    found = PASearchCV(net(), {}, cv=3).fit(in_dataset(V), LABELS, paired=(A, in_dataset(B)))
+    expected = PASearchCV(net(), {}, cv=3).fit(V, LABELS, paired=(A, B))
+    assert found.expected_score_ == pytest.approx(expected.expected_score_, abs=2e-6)
+
+
+class Untouched(Seeded):
+    def fit(self, X, y=None, **params):
+        raise AssertionError("fitted")
+
+
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [(lambda data: data, "SliceDataset\\(X\\)"), (DataLoader, "loader.dataset")],
+)
+def test_a_dataset_and_a_loader_as_rows_are_refused_before_a_fit(kind, advice):
+    data = TensorDataset(torch.tensor(V), torch.tensor(LABELS))
+    search = PASearchCV(Untouched(Whole), {}, cv=3)
+    with pytest.raises(TypeError, match=f"^X: .*{advice}"):
+        search.fit(kind(data), LABELS, paired=(A, B))
+
+
+def test_loaders_are_refused_in_every_door():
+    loader = DataLoader(TensorDataset(torch.tensor(A), torch.zeros(len(A))), batch_size=10)
+    fitted = net().fit(V, LABELS)
+    calls = {
+        "environments\\[1\\]": lambda: net(callbacks=[PAEarlyStopping((A, loader))]).fit(
+            V, LABELS
+        ),
+        "X_b": lambda: expected_score(fitted, A, loader, V, LABELS),
+        "X_val": lambda: expected_score(fitted, A, B, loader, LABELS),
+        "X_a": lambda: expected_scorer(loader, B),
+        "paired\\[0\\]": lambda: PAScorer(paired=(loader, B)),
+        "views": lambda: PASearchCV(net(), {}).fit(V, LABELS, views=loader),
+        "target": lambda: PASearchCV(net(), {}).fit(V, LABELS, target=loader),
+    }
+    for name, call in calls.items():
+        with pytest.raises(TypeError, match=f"{name}: .*loader.dataset"):
+            call()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_missing_device_is_refused_before_the_first_epoch():
+    model = net(callbacks=[PAEarlyStopping((A, B), device="cuda")])
+    with pytest.raises(ValueError, match="device: got 'cuda', but torch finds no CUDA device"):
+        model.fit(V, LABELS)
+    assert not len(model.history)
+    with pytest.raises(ValueError, match="device: got 'cuda'"):
+        EpochSelector(device="cuda")
+    with pytest.raises(ValueError, match="device: got 'cuda'"):
+        GridSearchCV(net(), {}, scoring=PAScorer(device="cuda"), cv=3).fit(V, LABELS)
