@@ -53,7 +53,7 @@ def make_rule(
     """
     if callable(selection):
         return selection
-    if only_class and selection in ("guarded", "agreement", "rank_sum"):
+    if only_class and selection in ("guarded", "agreement"):
         return BestScore(score)
     if selection == "guarded" and isinstance(pairing, str) and pairing in _GUARDED:
         return _GUARDED[pairing](score)

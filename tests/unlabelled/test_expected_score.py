@@ -11,7 +11,7 @@ import torch
 from helpers.calibration import calibration
 from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_wine
 from sklearn.ensemble import RandomForestClassifier
@@ -251,6 +251,9 @@ class Scores(ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         return X.argmax(axis=1)
+
+    def predict_proba(self, X):
+        return np.exp(X - logsumexp(X, axis=1, keepdims=True))
 
 
 def language_model(seed=0, n=500, n_labelled=300):
