@@ -99,6 +99,7 @@ def test_a_fall_to_a_limit_that_was_passed_on_the_way_up(ax):
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("ignore:.*expected pairs of which both rows")
 @pytest.mark.parametrize(
     ("a", "b"),
     [

@@ -83,12 +83,6 @@ def score_of_several_views(wrap, model):
     return PASearchCV(model, GRID, cv=3).fit(wrap(V), LABELS, views=views).cv_results_["agreement"]
 
 
-def score_of_target(wrap, model):
-    return (
-        PASearchCV(model, GRID, cv=3).fit(wrap(V), LABELS, target=wrap(B)).cv_results_["agreement"]
-    )
-
-
 def score_of_sites(wrap, model):
     sites = {"one": (wrap(A), wrap(B)), "other": (wrap(A), wrap(2 * A))}
     search = PASearchCV(model, GRID, cv=3).fit(wrap(V), LABELS, paired=sites)
@@ -185,7 +179,6 @@ def test_loaders_are_refused_in_every_door():
         "X_a": lambda: expected_scorer(loader, B),
         "paired\\[0\\]": lambda: PAScorer(paired=(loader, B)),
         "views": lambda: PASearchCV(net(), {}).fit(V, LABELS, views=loader),
-        "target": lambda: PASearchCV(net(), {}).fit(V, LABELS, target=loader),
     }
     for name, call in calls.items():
         with pytest.raises(TypeError, match=f"{name}: .*loader.dataset"):
