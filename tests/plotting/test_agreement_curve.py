@@ -98,8 +98,8 @@ def test_a_fall_to_a_limit_that_was_passed_on_the_way_up(ax):
     assert_allclose(display.line_.get_ydata()[-1], limit, atol=0.03 * (display.score - start))
 
 
-@pytest.mark.filterwarnings("error")
 @pytest.mark.filterwarnings("ignore:.*expected pairs of which both rows")
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("a", "b"),
     [
