@@ -174,7 +174,16 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         """A new committee with the options of `refit`; None if the best candidate is refitted."""
         if isinstance(self.refit, str) and self.refit == "committee":
             return PACommittee(verbose=self.verbose)
-        return clone(self.refit) if isinstance(self.refit, PACommittee) else None
+        if not isinstance(self.refit, PACommittee):
+            return None
+        committee: PACommittee = clone(self.refit)
+        committee._validate_params()
+        if committee.search is not None:
+            raise ValueError(
+                "refit: expected a PACommittee without a search, which says how this search keeps "
+                f"its candidates, got one with a {type(committee.search).__name__}."
+            )
+        return committee
 
     def __sklearn_is_fitted__(self) -> bool:
         # After an interruption there may be results without an estimator to predict with.

@@ -268,8 +268,9 @@ class PACommittee(
         self, search: Any, callbacks: Callbacks, X: Rows, y: Any, params: dict[str, Any]
     ) -> None:
         """Let the search fit the members, of which it has more to say."""
-        named = search.refit if isinstance(search.refit, str) else None
-        metric = named if self.metric is None else self.metric
+        metric = self.metric
+        if metric is None and isinstance(search.refit, str) and search.refit != "committee":
+            metric = search.refit
         search.set_params(refit=clone(self).set_params(search=None, metric=metric))
         with callbacks.subtask("search").passed_on_to(search):
             search.fit(X, y, **params)

@@ -444,6 +444,28 @@ def test_refit_needs_the_metric_of_several():
         PACommittee(grid_search()).predict(X)
 
 
+def test_options_of_a_search_are_checked_before_any_fit(monkeypatch):
+    def fit(*args, **params):
+        raise AssertionError("it was fitted")
+
+    monkeypatch.setattr(SVC, "fit", fit)
+    for options, message in (
+        (PACommittee(members="all"), "'members' parameter of PACommittee"),
+        (PACommittee(min_weight=-1), "'min_weight' parameter of PACommittee"),
+        (PACommittee(grid_search()), "refit: expected a PACommittee without a search"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            PASearchCV(MODEL, GRID, refit=options).fit(X, Y)
+
+
+def test_a_committee_around_a_search_that_keeps_one():
+    search = PASearchCV(MODEL, GRID, cv=CV, refit="committee", tol=0.1)
+    around = PACommittee(search).fit(X[FIT], Y[FIT])
+    np.testing.assert_array_equal(around.predict(X), search.fit(X[FIT], Y[FIT]).predict(X))
+    assert around.metric_ == "score"
+    assert around.search_.best_estimator_.metric is None
+
+
 def test_progress(capfd):
     PACommittee(grid_search(), verbose=1).fit(X[FIT], Y[FIT])
     assert "fits" in capfd.readouterr().err
