@@ -54,7 +54,7 @@ __all__ = [
 
 SUPPORTS_CALLBACKS = hasattr(BaseSearchCV, "set_callbacks")
 #: The base class of estimators that call callbacks; it has nothing before scikit-learn 1.9.
-CallbackSupport: Any = object
+CallbackSupport: Any = type("CallbackSupport", (), {})
 if SUPPORTS_CALLBACKS:
     CallbackSupport = import_module("sklearn.callback").CallbackSupportMixin
 
