@@ -524,11 +524,15 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self.best_estimator_ = committee
         if hasattr(committee, "feature_names_in_"):
             self.feature_names_in_ = committee.feature_names_in_
-        vote = plan.vote(stacks, committee)
-        self.committee_score_ = (
-            np.nan if vote is None else float(vote.scores(committee.scorer_, metric).mean())
-        )
+        vote, self.committee_score_ = plan.vote(stacks, committee), np.nan
         if vote is not None:
+            try:
+                self.committee_score_ = float(vote.scores(committee.scorer_, metric).mean())
+            except Exception as error:  # a scorer of the user's may look at more than predictions
+                warn_caller(
+                    "scoring: expected a scorer of predictions, got one that cannot score those "
+                    f"of a committee's fold models; committee_score_ is nan ({error})."
+                )
             self.__dict__.update(plan.kind.attributes_of_committee(vote, table, metric))
 
     def _check_refit_for_multimetric(self, scores: Any) -> None:

@@ -118,7 +118,7 @@ class PACommittee(
     members : {"refit", "folds"}, default="refit"
         "refit": one model of each remaining candidate, fitted to all rows. "folds": its models of
         all splits, each fitted to the training rows of its split. Take "folds" for nets: what a
-        net learns depends on its start, and the mean over several fits removes that.
+        net learns depends on its start, and the mean over several fits depends less on it.
     min_weight : float, default=0.1
         Candidates are left out if their weight is less than this share of the largest weight.
         0 keeps all; 1 keeps those with the largest weight.
@@ -392,7 +392,9 @@ class PACommittee(
         self.weights_ = np.repeat(shares / n_models, n_models)
         if of_classifiers:
             labels = one_column(y)
-            self.classes_ = np.unique(labels)
+            # A frozen model may know more classes.
+            known = [getattr(model, "classes_", labels) for model in self.estimators_]
+            self.classes_ = np.unique(np.concatenate([labels, *known]))
             if temperatures is None:
                 scores = [fit.scores for job, fit in zip(jobs, fits, strict=True) if job.scores]
                 betas = self._fitted_betas(scores, splits, labels, fit_params.get("sample_weight"))
@@ -714,8 +716,8 @@ def _warn_of_nets(models: Sequence[Any]) -> None:
     if nets:
         warn_caller(
             f"members: expected 'folds' for nets such as {nets[0]}, got 'refit'. What a net "
-            "learns depends on its start; the mean over its models of all splits gained much more "
-            "in our studies."
+            "learns depends on its start, and the mean over its models of all splits depends less "
+            "on it."
         )
 
 

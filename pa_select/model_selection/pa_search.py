@@ -195,7 +195,8 @@ class PASearchCV(BasePASearch):
         test folds are disjoint, or no candidate has a score in all parts.
     committee_score_ : float
         The committee's cross-validated score, by the votes of its out-of-fold models; nan if a
-        member has no class scores. Only with ``refit="committee"``.
+        member has no class scores, or the scorer looks at the features. Only with
+        ``refit="committee"``.
     certified_choice_ : bool or None
         Whether it is certified that no other eligible candidate has a higher agreement, except
         for ties (`tol` and 1e-6 nats): the upper bounds, ``agreement + gap``, of the others do

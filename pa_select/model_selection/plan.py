@@ -285,7 +285,8 @@ class Plan:
         if not pairs_of_folds(self.kind.folds(splits)):
             return None
         parts = self.kind.scores_of_parts(splits, table, metric)
-        if not all(np.isfinite(side).all(axis=0).any() for side in parts):
+        # A metric may not be defined on any part.
+        if not len(parts[0]) or not np.isfinite(parts).all(axis=(0, 1)).any():
             return None
         return posterior_of_parts(*parts)
 

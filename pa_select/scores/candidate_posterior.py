@@ -17,9 +17,11 @@ from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 _FOLDS, _REPETITIONS = 5, 10
 # Sites or paired objects are halved so many times.
 _HALVINGS = 10
-# Scores of a part that differ by no more than this, relative to the largest one, are equal: sums
+# Scores of a part that differ by no more than this, relative to the larger one, are equal: sums
 # of the same numbers in another order differ by rounding.
 _ROUNDING = 1e-12
+# A candidate that is so many times further below the best one than the next one has no weight.
+_HOPELESS = 1e12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,11 +109,11 @@ def posterior_of_parts(scores_a: Floats, scores_b: Floats) -> CandidatePosterior
         )
     weights, score, beta = np.zeros(n_all), 0.0, 0.0
     below = [_below_best(side[:, known]) for side in (scores_a, scores_b)]
-    unit = max(-float(side.min()) for side in below)
-    if unit == 0:  # no part tells any two candidates apart
+    if not any(side.any() for side in below):  # no part tells any two candidates apart
         weights[known] = 1 / n
     else:
-        both, rows = np.concatenate(below), np.arange(n_pairs)
+        both, rows = _without_extremes(np.concatenate(below)), np.arange(n_pairs)
+        unit = -float(both.min())
         model, weight = np.zeros_like(rows), np.ones(n_pairs)
         pairs = PooledPairs(rows, rows + n_pairs, model, model, rows, rows, weight)
         result = next(pooled_agreement([both / unit], pairs, prior="uniform"))
@@ -127,9 +129,19 @@ def posterior_of_parts(scores_a: Floats, scores_b: Floats) -> CandidatePosterior
 
 def _below_best(scores: Floats) -> Floats:
     """Return how far each candidate is below the best one of each part; rounding counts as 0."""
-    below = scores - scores.max(axis=1, keepdims=True)
-    below[below >= -_ROUNDING * np.abs(scores).max(axis=1, keepdims=True)] = 0.0
+    best = scores.max(axis=1, keepdims=True)
+    below = scores - best
+    below[below >= -_ROUNDING * np.maximum(np.abs(scores), np.abs(best))] = 0.0
     return below
+
+
+def _without_extremes(below: Floats) -> Floats:
+    """Bring candidates that are hopelessly far below nearer, where they have no weight either.
+
+    Beside them the differences of all others would be as small as rounding.
+    """
+    gaps = np.where(below < 0, -below, np.inf).min(axis=1)
+    return np.maximum(below, -_HOPELESS * float(np.median(gaps[np.isfinite(gaps)])))
 
 
 def pairs_of_folds(folds: Sequence[Ints]) -> list[tuple[int, int]]:

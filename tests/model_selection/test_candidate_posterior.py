@@ -1,6 +1,7 @@
 """The posterior over candidates: brute force, invariances, limits, and what it is read from."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -143,6 +144,31 @@ def test_a_candidate_without_a_score_has_no_weight():
         assert found.weights[3] == 0
         assert found.n_candidates == 5
         np.testing.assert_array_equal(np.delete(found.weights, 3), without.weights)
+
+
+@pytest.mark.parametrize("far", [1e3, 1e8, 1e20, 1e100])
+def test_a_candidate_that_explodes_leaves_the_others_as_they_are(far):
+    a, b = parts()
+    with_it = (np.hstack([side, np.full((12, 1), -far)]) for side in (a, b))
+    found = candidate_posterior(*with_it)
+    assert found.weights[-1] == 0
+    np.testing.assert_allclose(
+        found.weights[:-1], candidate_posterior(a, b).weights, rtol=1e-3, atol=1e-6
+    )
+
+
+def test_a_metric_that_no_part_defines_leaves_no_posterior():
+    class Pairing:
+        def pairs(self, splits, X, y, **_):
+            return [(i, test[:5], i, test[5:10]) for i, (_, test) in enumerate(splits)]
+
+    y = (Y == 0) * 1
+    search = PASearchCV(TREE, GRID, cv=3, scoring="roc_auc", pairing=Pairing(), tol=0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search.fit(X, y, environments=1 - y)  # each environment has one class
+    assert search.posterior_ is None
+    assert search.best_score_ > 0.5
 
 
 def test_a_single_candidate_has_all():

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, i
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 from sklearn.model_selection import (
@@ -26,7 +27,7 @@ from sklearn.model_selection import (
 )
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -174,8 +175,6 @@ REGRESSORS = {
 
 
 def regression_search():
-    from sklearn.pipeline import Pipeline
-
     model = Pipeline([("scale", "passthrough"), ("model", Ridge())])
     return GridSearchCV(model, REGRESSORS, cv=KFold(5), scoring="neg_root_mean_squared_error")
 
@@ -464,6 +463,26 @@ def test_a_committee_around_a_search_that_keeps_one():
     np.testing.assert_array_equal(around.predict(X), search.fit(X[FIT], Y[FIT]).predict(X))
     assert around.metric_ == "score"
     assert around.search_.best_estimator_.metric is None
+
+
+def test_classifiers_that_know_more_classes():
+    frozen = Pipeline([("model", FrozenEstimator(GaussianNB().fit(X, Y)))])
+    rows = Y != 1  # the class in the middle is not among the labels
+    for search in (GridSearchCV(frozen, {}, cv=3), PASearchCV(frozen, {}, cv=3, tol=0.1)):
+        committee = PACommittee(search).fit(X[rows], Y[rows])
+        assert committee.classes_.tolist() == [0, 1, 2]
+        np.testing.assert_array_equal(committee.predict(X), frozen.predict(X))
+
+
+def test_a_scorer_that_looks_at_the_features_has_no_committee_score():
+    def scorer(estimator, X, y):
+        return np.average(estimator.predict(X) == y, weights=X[:, 12])
+
+    search = PASearchCV(MODEL, GRID, cv=CV, scoring=scorer, refit="committee", tol=0.1)
+    with pytest.warns(UserWarning, match="scoring: expected a scorer of predictions"):
+        search.fit(X[FIT], Y[FIT])
+    assert np.isnan(search.committee_score_)
+    assert search.score(X[TEST], Y[TEST]) > 0.8
 
 
 def test_progress(capfd):
