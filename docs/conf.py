@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pa_select import __version__
 
-sys.path.append(str(Path(__file__).parent))  # of thumbnails.py
+sys.path.append(str(Path(__file__).parent))  # of thumbnails.py and formulas.py
 
 project = "pa_select"
 copyright = "2026, the pa_select developers"
@@ -15,7 +15,6 @@ release = version = __version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "matplotlib.sphinxext.plot_directive",
     "myst_parser",
     "numpydoc",
@@ -45,6 +44,7 @@ rst_prolog = f"""
 
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc's sections have the types, in words
+html_math_renderer = "mathml"  # of formulas.py: formulas show without a network
 plot_html_show_formats = plot_html_show_source_link = False
 plot_formats = [("png", 120)]
 numpydoc_show_class_members = False
@@ -96,5 +96,8 @@ def keep_errors_beside_figures(app, document):
 
 
 def setup(app):
+    from formulas import visit  # here for the same reason
+
+    app.add_html_math_renderer("mathml", (visit, None), (visit, None))
     app.connect("autodoc-skip-member", leave_out_aliases)
     app.connect("doctree-read", keep_errors_beside_figures)
