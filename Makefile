@@ -222,5 +222,6 @@ $(VENV)-tools/.installed: pyproject.toml
 
 # One stamp for each extra: what an extra installs is remembered until pyproject changes.
 $(VENV)/.%: pyproject.toml .ci/constraints.txt | $(BIN)/python
-	$(PIP_INSTALL) --editable ".[$*]"
+	@echo "Installing the package with its extra \"$*\" into $(VENV); the first time takes minutes."
+	@$(PIP_INSTALL) --editable ".[$*]"
 	@touch $@

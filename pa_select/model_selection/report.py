@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date
 from html import escape
+from typing import Self
 
 import numpy as np
 from sklearn.base import is_regressor
@@ -14,6 +16,7 @@ from pa_select._version import __version__
 from pa_select.model_selection.choice import looks_at_agreement
 from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.results_table import (
+    LEAST_NATS,
     by_what_decides,
     candidate_names,
     class_of_all,
@@ -33,7 +36,7 @@ from pa_select.model_selection.results_table import (
 from pa_select.model_selection.selection_rules import with_ties
 from pa_select.utils.html import visible
 from pa_select.utils.messages import optional_import
-from pa_select.utils.typing import Frame, Mask, Search
+from pa_select.utils.typing import Floats, Frame, Mask, Search
 
 #: Candidates that the picture shows.
 _DRAWN = 12
@@ -43,6 +46,14 @@ _LISTED = 20
 _LONGEST_NAME = 200
 # Colours that can be told apart by everybody, on light and on dark paper.
 _BLUE, _ORANGE, _GREY = "#0072b2", "#d55e00", "#888"
+_COLOURS = {"Orange": _ORANGE, "Blue": _BLUE, "Grey": _GREY}
+#: What is known of the choice that is said first; the rest is below the pictures.
+_FIRST = 4
+#: The axis of the weights is at least as long.
+_LEAST_WEIGHT = 0.2
+#: The length of an axis of scores is at least this share of them, so that no small difference
+#: fills it.
+_LEAST_SHARE = 0.05
 # On a telephone the name of a candidate is above its marks and not beside them.
 _STYLE = f"""
 :root {{ color-scheme: light dark; }}
@@ -59,6 +70,8 @@ dt {{ font-weight: bold; }} dd {{ margin: 0 0 0.6em; }}
 .picture svg {{ height: 0; min-height: 100%; overflow: visible; width: 100%; }}
 table {{ border-collapse: collapse; font-size: 0.85em; }} caption {{ text-align: left; }}
 th {{ text-align: left; padding: 0.3em 1em 0.3em 0; }} tr {{ border-bottom: 1px solid {_GREY}; }}
+.key span {{ border-radius: 50%; display: inline-block; height: 0.7em; margin-right: 0.3em;
+  width: 0.7em; }}
 footer {{ margin-top: 3em; font-size: 0.85em; }}
 @media (max-width: 40em) {{
   .picture {{ display: block; }} .picture div {{ padding: 0.4em 0 0; text-align: left; }}
@@ -164,10 +177,14 @@ class _Report:
 
     def page(self) -> str:
         title = f"Which model for {self.where}?" if self.has_pairs else "Which model?"
+        sentence, points = self._answer()
+        kind = "choice" if self.committee is None else "best single candidate"
+        first = f'<p class="answer">{sentence}</p>{_list(points[:_FIRST])}'
         parts = [
-            ("", self._answer()),
+            ("", first + self._picture() + self._picture_of_weights()),
+            (f"More about the {kind}", _list(points[_FIRST:])),
             ("What was asked", self._question()),
-            ("The candidates", self._picture() + self._candidates()),
+            ("The candidates", self._candidates()),
             ("What to be careful about", self._warnings()),
             ("What to do next", _items([*self._advice(), *self._keep_several()])),
             ("How to read the numbers", _definitions(self._words())),
@@ -198,97 +215,117 @@ class _Report:
         low, high = sorted(self._score(f"{column}_{end}", candidate) for end in ("low", "high"))
         return low, high
 
-    def _answer(self) -> str:
+    def _answer(self) -> tuple[str, list[str]]:
+        """Return a sentence that says what to use, and what is known of it, in HTML."""
         if self.chosen is None:
-            return "<p>With several metrics and <code>refit=False</code> nothing is chosen.</p>"
-        if self.committee is None:
-            return f'<p class="answer">{self._of_chosen(self.chosen)}</p>'
-        together = " ".join(self._of_committee(self.committee))
-        return f'<p class="answer">{together}</p><p>{self._of_chosen(self.chosen)}</p>'
+            return "With several metrics and <code>refit=False</code> nothing is chosen.", []
+        points = list(self._of_chosen(self.chosen))
+        sentence = self._use(self.chosen)
+        if self.committee is not None:
+            best, sentence = sentence, self._who_votes(self.committee)
+            points[0] = f"{best} {points[0]}"
+            points = [*self._of_committee(self.committee), *points]
+        n, planned = len(self.names), self.search._n_planned
+        if n < planned:
+            points.insert(0, f"Interrupted after {n} of {planned} candidates.")
+        return sentence, points
 
-    def _of_committee(self, committee: PACommittee) -> Iterator[str]:
-        """Say who predicts, how well, and what to call."""
-        search, words = self.search, escape(self.words)
+    def _use(self, chosen: int) -> str:
+        """Return a sentence that names the chosen candidate."""
+        name = self.names[chosen]
+        if not name.startswith(self.of_class):
+            name = f"{self.of_class} with {name}"
+        name = f"<strong>{escape(name)}</strong>"
+        if not self._eligible.any():
+            return f"No candidate is good enough; {name} is the best."
+        return (
+            f"Use {name}." if self.committee is None else f"The best single candidate is {name}."
+        )
+
+    def _who_votes(self, committee: PACommittee) -> str:
+        """Return a sentence that says who predicts."""
         members = committee._members.candidates
         if len(members) == 1:
-            yield (
+            return (
                 f"Only <strong>{escape(self.names[members[0]])}</strong> remains in the "
                 "committee: the parts of the data agree that it is the best."
             )
-        else:
-            yield (
-                f"A <strong>committee of {len(members)} candidates</strong> predicts: parts of "
-                "the data differ about which of them is the best, so that they vote."
-            )
+        return (
+            f"A <strong>committee of {len(members)} candidates</strong> predicts: parts of "
+            "the data differ about which of them is the best, so that they vote."
+        )
+
+    def _of_committee(self, committee: PACommittee) -> Iterator[str]:
+        """Say how well the committee predicts, and what to call."""
+        search, words = self.search, escape(self.words)
         # Without its votes in every split the search's attributes describe the chosen candidate.
         known = np.isfinite(search.committee_score_)
         if known and self.has_pairs:
             where = "the worst of the other sites" if "worst_site" in self.table else self.where
             score, error = self.sign * search.expected_score_, search.expected_score_se_
-            yield f"At {where} its {words} is expected to be {_strong(score, error)}."
+            said = f"At {where} its {words} is expected to be {_strong(score, error)}."
             ends = search.expected_interval_ or (np.nan, np.nan)
-            yield from self._how_sure(score, error, *sorted(self.sign * end for end in ends))
+            sure = self._how_sure(score, error, *sorted(self.sign * end for end in ends))
+            yield " ".join([said, *sure])
         if known:
             score = _strong(self.sign * search.committee_score_)
             home = " at the site of the labelled rows" if self.has_pairs else ""
             yield f"Its cross-validated {words}{home} is {score}."
-        yield "Call <code>predict</code> of the search for new rows."
-        if np.any(np.asarray(self.table.get("adapted", np.zeros(len(self.names))))[members]):
-            yield f"For rows of {self.where} call that of <code>best_adapted_</code>."
+        call = "Call <code>predict</code> of the search for new rows."
+        adapted = np.asarray(self.table.get("adapted", np.zeros(len(self.names))))
+        if np.any(adapted[committee._members.candidates]):
+            call += f" For rows of {self.where} call that of <code>best_adapted_</code>."
+        yield call
 
-    def _of_chosen(self, chosen: int) -> str:
-        """Say which candidate was chosen, and how sure that is."""
-        words, name = escape(self.words), self.names[chosen]
-        if not name.startswith(self.of_class):
-            name = f"{self.of_class} with {name}"
+    def _of_chosen(self, chosen: int) -> Iterator[str]:
+        """Say what is known of the chosen candidate, what matters most first."""
         at_home = self._with_error(self.home, f"se_test_{self.metric}", chosen)
-        lines = [f"Use <strong>{escape(name)}</strong>."]
-        if self.committee is not None:
-            lines = [f"The best single candidate is <strong>{escape(name)}</strong>."]
-        if not self._eligible.any():
-            lines = [f"No candidate is good enough. <strong>{escape(name)}</strong> is the best."]
-        if len(self.names) < self.search._n_planned:
-            lines.insert(
-                0, f"Interrupted after {len(self.names)} of {self.search._n_planned} candidates."
-            )
         scores = with_ties(self.table[self.home])
         usual = int(np.nanargmax(scores)) if np.isfinite(scores).any() else chosen
         usual = usual if scores[usual] > scores[chosen] else chosen
-        if not self.has_pairs:
+        if self.has_pairs:
+            yield from self._at_the_other_site(chosen, at_home)
+            better = {}
+        else:
             better = self._better_of_those_alike(chosen)
-            lines += better.values()
-            whose = f"The cross-validated {words} of {escape(name)}"
-            lines.append(f"{whose if better else f'Its cross-validated {words}'} is {at_home}.")
-            lines += self._as_good(better)
-            lines += self._elsewhere(chosen)
-            if usual not in {chosen, *better}:
-                lines.append(
-                    f"Cross-validation alone would choose {escape(self.names[usual])}, whose "
-                    f"{words} is {figure(self._score(self.home, usual))}."
-                )
-            return " ".join(lines)
+            at_home = f"Its cross-validated {escape(self.words)} is {at_home}."
+            yield " ".join([at_home, *self._elsewhere(chosen)])
+            yield self._at_a_new_place(chosen)
+        if alike := [*better.values(), *self._as_good(better)]:
+            yield " ".join(alike)
+        if not self.has_pairs:
+            yield from self._how_stable(chosen)
+        if usual not in {chosen, *better}:
+            there = (
+                f"which is expected to have {figure(self._score(self.expected, usual))} there"
+                if self.has_pairs
+                else f"whose {escape(self.words)} is {figure(self._score(self.home, usual))}"
+            )
+            yield f"Cross-validation alone would choose {escape(self.names[usual])}, {there}."
+
+    def _at_the_other_site(self, chosen: int, at_home: str) -> Iterator[str]:
+        """Say what is expected there, whether to adapt rows, and what is at home."""
+        words = escape(self.words)
         expected = self._with_error(self.expected, f"{self.expected}_se", chosen)
         where = "the other site"
         if "worst_site" in self.table:
             where = f"the worst site, {escape(str(self.table['worst_site'][chosen]))},"
-        lines.append(f"At {where} its {words} is expected to be {expected}.")
-        error = self._number(f"{self.expected}_se", chosen)
+        said = f"At {where} its {words} is expected to be {expected}."
+        value, error = (
+            self._score(self.expected, chosen),
+            self._number(f"{self.expected}_se", chosen),
+        )
         ends = self._interval(self.expected, chosen)
-        lines += self._how_sure(self._score(self.expected, chosen), error, *ends)
-        lines += self._as_good()
-        lines.append(f"At the site of the labelled rows it is {at_home}.")
-        lines += self._seems_better(chosen)
+        if self.committee is None:  # which has said that of itself
+            said = " ".join([said, *self._how_sure(value, error, *ends)])
+        yield said
         if self._number("adapted", chosen) == 1:
-            lines.append(
+            yield (
                 f"Rows of {self.where} must first be adapted, as <code>best_adapted_</code> does."
                 f"{self._without_adapter()}"
             )
-        if usual != chosen:
-            lines.append(
-                f"Cross-validation alone would choose {escape(self.names[usual])}, which is "
-                f"expected to have {figure(self._score(self.expected, usual))} there."
-            )
-        return " ".join(lines)
+        said = f"At the site of the labelled rows its {words} is {at_home}."
+        yield " ".join([said, *self._seems_better(chosen)])
 
     def _better_of_those_alike(self, chosen: int) -> dict[int, str]:
         """Say which candidate agrees as well and has the best score, if it is not the chosen."""
@@ -360,7 +397,7 @@ class _Report:
         return f" On rows as measured the best expected {escape(self.words)} is {figure(best)}."
 
     def _elsewhere(self, chosen: int) -> Iterator[str]:
-        """Say what is known about other places without pairs."""
+        """Say what the score is on views and in the worst environment."""
         worst = self.table.get(f"worst_environment_{self.metric}", [None] * (chosen + 1))[chosen]
         places = {
             "views": "On the views",
@@ -371,6 +408,8 @@ class _Report:
             if np.isfinite(self._number(column, chosen)):
                 error = f"se_test_{self.metric}_{suffix}"
                 yield f"{where} it is {self._with_error(column, error, chosen)}."
+
+    def _how_stable(self, chosen: int) -> Iterator[str]:
         if np.isfinite(self._number("agreement", chosen)):
             agreement = self._with_error("agreement", "agreement_se", chosen)
             only = escape(self.search._only_class)
@@ -379,24 +418,25 @@ class _Report:
                 if only
                 else f"Its agreement is {agreement} nats per pair; more is more stable."
             )
+
+    def _at_a_new_place(self, chosen: int) -> str:
         unseen, of_several = self.search._held_out, len(self.names)
-        if unseen:
-            start, n = f"{self.home}_environment_", len(unseen)
-            scores = [self._score(f"{start}{name}", chosen) for name in unseen]
-            chosen_by_these = (
-                f" because this candidate was chosen among {of_several} by these environments, and"
-                if of_several > 1
-                else ""
-            )
-            lowest, highest = figure(np.nanmin(scores)), figure(np.nanmax(scores))
-            yield (
-                f"Over the {n} environments, which the fits had not seen, it ranged from {lowest} "
-                f"to {highest}. In a new one like these it will be worse than in the worst with a "
-                f"chance of at least about 1 in {n + 1}: more often{chosen_by_these} if "
-                "environments drift, as years do."
-            )
-        else:
-            yield f"Its {escape(self.words)} at another site is not known."
+        if not unseen:
+            return f"Its {escape(self.words)} at another site is not known."
+        start, n = f"{self.home}_environment_", len(unseen)
+        scores = [self._score(f"{start}{name}", chosen) for name in unseen]
+        chosen_by_these = (
+            f" because this candidate was chosen among {of_several} by these environments, and"
+            if of_several > 1
+            else ""
+        )
+        lowest, highest = figure(np.nanmin(scores)), figure(np.nanmax(scores))
+        return (
+            f"Over the {n} environments, which the fits had not seen, its {escape(self.words)} "
+            f"ranged from {lowest} to {highest}. In a new one like these it will be worse than in "
+            f"the worst with a chance of at least about 1 in {n + 1}: more often{chosen_by_these} "
+            "if environments drift, as years do."
+        )
 
     def _question(self) -> str:
         search, n = self.search, len(self.names)
@@ -471,35 +511,19 @@ class _Report:
         shown = self.order[has_value][:_DRAWN].tolist()
         if not shown:
             return ""
-        rows = [self._marks(value, error, candidate) for candidate in shown]
-        ends = np.array([list(row.values()) for row in rows])
+        marks = [self._marks(value, error, candidate) for candidate in shown]
+        ends = np.array([list(row.values()) for row in marks])
         low, high = float(np.nanmin(ends)), float(np.nanmax(ends))
-        room = 0.05 * (high - low) or 0.05
-        low, high = low - room, high + room
-
-        def x(of_value: float) -> str:
-            """Return the place in per cent, so that the picture has the width of the page."""
-            return f"{100 * (of_value - low) / (high - low):.2f}%"
-
-        ticks = {t: x(t) for t in _ticks(low, high)}
-        grid = "".join(
-            f'<line x1="{at}" x2="{at}" y1="0" y2="100%" stroke="{_GREY}" opacity="0.2"/>'
-            for at in ticks.values()
-        )
-        drawn = "".join(
-            f"<div>{escape(self.names[candidate])}</div>"
-            f"<svg>{grid}{self._row(candidate, row, x)}</svg>"
-            for candidate, row in zip(shown, rows, strict=True)
-        )
-        numbers = "".join(
-            f'<text x="{at}" y="1.2em" text-anchor="middle">{t:g}</text>'
-            for t, at in ticks.items()
-        )
+        axis = _Axis.of_nats(low, high) if value == "agreement" else _Axis.around(low, high)
+        rows = [
+            (self.names[candidate], self._row(candidate, row, axis))
+            for candidate, row in zip(shown, marks, strict=True)
+        ]
         if self.has_pairs:
             where = "the worst site" if "worst_site" in self.table else self.where
             legend = (
                 f"Circle and thick line: {self.value} at {where}, with 1.96 standard errors. "
-                "Thin line: 95 % interval. Tick: cross-validated where the labelled rows come "
+                "Thin line: 95 % interval. Tick: cross-validated where the labelled rows come "
                 "from."
             )
         else:
@@ -507,14 +531,47 @@ class _Report:
             legend = f"Circle: {self.value}{unit}."
             if np.isfinite([self._number(error, candidate) for candidate in shown]).any():
                 legend = f"Circle and line: {self.value}{unit}, with standard error."
-        legend += " Orange: the chosen candidate."
-        if not self._eligible[shown].all():
-            legend += " Grey: not eligible."
-        return (
-            f'<div class="picture" role="img" aria-label="{escape(legend)}">'
-            f'{drawn}<div></div><svg fill="currentColor">{numbers}</svg></div>'
-            f"<p>{escape(legend)}</p>"
-        )
+        return _drawn("picture", rows, axis, legend, self._key(shown))
+
+    def _picture_of_weights(self) -> str:
+        """Draw how the weights are shared, after what remains by them."""
+        said = self._remaining()
+        if not said or "weight" not in self.table:
+            return said
+        weights = np.asarray(self.table["weight"])
+        order = np.argsort(-weights, kind="stable")
+        shown = order[_kept(weights, self.committee)[order]][:_DRAWN].tolist()
+        axis = _Axis(0.0, 1.05 * max(float(weights[shown[0]]), _LEAST_WEIGHT))
+        rows = [
+            (
+                self.names[candidate],
+                f'<rect width="{axis(weights[candidate])}" y="15%" height="70%" '
+                f'fill="{_COLOURS[self._colour(candidate)]}"/>',
+            )
+            for candidate in shown
+        ]
+        legend = "Bar: the weight of a candidate."
+        if others := len(order) - len(shown):
+            rest = max(0.0, 1 - float(np.sum(weights[shown])))
+            who = "The other one has" if others == 1 else f"The {others} others together have"
+            legend += f" {who} {rest:.2f}."
+        return said + _drawn("picture weights", rows, axis, legend, self._key(shown))
+
+    def _colour(self, candidate: int) -> str:
+        if candidate == self.chosen:
+            return "Orange"
+        return "Blue" if self._eligible[candidate] else "Grey"
+
+    def _key(self, shown: Sequence[int]) -> dict[str, str]:
+        """Return what the colours mean that some of the candidates have."""
+        single = self.committee is not None
+        means = {
+            "Orange": "the best single candidate" if single else "the chosen candidate",
+            "Blue": "others that could be chosen",
+            "Grey": "not eligible",
+        }
+        there = set(map(self._colour, shown))
+        return {colour: words for colour, words in means.items() if colour in there}
 
     def _marks(self, value: str, error: str, candidate: int) -> dict[str, float]:
         """Return the numbers that a row of the picture shows; nan are not drawn."""
@@ -530,9 +587,8 @@ class _Report:
         ends = {"first": first, "last": last}
         return {"centre": centre, "low": low, "high": high, "home": home} | ends
 
-    def _row(self, candidate: int, marks: dict[str, float], x: Callable[[float], str]) -> str:
-        colour = _BLUE if self._eligible[candidate] else _GREY
-        colour = _ORANGE if candidate == self.chosen else colour
+    def _row(self, candidate: int, marks: dict[str, float], x: _Axis) -> str:
+        colour = _COLOURS[self._colour(candidate)]
 
         def line(start: float, end: float, width: int) -> str:
             if not np.isfinite([start, end]).all():
@@ -554,7 +610,7 @@ class _Report:
 
     def _candidates(self) -> str:
         table = f'<div class="wide">{table_of_candidates(self.search, _LONGEST_NAME)}</div>'
-        return table + self._remaining() + self._environments()
+        return table + self._environments()
 
     def _remaining(self) -> str:
         """Say how many candidates the data can tell apart, and how many remain."""
@@ -660,8 +716,7 @@ class _Report:
 
     def _keep_several(self) -> Iterator[str]:
         """Say that a committee would keep several candidates."""
-        weights = self.table.get("weight", np.ones(1))
-        n_kept = int(np.sum(weights >= PACommittee().min_weight * weights.max()))
+        n_kept = int(np.sum(_kept(self.table.get("weight", np.ones(1)), self.committee)))
         if self.committee is None and n_kept > 1:
             yield (
                 f"Parts of the data differ about which of {n_kept} candidates is the best. A "
@@ -716,6 +771,56 @@ class _Report:
         return means
 
 
+@dataclass(frozen=True)
+class _Axis:
+    """The numbers from the left to the right of a picture; places are in per cent of it."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, low: float, high: float) -> Self:
+        """Return an axis with some room beside two numbers, long enough for what they measure."""
+        missing = max(0.0, _LEAST_SHARE * max(abs(low), abs(high)) - (high - low))
+        room = 0.05 * (high - low) + missing / 2 or 0.05
+        return cls(low - room, high + room)
+
+    @classmethod
+    def of_nats(cls, low: float, high: float) -> Self:
+        """Return an axis from 0 on, on which next to no agreement looks like it."""
+        high = max(high, LEAST_NATS)
+        return cls(min(low, 0.0), high + 0.05 * high)
+
+    def __call__(self, value: float) -> str:
+        return f"{100 * (value - self.low) / (self.high - self.low):.2f}%"
+
+
+def _drawn(
+    kind: str, rows: Sequence[tuple[str, str]], axis: _Axis, legend: str, key: dict[str, str]
+) -> str:
+    """Return a picture with a row for each name, and below it what marks and colours mean."""
+    ticks = {tick: axis(tick) for tick in _ticks(axis.low, axis.high)}
+    grid = "".join(
+        f'<line x1="{at}" x2="{at}" y1="0" y2="100%" stroke="{_GREY}" opacity="0.2"/>'
+        for at in ticks.values()
+    )
+    drawn = "".join(f"<div>{escape(name)}</div><svg>{grid}{marks}</svg>" for name, marks in rows)
+    numbers = "".join(
+        f'<text x="{at}" y="1.2em" text-anchor="middle">{tick:g}</text>'
+        for tick, at in ticks.items()
+    )
+    colours = "".join(
+        f' <span style="background: {_COLOURS[colour]}"></span>{colour}: {escape(words)}.'
+        for colour, words in key.items()
+    )
+    said = " ".join([legend, *(f"{colour}: {words}." for colour, words in key.items())])
+    return (
+        f'<div class="{kind}" role="img" aria-label="{escape(said)}">{drawn}<div></div>'
+        f'<svg fill="currentColor">{numbers}</svg></div>'
+        f'<p class="key">{escape(legend)}{colours}</p>'
+    )
+
+
 def _ticks(low: float, high: float) -> list[float]:
     """Return round numbers between two others, three to seven of them."""
     step = 10 ** np.floor(np.log10((high - low) / 3))
@@ -724,13 +829,23 @@ def _ticks(low: float, high: float) -> list[float]:
     return [round(float(k * step), 12) + 0.0 for k in np.arange(first, last + 1)]  # no -0
 
 
+def _kept(weights: Floats, committee: PACommittee | None) -> Mask:
+    """Return which candidates a committee keeps."""
+    kept: Mask = weights >= (committee or PACommittee()).min_weight * np.max(weights)
+    return kept
+
+
 def _strong(value: float, error: float = np.nan) -> str:
     return f'<strong class="number">{with_error(value, error)}</strong>'
 
 
 def _items(texts: Sequence[str] | Iterator[str]) -> str:
-    lines = "".join(f"<li>{escape(text)}</li>" for text in texts)
-    return f"<ul>{lines}</ul>" if lines else ""
+    return _list([escape(text) for text in texts])
+
+
+def _list(lines: Sequence[str]) -> str:
+    """Return a list of lines in HTML."""
+    return f"<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>" if lines else ""
 
 
 def _definitions(texts: dict[str, str]) -> str:

@@ -15,6 +15,8 @@ from pa_select.model_selection.selection_rules import BestScore, with_ties
 from pa_select.utils.html import bar_cell, table
 from pa_select.utils.typing import Array, Estimator, Floats, Ints, Scoring, Search
 
+#: An axis of agreement begins at 0 and has at least this length: less is hardly any agreement.
+LEAST_NATS = 0.1
 # What a search adds to the name of a metric.
 _SUFFIXES = {"_views": " on the views", "_worst_environment": " in the worst environment"}
 
@@ -221,7 +223,9 @@ def table_of_candidates(search: Search, longest_name: int = _LONGEST_NAME) -> st
         where = None
         if value.endswith("_worst_environment"):
             where = cv_results[f"worst_environment_{metric}"]
-        longest = _longest(values, value != "agreement")
+        longest = max(LEAST_NATS, np.nanmax(values, initial=0.0))
+        if value != "agreement":
+            longest = _longest(values)
         columns[words] = values, cv_results.get(error), longest, where
     if "weight" in cv_results:
         columns["weight"] = cv_results["weight"], None, 1.0, None
@@ -271,10 +275,10 @@ def sites_of(cv_results: dict[str, Any]) -> list[str]:
     return [name[len(start) :] for name in cv_results if name.startswith(start)]
 
 
-def _longest(values: Floats, may_be_shares: bool) -> float:
+def _longest(values: Floats) -> float:
     """Return 1 for what looks like shares, such as accuracies, and else the largest value."""
     largest = float(np.nanmax(values, initial=0.0))
-    return 1.0 if may_be_shares and 0.5 < largest <= 1 else largest
+    return 1.0 if 0.5 < largest <= 1 else largest
 
 
 def _text(values: Floats, errors: Floats | None, candidate: int, where: Array | None) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from pa_select.model_selection.results_table import (
+    LEAST_NATS,
     candidate_names,
     cv_results_of,
     first_metric,
@@ -230,6 +231,8 @@ class PASearchDisplay(Display):
         if zoom and drawn.any():
             marked = np.isin(np.arange(n), [x for x in (chosen, by_score) if x is not None])
             self._zoom(ax, points[drawn], errors[drawn], eligible[drawn], marked[drawn])
+        if self._at_least(*ax.get_ylim()) != ax.get_ylim():
+            ax.set_ylim(self._at_least(*ax.get_ylim()))
         has_error = bool(np.any(self.score_error))
         ax.set(
             xlabel=f"cross-validated {self.score_name}" + ", with standard error" * has_error,
@@ -294,6 +297,12 @@ class PASearchDisplay(Display):
         x, y = points[candidate, :, None]
         return self._mark(ax, x, y, marker, color=color, label=label, zorder=3)
 
+    def _at_least(self, low: float, high: float) -> tuple[float, float]:
+        """Return the ends of the upright axis, on which hardly any agreement looks like it."""
+        if self.expected is None and high < LEAST_NATS:
+            return min(low, 0.0), LEAST_NATS
+        return low, high
+
     def _zoom(
         self, ax: Axes, points: Floats, errors: Floats, eligible: Mask, marked: Mask
     ) -> None:
@@ -307,6 +316,7 @@ class PASearchDisplay(Display):
         if np.isfinite(self.threshold):
             beside = self.threshold - 0.03 * (limits[1, 0] - self.threshold)
             limits[0, 0] = min(limits[0, 0], beside)
+        limits[:, 1] = self._at_least(*limits[:, 1])
         low, high = limits
         outside = ((points < low) | (points > high)).any(axis=1)
         ax.set(xlim=limits[:, 0], ylim=limits[:, 1])

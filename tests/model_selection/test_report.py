@@ -101,6 +101,8 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
+        if tag == "li":  # the next one begins on a line of its own
+            self.words.append(" ")
 
     def handle_data(self, text):
         if self.open[-1] != "style":
@@ -305,8 +307,7 @@ def test_a_candidate_that_agrees_as_well_and_has_a_better_score_is_named_at_once
     assert (said in answer) == (gained > 0)
     assert ("agrees as well" in answer) == (gained > 0)
     assert "alone would choose" not in answer  # which would name it twice
-    of_choice = f"accuracy of SVC with {names[chosen]} is 0.900 ± " if gained > 0 else "Its cross"
-    assert of_choice in answer
+    assert "Its cross-validated accuracy is 0.900 ± " in answer
 
 
 def test_the_page_names_the_candidate_of_the_best_score():
@@ -325,7 +326,7 @@ def test_if_no_candidate_is_eligible_the_page_does_not_recommend_one():
     with pytest.warns(UserWarning, match="No candidate is within"):
         search.fit(X[:, :2], y, environments=np.arange(360) % 2)
     text = Page(search.report()).text
-    assert "No candidate is good enough. SVC with C=" in text
+    assert "No candidate is good enough; SVC with C=" in text
     assert "no candidate is eligible: accuracy" in text
     assert "Use" not in text.split("What was asked")[0]
 
@@ -398,7 +399,7 @@ def test_unseen_environments_show_what_a_new_one_may_be_like():
     text = Page(search.report()).text
     table, best = search.cv_results_, search.best_index_
     scores = [table[f"mean_test_score_environment_{site}"][best] for site in range(6)]
-    ranged = f"it ranged from {min(scores):.3f} to {max(scores):.3f}. "
+    ranged = f"its accuracy ranged from {min(scores):.3f} to {max(scores):.3f}. "
     assert f"Over the 6 environments, which the fits had not seen, {ranged}" in text
     assert "In a new one like these it will be worse than in the worst" in text
     assert "with a chance of at least about 1 in 7: more often because this candidate was" in text
@@ -451,6 +452,82 @@ def test_candidates_that_are_not_eligible_are_grey(with_environments):
     assert ("within some standard errors of the best, and better" in page.text) == (
         not eligible.all()
     )
+
+
+@pytest.mark.parametrize("name", [*SEARCHES, "with_committee"])
+def test_a_page_begins_with_a_sentence_at_most_four_points_and_the_pictures(name, request):
+    page = request.getfixturevalue(name).report()
+    first, last = page.index("</h1>"), page.index("<h2>")
+    sentence = Page(page[first + len("</h1>") : page.index("</p>") + len("</p>")])
+    assert sentence.text.count(". ") == 0
+    assert sentence.text.endswith(".")
+    head = page[first:last]
+    assert 1 <= head.count("<li>") <= 4
+    assert head.index("<ul>") < head.index('<div class="picture"')
+    assert head.count('<div class="picture') == head.count('<p class="key">') == 2
+
+
+def test_what_is_known_beyond_four_points_is_below_the_pictures(with_pairs):
+    search = copy.copy(with_pairs)
+    search._n_planned = 5  # one point more
+    others = np.arange(3) != search.best_index_
+    search.cv_results_ = search.cv_results_ | {"not_told_apart": others}
+    head, rest = search.report().split("<h2>More about the choice</h2>")
+    assert head.count("<li>") == 4
+    assert "Interrupted after 3 of 5 candidates." in head
+    assert "None of the 2 others" in rest.split("<h2>")[0]
+
+
+@pytest.mark.parametrize("name", [*SEARCHES, "with_committee"])
+def test_the_key_names_all_colours_of_a_picture(name, request):
+    page = request.getfixturevalue(name).report()
+    pictures = re.findall(r'<div class="picture.*?</div><p class="key">.*?</p>', page)
+    assert len(pictures) == 2
+    for picture in pictures:
+        marks, key = picture.split('<p class="key">')
+        used = set(re.findall(r'(?:circle|rect)[^>]*fill="(#\w+)"', marks))
+        named = dict(re.findall(r"background: (#\w+)\"></span>(\w+):", key))
+        assert used == set(named)
+        assert len(set(named.values())) == len(named)
+
+
+@pytest.mark.parametrize("agreement", [0.0009, 1.2])
+def test_hardly_any_agreement_does_not_fill_its_frame(with_environments, agreement):
+    search = copy.copy(with_environments)
+    few = {"agreement": np.array([0, 0.5, 1]) * agreement, "agreement_se": np.zeros(3)}
+    search.cv_results_ = search.cv_results_ | few
+    page = Page(search.report())
+    places = [percent(mark["cx"]) for tag, mark in page.marks if tag == "circle"]
+    assert min(places) == 0
+    assert (max(places) < 1) == (agreement < 0.1)
+    assert (max(places) > 90) == (agreement > 0.1)
+    [table] = re.findall("<table>.*?</table>", search.report())
+    longest = max(
+        float(bar) for bar in re.findall(r"([\d.]+)%, transparent", table.split("<td")[1])
+    )
+    assert (longest < 1) == (agreement < 0.1)
+    low, high = PASearchDisplay.from_result(search).ax_.get_ylim()
+    assert (low <= 0 and high >= 0.1) or agreement > 0.1
+
+
+def test_scores_that_hardly_differ_do_not_fill_their_frame(by_worst_environment):
+    search = copy.copy(by_worst_environment)
+    worst = {"mean_test_score_worst_environment": np.array([-0.5, -0.4999, -0.4998])}
+    search.cv_results_ = search.cv_results_ | worst
+    places = [percent(mark["cx"]) for tag, mark in Page(search.report()).marks if tag == "circle"]
+    assert 0 < max(places) - min(places) < 2
+
+
+@pytest.mark.parametrize("weights", [[0.5, 0.3, 0.2], [0.96, 0.04, 0.0], [0.02, 0.02, 0.96]])
+def test_weights_are_drawn_from_zero(with_environments, weights):
+    search = copy.copy(with_environments)
+    search.cv_results_ = search.cv_results_ | {"weight": np.array(weights)}
+    page = Page(search.report())
+    bars = [percent(mark["width"]) for tag, mark in page.marks if tag == "rect"]
+    kept = sorted((x for x in weights if x > 0.1), reverse=True)
+    np.testing.assert_allclose(bars, np.array(kept) * 100 / 1.05 / max(weights), atol=0.01)
+    left_out = 3 - len(kept)
+    assert (f"The {left_out} others together have 0.04." in page.text) == (left_out > 0)
 
 
 @pytest.mark.parametrize("name", ["with_pairs", "with_sites", "of_regressors"])

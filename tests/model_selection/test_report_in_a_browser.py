@@ -60,8 +60,8 @@ LOOK = """
         width: innerWidth,
         page: document.documentElement.scrollWidth,
         ran: "ran" in window,
-        marks: all(".picture circle, .picture line, .picture text, .picture div").map(ends),
-        names: all(".picture div").filter(name => name.textContent).map(
+        marks: all(".picture :is(circle, line, rect, text, div)").map(ends),
+        names: all(".picture:not(.weights) div").filter(name => name.textContent).map(
             name => [name.textContent, name.scrollWidth - name.clientWidth]),
         letters: Math.min(...all(".picture div, .picture text, th, td, p, dd").map(
             element => parseFloat(getComputedStyle(element).fontSize))),
