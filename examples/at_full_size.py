@@ -48,8 +48,8 @@ from torch.utils.data import ConcatDataset, Dataset
 
 from pa_select import robustness_curve
 from pa_select.datasets import SharedEnvironment, WILDSData, factor_images
-from pa_select.environments import FMN, PGD
 from pa_select.scores import LayerFeatures
+from pa_select.shifts import FMN, PGD
 from pa_select.training import AdversarialNet
 
 DEFAULTS = {
