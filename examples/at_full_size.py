@@ -7,7 +7,7 @@ that the papers used, which have to be on the disk; nothing is downloaded:
 
 - *mnist*: Experiments 6 and 7, epoch selection on coloured digits. ``DIR`` has the IDX files, at
   any depth, as torchvision leaves them. The coloured digits of a training lie in a file without a
-  name beside the output (18 GB for Experiment 6 at 128 pixels) and are read when needed.
+  name beside the output (15 GB for Experiment 6 at 128 pixels) and are read when needed.
 - *cifar10*: Experiment 4, an undefended and an adversarially trained net under PGD and FMN.
   ``DIR`` has the pickles ``data_batch_1`` to ``test_batch``. A pickle can run code, so take them
   from a source that you trust. The thesis has published models instead. Images for training are
@@ -197,6 +197,7 @@ def mnist(options):
 
 def coloured_digits(key, digits, options):
     experiment, factor, training, learner, lr, seed = key.values()
+    # The memory may be too small for what the miniature holds there.
     with mock.patch.object(selection, "factor_images", partial(drawn_on_disk, options.output)):
         if experiment == 6:
             problem = selection.experiment_6(factor, seed, digits)
@@ -398,7 +399,7 @@ def results(output):
         table = pd.concat(map(pd.read_csv, attacks)) if attacks else rules(file.parent)
         settings = json.loads((file.parent / "settings.json").read_text())
         parts.append(pd.DataFrame([settings | line for line in table.to_dict("records")]))
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat(parts or [pd.DataFrame()], ignore_index=True)
 
 
 def as_in_the_papers(table):
@@ -443,8 +444,9 @@ def main(arguments=None):
         parser.error(f"--output: {options.output} is there; --resume goes on with it")
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # or CUDA is not deterministic
     torch.use_deterministic_algorithms(True, warn_only=True)
+    named = [*DEFAULTS[options.dataset], "batch_size"]
     for key, prepared in PROTOCOLS[options.dataset](options) if options.data_dir else ():
-        settings = {name: getattr(options, name) for name in DEFAULTS[options.dataset]} | key
+        settings = {name: getattr(options, name) for name in named} | key
         folder = options.output / ", ".join(f"{name} {value}" for name, value in settings.items())
         if not is_finished(folder, options):
             print(folder.name, flush=True)
@@ -455,6 +457,8 @@ def main(arguments=None):
             if options.dataset == "cifar10":
                 attack(net, *training.samples, training.y, options.steps, folder)
     table = results(options.output)
+    if table.empty:
+        parser.error(f"--output: expected a folder with results, got none in {options.output}")
     table.to_csv(options.output / "table.csv", index=False)
     print(as_in_the_papers(table).to_string())
 

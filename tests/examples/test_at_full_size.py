@@ -274,6 +274,9 @@ def test_an_output_is_not_overwritten(run, data, tmp_path, capsys):
     with pytest.raises(SystemExit):
         run("mnist", data)
     assert "is there; --resume goes on with it" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run("mnist")
+    assert "--output: expected a folder with results, got none in" in capsys.readouterr().err
 
 
 def test_digits_on_the_disk_are_those_in_memory(script, tmp_path):
