@@ -22,7 +22,8 @@ Each training has a folder in ``--output``: ``epochs.csv`` has a line for every 
 ``logits.npy`` the scores of all validation rows in every epoch, ``rows.npz`` their classes and
 pairs, and ``checkpoint.pt`` what goes on after a stop. Then ``--resume`` repeats at most the epoch
 that was not finished, and ends with the same numbers. Without ``--data-dir`` nothing is trained:
-the rules of ``epoch_selection.py``, with one that you add, choose from the files alone.
+the rules of ``epoch_selection.py``, with one that you add, choose from the files alone. Rules that
+do not name the uniform prior have the marginal one.
 """
 
 import argparse

@@ -59,7 +59,10 @@ def machine_of(device):
     if device == "cuda":
         name = torch.cuda.get_device_name()
         query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-        driver = subprocess.check_output(query, text=True).split()[0]
+        try:
+            driver = subprocess.check_output(query, text=True).split()[0]
+        except OSError:  # no reason to measure nothing
+            driver = "unknown"
     return {"device": name, "driver": driver, "torch": torch.__version__}
 
 
