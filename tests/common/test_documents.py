@@ -245,6 +245,10 @@ def test_the_page_on_searching_lists_every_rule():
 def test_the_citation_is_of_this_version():
     citation = (ROOT / "CITATION.cff").read_text()
     assert f'version: "{pa_select.__version__}"' in citation
+    [entry] = re.findall(r"@software\{.*?\n    \}", (ROOT / "docs/papers.rst").read_text(), re.S)
+    assert f"version = {{{pa_select.__version__}}}" in entry
+    [title] = re.findall(r"title   = \{(.*)\}", entry)
+    assert f'title: "{title}"' in citation
 
 
 @pytest.mark.parametrize(
