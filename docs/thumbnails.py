@@ -35,7 +35,7 @@ PANELS = {
     "plot_selection_without_target_labels": (1, 0),
     "plot_training_with_few_labels": (1, 0),
     "plot_two_modes": (1, 1),
-    "plot_two_scanners": (1, -2),
+    "plot_two_scanners": (1, -1),
     "plot_two_spectrometers": (2, 0),
     "plot_unlabelled_pairs": (1, 0),
 }
@@ -73,6 +73,11 @@ def _draw_alone(figure, panel, file):
     shown = figure.axes[panel]
     place = shown.get_position().bounds
     kept = [axes for axes in figure.axes if axes.get_position().bounds == place]
+    # Labels that a panel shares with others are drawn beside another one, or below the figure.
+    beside = [axes.get_ylabel() for axes in shown.get_shared_y_axes().get_siblings(shown)]
+    shown.set_ylabel(shown.get_ylabel() or max(beside))
+    shown.set_xlabel(shown.get_xlabel() or figure.get_supxlabel())
+    shown.tick_params(labelleft=True)
     for artist in (*figure.axes, *figure.legends, *figure.texts):
         if artist not in kept:
             artist.remove()

@@ -305,7 +305,7 @@ left.set_xticks(ticks, [f"{t:+d}" if t else "0" for t in ticks])
 names = [name(key, "\n(PASearchCV's default)") for key in OURS + THEIRS]
 left.set_yticks(range(len(names)), names)
 left.invert_yaxis()
-left.set_xlabel("target accuracy gained over source accuracy's choice [points]")
+left.set_xlabel("target accuracy gained over\nsource accuracy's choice [points]")
 left.legend(loc="lower left", fontsize="small")
 right.set(xlabel="degenerate choices [%]", xlim=(0, 130))
 figure.suptitle("What each rule gains, and how often it chooses a degenerate candidate")
