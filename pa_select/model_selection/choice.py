@@ -1,4 +1,4 @@
-"""The choice of a candidate: the rule, its certificate, and candidates that agree as well."""
+"""The choice of a candidate, its certificate, and the candidates that it cannot be told from."""
 
 from __future__ import annotations
 
@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pa_select.model_selection.guarded_selection import GuardedSelection
-from pa_select.model_selection.selection_rules import (
-    N_SE_OF_VIEWS,
-    BestAgreement,
-    BestExpected,
-    BestScore,
-)
+from pa_select.model_selection.selection_rule import SelectionRule
 from pa_select.utils.p_values import LEVEL_TOLD_APART, normal_p_value
-from pa_select.utils.typing import Floats, Ints, Mask, Pairing, Rule, Selection, SelectionName
+from pa_select.utils.typing import Floats, Ints, Mask
 
 if TYPE_CHECKING:
     from pa_select.agreement.bootstrap import AgreementComparison
@@ -24,61 +18,18 @@ if TYPE_CHECKING:
     from pa_select.agreement.standard_errors import MeanDifference
 
 
-# What "guarded" means with some kinds of data, by ``pairing_``.
-_GUARDED: dict[str, Callable[[str], Rule]] = {
-    # In our studies the score on the rows of X excludes candidates that resist the shift.
-    "views": lambda score: GuardedSelection(score=f"{score}_views", n_se=N_SE_OF_VIEWS),
-    # The expected score says what agreement only hints at.
-    "paired": BestExpected,
-}
-
-# The rules that have a name, as functions of the metric's name.
-_NAMED: dict[SelectionName, Callable[[str], Rule]] = {
-    "guarded": lambda score: GuardedSelection(score=score),
-    "agreement": BestAgreement,
-    "score": BestScore,
-    "score_views": lambda score: BestScore(f"{score}_views"),
-    "worst_environment": lambda score: BestScore(f"{score}_worst_environment"),
-    "expected": BestExpected,
-}
-
-
-def make_rule(
-    selection: Selection, score: str, pairing: Pairing | str, only_class: str = ""
-) -> Rule:
-    """Return the rule that ``selection`` names; a callable is returned as it is.
-
-    If only the rows of one class are compared, which `only_class` names, agreements say nothing,
-    and the score decides instead.
-    """
-    if callable(selection):
-        return selection
-    if only_class and selection in ("guarded", "agreement"):
-        return BestScore(score)
-    if selection == "guarded" and isinstance(pairing, str) and pairing in _GUARDED:
-        return _GUARDED[pairing](score)
-    return _NAMED[selection](score)
-
-
-def looks_at_agreement(rule: object) -> bool:
-    """Whether a rule of this package chooses by the agreement."""
-    return getattr(rule, "_needs_agreement", isinstance(rule, GuardedSelection))
-
-
-def explain(rule: Rule, table: dict[str, Any], failures: list[str | None]) -> dict[str, Any]:
+def explain(
+    rule: SelectionRule, table: dict[str, Any], failures: list[str | None]
+) -> dict[str, Any]:
     """Make the columns "eligible" and "reason"."""
-    if hasattr(rule, "explain"):
-        try:
-            eligible, reasons = rule.explain(table)
-        except ValueError as error:
-            if None in failures:
-                raise
-            # The rule only knows that the column is empty.
-            text = f"No candidate can be selected. The first: {failures[0]}"
-            raise ValueError(text) from error
-    else:
-        eligible = [failure is None for failure in failures]
-        reasons = ["eligible"] * len(failures)
+    try:
+        eligible, reasons = rule.explain(table)
+    except ValueError as error:
+        if None in failures:
+            raise
+        # The rule only knows that the column is empty.
+        text = f"No candidate can be selected. The first: {failures[0]}"
+        raise ValueError(text) from error
     # A rule that does not look at the agreement may choose a candidate without one.
     reasons = [
         reason if failure is None else f"{'eligible' if fits else 'not eligible'}: {failure}"
@@ -87,7 +38,7 @@ def explain(rule: Rule, table: dict[str, Any], failures: list[str | None]) -> di
     return {"eligible": np.asarray(eligible), "reason": np.array(reasons, dtype=object)}
 
 
-def choose(rule: Rule, table: dict[str, Any]) -> int:
+def choose(rule: SelectionRule, table: dict[str, Any]) -> int:
     """Return the candidate that a rule chooses; check it, since a user may write the rule."""
     chosen, n = rule(table), len(table["params"])
     if not isinstance(chosen, (int, np.integer)):
@@ -98,7 +49,10 @@ def choose(rule: Rule, table: dict[str, Any]) -> int:
 
 
 def certify_choice(
-    rule: Rule, table: dict[str, Any], tol: float, refine: Callable[[Ints, float], None]
+    rule: SelectionRule,
+    table: dict[str, Any],
+    tol: float,
+    refine: Callable[[Ints, float], None],
 ) -> tuple[int, bool | None]:
     """Choose a candidate, and certify that none that is eligible agrees better.
 
@@ -112,10 +66,10 @@ def certify_choice(
     eligible.
     """
     chosen = choose(rule, table)
-    chooses_it = isinstance(rule, BestAgreement) or getattr(rule, "agreement", "") == "agreement"
-    if not chooses_it or not table["eligible"].any():
+    # The bounds are those of this column alone.
+    if rule.column(table) != "agreement" or not rule.by_agreement or not table["eligible"].any():
         return chosen, None
-    tie = tol + getattr(rule, "tie_tol", BestAgreement.tie_tol)
+    tie = tol + rule.tie_tol
     asked = np.full(len(table["eligible"]), np.inf)
     while True:
         left = contenders(table, chosen, tie)
@@ -155,20 +109,6 @@ def _mean_difference(terms: Floats, others: Floats, pairs: PooledPairs) -> MeanD
     return mean_difference(terms, others, weight, (pairs.object_a, pairs.object_b))
 
 
-def not_told_apart(terms: Floats, pairs: PooledPairs, chosen: int, eligible: Mask) -> Mask:
-    """Find the eligible candidates whose agreement differs little from the chosen one's.
-
-    `terms` has the shape (n_candidates, n_pairs). A candidate is found if the p-value of no
-    difference is at least 0.05, but not the chosen one, nor one without a p-value.
-    """
-    alike = np.zeros(len(terms), dtype=bool)
-    for candidate in np.flatnonzero(eligible):
-        if candidate != chosen:
-            comparison = _mean_difference(terms[chosen], terms[candidate], pairs)
-            alike[candidate] = comparison.p_value >= LEVEL_TOLD_APART
-    return alike
-
-
 def expected_comparison(
     expected: float, error: float, other: float, error_of_other: float
 ) -> AgreementComparison:
@@ -181,16 +121,51 @@ def expected_comparison(
     return AgreementComparison(difference, of_difference, p_value, p_value, (math.nan, math.nan))
 
 
-def not_told_apart_elsewhere(expected: Floats, error: Floats, chosen: int, eligible: Mask) -> Mask:
-    """Find the eligible candidates whose expected score differs little from the chosen one's."""
-    away = expected - expected[chosen]
-    p_values = [normal_p_value(*values, error[chosen]) for values in zip(away, error, strict=True)]
-    alike: Mask = eligible & (np.array(p_values) >= LEVEL_TOLD_APART)
-    alike[chosen] = False
-    return alike
+def indistinguishable(
+    rule: SelectionRule,
+    table: dict[str, Any],
+    chosen: int,
+    terms: Floats | None,
+    pairs: PooledPairs,
+) -> Mask | None:
+    """Find the eligible candidates whose value of what decides differs little from the chosen's.
+
+    `terms` are the agreements of all pairs, (n_candidates, n_pairs). A candidate is found if the
+    p-value of no difference is at least 0.05, but not the chosen one, nor one without a p-value.
+    None: no comparison is known of what decides.
+    """
+    if rule.by_agreement and terms is not None:
+        return indistinguishable_by_agreement(terms, pairs, chosen, table["eligible"])
+    if not rule.decides.startswith("expected_"):
+        return None
+    values = table[rule.decides], table[f"{rule.decides}_se"]
+    return indistinguishable_by_errors(*values, chosen, table["eligible"])
 
 
-def among_equals(value: str, n: int) -> str:
-    """Return the reason to add if n other candidates differ little from the chosen one."""
+def indistinguishable_by_agreement(
+    terms: Floats, pairs: PooledPairs, chosen: int, eligible: Mask
+) -> Mask:
+    """Find them by the agreements of the same pairs."""
+    found = np.zeros(len(terms), dtype=bool)
+    for candidate in np.flatnonzero(eligible):
+        if candidate != chosen:
+            comparison = _mean_difference(terms[chosen], terms[candidate], pairs)
+            found[candidate] = comparison.p_value >= LEVEL_TOLD_APART
+    return found
+
+
+def indistinguishable_by_errors(
+    values: Floats, errors: Floats, chosen: int, eligible: Mask
+) -> Mask:
+    """Find them by values with independent standard errors."""
+    away = values - values[chosen]
+    p_values = [normal_p_value(*pair, errors[chosen]) for pair in zip(away, errors, strict=True)]
+    found: Mask = eligible & (np.array(p_values) >= LEVEL_TOLD_APART)
+    found[chosen] = False
+    return found
+
+
+def indistinguishable_in_words(value: str, n: int) -> str:
+    """Return the reason to add if n others are indistinguishable from the chosen one."""
     others = "another eligible candidate" if n == 1 else f"{n} other eligible candidates"
     return f"chosen, but its {value} cannot be told from that of {others}"

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from pa_select._version import __version__
-from pa_select.model_selection.choice import looks_at_agreement
 from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.results_table import (
     by_what_decides,
@@ -30,7 +29,7 @@ from pa_select.model_selection.results_table import (
     what_decides,
     with_error,
 )
-from pa_select.model_selection.selection_rules import with_ties
+from pa_select.model_selection.selection_rule import with_ties
 from pa_select.utils.html import visible
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Frame, Mask, Search
@@ -160,7 +159,7 @@ class _Report:
             names, can = f"none of the {n_others} others", "can"
         #: What is said of them; with pairs a rule may look at the agreement nevertheless.
         self.compared = self.value
-        if looks_at_agreement(rule_of(search, self.table)):
+        if rule_of(search, self.table).by_agreement:
             self.compared = "agreement"
         self.not_told = (
             f"{self.compared} of {names} {can} be told from that of the chosen candidate"

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from pa_select.model_selection.choice import make_rule
-from pa_select.model_selection.selection_rules import BestScore, with_ties
+from pa_select.model_selection.rules import make_rule, selection_of
+from pa_select.model_selection.selection_rule import SelectionRule
 from pa_select.utils.html import bar_cell, table
 from pa_select.utils.typing import Array, Estimator, Floats, Ints, Scoring, Search
 
@@ -299,31 +299,21 @@ def _digits(value: float) -> str:
     return ".3f" if abs(value) < _LARGE else ".1f"
 
 
-def rule_of(search: Search, table: dict[str, Any]) -> Any:
-    """Return the rule by which a search chose, or None if it has no rule."""
-    if callable(search.refit):
-        return search.refit
-    if not hasattr(search, "selection"):
-        return None
-    metric = first_metric(search, table)
-    return make_rule(search.selection, metric, search.pairing_, search._only_class)
+def rule_of(search: Search, table: dict[str, Any]) -> SelectionRule:
+    """Return the rule by which a search chose."""
+    only_class = getattr(search, "_only_class", "")
+    pairing, metric = getattr(search, "pairing_", ""), first_metric(search, table)
+    return make_rule(selection_of(search), metric, pairing, only_class)
 
 
 def what_decides(search: Search) -> str:
     """Return the column by which a search ranks its candidates."""
-    table = search.cv_results_
-    rule, metric = rule_of(search, table), first_metric(search, table)
-    names = [f"expected_{metric}", "agreement", f"mean_test_{metric}"]
-    if isinstance(rule, BestScore):
-        names.insert(1, f"mean_test_{rule.score}")
-    return next(name for name in names if name in table)
+    return rule_of(search, search.cv_results_).column(search.cv_results_)
 
 
 def by_what_decides(search: Search) -> Ints:
-    """Return the candidates in the order of what decided: the chosen one, then eligible ones."""
-    cv_results, chosen = search.cv_results_, getattr(search, "best_index_", None)
-    decides = with_ties(cv_results[what_decides(search)])
-    eligible = np.asarray(cv_results.get("eligible", np.ones(len(decides))), dtype=bool)
-    others = np.arange(len(decides)) != chosen
-    ranked: Ints = np.lexsort((-np.nan_to_num(decides, nan=-np.inf), ~eligible, others))
-    return ranked
+    """Return the candidates as the rule orders them: the chosen one, then eligible ones."""
+    table, chosen = search.cv_results_, getattr(search, "best_index_", None)
+    eligible = np.asarray(table.get("eligible", np.ones(len(table["params"]))), dtype=bool)
+    order = rule_of(search, table).order(table, eligible)
+    return np.array(sorted(order, key=lambda candidate: candidate != chosen))
