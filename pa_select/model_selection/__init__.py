@@ -1,6 +1,7 @@
 """Scorers, searches and the rules by which searches choose a candidate."""
 
 from pa_select.model_selection.candidate_posterior import candidate_posterior
+from pa_select.model_selection.choice import Condition, Metric, SelectionRule
 from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.pa_scorer import PAScorer, pa_scorer
 from pa_select.model_selection.pa_search import PARandomizedSearchCV, PASearchCV
@@ -9,7 +10,6 @@ from pa_select.model_selection.rules import (
     majority_rate,
     within_one_standard_error,
 )
-from pa_select.model_selection.selection_rule import Condition, Metric, SelectionRule
 from pa_select.scores.candidate_posterior import CandidatePosterior
 
 __all__ = [

@@ -19,6 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pa_select.model_selection.choice import (
+    SelectionRule,
     agreement_comparison,
     certify_choice,
     expected_comparison,
@@ -50,7 +51,6 @@ from pa_select.model_selection.rules import (
     make_rule,
     selection_of,
 )
-from pa_select.model_selection.selection_rule import SelectionRule
 from pa_select.model_selection.split_scores import Outcome
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.html import visible

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from pa_select._version import __version__
+from pa_select.model_selection.choice import with_ties
 from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.results_table import (
     by_what_decides,
@@ -29,7 +30,6 @@ from pa_select.model_selection.results_table import (
     what_decides,
     with_error,
 )
-from pa_select.model_selection.selection_rule import with_ties
 from pa_select.utils.html import visible
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Frame, Mask, Search

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
+from pa_select.model_selection.choice import SelectionRule
 from pa_select.model_selection.rules import make_rule, selection_of
-from pa_select.model_selection.selection_rule import SelectionRule
 from pa_select.utils.html import bar_cell, table
 from pa_select.utils.typing import Array, Estimator, Floats, Ints, Scoring, Search
 

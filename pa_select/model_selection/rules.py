@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 from sklearn.metrics import get_scorer_names
 
-from pa_select.model_selection.selection_rule import (
+from pa_select.model_selection.choice import (
     Condition,
     Eligibility,
     Metric,

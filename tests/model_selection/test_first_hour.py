@@ -57,11 +57,8 @@ def test_clear_differences_are_no_draw():
     terms[1] += np.linspace(0.5, 1.5, terms.shape[1])
     assert not indistinguishable_by_agreement(terms, search._pairs, 1, eligible).any()
     terms[2] = terms[1]
-    assert indistinguishable_by_agreement(terms, search._pairs, 1, eligible).tolist() == [
-        False,
-        False,
-        True,
-    ]
+    found = indistinguishable_by_agreement(terms, search._pairs, 1, eligible)
+    assert found.tolist() == [False, False, True]
     assert not indistinguishable_by_agreement(terms, search._pairs, 1, eligible & False).any()
     terms[2] = np.nan
     assert not indistinguishable_by_agreement(terms, search._pairs, 1, eligible).any()
