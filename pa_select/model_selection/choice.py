@@ -241,7 +241,7 @@ class SelectionRule(BaseEstimator):
         What ``fit`` must be given: "paired", "views", "environments", or "" (the default).
     tie_tol : float
         Values of the first key that are less below the best one tie with it. The default is 0.
-    asked : str
+    claim : str
         What the chosen candidate is, for reports, such as "has the best {value}" (the default).
 
     See Also
@@ -277,7 +277,7 @@ class SelectionRule(BaseEstimator):
 
     needs: ClassVar[str] = ""
     tie_tol: float = 0.0
-    asked: ClassVar[str] = "has the best {value}"
+    claim: ClassVar[str] = "has the best {value}"
     # Whether the order of the grid decides the last ties, as in GridSearchCV.
     _by_order: ClassVar[bool] = False
     # Whether it is an error if no candidate is eligible.

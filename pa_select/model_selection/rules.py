@@ -368,7 +368,7 @@ def majority_rate(estimator: object, X: object, y: Labels) -> float:
 
 
 class _SimplestWithin(SelectionRule):
-    asked = "is the simplest of nearly the best {value}"
+    claim = "is the simplest with nearly the best {value}"
 
     def __init__(self, complexity: Complexity, score: str = "score", n_se: float = 1) -> None:
         self.complexity = complexity
@@ -463,7 +463,7 @@ class _OnlyAFunction(SelectionRule):
     What may have decided is shown: the expected score, the agreement, or else the score.
     """
 
-    asked = "is chosen by a function, which does not say why"
+    claim = "was chosen by a function"
     _needs_eligible = False
 
     def __init__(self, function: Rule | None, score: str) -> None:
