@@ -178,7 +178,10 @@ class DataKind(ABC):
         self, splits: Sequence[Split], table: Mapping[str, Any], metric: str
     ) -> tuple[Floats, Floats]:
         """Return what the candidates score on the two parts of each pair of disjoint parts."""
-        return scores_of_pairs(self.scores_of_folds(table, metric), self.folds(splits))
+        # Searches compare regressors with pairs only.
+        return scores_of_pairs(
+            self.scores_of_folds(table, metric), self.folds(splits), of_regressors=False
+        )
 
 
 class RepeatedFolds(DataKind):

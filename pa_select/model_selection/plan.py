@@ -65,7 +65,7 @@ from pa_select.model_selection.table_columns import (
 )
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
-    pairs_of_folds,
+    pairs_of_parts,
     posterior_of_parts,
 )
 from pa_select.scores.class_scores import refuse_doubles
@@ -183,7 +183,7 @@ class Plan:
             self.only_class = kind.only_class(blocks)
         beside = kind.blocks_beside(splits)
         if search._committee is not None:
-            if not pairs_of_folds(kind.folds(splits)):
+            if not pairs_of_parts(kind.folds(splits), self.of_regressors):
                 raise ValueError(no_parts(len(splits)))
             # The test rows give the members' temperatures and the committee's own score.
             beside += [Block(split, test, split, test) for split, (_, test) in enumerate(splits)]
@@ -282,7 +282,7 @@ class Plan:
     def posterior(self, table: dict[str, Any], metric: str) -> CandidatePosterior | None:
         """Compute the posterior over the candidates; None without disjoint parts, or scores."""
         splits = self.training_and_test_rows
-        if not pairs_of_folds(self.kind.folds(splits)):
+        if not pairs_of_parts(self.kind.folds(splits), self.of_regressors):
             return None
         parts = self.kind.scores_of_parts(splits, table, metric)
         # A metric may not be defined on any part.

@@ -323,7 +323,7 @@ class ExpectedColumns:
     ) -> tuple[Floats, Floats]:
         """Return the expected scores from parts of the rows and of the pairs, for all candidates.
 
-        A part is a fold of the rows with half of the objects; see `scores_of_changes`.
+        A part is one of `pairs_of_parts` with half of the objects; see `scores_of_changes`.
         """
         expected = np.asarray(table[f"expected_{metric}"])
         scores = split_scores_of(table, metric)
@@ -352,7 +352,7 @@ class ExpectedColumns:
         # At every site the same objects are halved alike.
         by_site = zip(*(halves_of(n, seed) for n in n_units), strict=True)
         halves = [[of_pairs(masks) for masks in zip(*both, strict=True)] for both in by_site]
-        return scores_of_changes(folds, expected, of_rows, halves)
+        return scores_of_changes(folds, expected, of_rows, halves, self._of_regressors)
 
     def of_committee(
         self, vote: CommitteeVote, table: Mapping[str, Any], metric: str
