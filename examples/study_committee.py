@@ -27,10 +27,10 @@ stopped continues where it was. ``--table FILE`` writes the table that docs/meas
 points of accuracy over the choice by accuracy (for pairs also over that by expected score, for
 regressors the change of the root mean squared error in percent), their mean and standard error
 over the data sets, and the worst data set; of regressors also the standard error of the worst one
-over the draws, and how many data sets lie above 0.5 %. With ``--keep`` the other parts of the table
-in FILE remain as they are. Its lines "its promise" are the score that a search
-states for what it returns, minus the accuracy on test rows of the same distribution, or for pairs
-on those of the other site.
+over the draws, and how many data sets lie above 0.5 %. With ``--keep`` the other parts of the
+table in FILE remain as they are. Its lines "its promise" are the score that a search states for
+what it returns, minus the accuracy on test rows of the same distribution, or for pairs on those of
+the other site.
 """
 
 import argparse

@@ -30,8 +30,9 @@ def candidate_posterior(
 
     Two disjoint parts X' and X'' of the labelled data, such as two test folds, each have a Gibbs
     posterior over the candidates :math:`p_\beta(c \mid X') \propto \exp(\beta R(c, X'))`, where
-    :math:`R(c, X')` is the score of candidate c on X', summed over its rows. The agreement over
-    the candidates is the maximum over :math:`\beta` of the mean, over all pairs of parts, of
+    :math:`R(c, X')` is the score of candidate c on X', summed over its rows. Parts of regressors
+    are half of the folds and the others. The agreement over the candidates is the maximum over
+    :math:`\beta` of the mean, over all pairs of parts, of
 
     .. math:: \log\Bigl(M \sum_{c=1}^M p_\beta(c \mid X')\, p_\beta(c \mid X'')\Bigr).
 
@@ -52,9 +53,9 @@ def candidate_posterior(
         only disjoint folds are paired. None: folds of equal size, each row tested once in every
         repetition, as the search's `cv` says.
     parts : {"folds", "halves"}, default=None
-        "folds": the parts are the test folds. "halves": they are half of the test folds of a
-        repetition and the others. None: "halves" for a fitted search of regressors, where a few
-        large errors decide what is best on a fold, and otherwise "folds".
+        "folds": each part is a test fold. "halves": it is half of the test folds of a repetition.
+        None: "halves" for a fitted search of regressors, since a few large errors decide which
+        one is best on a single fold; otherwise "folds". A table does not say what it is of.
 
     Returns
     -------

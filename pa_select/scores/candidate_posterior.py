@@ -165,7 +165,7 @@ def pairs_of_parts(folds: Sequence[Ints], of_regressors: bool) -> list[tuple[Par
     """Return the folds of both parts of each pair, all of one repetition.
 
     Parts are single folds. For regressors they are the halves of a repetition: a few large errors
-    in a fold decide which of its regressors is best, and single folds then agree on too little.
+    decide which regressor is best on a single fold, so that the folds contradict each other.
     """
     pairs = _halves_of_repetition if of_regressors else _pairs_of_folds
     return [pair for repetition in repetitions_of(folds) for pair in pairs(repetition)]

@@ -256,9 +256,7 @@ def test_of_regressors_half_of_the_folds_are_compared_with_the_others():
         assert found.n_pairs == 3
     folds = candidate_posterior(search, parts="folds", splits=splits)
     assert folds.n_pairs == 6
-    np.testing.assert_array_equal(
-        folds.weights, candidate_posterior(table, splits=splits).weights
-    )
+    np.testing.assert_array_equal(folds.weights, candidate_posterior(table, splits=splits).weights)
     assert np.abs(folds.weights - expected.weights).max() > 0.01
     with pytest.raises(ValueError, match="parts: expected 'folds', 'halves' or None, got 'rows'"):
         candidate_posterior(search, parts="rows")
