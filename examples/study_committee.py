@@ -512,7 +512,7 @@ def main(arguments=None):
     if options.keep:
         known = pd.read_csv(options.table, dtype=str, keep_default_na=False)
         others = known[~known["part"].isin(options.parts)]
-        table = sorted_by_part(pd.concat([others, table]).fillna(""))
+        table = sorted_by_part(pd.concat([others, table.astype(object)]).fillna(""))
     if options.table:
         table.to_csv(options.table, index=False)
 

@@ -177,18 +177,16 @@ def _pairs_of_folds(repetition: Sequence[int]) -> list[tuple[Part, Part]]:
 
 def _halves_of_repetition(repetition: Sequence[int]) -> list[tuple[Part, Part]]:
     """Return all divisions of the folds into halves, or as many at random if these are fewer."""
-    n = len(repetition)
+    numbers, n = np.array(repetition), len(repetition)
     if n < 2:
         return []
-    n_halvings = comb(n, n // 2) // (1 + (n % 2 == 0))  # an even number has each one twice
+    n_halvings = comb(n, n // 2) // (2 if n % 2 == 0 else 1)  # even numbers have each one twice
     if n_halvings > _HALVINGS:
-        halvings = [np.flatnonzero(half) for half, _ in halves_of(n, seed=0)]
+        masks = [half for half, _ in halves_of(n, seed=0)]
     else:
-        halvings = list(islice(combinations(range(n), n // 2), n_halvings))
-    return [
-        (tuple(repetition[i] for i in half), tuple(np.delete(repetition, half).tolist()))
-        for half in halvings
-    ]
+        halves = islice(combinations(range(n), n // 2), n_halvings)
+        masks = [np.isin(np.arange(n), half) for half in halves]
+    return [(tuple(numbers[mask].tolist()), tuple(numbers[~mask].tolist())) for mask in masks]
 
 
 def scores_of_pairs(

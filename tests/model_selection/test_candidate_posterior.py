@@ -197,10 +197,10 @@ def test_halves_of_a_repetition_share_no_fold_and_each_division_comes_once(n_fol
         first = n_folds * (number >= len(pairs) / 2)
         assert sorted(a + b) == list(range(first, first + n_folds))
         assert len(a) == n_folds // 2
-    divisions = {frozenset([a, b]) for a, b in pairs}
-    assert len(divisions) == len(pairs) or n_folds > 6
-    # Five folds have ten divisions, of which none is left out.
-    assert len(pairs) == 2 * min([1, 3, 3, 10][n_folds - 2] if n_folds < 6 else 10, 10)
+    # Up to six folds have at most ten divisions, of which none is left out.
+    assert len(pairs) == 2 * {2: 1, 3: 3, 4: 3}.get(n_folds, 10)
+    if n_folds <= 6:
+        assert len({frozenset(pair) for pair in pairs}) == len(pairs)
 
 
 def test_a_search_is_read_as_its_scores_times_the_rows_of_its_folds():
