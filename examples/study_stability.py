@@ -164,7 +164,7 @@ def summary(lines):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description="What agreement of folds sees")
-    parser.add_argument("--samples", type=int, default=4, help="samples of each data set, to 8")
+    parser.add_argument("--samples", type=int, default=3, help="samples of each data set, to 8")
     parser.add_argument("--table", metavar="FILE", help="write the table there")
     options = parser.parse_args(arguments)
     lines, start = [], time.perf_counter()
