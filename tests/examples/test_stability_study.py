@@ -8,7 +8,6 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-
 ROOT = Path(__file__).parents[2]
 RANKS_AND_SLOPE = "rank correlation", "slope"
 
