@@ -474,13 +474,14 @@ def summary(lines):
                 | {
                     "rule": rule,
                     "gain": with_error(known.mean(), known.sem()),
-                    "worst": f"{known[worst]:.1f}",
+                    "worst": with_error(known[worst], of_worst.sem())
+                    if of_regressors
+                    else f"{known[worst]:.1f}",
                     "worst data set": worst,
                     "data sets": len(known),
                     "draws": int(by_draw[rule].count()),
                     "below -1": "" if of_regressors else int((known < -1).sum()),
                     "above 0.5": int((known > 0.5).sum()) if of_regressors else "",
-                    "error of worst": f"{of_worst.sem():.1f}" if of_regressors else "",
                 }
             )
     return sorted_by_part(pd.DataFrame(found))

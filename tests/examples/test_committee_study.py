@@ -158,7 +158,7 @@ def test_gains_are_summed_up_by_hand():
     assert ("tables", "same", CHOICE) not in found.index
     assert found.loc[("tables", "its promise", CHOICE), "gain"].startswith("3.0")
     errors = found.loc[("regressors", "same", COMMITTEE)]
-    assert (errors["gain"], errors["worst"]) == ("0.0 +- 5.0", "5.0")
+    assert (errors["gain"], errors["worst"]) == ("0.0 +- 5.0", "5.0 +- nan")
 
 
 def test_the_study_runs_at_its_smallest_size(monkeypatch, tmp_path, capsys):
@@ -276,8 +276,7 @@ def test_the_page_quotes_the_errors_of_regressors_and_that_of_the_worst_one():
         for rule in ("committee", "committee, single folds", "all, equal weights"):
             [line] = table[(table["rows"] == n) & (table["rule"] == rule)].to_dict("records")
             assert line["data sets"] == 8
-            quoted = f"{line['gain']} (worst {line['worst']} +- {line['error of worst']}"
-            assert quoted in row, (n, rule)
+            assert f"{line['gain']} (worst {line['worst']}" in row, (n, rule)
             if rule == "committee":
                 above.append(str(int(float(line["above 0.5"]))))
     assert f"{above[0]}, {above[1]} and {above[2]} data sets above 0.5" in row
