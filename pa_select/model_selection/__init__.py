@@ -7,6 +7,7 @@ from pa_select.model_selection.pa_scorer import PAScorer, pa_scorer
 from pa_select.model_selection.pa_search import PARandomizedSearchCV, PASearchCV
 from pa_select.model_selection.selection_rules import within_one_standard_error
 from pa_select.scores.candidate_posterior import CandidatePosterior
+from pa_select.scores.new_site import new_site_interval
 
 __all__ = [
     "CandidatePosterior",
@@ -17,6 +18,7 @@ __all__ = [
     "PASearchCV",
     "candidate_posterior",
     "majority_rate",
+    "new_site_interval",
     "pa_scorer",
     "within_one_standard_error",
 ]
