@@ -38,5 +38,5 @@ def _remembered_forests(request):
         yield
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pa_select.unlabelled.paired_rows.RandomForestClassifier", Remembered)
+        patch.setattr("pa_select.two_sites.paired_rows.RandomForestClassifier", Remembered)
         yield

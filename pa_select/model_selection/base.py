@@ -650,7 +650,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         >>> with_100 < now, abs(now - search.expected_score_se_) < 1e-9
         (True, True)
         """
-        from pa_select.unlabelled.pair_planning import checked_sizes, error_with_pairs
+        from pa_select.two_sites.pair_planning import checked_sizes, error_with_pairs
 
         check_is_fitted(self, "cv_results_")
         sizes, n = checked_sizes(n_pairs), objects_of_choice(self)

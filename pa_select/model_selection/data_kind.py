@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pa_select.model_selection.fits import Split, halves
 from pa_select.model_selection.sites import (
     ExpectedColumns,
     Mapped,
@@ -39,7 +40,6 @@ from pa_select.model_selection.table_columns import (
 )
 from pa_select.scores.candidate_posterior import scores_of_pairs
 from pa_select.utils.arrays import are_rows, check_column, stacked
-from pa_select.utils.fits import Split, halves
 from pa_select.utils.frames import check_columns, check_not_shifted, named_like, view_of
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _num_samples
@@ -406,7 +406,7 @@ def _by_name(views: Any, n: int) -> list[tuple[str, Any]]:
 
 def _check_view(view: Any, X: Any, n: int, name: str) -> Rows:
     # Imported here: a search that is not fitted does not need torch.
-    from pa_select.unlabelled.paired_rows import same_values
+    from pa_select.two_sites.paired_rows import same_values
 
     check_text(view, name, X)
     view = stacked(view, name)

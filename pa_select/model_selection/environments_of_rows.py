@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from pa_select.model_selection.data_kind import DataKind, RowsOfX, check_text
+from pa_select.model_selection.fits import Split
 from pa_select.model_selection.split_scores import (
     OF_X,
     Block,
@@ -26,9 +27,8 @@ from pa_select.model_selection.table_columns import (
 )
 from pa_select.pairing import pair_environments
 from pa_select.scores.candidate_posterior import halves_of, scores_of_halves
-from pa_select.scores.recorded import RecordedClassifier, row_numbers
+from pa_select.scores.precomputed import RecordedClassifier, row_numbers
 from pa_select.utils.arrays import check_column
-from pa_select.utils.fits import Split
 from pa_select.utils.frames import columns_of, look_up, shares_index
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples, _score

@@ -12,9 +12,9 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils.parallel import delayed
 
 from pa_select.model_selection.checkpoint import Checkpoint, NotKept
+from pa_select.model_selection.fits import Parallel
 from pa_select.model_selection.split_scores import Data, Outcome, SplitTask, fit_and_score_split
 from pa_select.model_selection.table_columns import scores_and_errors
-from pa_select.utils.fits import Parallel
 from pa_select.utils.messages import named_error, warn_caller
 from pa_select.utils.sklearn_private import (
     Callbacks,

@@ -43,6 +43,7 @@ from pa_select.model_selection.environments_of_rows import (
     check_environments,
 )
 from pa_select.model_selection.evaluation import chance_scores
+from pa_select.model_selection.fits import Split, check_fit_params, takes_parameter
 from pa_select.model_selection.pa_scorer import PAScorer
 from pa_select.model_selection.split_scores import (
     OF_X,
@@ -71,7 +72,6 @@ from pa_select.scores.candidate_posterior import (
 from pa_select.scores.class_scores import refuse_doubles
 from pa_select.utils.arrays import check_column, check_weight, is_dataset
 from pa_select.utils.estimators import refuse_loader
-from pa_select.utils.fits import Split, check_fit_params, takes_parameter
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples
@@ -195,7 +195,7 @@ class Plan:
         self._n_rows: dict[str, int] = {}
         if n_disjoint(splits) <= 1:  # splits of the same rows do not show how a score varies
             # Imported here: workers that fit and score do not need torch.
-            from pa_select.unlabelled.classification import is_accuracy
+            from pa_select.two_sites.classification import is_accuracy
 
             named = getattr(scorers, "_scorers", {"score": scorers})
             accuracies = [x for x in named if not self.of_regressors and is_accuracy(named[x])]
@@ -215,7 +215,7 @@ class Plan:
         self.pairs = self.layout.pooled(blocks, weight if kind.pairs_have_weights else None)
         # Imported here: workers that fit and score do not need torch.
         from pa_select.agreement.inputs import validation
-        from pa_select.utils.estimators import resolve_device
+        from pa_select.utils.devices import resolve_device
 
         #: The distinct labels; none for regressors.
         self.labels = np.unique(np.asarray(y)[: 0 if self.of_regressors else None])

@@ -18,7 +18,7 @@ from pa_select.model_selection.table_columns import (
 )
 from pa_select.scores import align_classes, class_scores
 from pa_select.scores.candidate_posterior import halves_of, scores_of_changes
-from pa_select.scores.recorded import RecordedClassifier, RecordedRegressor
+from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
 from pa_select.utils.arrays import are_rows, as_numpy
 from pa_select.utils.frames import check_columns, check_not_missing, named_like
 from pa_select.utils.messages import warn_caller
@@ -68,14 +68,14 @@ def make_sites(
 ) -> tuple[list[Site], list[Any]]:
     """Check the pairs of each site; return the sites and the sources that follow X."""
     # Imported here: workers that fit and score do not need torch.
-    from pa_select.unlabelled.paired_rows import (
+    from pa_select.two_sites.paired_rows import (
         check_pairs,
         has_own_columns,
         one_pair_for_each_object,
         warn_of_known_rows,
         warn_of_other_rows,
     )
-    from pa_select.unlabelled.site_adapter import SiteAdapter, cross_adapted
+    from pa_select.two_sites.site_adapter import SiteAdapter, cross_adapted
 
     steps = getattr(estimator, "steps", None)
     if steps and isinstance(steps[0][1], SiteAdapter):
@@ -126,7 +126,7 @@ def adapted_to_sites(
     which candidates an adapter helps. Returns a dict if the sites have names.
     """
     # Imported here: workers that fit and score do not need torch.
-    from pa_select.unlabelled.site_adapter import SiteAdapter
+    from pa_select.two_sites.site_adapter import SiteAdapter
 
     by_site = {}
     for site in sites:
@@ -213,9 +213,9 @@ class ExpectedColumns:
         weight: Floats | None,
     ) -> None:
         # Imported here: workers that fit and score do not need torch.
-        from pa_select.unlabelled.classification import Classification, is_accuracy
-        from pa_select.unlabelled.regression import Regression
-        from pa_select.unlabelled.score_of_units import (
+        from pa_select.two_sites.classification import Classification, is_accuracy
+        from pa_select.two_sites.regression import Regression
+        from pa_select.two_sites.score_of_units import (
             LabelledRows,
             check_reference,
             check_several,
@@ -247,7 +247,7 @@ class ExpectedColumns:
         """Return what a fitted model lets stand in for the labels, by the source of the rows."""
         if isinstance(reference, str):
             return reference
-        from pa_select.unlabelled.engine import reference_labels
+        from pa_select.two_sites.engine import reference_labels
 
         kind = "regressor" if data.of_regressors else "classifier"
 
@@ -277,7 +277,7 @@ class ExpectedColumns:
 
     def table(self, stacks: Stacks, cv_results: dict[str, Any], metric: str) -> dict[str, Any]:
         """Make the columns; `metric` decides about adapted rows, and which site is the worst."""
-        from pa_select.unlabelled.engine import Engine
+        from pa_select.two_sites.engine import Engine
 
         candidates = stacks.candidates
         errors = None if isinstance(self._error_score, str) else list[str]()
@@ -382,7 +382,7 @@ class ExpectedColumns:
 
     def warn_of_other_classes(self, chosen: int) -> None:
         """Warn if a candidate expects other class shares of the pairs than the labels have."""
-        from pa_select.unlabelled.paired_rows import other_mix
+        from pa_select.two_sites.paired_rows import other_mix
 
         if self._of_regressors:
             return
@@ -401,7 +401,7 @@ class ExpectedColumns:
 
     def warn_of_scores(self, chosen: int) -> None:
         """Warn if a candidate's scores of some labels are missing, or absurdly low."""
-        from pa_select.unlabelled.classification import doubt_of_lapses
+        from pa_select.two_sites.classification import doubt_of_lapses
 
         candidates = self._found[0][0].tolist()
         if chosen in candidates:
@@ -411,7 +411,7 @@ class ExpectedColumns:
 
     def warn_of_better_site(self, table: dict[str, Any], metric: str, chosen: int) -> None:
         """Warn if a regressor should be clearly better at the other site."""
-        from pa_select.unlabelled.regression import doubt_of_sites
+        from pa_select.two_sites.regression import doubt_of_sites
 
         if self._of_regressors:
             expected, of_pairs = (

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from pa_select.model_selection.fits import Split
 from pa_select.scores.class_scores import align_classes, comparable_scores
-from pa_select.scores.recorded import RecordedClassifier, RecordedRegressor, predictions
-from pa_select.utils.fits import Split
+from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor, predictions
 from pa_select.utils.messages import named_error
 from pa_select.utils.score_checks import BadScoresError
 from pa_select.utils.sklearn_private import (
