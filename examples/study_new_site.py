@@ -195,12 +195,13 @@ def choices(right, sizes, there):
     """Return the accuracies at the new site of the candidates that the rules choose."""
     rates, accuracy = right / sizes, right.sum(axis=1) / sizes.sum()
     low = np.array([new_site_interval(rate, sizes)[0] for rate in rates])
-    # As searches do: two standard errors above the first candidate, which predicts one class.
+    # As searches do: two standard errors above the first candidate, which predicts one class; if
+    # none is, all.
     above = accuracy - 2 * np.sqrt(accuracy * (1 - accuracy) / sizes.sum()) > accuracy[0]
     values = {
         "accuracy": accuracy,
         "mean of sites": rates.mean(axis=1),
-        LOWER_END: np.where(above, low, -1) if above.any() else accuracy,
+        LOWER_END: np.where(above | ~above.any(), low, -1),
         "lower end of all candidates": low,
         "worst site": rates.min(axis=1),
         "best in hindsight": there,
