@@ -11,6 +11,7 @@ from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from pa_select.model_selection.choice import make_rule
+from pa_select.model_selection.new_site import new_site_names
 from pa_select.model_selection.selection_rules import BestScore, with_ties
 from pa_select.utils.html import bar_cell, table
 from pa_select.utils.typing import Array, Estimator, Floats, Ints, Scoring, Search
@@ -259,6 +260,7 @@ def columns_that_decide(
         f"{words}{at_home}": (score + metric, f"se_test_{metric}"),
         f"{words} on the views": (f"{score}{metric}_views", f"se_test_{metric}_views"),
         f"{words} in the worst environment": (f"{score}{metric}_worst_environment", ""),
+        f"{words} at a new site (worse end)": (new_site_names(metric)[0], ""),
     }
     if expected not in cv_results:  # with pairs the agreement decides nothing
         shown["agreement (nats)"] = "agreement", "agreement_se"

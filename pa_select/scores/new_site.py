@@ -11,8 +11,8 @@ from pa_select.utils.arrays import as_numbers
 from pa_select.utils.score_checks import check_level
 from pa_select.utils.typing import Floats, Vector
 
-# Two sites have one difference between them, whose size says nothing of a third site.
-_FEWEST = 3
+#: Two sites have one difference between them, whose size says nothing of a third site.
+FEWEST_SITES = 3
 # The weights of the sites are those of the variance that they yield, after so many rounds.
 _ROUNDS = 10
 
@@ -134,10 +134,10 @@ def new_site_interval(
     check_level(confidence_level)
     scale = _check_bounds(bounds)
     given = _check_numbers(scores, "scores")
-    if len(given) < _FEWEST:
+    if len(given) < FEWEST_SITES:
         raise ValueError(
-            f"scores: expected those of at least {_FEWEST} sites, got {len(given)}: two do not "
-            "tell how much sites differ, so three are needed."
+            f"scores: expected those of at least {FEWEST_SITES} sites, got {len(given)}: two do "
+            "not tell how much sites differ, so three are needed."
         )
     outside = (given < scale.low) | (given > scale.high)
     if outside.any():

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from pa_select.model_selection.fits import Split
 from pa_select.model_selection.kinds.kind import ExpectedElsewhere
 from pa_select.model_selection.kinds.sites import Site, is_adapted
+from pa_select.model_selection.new_site import new_site_columns
 from pa_select.model_selection.split_scores import OF_X, Data, Stacks
 from pa_select.model_selection.table_columns import (
     error_over_splits,
@@ -182,6 +183,10 @@ class ExpectedScores:
             for name in by_site[0]
         }
         sites = self.sites
+        sizes = np.array([site.n_pairs for site in sites], dtype=np.float64)
+        for name in self.scorers:
+            at_sites = np.stack([columns[f"expected_{name}"] for columns in by_site])
+            joined |= new_site_columns(name, at_sites, sizes, of_regressors=self.of_regressors)
         if sites[0].name:
             for site, columns in zip(sites, by_site, strict=True):
                 joined |= {f"{name}_{site.name}": value for name, value in columns.items()}
