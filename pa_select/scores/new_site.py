@@ -38,13 +38,16 @@ class Scale(NamedTuple):
         """Map the real numbers back to scores."""
         if not self.is_bounded:
             return values
-        if math.isinf(self.high):
-            return self.low + np.exp(values)
-        if math.isinf(self.low):
+        # Imported here: scipy would slow the command line.
+        from scipy.special import expit
+
+        if self.is_rate:
+            share: Floats = expit(values)
+            return self.low + (self.high - self.low) * share
+        with np.errstate(over="ignore"):  # few sites that differ much say nothing of one end
+            if math.isinf(self.high):
+                return self.low + np.exp(values)
             return self.high - np.exp(-values)
-        # The smaller end of the logistic function, without overflow.
-        share = np.exp(-np.logaddexp(0.0, -values))
-        return self.low + (self.high - self.low) * share
 
     @property
     def is_bounded(self) -> bool:
