@@ -168,6 +168,11 @@ class PASearchCV(BasePASearch):
           names such environments. If the shares of the classes differ between environments, so
           may a model's accuracies, also if it recognises each class equally often;
           "balanced_accuracy" then does not differ;
+        - if splits hold out whole environments, at least three, or with pairs of at least three
+          sites: ``new_site_low`` and ``new_site_high``, the 95 % interval of the score at a new
+          site (`new_site_interval`); with several metrics ``new_site_low_<metric>`` and
+          ``new_site_high_<metric>``. Metrics whose scores are all between 0 and 1 are taken on
+          logits, with the rows of the sites, and losses on logarithms;
         - with pairs: ``expected_<metric>``, the expected score at the other site
           (``expected_score`` with a single metric), ``expected_<metric>_se``, its standard error
           over the objects and the test folds (unless `reference` is "self", it includes how wrong

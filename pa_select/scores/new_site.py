@@ -96,6 +96,11 @@ def new_site_interval(
     TypeError, ValueError
         If an argument does not fit, or there are fewer than three sites.
 
+    See Also
+    --------
+    PASearchCV : Has this interval for each candidate, if its splits hold out whole sites.
+    confidence_interval : The interval of an agreement, over pairs.
+
     Notes
     -----
     If the sites are drawn from a population whose scores are normal after a transformation, the
