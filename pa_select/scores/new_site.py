@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -166,24 +166,35 @@ def interval_of_new_site(
 
     Sizes are of shape (n_sites,); those that are not known, or have no meaning, are None.
     """
-    # Imported here: scipy would slow the command line.
-    from scipy.special import ndtri, stdtrit
-
     tail = (1 + level) / 2
     if sizes is None:
-        k: Any = scores.shape[1]
-        t = stdtrit(k - 1, tail)
-        with np.errstate(divide="ignore"):
-            values = scale.to_line(scores)
-        unknown = np.asarray(np.isinf(values).any(axis=1))
-        values = np.where(unknown[:, None], scores, values)
-        mean, spread = values.mean(axis=1), values.std(axis=1, ddof=1)
-        ends = [mean + sign * t * spread * math.sqrt(1 + 1 / k) for sign in (-1, 1)]
-        low, high = (
-            np.where(unknown, np.clip(end, scale.low, scale.high), scale.to_scores(end))
-            for end in ends
-        )
-        return low, high
+        return _of_scores(scores, scale, tail)
+    return _of_rates(scores, sizes, scale, tail)
+
+
+def _of_scores(scores: Floats, scale: Scale, tail: float) -> tuple[Floats, Floats]:
+    """Return the interval if nothing is known of the sites' rows."""
+    # Imported here: scipy would slow the command line.
+    from scipy.special import stdtrit
+
+    k = scores.shape[1]
+    with np.errstate(divide="ignore"):
+        values = scale.to_line(scores)
+    unknown = np.asarray(np.isinf(values).any(axis=1))
+    values = np.where(unknown[:, None], scores, values)
+    mean, spread = values.mean(axis=1), values.std(axis=1, ddof=1)
+    width = stdtrit(k - 1, tail) * spread * math.sqrt(1 + 1 / k)
+    low, high = (
+        np.where(unknown, np.clip(end, scale.low, scale.high), scale.to_scores(end))
+        for end in (mean - width, mean + width)
+    )
+    return low, high
+
+
+def _of_rates(scores: Floats, sizes: Floats, scale: Scale, tail: float) -> tuple[Floats, Floats]:
+    """Return the interval of rates of so many rows."""
+    from scipy.special import ndtri, stdtrit
+
     share = (scores - scale.low) / (scale.high - scale.low)
     share = (share * sizes + 0.5) / (sizes + 1)
     logits = np.log(share) - np.log1p(-share)
@@ -199,7 +210,7 @@ def interval_of_new_site(
     of_sites = stdtrit(k - 1, tail) * np.sqrt(variance * (1 + 1 / k))
     of_rows = ndtri(tail) / np.sqrt((1 / binomial).sum(axis=1, keepdims=True))
     width = np.maximum(of_sites, of_rows)
-    low, high = (scale.to_scores(mean + sign * width)[:, 0] for sign in (-1, 1))
+    low, high = (scale.to_scores(end)[:, 0] for end in (mean - width, mean + width))
     counts = weight >= weight.max(axis=1, keepdims=True) / 2
     low[(counts & (scores == scale.low)).any(axis=1)] = scale.low
     high[(counts & (scores == scale.high)).any(axis=1)] = scale.high

@@ -183,14 +183,14 @@ class ExpectedScores:
             for name in by_site[0]
         }
         sites = self.sites
-        sizes = np.array([site.n_pairs for site in sites], dtype=np.float64)
-        for name in self.scorers:
-            at_sites = np.stack([columns[f"expected_{name}"] for columns in by_site])
-            joined |= new_site_columns(name, at_sites, sizes, of_regressors=self.of_regressors)
         if sites[0].name:
             for site, columns in zip(sites, by_site, strict=True):
                 joined |= {f"{name}_{site.name}": value for name, value in columns.items()}
             joined["worst_site"] = np.array([site.name for site in sites], dtype=object)[worst]
+            sizes = np.array([site.n_pairs for site in sites], dtype=np.float64)
+            for name in self.scorers:
+                at_sites = np.stack([columns[f"expected_{name}"] for columns in by_site])
+                joined |= new_site_columns(name, at_sites, sizes, of_regressors=self.of_regressors)
         for name in joined:
             if name == "adapted" or name.startswith("adapted_"):
                 joined[name] = joined[name] == 1
