@@ -17,7 +17,6 @@ from pa_select.model_selection.results_table import (
     metric_in_words,
     rule_of,
 )
-from pa_select.model_selection.selection_rules import BestExpected
 from pa_select.model_selection.table_columns import column, recorded_errors, scores_and_errors
 from pa_select.plotting.axes import AGREEMENT, GREY, Display, bars_within, ink, look, pyplot
 from pa_select.utils.typing import Axes, Floats, Labels, Line, Mask, Search, Vector
@@ -155,24 +154,14 @@ class PASearchDisplay(Display):
         pyplot()
         table = cv_results_of(result, "result")
         rule, metric = rule_of(result, table), first_metric(result, table)
-        of_agreement = getattr(rule, "agreement", "agreement")
+        of_agreement = rule.decides if rule.by_agreement else "agreement"
         agreement = column(table, of_agreement, "result")
-        guard = getattr(rule, "score", None)
-        name = score or guard or metric
+        name = score or rule.score
         value, error = scores_and_errors(table, name)
-        threshold = np.nan
-        if hasattr(rule, "n_se") and name == guard:
-            top = int(np.nanargmax(value))
-            threshold = float(value[top] - rule.n_se * error[top])
-        if "eligible" in table:
-            eligible = table["eligible"]
-        elif hasattr(rule, "explain"):
-            eligible = rule.explain(table).eligible
-        else:
-            eligible = np.isfinite(value) & np.isfinite(agreement)
+        eligible = table["eligible"] if "eligible" in table else rule.explain(table).eligible
         scoring = getattr(result, "scoring", None)
         expected: dict[str, Any] = {}
-        if isinstance(rule, BestExpected) or is_regressor(result.estimator):
+        if rule.decides == f"expected_{metric}" or is_regressor(result.estimator):
             expected = {
                 "expected": table[f"expected_{metric}"],
                 "expected_error": table[f"expected_{metric}_se"],
@@ -187,7 +176,7 @@ class PASearchDisplay(Display):
             eligible=np.asarray(eligible),
             names=candidate_names(table["params"], getattr(result, "estimator", None)),
             best_index=getattr(result, "best_index_", None),
-            threshold=threshold,
+            threshold=rule.threshold(table) if name == rule.score else np.nan,
             score_name=metric_in_words(name, scoring),
             new_site_low=table.get(low),
             new_site_high=table.get(high),
