@@ -257,11 +257,12 @@ def columns_that_decide(
     for site in sites_of(cv_results):
         shown[f"expected {words} at {site}"] = f"{expected}_{site}", f"{expected}_se_{site}"
     at_home = " at the labelled site" if expected in cv_results else ""
+    at_new_site, _ = new_site_names(metric)
     shown |= {
         f"{words}{at_home}": (score + metric, f"se_test_{metric}"),
         f"{words} on the views": (f"{score}{metric}_views", f"se_test_{metric}_views"),
         f"{words} in the worst environment": (f"{score}{metric}_worst_environment", ""),
-        f"{words} at a new site (worse end)": (new_site_names(metric)[0], ""),
+        column_in_words(at_new_site, scoring): (at_new_site, ""),
     }
     if expected not in cv_results:  # with pairs the agreement is shown only if it decides
         shown["agreement (nats)"] = "agreement", "agreement_se"
@@ -273,6 +274,9 @@ def columns_that_decide(
 
 def column_in_words(column: str, scoring: object) -> str:
     """Return in words what is in a column: the mean of a metric, or what its name says."""
+    if column.startswith("new_site_low"):
+        metric = column.removeprefix("new_site_low").removeprefix("_") or "score"
+        return f"{metric_in_words(metric, scoring)} at a new site (worse end)"
     for start in ("mean_test_", "expected_"):
         if column.startswith(start):
             words = metric_in_words(column.removeprefix(start), scoring)

@@ -168,6 +168,10 @@ class ComparisonOfEnvironments(Comparison):
     are_held_out: bool
     scorable: ScorableEnvironments
 
+    @property
+    def n_unseen_sites(self) -> int:
+        return int(np.count_nonzero(self.sizes)) if self.are_held_out else 0
+
     def held_out_environments(self, metric: str) -> list[Any]:
         left_out = self.scorable.left_out.get(metric, {})
         return [x for x in self.distinct if x not in left_out] if self.are_held_out else []
