@@ -328,8 +328,8 @@ class SelectionRule(BaseEstimator):
         Returns
         -------
         list of Condition
-            By default: a score, a value of what decides, and a score above chance unless nobody's
-            is.
+            At least one. By default: a score, a value of what decides, and a score above chance
+            unless nobody's is.
         """
         known = self._known(cv_results)
         among = np.logical_and.reduce([condition.met for condition in known])
@@ -538,7 +538,7 @@ def certify_choice(
     """
     chosen = choose(rule, table)
     # The bounds are those of this column alone.
-    if rule.column(table) != "agreement" or not rule.by_agreement or not table["eligible"].any():
+    if rule.decides != "agreement" or not table["eligible"].any():
         return chosen, None
     tie = tol + rule.tie_tol
     asked = np.full(len(table["eligible"]), np.inf)

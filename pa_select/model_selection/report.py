@@ -142,7 +142,9 @@ class _Report:
         self.all_indistinguishable = self.n_indistinguishable == n_others > 1
         if self.all_indistinguishable:
             names, can = f"none of the {n_others} others", "can"
-        self.not_told = f"{self.value} of {names} {can} be told from that of the chosen candidate"
+        self.cannot_be_told = (
+            f"{self.value} of {names} {can} be told from that of the chosen candidate"
+        )
         #: The other eligible candidates whose value is the same, but for rounding.
         self.tied = np.zeros(len(self.names), dtype=bool)
         if self.chosen is not None:
@@ -256,7 +258,7 @@ class _Report:
             lines += better.values()
             whose = f"The cross-validated {words} of {escape(name)}"
             lines.append(f"{whose if better else f'Its cross-validated {words}'} is {at_home}.")
-            lines += self._as_good_as_chosen(better)
+            lines += self._say_indistinguishable(better)
             lines += self._elsewhere(chosen)
             if usual not in {chosen, *better}:
                 lines.append(
@@ -273,7 +275,7 @@ class _Report:
         ends = self._interval(self.expected, chosen)
         lines += self._how_sure(self._score(self.expected, chosen), error, *ends)
         lines += self._at_new_site(chosen)
-        lines += self._as_good_as_chosen()
+        lines += self._say_indistinguishable()
         lines.append(f"At the site of the labelled rows it is {at_home}.")
         lines += self._seems_better(chosen)
         if self._number("adapted", chosen) == 1:
@@ -302,7 +304,7 @@ class _Report:
             f"{words} is {value}: take it if the {escape(self.words)} matters more to you."
         }
 
-    def _as_good_as_chosen(self, named: Collection[int] = ()) -> Iterator[str]:
+    def _say_indistinguishable(self, named: Collection[int] = ()) -> Iterator[str]:
         """Say how many candidates are as good, but for one that is named already."""
         if self.tied.any():
             yield f"{escape(self.have_the_same)} {escape(self.value)}."
@@ -443,15 +445,16 @@ class _Report:
         """Say what the chosen candidate is among the eligible ones, and the reason."""
         reason = self._reason(chosen)
         if self.indistinguishable.any():  # the column has no names
-            reason = f"{reason.partition('; chosen, ')[0]}; the {self.not_told}"
+            reason = f"{reason.partition('; chosen, ')[0]}; the {self.cannot_be_told}"
         if not self._eligible.any():
             return f"no candidate is eligible: {reason}"
         n, n_all = int(self._eligible.sum()), len(self.names)
         if n == 1:
             return f"no other candidate is eligible{self._why_no_other(chosen)}"
-        claim = self.rule.claim.format(value=self.value)
-        if self.table[self.decides][chosen] < np.nanmax(self.table[self.decides][self._eligible]):
-            claim += f", to within {self.rule.tie_tol:g}," if self.rule.tie_tol else ""
+        claim, values = f"it {self.rule.claim.format(value=self.value)}", self.table[self.decides]
+        is_best = values[chosen] >= np.nanmax(values[self._eligible], initial=-np.inf)
+        if self.rule.tie_tol and not is_best:
+            claim += f", to within {self.rule.tie_tol:g},"
         among = f"{claim} among {f'the {n}' if n == n_all else f'{n} eligible'} candidates"
         if self.tied.any():
             among += f"; {self.have_the_same}"
@@ -630,8 +633,8 @@ class _Report:
         if not self.has_pairs:
             if self.indistinguishable.any():
                 yield (
-                    f"The {self.not_told}: of all these take the one of the best score or the "
-                    "simplest one, if that matters more to you. More labelled rows make the "
+                    f"The {self.cannot_be_told}: of all these take the one of the best score or "
+                    "the simplest one, if that matters more to you. More labelled rows make the "
                     "difference clearer."
                 )
             yield (
@@ -642,7 +645,7 @@ class _Report:
             )
             return
         if self.indistinguishable.any():
-            yield f"The {self.not_told}. Among them take what suits you best."
+            yield f"The {self.cannot_be_told}. Among them take what suits you best."
         error, of_pairs = (
             self._number(f"{self.expected}_se{part}", chosen) for part in ("", "_pairs")
         )

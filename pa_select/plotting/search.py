@@ -158,7 +158,11 @@ class PASearchDisplay(Display):
         agreement = column(table, of_agreement, "result")
         name = score or rule.score
         value, error = scores_and_errors(table, name)
-        eligible = table["eligible"] if "eligible" in table else rule.explain(table).eligible
+        if "eligible" in table:
+            eligible = table["eligible"]
+        else:  # a rule that is only a function does not know what it needs
+            known = np.isfinite(value) & np.isfinite(agreement)
+            eligible = rule.explain(table).eligible & known
         scoring = getattr(result, "scoring", None)
         expected: dict[str, Any] = {}
         if rule.decides == f"expected_{metric}" or is_regressor(result.estimator):

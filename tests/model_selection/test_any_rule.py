@@ -145,7 +145,7 @@ def test_the_summary_and_the_report_name_what_decided(search):
     text = unescape(re.sub("<[^>]+>", " ", search.report()))
     why = text.split("Why this one")[1].split("To beat")[0].strip()
     assert why != "eligible"
-    claimed = rule.claim.split(" {value}")[0]
+    claimed = "it " + rule.claim.split(" {value}")[0]
     assert why.startswith(claimed) or "no other candidate is eligible" in why, why
     if "{value}" in rule.claim and why.startswith(claimed):
         value = "agreement" if rule.by_agreement else column.split("_")[0].replace("mean", "acc")

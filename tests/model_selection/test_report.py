@@ -374,7 +374,7 @@ def test_a_page_names_the_score_that_decides(by_worst_environment):
     page = Page(by_worst_environment.report())
     words = "the best log loss in the worst environment"
     assert f"Which candidate has {words}?" in page.text
-    assert f"Why this onehas {words} among the 3 candidates" in page.text
+    assert f"Why this oneit has {words} among the 3 candidates" in page.text
     assert "line: log loss in the worst environment, with standard error" in page.text
     assert "left to chance" not in page.text
     # The picture shows losses, of which the chosen candidate's is the smallest.
