@@ -203,6 +203,19 @@ def test_what_a_rule_of_the_users_own_gets():
     assert pickle.loads(pickle.dumps(by_rule)).best_index_ == best
 
 
+def test_the_question_of_a_report_is_that_of_the_rule():
+    x, y, given = DATA["paired"]
+    questions = {
+        GuardedSelection(): "predicts well, and alike for the same objects at both sites",
+        "score": "has the best accuracy",
+        "expected": "has the best accuracy at the other site, where nothing is labelled",
+        RULES["simplest"]: "is the simplest with nearly the best accuracy",
+    }
+    for rule, question in questions.items():
+        report = PASearchCV(MODEL, GRID, selection=rule, cv=3).fit(x, y, **given).report()
+        assert f"Which candidate {question}?" in report
+
+
 class NeedsPairs(SelectionRule):
     needs = "paired"
 
