@@ -15,6 +15,7 @@ from sklearn.base import is_regressor
 from pa_select._version import __version__
 from pa_select.model_selection.choice import with_ties
 from pa_select.model_selection.committee import PACommittee
+from pa_select.model_selection.new_site import new_site_interval_of, new_site_names
 from pa_select.model_selection.results_table import (
     LEAST_NATS,
     by_what_decides,
@@ -34,6 +35,7 @@ from pa_select.model_selection.results_table import (
     table_of_candidates,
     with_error,
 )
+from pa_select.scores.new_site import FEWEST_SITES
 from pa_select.utils.html import visible
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Floats, Frame, Mask, Search
@@ -100,7 +102,8 @@ def summary(search: Search) -> Frame:
     for value, error in columns_that_decide(search, metric, search.scoring).values():
         columns |= {name: table[name] for name in (value, error) if name in table}
     worst = f"worst_environment_{metric}"
-    for name in (worst, "adapted", "worst_site", "eligible", "not_told_apart", "weight"):
+    others = ("adapted", "worst_site", "eligible", "not_told_apart", "weight")
+    for name in (worst, *new_site_names(metric), *others):
         if name in table:
             columns[name] = table[name]
     names = candidate_names(table["params"], search.estimator)
@@ -312,9 +315,9 @@ class _Report:
             self._number(f"{self.expected}_se", chosen),
         )
         ends = self._interval(self.expected, chosen)
-        if self.committee is None:  # which has said that of itself
-            said = " ".join([said, *self._how_sure(value, error, *ends)])
-        yield said
+        # A committee has said that of itself.
+        sure = self._how_sure(value, error, *ends) if self.committee is None else ()
+        yield " ".join([said, *sure, *self._at_new_site(chosen)])
         if self._number("adapted", chosen) == 1:
             yield (
                 f"Rows of {self.where} must first be adapted, as <code>best_adapted_</code> does."
@@ -416,23 +419,35 @@ class _Report:
             )
 
     def _at_a_new_place(self, chosen: int) -> str:
-        unseen, of_several = self.search._held_out, len(self.names)
+        """Say what is known of other sites without pairs."""
+        unseen, words = self.search._held_out, escape(self.words)
         if not unseen:
-            return f"Its {escape(self.words)} at another site is not known."
+            return f"Its {words} at another site is not known."
         start, n = f"{self.home}_environment_", len(unseen)
         scores = [self._score(f"{start}{name}", chosen) for name in unseen]
-        chosen_by_these = (
-            f" because this candidate was chosen among {of_several} by these environments, and"
-            if of_several > 1
-            else ""
-        )
         lowest, highest = figure(np.nanmin(scores)), figure(np.nanmax(scores))
-        return (
-            f"Over the {n} environments, which the fits had not seen, its {escape(self.words)} "
-            f"ranged from {lowest} to {highest}. In a new one like these it will be worse than in "
-            f"the worst with a chance of at least about 1 in {n + 1}: more often{chosen_by_these} "
-            "if environments drift, as years do."
+        said = [
+            f"Over the {n} environments, which the fits had not seen, its {words} ranged from "
+            f"{lowest} to {highest}."
+        ]
+        if n < FEWEST_SITES:
+            said.append("What it will be at a new site is not known: three are needed.")
+        return " ".join([*said, *self._at_new_site(chosen)])
+
+    def _at_new_site(self, chosen: int) -> Iterator[str]:
+        """Say what is expected at a site that nobody has seen."""
+        ends = new_site_interval_of(self.table, self.metric, chosen)
+        low, high = sorted(self.sign * end for end in ends)
+        if not np.isfinite([low, high]).all():
+            return
+        yield (
+            f"At a new site like these it is probably {figure(low)} to {figure(high)} (95 % "
+            "interval)."
         )
+        by_these = (
+            "because this candidate was chosen by these sites, and " if len(self.names) > 1 else ""
+        )
+        yield f"It may be worse {by_these}if sites drift, as years do."
 
     def _question(self) -> str:
         search, n = self.search, len(self.names)
