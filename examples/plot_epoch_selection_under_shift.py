@@ -35,30 +35,22 @@ compared with the papers', but the gain of one rule over another can.
 import argparse
 import itertools
 
+import joblib
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from epoch_selection import (
-    PAIRINGS,
-    RULES,
-    SETTINGS,
-    choices,
-    experiment_6,
-    experiment_7,
-    resolution,
-    train,
-)
-from epoch_selection import study as study_epochs
+from epoch_selection import COMMITTEES, PAIRINGS, RULES, SETTINGS, TARGET, choices, measure
 
 from pa_select import EpochSelector
 
 parser = argparse.ArgumentParser(description="Epoch selection under shift")
 parser.add_argument("--seeds", type=int, default=2)
-parser.add_argument("--epochs", type=int, default=20)
+parser.add_argument("--epochs", type=int, default=6)
 parser.add_argument("--factors", nargs="+", default=["hue"], choices=["hue", "position"])
 parser.add_argument("--learners", nargs="+", default=["ERM"], choices=["ERM", "IRM", "LISA"])
 parser.add_argument("--table", help="write the gains of all rules to this csv file")
 parser.add_argument("--settings", help="write those of each setting to this csv file")
+parser.add_argument("--memory", help="keep the trainings in this folder, to go on from there")
 parser.add_argument("--betas", help="write the inverse temperatures to this csv file")
 options, _ = parser.parse_known_args()
 if options.epochs < 3 or options.seeds < 1:
@@ -72,42 +64,41 @@ if options.epochs < 3 or options.seeds < 1:
 # and `PAEarlyStopping`: agreement chooses among the epochs within one standard error of the best
 # validation accuracy. (Those two choose during the training, here after it.)
 #
-# An epoch shows the net tens of thousands of images in the papers, and a few hundred here. So
-# early nets are hardly trained. Each rule therefore chooses twice: among all epochs, and among
-# those after the first third.
-STARTS = (0, options.epochs // 3)
+# Two rows choose nothing: the nets of the second half of the epochs vote, with the weights of
+# `candidate_posterior`, whose candidates are these epochs, or with equal weights.
 records, courses, resolutions = [], {}, []
 
 
-def study(problem, kind, seed):
-    """Train once; record the accuracy of each rule's epoch and whether the net had collapsed.
+def record(kind, setting, seed):
+    """Record the accuracy of each rule's epoch and whether the net had collapsed.
 
     A net has collapsed if it has less than half of the best validation accuracy.
     """
-    training = train(problem, kind[2], seed, options.epochs)
-    found, tests = study_epochs(kind[0], problem, training)
-    for (setting, pairing), course in found.items():
-        courses.setdefault((*kind, setting, pairing), course)
-        values = course[2]
-        right = values["accuracy"]
-        for start in STARTS:
-            late = {name: x[start:] for name, x in values.items()}
-            for rule, k in choices(late).items():
-                lost = late["accuracy"][k] < 0.5 * right.max()
-                row = *kind, pairing, start + 1, setting, seed, rule, late["best epoch"][k], lost
-                records.append((*row, *tests[:, start + k]))
-        if kind[0] == 7 and pairing == PAIRINGS[0]:
-            resolutions.append((*kind, setting, seed, *resolution(training[1], right.argmax())))
+    found, tests, committees, resolved = measured(*kind, setting, seed, options.epochs)
+    for (name, pairing), course in found.items():
+        courses.setdefault((*kind, name, pairing), course)
+        right = course[2]["accuracy"]
+        row = *kind, pairing, name, seed
+        for rule, k in choices(course[2]).items():
+            lost = right[k] < 0.5 * right.max()
+            records.append((*row, rule, course[2]["best epoch"][k], lost, *tests[:, k]))
+        for rule, accuracies in committees[name, pairing].items():
+            target = accuracies[TARGET[kind[0]]].mean()
+            records.append((*row, rule, target, False, *accuracies))
+    if resolved is not None:
+        resolutions.append((*kind, setting, seed, *resolved))
 
 
-kinds = list(itertools.product(SETTINGS, options.factors, options.learners))
-for kind, seed in itertools.product(kinds, range(options.seeds)):
-    experiment, factor, learner = kind
-    if experiment == 6:
-        study(experiment_6(factor, seed), kind, seed)
-    else:
-        for setting in SETTINGS[7]:
-            study(experiment_7(factor, setting, seed), kind, seed)
+measured = joblib.Memory(options.memory, verbose=0).cache(measure)
+kinds = [
+    *itertools.product([6], options.factors, options.learners),
+    *itertools.product([7], ["hue"], [x for x in options.learners if x != "LISA"]),
+]
+# Each seed is finished before the next one begins, so that a run can be stopped early.
+for seed, kind in itertools.product(range(options.seeds), kinds):
+    for setting in [None] if kind[0] == 6 else SETTINGS[7]:
+        record(kind, setting, seed)
+    print(f"seed {seed}: Experiment {', '.join(map(str, kind))}", flush=True)
 
 # %%
 # The papers' figures
@@ -185,12 +176,14 @@ def thesis(experiment, factor, learner):
 # ("accuracy"), in points, with the standard error over the seeds. "best epoch" is chosen by the
 # labels of the tests, so no rule could gain more. "one training" is the standard deviation of the
 # gain in a single training.
-STUDY = ["experiment", "factor", "learner", "pairing", "from epoch"]
+STUDY = ["experiment", "factor", "learner", "pairing"]
+SHOWN = [*RULES[:-1], *COMMITTEES, RULES[-1]]
+OF_THE_THESIS = "accuracy", "AFR_P", "PA"
 TESTS = [f"test {j}" for j in range(6)]
 names = [*STUDY, "setting", "seed", "rule", "target", "collapsed", *TESTS]
 table = pd.DataFrame(records, columns=names)
 kept = table.pivot(index=[*STUDY, "setting", "seed"], columns="rule", values="target")
-gains = kept[list(RULES)].sub(kept["accuracy"], axis=0)
+gains = kept[SHOWN].sub(kept["accuracy"], axis=0)
 
 
 def by_setting(frame, key, statistic):
@@ -205,12 +198,12 @@ def with_error(means, errors):
 lines, of_settings = [], []
 for kind in kinds:
     experiment, factor, learner = kind
-    choice = table[(table.rule == "accuracy") & (table["from epoch"] == 1)]
-    choice = choice[choice.pairing == PAIRINGS[0]].set_index(STUDY[:3])
+    choice = table[(table.rule == "accuracy") & (table.pairing == PAIRINGS[0])]
+    choice = choice.set_index(STUDY[:3])
     print("\nExperiment {}, {}, {}: accuracy's choice in the tests".format(*kind))
     print(by_setting(choice.sort_index()[["setting", *TESTS]], kind, "mean").round(1).to_string())
-    for pairing, start in itertools.product(PAIRINGS, STARTS):
-        key = *kind, pairing, start + 1
+    for pairing in PAIRINGS:
+        key = *kind, pairing
         means, errors = (by_setting(gains, key, statistic) for statistic in ("mean", "sem"))
         # The settings of Experiment 6 share their trainings, so the seeds are the units.
         seeds = gains.loc[key].groupby("seed").mean()
@@ -219,7 +212,7 @@ for kind in kinds:
         level = by_setting(kept["accuracy"], key, "mean")
         shown.insert(0, "accuracy", [f"{x:.1f}" for x in (*level, level.mean())])
         if pairing == "other digits":  # as in those tables of the thesis
-            for column, values in zip(("accuracy", "AFR_P", "PA"), thesis(*kind).T, strict=True):
+            for column, values in zip(OF_THE_THESIS, thesis(*kind).T, strict=True):
                 sign = "" if column == "accuracy" else "+"
                 shown[f"thesis: {column}"] = [f"{x:{sign}.1f}" for x in (*values, values.mean())]
         rows = table.set_index(STUDY).sort_index().loc[key]
@@ -234,10 +227,10 @@ for kind in kinds:
                         "experiment": experiment,
                         "sources differ in": factor,
                         "learner": learner,
-                        "epochs": f"{start + 1} to {options.epochs}",
                         "setting": level.index,
-                        **shown.loc[level.index, ["accuracy", *RULES]],
+                        **shown.loc[level.index, ["accuracy", *SHOWN]],
                         "collapsed: PA, uniform": [uniform_lost[x] for x in level.index],
+                        **shown.loc[level.index, [f"thesis: {x}" for x in OF_THE_THESIS]],
                     }
                 )
             )
@@ -246,16 +239,15 @@ for kind in kinds:
                     "experiment": experiment,
                     "sources differ in": factor,
                     "learner": learner,
-                    "epochs": f"{start + 1} to {options.epochs}",
                     "accuracy": f"{level.mean():.1f}",
-                    **shown.loc["mean", list(RULES)],
+                    **shown.loc["mean", SHOWN],
                     "collapsed: PA, uniform": f"{lost['PA, uniform']} of {n_choices}",
                     "collapsed: PA": f"{lost['PA']} of {n_choices}",
                     "thesis: PA": f"{thesis(*kind)[:, 2].mean():+.1f}".replace("+nan", ""),
                 }
             )
         shown.loc["one training"] = by_setting(gains, key, "std").mean().map("{:.1f}".format)
-        print("\n{}, epochs {} to {}, {} seeds".format(*key[3:], options.epochs, options.seeds))
+        print(f"\n{pairing}, {options.epochs} epochs, {options.seeds} seeds")
         print(shown.fillna("").to_string())
 if options.table:
     pd.DataFrame(lines).to_csv(options.table, index=False)
@@ -311,12 +303,13 @@ LOOKS = {
     "PA, guarded": ("*", "#009E73"),
 }
 TITLES = {6: "mean of tests 1 to 5", 7: "test 1"}
-for factor, learner in itertools.product(options.factors, options.learners):
-    fig, axes = plt.subplots(2, 2, figsize=(7, 7), layout="constrained", sharey="row")
-    for (experiment, start), ax in zip(
-        itertools.product(SETTINGS, STARTS), axes.flat, strict=True
-    ):
-        key = experiment, factor, learner, PAIRINGS[0], start + 1
+for learner in dict.fromkeys(kind[2] for kind in kinds):
+    panels = [kind for kind in kinds if kind[2] == learner]
+    fig, axes = plt.subplots(
+        1, len(panels), figsize=(4 * len(panels), 4.5), layout="constrained", squeeze=False
+    )
+    for kind, ax in zip(panels, axes.flat, strict=True):
+        key = *kind, PAIRINGS[0]
         means, errors = (by_setting(gains, key, statistic) for statistic in ("mean", "sem"))
         places = np.arange(len(means))
         ax.axhline(0, color="0.5", lw=0.8)
@@ -325,25 +318,24 @@ for factor, learner in itertools.product(options.factors, options.learners):
             style = {"color": colour, "capsize": 2, "label": rule, "ls": "none", "marker": mark}
             ax.errorbar(place, means[rule], errors[rule], **style)
         style = {"color": "0.5", "mfc": "none", "label": "PA in the thesis"}
-        ax.plot(places + 0.3, thesis(*key[:3])[:, 2], "D", **style)
+        ax.plot(places + 0.3, thesis(*kind)[:, 2], "D", **style)
         ax.set_xticks(places, means.index)
         ax.set_xticks(places[1:] - 0.5, minor=True)
         ax.grid(axis="x", which="minor", color="0.5", alpha=0.3)
         ax.tick_params(which="minor", length=0)
-        title = f"Experiment {experiment}, {TITLES[experiment]}"
-        title += f"\nepochs {start + 1} to {options.epochs}"
+        experiment, factor, _ = kind
+        title = f"Experiment {experiment}, {factor}\n{TITLES[experiment]}"
         ax.set_title(title, fontsize="medium")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("gain over accuracy's choice (points)")
+    axes[0, 0].set_ylabel("gain over accuracy's choice (points)")
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    fig.suptitle(f"sources that differ in {factor}, {learner}, pairs of other digits")
+    fig.suptitle(f"{learner}, pairs of other digits")
 
 # %%
 # Two trainings, epoch by epoch. `EpochSelector` applies the guarded rule during a training.
 fig, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained", sharey=True)
 for ax, (experiment, setting) in zip(axes, ((6, "ID"), (7, "3-CGO")), strict=True):
-    course = experiment, options.factors[0], options.learners[0], setting, PAIRINGS[0]
-    a, b, found = courses[course]
+    first = next((kind for kind in kinds if kind[0] == experiment), kinds[0])
+    a, b, found = courses[(*first, setting, PAIRINGS[0])]
     selector = EpochSelector(patience=len(a))
     for k in range(len(a)):
         selector.update(a[k], b[k], score=found["accuracy"][k], score_error=found["error"][k])
