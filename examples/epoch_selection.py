@@ -310,10 +310,14 @@ def resolution(tests, epoch):
     return beta, *(softmax(b * unseen, axis=1).max(1).mean() for b in (1.0, min(beta, 1e9)))
 
 
+def guard(found):
+    """Return whether an epoch is within one standard error of the best validation accuracy."""
+    return found["accuracy"] >= (found["accuracy"] - found["error"]).max()
+
+
 def choices(found):
     """Return the epoch that each rule keeps; of equal ones the earliest."""
-    eligible = found["accuracy"] >= (found["accuracy"] - found["error"]).max()
-    found = {**found, "PA, guarded": np.where(eligible, found["PA"], -np.inf)}
+    found = {**found, "PA, guarded": np.where(guard(found), found["PA"], -np.inf)}
     return {
         rule: int(np.argmax(found[rule] >= found[rule].max() - 1e-7))
         for rule in ("accuracy", *RULES)
