@@ -119,7 +119,7 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--table docs/figures/optimiser.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_richness.py --table docs/figures/richness.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_epoch_selection_under_shift.py \
-		--seeds 8 --epochs 12 --factors hue position --learners ERM \
+		--seeds 6 --epochs 12 --factors hue position --learners ERM \
 		--memory build/epoch_selection --table docs/figures/epoch_selection.csv \
 		--settings docs/figures/epoch_selection_settings.csv \
 		--betas docs/figures/epoch_selection_betas.csv
