@@ -33,8 +33,8 @@ from scipy.stats import friedmanchisquare, kendalltau
 from skorch import NeuralNetClassifier
 
 from pa_select import RobustnessCurveDisplay, robustness_curve
-from pa_select.environments import FMN, PGD
 from pa_select.scores import LayerFeatures
+from pa_select.shifts import FMN, PGD
 from pa_select.training import AdversarialNet
 
 parser = argparse.ArgumentParser(description="Measures of nets under attack")
@@ -195,7 +195,7 @@ fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", 
 # too small. Under FMN AFR_T is the share of images that are not attacked, the same for all nets,
 # and has no ranking.
 MEASURES = {
-    "PA": "pa",
+    "PA, uniform prior": "pa",
     "AFR_P": "afr_pred",
     "AFR_T (with labels)": "afr_true",
     "KL divergence": "kl",

@@ -35,8 +35,8 @@ from torch import nn
 
 from pa_select import class_scores, robustness_curve
 from pa_select.assessment import norm_measures, prediction_measures, rank_correlation, sharpness
-from pa_select.environments import PGD, Blur, GaussianNoise, TransformShift
 from pa_select.plotting import RankCorrelationDisplay
+from pa_select.shifts import PGD, Blur, GaussianNoise, TransformShift
 
 parser = argparse.ArgumentParser(description="Which measures predict what small nets lose")
 parser.add_argument("--nets", type=int, default=16, help="number of nets")
@@ -230,8 +230,9 @@ measures.columns = measures.columns.str.replace("_", " ")
 # These measures need the mild views: without labels the agreement, its inverse temperature and
 # the share of kept predictions; with labels the lost accuracy and the gained log-loss on the
 # views.
+AGREEMENT = "agreement, marginal prior"
 VIEWS = {
-    "agreement": "pa",
+    AGREEMENT: "pa",
     "inverse temperature": "beta",
     "kept predictions": "afr_pred",
     "lost accuracy": "accuracy_drop",
@@ -285,7 +286,7 @@ def compared(gap, first, others, n_bootstrap=300):
 
 
 OWN = ["entropy", "margin", "log frobenius", "sharpness, magnitude-aware"]
-SHOWN = [*OWN, "kept predictions", "with labels", "inverse temperature", "agreement"]
+SHOWN = [*OWN, "kept predictions", "with labels", "inverse temperature", AGREEMENT]
 seen = [gap for gap in gaps if gap.split(", ")[1] in mild]
 
 
@@ -304,7 +305,7 @@ if options.table:
         rows = [table.loc[(of_gap(name, gap), gap)] for name in SHOWN]
         cells[gap] = [f"{row.tau:.2f} ({row.low:.2f} to {row.high:.2f})" for row in rows]
     pd.DataFrame(cells, index=SHOWN).T.to_csv(options.table, index_label="Kendall's tau with")
-for first in ("agreement", "inverse temperature"):
+for first in (AGREEMENT, "inverse temperature"):
     others = [name for name in SHOWN if name != first]
     cells = {}
     for gap in seen:
