@@ -24,8 +24,9 @@ gains, and ``--memory FOLDER`` keeps each training, so that an interrupted run g
 Each training is run once and gives the scores of every epoch; all rules choose from these
 scores. The papers train a ResNet18 for 100 epochs on tens of thousands of MNIST's digits. Here
 small convolutional nets with batch normalisation train for 12 epochs. As in the papers, an epoch
-has many batches and not 9 (``study_epochs.py`` shows what difference that makes): it shows each
-digit several times, always with other values of the factors.
+has many batches: it shows each digit several times, always with other values of the factors. With
+9 batches most choices of the uniform prior are collapsed nets, mainly because the running means of
+batch normalisation do not fit the weights (``study_epochs.py``).
 
 - Experiment 6 has 288 training digits of scikit-learn and 72 batches of 32 images in an epoch.
 - Experiment 7 has about 900 training digits of MNIST and 85 batches of 64. Its digits are 0, 1 and

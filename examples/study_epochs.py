@@ -45,7 +45,7 @@ from skorch.callbacks import Callback
 from torch import nn
 from torch.optim.swa_utils import update_bn
 
-from pa_select.environments import PGD
+from pa_select.shifts import PGD
 
 GAINS = ("AFR_P", "PA, uniform", "PA", "PA, guarded", "best epoch")
 COLLAPSES = ("AFR_P", "PA, uniform", "PA")
@@ -189,7 +189,7 @@ def attack_table(lines):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[1])
-    parser.add_argument("--seeds", type=int, nargs=2, default=[3, 16], help="of each question")
+    parser.add_argument("--seeds", type=int, nargs=2, default=[3, 24], help="of each question")
     parser.add_argument("--epochs", type=int, nargs=2, default=[18, 24], help="of each question")
     parser.add_argument("--memory", help="keep the trainings in this folder, to go on from there")
     parser.add_argument("--collapse", metavar="FILE", help="write the table of collapses there")
