@@ -236,7 +236,8 @@ class Plan:
             of_regressors=self.of_regressors,
         )
         name = next((name for name, value in given.items() if value is not None), "X")
-        refuse_doubles(search.estimator, [("X", X), *((name, rows) for rows in kind.sources)])
+        samples = [("X", X), *((name, rows) for rows in kind.sources)]
+        refuse_doubles(search.estimator, samples, y)
         kind.prepare(self.layout, self.splits, data, weight)
         #: The data that each fit needs.
         self.data = replace(data, with_probabilities=kind.needs_probabilities)
