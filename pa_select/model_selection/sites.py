@@ -132,7 +132,7 @@ def adapted_to_sites(
     for site in sites:
         helped, learnt = _is_adapted(site, table), None
         if helped.any():
-            learnt = SiteAdapter(adapter).fit(sources[site.b], sources[site.a])
+            learnt = SiteAdapter(adapter)._learn(sources[site.b], sources[site.a])
 
         def adapted(
             model: Any, candidate: int, helped: Mask = helped, learnt: Any = learnt

@@ -144,14 +144,15 @@ def refuse_doubles(estimator: Model, samples: Sequence[tuple[str, Rows]], y: Lab
     another reason is left to the fits.
     """
     *_, final = unwrapped(estimator)
-    advice = ""
     if not is_instance(final, "skorch", "NeuralNet"):
         return
-    if is_pipeline(estimator) and final is estimator.steps[-1][1] and len(estimator.steps) > 1:
-        samples = _behind(estimator[:-1], samples, y)
-        advice = " Or add a step before the net that returns float32."
-    elif final is not estimator:
+    steps: Any = estimator if is_pipeline(estimator) else [estimator]
+    if steps[-1] is not final:
         return
+    advice = ""
+    if len(steps) > 1:
+        samples = _behind(steps[:-1], samples, y)
+        advice = " Or add a step before the net that returns float32."
     from pa_select.scores import modules
 
     for name, rows in samples:
