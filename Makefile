@@ -11,13 +11,13 @@ PYTEST = OMP_NUM_THREADS=1 $(RUN_TESTS)
 QUICK = tests/agreement/test_known_values.py tests/agreement/test_inputs.py \
 	tests/assessment/test_prediction_measures.py tests/assessment/test_norm_measures.py \
 	tests/command_line/test_expect.py tests/common/test_house.py tests/common/test_project.py \
-	tests/datasets/test_diagvib.py tests/environments/test_shifts.py \
-	tests/environments/test_text.py tests/interop/test_polars.py \
+	tests/datasets/test_diagvib.py tests/shifts/test_shifts.py \
+	tests/shifts/test_text.py tests/interop/test_polars.py \
 	tests/model_selection/test_guarded_selection.py tests/model_selection/test_pa_scorer.py \
 	tests/pairing/test_one_sample.py tests/pairing/test_two_samples.py \
 	tests/plotting/test_decomposition.py tests/scores/test_class_scores.py \
-	tests/training/test_epoch_selector.py tests/unlabelled/test_shrinkage.py \
-	tests/unlabelled/test_site_adapter.py
+	tests/training/test_epoch_selector.py tests/two_sites/test_shrinkage.py \
+	tests/two_sites/test_site_adapter.py
 
 # The arithmetic of other processors, which their libraries can be told to use: one without vector
 # instructions, one with those of 2013, and one whose sums are shared by two threads.
@@ -184,7 +184,7 @@ import numpy as np
 from sklearn.svm import SVC  # type: ignore[import-untyped]
 from pa_select import PASearchCV, PosteriorAgreement, compare_agreement, posterior_agreement
 from pa_select import robustness_curve
-from pa_select.environments import GaussianNoise
+from pa_select.shifts import GaussianNoise
 from pa_select.pairing import NearestPairing
 
 scores = np.eye(3)

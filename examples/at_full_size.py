@@ -34,8 +34,8 @@ from skorch import NeuralNetClassifier
 
 from pa_select import robustness_curve
 from pa_select.datasets import WILDSData
-from pa_select.environments import FMN, PGD
 from pa_select.scores import LayerFeatures
+from pa_select.shifts import FMN, PGD
 from pa_select.training import AdversarialNet
 
 DEFAULTS = {

@@ -26,7 +26,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
 from pa_select.datasets import FACTOR_LEVELS, factor_images
-from pa_select.environments import Blur, Dim, Drift, GaussianNoise
+from pa_select.shifts import Blur, Dim, Drift, GaussianNoise
 
 SPLITS = {"train": 0, "labelled": 1, "test": 2}
 

@@ -28,7 +28,7 @@ from pa_select import (
     RobustnessCurveDisplay,
     robustness_curve,
 )
-from pa_select.environments import FMN, PGD, GaussianNoise
+from pa_select.shifts import FMN, PGD, GaussianNoise
 from pa_select.training import AdversarialNet
 
 X_train, X_test, y_train, y_test = digits()

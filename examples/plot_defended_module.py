@@ -20,7 +20,7 @@ from attacked_digits import digits, train
 from torch import nn
 
 from pa_select import class_scores, posterior_agreement, robustness_curve
-from pa_select.environments import FGSM, PGD, Corruption
+from pa_select.shifts import FGSM, PGD, Corruption
 from pa_select.training import AdversarialNet
 
 

@@ -33,8 +33,8 @@ from scipy.stats import friedmanchisquare, kendalltau
 from skorch import NeuralNetClassifier
 
 from pa_select import RobustnessCurveDisplay, robustness_curve
-from pa_select.environments import FMN, PGD
 from pa_select.scores import LayerFeatures
+from pa_select.shifts import FMN, PGD
 from pa_select.training import AdversarialNet
 
 parser = argparse.ArgumentParser(description="Measures of nets under attack")

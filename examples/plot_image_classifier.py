@@ -28,7 +28,7 @@ from skorch import NeuralNetClassifier
 from torch import nn
 
 from pa_select import GuardedSelection, PAEarlyStopping, PASearchCV, pa_scorer
-from pa_select.environments import Dim, GaussianNoise
+from pa_select.shifts import Dim, GaussianNoise
 
 parser = argparse.ArgumentParser(description="An image classifier, start to end")
 parser.add_argument("--seed", type=int, default=0, help="of the split, the scans and the nets")

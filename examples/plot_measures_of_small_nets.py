@@ -35,8 +35,8 @@ from torch import nn
 
 from pa_select import class_scores, robustness_curve
 from pa_select.assessment import norm_measures, prediction_measures, rank_correlation, sharpness
-from pa_select.environments import PGD, Blur, GaussianNoise, TransformShift
 from pa_select.plotting import RankCorrelationDisplay
+from pa_select.shifts import PGD, Blur, GaussianNoise, TransformShift
 
 parser = argparse.ArgumentParser(description="Which measures predict what small nets lose")
 parser.add_argument("--nets", type=int, default=16, help="number of nets")

@@ -33,8 +33,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from pa_select import robustness_curve
-from pa_select.environments import CharacterEdits, GaussianNoise, WordEdits
 from pa_select.plotting import RobustnessCurveDisplay
+from pa_select.shifts import CharacterEdits, GaussianNoise, WordEdits
 
 parser = argparse.ArgumentParser(description="Noise, typing errors and loaded words")
 parser.add_argument("--table", metavar="FILE", help="write the results of loaded words there")

@@ -40,7 +40,7 @@ from sklearn.model_selection import train_test_split
 from torch.nn import functional
 
 from pa_select import SiteAdapter
-from pa_select.environments import GaussianNoise, Translate
+from pa_select.shifts import GaussianNoise, Translate
 from pa_select.training import AgreementNet
 
 parser = argparse.ArgumentParser(description="Training with few labels")

@@ -32,7 +32,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.model_selection import StratifiedGroupKFold, cross_val_score
 from sklearn.preprocessing import StandardScaler
 
-from pa_select.environments import FeatureFailure
+from pa_select.shifts import FeatureFailure
 
 DATA = {
     "wine": table(load_wine),

@@ -35,12 +35,12 @@ from pa_select.training import EpochSelector as EpochSelector
 from pa_select.training import PAEarlyStopping as PAEarlyStopping
 from pa_select.training import PAScoring as PAScoring
 from pa_select.training import PosteriorAgreementLoss as PosteriorAgreementLoss
-from pa_select.unlabelled import ExpectedScore as ExpectedScore
-from pa_select.unlabelled import SiteAdapter as SiteAdapter
-from pa_select.unlabelled import draw_objects as draw_objects
-from pa_select.unlabelled import expected_score as expected_score
-from pa_select.unlabelled import expected_scorer as expected_scorer
-from pa_select.unlabelled import plan_pairs as plan_pairs
+from pa_select.two_sites import ExpectedScore as ExpectedScore
+from pa_select.two_sites import SiteAdapter as SiteAdapter
+from pa_select.two_sites import draw_objects as draw_objects
+from pa_select.two_sites import expected_score as expected_score
+from pa_select.two_sites import expected_scorer as expected_scorer
+from pa_select.two_sites import plan_pairs as plan_pairs
 
 __all__: list[str]
 __version__: str

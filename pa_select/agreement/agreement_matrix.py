@@ -23,7 +23,7 @@ from pa_select.agreement.inputs.validation import (
 from pa_select.agreement.pairs.block import converted
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solved_problems import solve_pairs
-from pa_select.utils.estimators import resolve_device
+from pa_select.utils.devices import resolve_device
 from pa_select.utils.html import bar_cell, table
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Device, ErrorScore, Floats, Matrix, Prior, Weights

@@ -326,7 +326,7 @@ class PosteriorAgreement:
         >>> from sklearn.model_selection import train_test_split
         >>> from sklearn.naive_bayes import GaussianNB
         >>> from pa_select import class_scores, posterior_agreement
-        >>> from pa_select.environments import GaussianNoise
+        >>> from pa_select.shifts import GaussianNoise
         >>> data = load_iris(return_X_y=True)
         >>> X_train, X, y_train, y = train_test_split(
         ...     *data, test_size=0.5, stratify=data[1], random_state=0

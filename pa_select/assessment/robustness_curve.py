@@ -16,8 +16,8 @@ from pa_select.agreement import PosteriorAgreement
 from pa_select.agreement.inputs.validation import check_prior, check_tol, is_raise
 from pa_select.agreement.standard_errors import check_groups
 from pa_select.assessment.shifted_outputs import Outputs, Samples, curve_table, table_of_curve
-from pa_select.environments import as_shift
 from pa_select.scores.class_scores import columns_of, comparable_scores
+from pa_select.shifts import as_shift
 from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_row_order
@@ -169,7 +169,7 @@ def robustness_curve(
         Labels, for attacks and for the metrics that need them. Without labels an attack is
         against the estimator's own predictions.
     shift : Shift, callable, fitted transformer or DataFrame
-        The shift of the rows, see `pa_select.environments`. An attack is run for each
+        The shift of the rows, see `pa_select.shifts`. An attack is run for each
         estimator separately.
     powers : float or sequence of float, default=None
         Powers of the shift. None: the shift's own power, or the default of a function's
@@ -271,7 +271,7 @@ def robustness_curve(
     >>> from sklearn.preprocessing import StandardScaler
     >>> from sklearn.svm import SVC
     >>> from pa_select import robustness_curve
-    >>> from pa_select.environments import GaussianNoise
+    >>> from pa_select.shifts import GaussianNoise
     >>> X, y = load_wine(return_X_y=True)
     >>> X_train, X_test, y_train, y_test = train_test_split(
     ...     X, y, test_size=0.5, stratify=y, random_state=0

@@ -17,9 +17,9 @@ from pa_select.agreement.inputs.validation import is_raise
 from pa_select.agreement.posterior_agreement import agreements
 from pa_select.agreement.standard_errors import standard_error
 from pa_select.assessment.feature_measures import feature_discrepancy
-from pa_select.environments import Shift, Shifted, shifted_rows
 from pa_select.scores.class_scores import comparable_scores
 from pa_select.scores.features import features_of
+from pa_select.shifts import Shift, Shifted, shifted_rows
 from pa_select.utils.html import bar_cell, table
 from pa_select.utils.messages import named_error, warn_caller
 from pa_select.utils.score_checks import look_like_probabilities

@@ -162,10 +162,10 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
     with quick_imports(own_process):
         from sklearn.metrics import accuracy_score, make_scorer
 
-        from pa_select.scores.recorded import RecordedClassifier
-        from pa_select.unlabelled.classification import Classification
-        from pa_select.unlabelled.paired_rows import FEW_PAIRS
-        from pa_select.unlabelled.trained import doubts_of_classes, doubts_of_labels, of_outputs
+        from pa_select.scores.precomputed import RecordedClassifier
+        from pa_select.two_sites.classification import Classification
+        from pa_select.two_sites.paired_rows import FEW_PAIRS
+        from pa_select.two_sites.trained import doubts_of_classes, doubts_of_labels, of_outputs
 
     (first_a, first_b, first_val), *_ = tables.values()
     n_pairs, n_classes = first_a.values.shape

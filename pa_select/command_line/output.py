@@ -14,7 +14,7 @@ from pa_select.utils.p_values import LEVEL_TOLD_APART, normal_p_value
 
 if TYPE_CHECKING:
     from pa_select.agreement import Part, PosteriorAgreement
-    from pa_select.unlabelled import ExpectedScore
+    from pa_select.two_sites import ExpectedScore
 
 #: Exit statuses.
 DONE, FAILED, WRONG_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141

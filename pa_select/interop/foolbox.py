@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from pa_select.environments.attacks.attack import Attack, check_count
-from pa_select.environments.attacks.batch import Batch, margin
-from pa_select.environments.attacks.models import Differentiable
 from pa_select.scores.class_scores import class_scores
+from pa_select.shifts.attacks.attack import Attack, check_count
+from pa_select.shifts.attacks.batch import Batch, margin
+from pa_select.shifts.attacks.models import Differentiable
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Device, RandomState
 
@@ -52,8 +52,8 @@ class FoolboxAttack(Attack):
 
     See Also
     --------
-    pa_select.environments.FMN : Looks for the smallest change without foolbox. The notes of
-        `pa_select.environments.FGSM` on models, labels and results apply here too.
+    pa_select.shifts.FMN : Looks for the smallest change without foolbox. The notes of
+        `pa_select.shifts.FGSM` on models, labels and results apply here too.
 
     Notes
     -----

@@ -24,6 +24,7 @@ from pa_select.model_selection.candidate_posterior import (
     no_parts,
 )
 from pa_select.model_selection.evaluation import with_parameters
+from pa_select.model_selection.fits import Parallel, Split
 from pa_select.model_selection.results_table import first_metric
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
@@ -34,10 +35,9 @@ from pa_select.scores.candidate_posterior import (
     scores_of_pairs,
 )
 from pa_select.scores.class_scores import align_classes, class_scores, columns_of
-from pa_select.scores.recorded import RecordedClassifier, RecordedRegressor
+from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
 from pa_select.utils.arrays import as_numpy, check_column, one_column
 from pa_select.utils.estimators import SavedWithVersions, named_estimators, unwrapped
-from pa_select.utils.fits import Parallel, Split
 from pa_select.utils.messages import keeps_warnings, warn_caller
 from pa_select.utils.sklearn_private import (
     Callbacks,
@@ -669,14 +669,14 @@ def vote(model: Any, X: Rows, beta: float, classes: Array) -> Floats:
 
 def probabilities_at(scores: Array, beta: float) -> Floats:
     """Return the probabilities of class scores at an inverse temperature."""
-    from pa_select.unlabelled.classification import calibrated
+    from pa_select.two_sites.classification import calibrated
 
     return calibrated(scores, beta)
 
 
 def beta_of(scores: Array, y: Array, classes: Array, weight: Floats | None = None) -> float:
     """Return the inverse temperature at which labelled rows are most likely."""
-    from pa_select.unlabelled.classification import calibrating_beta
+    from pa_select.two_sites.classification import calibrating_beta
 
     return calibrating_beta(scores, columns_of(y, classes, "the committee"), weight)
 

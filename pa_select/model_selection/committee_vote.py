@@ -9,7 +9,7 @@ import numpy as np
 
 from pa_select.model_selection.committee import sum_of
 from pa_select.model_selection.split_scores import OF_X, Stacks
-from pa_select.scores.recorded import RecordedClassifier, RecordedRegressor, row_numbers
+from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor, row_numbers
 from pa_select.utils.typing import Array, Floats, Ints, Scorer
 
 # The least probability, of which the log is taken.
@@ -56,7 +56,7 @@ class CommitteeVote:
         if self.betas is None:
             predictions = [self.stacks.recorded(*one).predicted for one in of_members]
             return RecordedRegressor(np.einsum("m,mn->n", self.shares, predictions))
-        from pa_select.unlabelled.classification import calibrated
+        from pa_select.two_sites.classification import calibrated
 
         mixed = sum_of(
             share * calibrated(self.stacks.matrix(*one), beta)

@@ -18,7 +18,8 @@ from pa_select.pairing import pair_environments, pair_within_label
 from pa_select.scores import class_scores
 from pa_select.scores.class_scores import cached_for_only
 from pa_select.utils.arrays import check_column, check_weight, stacked
-from pa_select.utils.estimators import SavedWithVersions, resolve_device
+from pa_select.utils.devices import resolve_device
+from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.frames import check_columns, check_view, is_shifted, look_up, view_of
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.scorers import NoThreshold, called_as_scorer, stop_search
@@ -415,7 +416,7 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
     def _both_sites(self) -> tuple[Any, Any]:
         """Return both measurements of the same objects, row by row."""
         # Imported here: a search that only holds the scorer does not need torch.
-        from pa_select.unlabelled.paired_rows import aligned_pairs
+        from pa_select.two_sites.paired_rows import aligned_pairs
 
         rows: Any = self.paired
         if not isinstance(rows, (tuple, list)) or len(rows) != 2:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from pa_select.model_selection.split_scores import N_PARTS, Block, Extra, Outcome, Stacks
+from pa_select.model_selection.split_scores import N_PARTS, Extra, Outcome, PairsOfModels, Stacks
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.p_values import error_of_rate
 from pa_select.utils.typing import Floats
@@ -278,7 +278,7 @@ class Agreements(NamedTuple):
     failures: dict[int, str]
 
 
-def agreements_of_regressors(stacks: Stacks, blocks: Sequence[Block]) -> dict[str, Any]:
+def agreements_of_regressors(stacks: Stacks, blocks: Sequence[PairsOfModels]) -> dict[str, Any]:
     """Make the columns of the regressors' agreements: the mean over the models of all splits."""
     from pa_select.agreement.regression_agreement import regression_agreement
 

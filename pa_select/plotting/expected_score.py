@@ -258,7 +258,7 @@ def _of_search(search: Search, score: str | None, site: str | None) -> dict[str,
 
 def _of_scores(result: object, score: str | None, site: str | None) -> dict[str, Any]:
     """Return the display's parameters for expected scores of trained classifiers."""
-    from pa_select.unlabelled import ExpectedScore
+    from pa_select.two_sites import ExpectedScore
 
     scores, names = named_results(result, ExpectedScore, "a fitted search, ")
     if site is not None:

@@ -80,7 +80,7 @@ class RobustnessCurveDisplay(Display):
     >>> from sklearn.datasets import load_wine
     >>> from sklearn.naive_bayes import GaussianNB
     >>> from pa_select import RobustnessCurveDisplay, robustness_curve
-    >>> from pa_select.environments import GaussianNoise
+    >>> from pa_select.shifts import GaussianNoise
     >>> X, y = load_wine(return_X_y=True)
     >>> model, noise = GaussianNB().fit(X[::2], y[::2]), GaussianNoise(relative=True)
     >>> curve = robustness_curve(model, X[1::2], shift=noise, powers=[0.3, 1])

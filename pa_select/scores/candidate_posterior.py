@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import KFold
 
-from pa_select.scores.recorded import row_numbers
+from pa_select.scores.precomputed import row_numbers
 from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 
 # Few labelled rows are divided into so many folds, so many times.

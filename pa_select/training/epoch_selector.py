@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from pa_select.agreement import PosteriorAgreement
 from pa_select.agreement.inputs.validation import as_scores, is_raise
 from pa_select.agreement.posterior_agreement import agreements
-from pa_select.utils.estimators import resolve_device
+from pa_select.utils.devices import resolve_device
 from pa_select.utils.messages import named_error, warn_caller
 from pa_select.utils.score_checks import (
     BadScoresError,

@@ -1,6 +1,6 @@
-"""Estimators inside estimators, torch modules with their device, and pickles of estimators.
+"""Estimators inside estimators, the output of torch modules, and pickles of estimators.
 
-Torch is imported by `resolve_device` alone: a module not yet imported has no instances.
+Torch is not imported: a module not yet imported has no instances.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from pa_select._version import __version__
-from pa_select.utils.typing import Device, Estimators
+from pa_select.utils.typing import Estimators
 
 if TYPE_CHECKING:
     import torch
@@ -137,30 +137,6 @@ def first_output(outputs: object, name: str = "estimator") -> torch.Tensor:
         )
     tensor: torch.Tensor = result
     return tensor
-
-
-def resolve_device(device: Device, *scores: torch.Tensor) -> torch.device:
-    """Return the requested device; None: the device of the scores."""
-    import torch
-
-    if device is None:
-        for x in scores:
-            if x.device.type != "cpu":
-                return x.device
-        return torch.device("cpu")
-    if isinstance(device, str) and device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        resolved = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(
-            f"device: expected None, 'auto', 'cpu', 'cuda' or a torch.device, got {device!r}."
-        ) from error
-    if resolved.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device: got {device!r}, but torch finds no CUDA device.")
-    if resolved.type == "mps":
-        raise ValueError("device: got 'mps', which has no float64; use 'cpu' or 'cuda'.")
-    return resolved
 
 
 class SavedWithVersions:

@@ -261,7 +261,7 @@ def check_view(view: Any, name: str = "views") -> None:
 
 
 def is_shifted(value: object) -> bool:
-    """Whether this is a `Shifted`, the result of a shift, see pa_select.environments."""
+    """Whether this is a `Shifted`, the result of a shift, see pa_select.shifts."""
     return isinstance(value, tuple) and hasattr(value, "X")
 
 

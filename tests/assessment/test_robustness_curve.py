@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 
 from pa_select import class_scores, compare_agreement, posterior_agreement, robustness_curve
 from pa_select.assessment import feature_discrepancy
-from pa_select.environments import (
+from pa_select.shifts import (
     FGSM,
     FMN,
     GaussianNoise,

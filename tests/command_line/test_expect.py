@@ -17,9 +17,9 @@ from pa_select.command_line import expect
 from pa_select.command_line.command import main
 from pa_select.command_line.output import models_as_text
 from pa_select.scores.candidate_posterior import random_folds
-from pa_select.scores.recorded import RecordedClassifier
-from pa_select.unlabelled.classification import Classification
-from pa_select.unlabelled.trained import of_outputs
+from pa_select.scores.precomputed import RecordedClassifier
+from pa_select.two_sites.classification import Classification
+from pa_select.two_sites.trained import of_outputs
 
 X, Y = make_classification(400, 6, n_informative=4, n_redundant=0, n_classes=3, random_state=0)
 MODEL = LogisticRegression().fit(X[:150], Y[:150])
@@ -382,7 +382,7 @@ def test_a_computation_that_fails(run, monkeypatch):
     def out_of_memory(*arguments):
         raise MemoryError
 
-    monkeypatch.setattr("pa_select.unlabelled.classification.calibrating_beta", out_of_memory)
+    monkeypatch.setattr("pa_select.two_sites.classification.calibrating_beta", out_of_memory)
     assert run(*FILES) == (1, "", "pa-select: error: the computation failed: out of memory\n")
 
 

@@ -21,10 +21,10 @@ FLOORS = [
     ["utils"],
     ["agreement"],
     ["scores"],
-    ["pairing", "unlabelled"],
-    ["environments", "command_line"],
+    ["pairing", "two_sites"],
+    ["shifts", "command_line"],
     ["datasets", "training", "model_selection", "assessment", "__main__"],
-    ["interop", "plotting"],
+    ["interop", "plotting", "environments"],
 ]
 AGREEMENT = [
     ["inputs"],

@@ -26,8 +26,8 @@ from pa_select import (
     robustness_curve,
 )
 from pa_select.datasets import SharedEnvironment, WILDSData
-from pa_select.environments import GaussianNoise
 from pa_select.pairing import Pairs
+from pa_select.shifts import GaussianNoise
 
 A = np.arange(12.0).reshape(4, 3) % 5
 B = A[::-1].copy()

@@ -25,7 +25,7 @@ from pa_select import (
     posterior_agreement,
     robustness_curve,
 )
-from pa_select.environments import GaussianNoise
+from pa_select.shifts import GaussianNoise
 
 X, Y = load_digits(return_X_y=True)
 X, Y = (X[:90] / 16).astype(np.float32), Y[:90].astype(np.int64)

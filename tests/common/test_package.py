@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pa_select
-from pa_select import environments, pairing
+from pa_select import pairing, shifts
 from pa_select.pairing.two_samples import _Pairing
 
 ROOT = Path(pa_select.__file__).parents[1]
@@ -35,7 +35,7 @@ def test_import_needs_neither_torch_nor_skorch():
 @pytest.mark.skipif(not (ROOT / "conftest.py").exists(), reason="not in the source tree")
 def test_doctests_of_a_file_that_bears_the_name_of_its_function():
     """As the page for maintainers says; pytest by itself would call the module."""
-    files = ["agreement/agreement_matrix.py", "environments/mix.py"]
+    files = ["agreement/agreement_matrix.py", "shifts/mix.py"]
     paths = [str(ROOT / "pa_select" / file) for file in files]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     for path in paths:  # in a process of its own, as the first that is imported
@@ -63,12 +63,13 @@ ROOMS = [
     "agreement",
     "assessment",
     "datasets",
-    "environments",
     "model_selection",
     "pairing",
     "plotting",
     "scores",
+    "shifts",
     "training",
+    "two_sites",
 ]
 # Results are shown by what makes them; the objects are described by their attributes.
 RESULTS = {
@@ -76,6 +77,7 @@ RESULTS = {
     "AgreementComparison",
     "AgreementMatrix",
     "CandidatePosterior",
+    "Comparison",
     "Confidence",
     "EntropyChange",
     "Generalization",
@@ -83,6 +85,7 @@ RESULTS = {
     "FeatureDiscrepancy",
     "Invariance",
     "NotAllSolvedError",
+    "PairsOfModels",
     "Part",
     "PosteriorAgreement",
     "PredictionMeasures",
@@ -113,9 +116,16 @@ def test_every_public_name_is_documented(room, name):
         assert ">>> " in document
 
 
+def test_the_former_name_of_the_shifts_still_works(monkeypatch):
+    monkeypatch.delitem(sys.modules, "pa_select.environments", raising=False)
+    with pytest.warns(FutureWarning, match="pa_select.environments is now pa_select.shifts"):
+        former = import_module("pa_select.environments")
+    assert former.GaussianNoise is shifts.GaussianNoise
+
+
 @pytest.mark.parametrize(
     ("room", "kind", "page"),
-    [(environments, environments.Shift, "shifts"), (pairing, _Pairing, "environments")],
+    [(shifts, shifts.Shift, "shifts"), (pairing, _Pairing, "environments")],
 )
 def test_every_shift_and_every_pairing_is_in_the_table_of_its_page(room, kind, page):
     text = (ROOT / "docs" / f"{page}.rst").read_text()

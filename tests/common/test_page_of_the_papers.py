@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import pa_select
-from pa_select import environments
+from pa_select import shifts
 
 DOCS = Path(pa_select.__file__).parents[1] / "docs"
 PAGE = (DOCS / "papers.rst").read_text()
@@ -144,7 +144,7 @@ def test_calls_have_the_arguments_that_are_named(call):
         name, given = name.replace("result", "PosteriorAgreement"), [None]
     else:
         given = []
-    called = getattr(environments, name, None) or resolved(name)
+    called = getattr(shifts, name, None) or resolved(name)
     given += parsed.args
     inspect.signature(called).bind(*given, **{word.arg: word.value for word in parsed.keywords})
 

@@ -10,7 +10,7 @@ import torch
 from numpy.testing import assert_allclose
 
 from pa_select import PAScorer, class_scores
-from pa_select.environments import CharacterEdits
+from pa_select.shifts import CharacterEdits
 
 FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 RNG = np.random.default_rng(0)

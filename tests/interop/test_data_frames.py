@@ -23,8 +23,8 @@ from pa_select import (
     posterior_agreement,
     robustness_curve,
 )
-from pa_select.environments import Drift, GaussianNoise
 from pa_select.pairing import IdPairing, NearestPairing
+from pa_select.shifts import Drift, GaussianNoise
 
 FRAME, SERIES = load_wine(return_X_y=True, as_frame=True)
 X, Y = FRAME.to_numpy(), SERIES.to_numpy()

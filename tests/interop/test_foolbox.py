@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from pa_select import robustness_curve
-from pa_select.environments import FMN
 from pa_select.interop.foolbox import FoolboxAttack
+from pa_select.shifts import FMN
 
 attacks = pytest.importorskip("foolbox").attacks
 X, Y = (part[:100] for part in load_iris(return_X_y=True))

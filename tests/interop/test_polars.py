@@ -8,7 +8,8 @@ from sklearn.preprocessing import StandardScaler
 
 from pa_select import PAScorer, PASearchCV, robustness_curve
 from pa_select.datasets import SharedEnvironment
-from pa_select.environments import (
+from pa_select.pairing import IdPairing
+from pa_select.shifts import (
     Drift,
     FeatureDropout,
     FeatureFailure,
@@ -16,7 +17,6 @@ from pa_select.environments import (
     UniformNoise,
     mix,
 )
-from pa_select.pairing import IdPairing
 
 pl = pytest.importorskip("polars")
 

@@ -20,9 +20,9 @@ from pa_select import (
     PAScorer,
     PASearchCV,
     pa_scorer,
+    shifts,
     within_one_standard_error,
 )
-from pa_select import environments as shifts
 from pa_select import pairing as pairings
 from pa_select.interop.skops import TRUSTED_TYPES
 from pa_select.model_selection import majority_rate

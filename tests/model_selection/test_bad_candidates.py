@@ -21,7 +21,7 @@ from pa_select import (
     posterior_agreement,
     robustness_curve,
 )
-from pa_select.environments import FGSM, GaussianNoise
+from pa_select.shifts import FGSM, GaussianNoise
 
 X, Y = make_classification(120, 4, n_informative=3, n_redundant=0, n_classes=3,
                            n_clusters_per_class=1, random_state=0)  # fmt: skip

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from pa_select import GuardedSelection, PARandomizedSearchCV, PASearchCV, pa_scorer
-from pa_select.environments import FGSM, GaussianNoise
+from pa_select.shifts import FGSM, GaussianNoise
 from pa_select.utils.estimators import takes_missing
 
 X, Y = load_iris(return_X_y=True)

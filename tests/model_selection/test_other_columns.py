@@ -23,7 +23,7 @@ from pa_select import (
     expected_scorer,
     plan_pairs,
 )
-from pa_select.unlabelled.site_adapter import cross_adapted
+from pa_select.two_sites.site_adapter import cross_adapted
 
 GRID = {"C": [1e-4, 1e-2, 1.0]}
 X, Y = make_classification(400, 6, n_informative=4, n_redundant=0, n_classes=3, random_state=0)

@@ -35,9 +35,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from pa_select import PAScorer, PASearchCV, class_scores, pa_scorer, posterior_agreement
-from pa_select.environments import FGSM, GaussianNoise
 from pa_select.model_selection import majority_rate
 from pa_select.pairing import NearestPairing
+from pa_select.shifts import FGSM, GaussianNoise
 
 matplotlib.use("Agg")
 

@@ -20,9 +20,9 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
 from pa_select import GuardedSelection, PARandomizedSearchCV, PASearchCV
-from pa_select.unlabelled import SiteAdapter
-from pa_select.unlabelled.engine import shrunk_scores
-from pa_select.unlabelled.paired_rows import warn_of_known_rows
+from pa_select.two_sites import SiteAdapter
+from pa_select.two_sites.engine import shrunk_scores
+from pa_select.two_sites.paired_rows import warn_of_known_rows
 
 GRID = {"C": [1e-4, 1e-2, 1.0]}
 

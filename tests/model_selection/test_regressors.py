@@ -23,7 +23,7 @@ from pa_select import (
     expected_scorer,
     regression_agreement,
 )
-from pa_select.unlabelled import SiteAdapter
+from pa_select.two_sites import SiteAdapter
 
 RMSE, MSE, MAE = (
     f"neg_{name}"

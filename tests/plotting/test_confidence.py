@@ -8,9 +8,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from pa_select import class_scores, posterior_agreement
-from pa_select.environments import GaussianNoise
 from pa_select.plotting import ConfidenceDisplay
 from pa_select.plotting.axes import number
+from pa_select.shifts import GaussianNoise
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16

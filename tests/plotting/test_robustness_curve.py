@@ -10,9 +10,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from pa_select import robustness_curve
-from pa_select.environments import FMN, GaussianNoise
 from pa_select.plotting import RobustnessCurveDisplay
 from pa_select.plotting.robustness_table import LABELS, METRICS
+from pa_select.shifts import FMN, GaussianNoise
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16

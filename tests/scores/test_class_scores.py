@@ -36,8 +36,8 @@ from torch import nn
 
 from pa_select import PAScoring, class_scores, posterior_agreement, robustness_curve
 from pa_select.assessment.sharpness import _outputs
-from pa_select.environments import FGSM, FMN, PGD, GaussianNoise
 from pa_select.scores import LayerFeatures
+from pa_select.shifts import FGSM, FMN, PGD, GaussianNoise
 from pa_select.training import ERMNet
 
 X, Y = load_iris(return_X_y=True)

@@ -16,7 +16,7 @@ from skorch.dataset import Dataset
 
 from pa_select import PAEarlyStopping, PASearchCV, class_scores
 from pa_select.datasets import SharedEnvironment
-from pa_select.environments import GaussianNoise
+from pa_select.shifts import GaussianNoise
 from pa_select.training import AgreementNet, ERMNet, PosteriorAgreementLoss
 from pa_select.training.learners.pair_batches import PairBatches
 

@@ -18,7 +18,7 @@ from skorch.dataset import Dataset
 from skorch.helper import SliceDict, predefined_split
 
 from pa_select import PAEarlyStopping, PAScoring, PASearchCV, class_scores
-from pa_select.environments import FGSM, PGD
+from pa_select.shifts import FGSM, PGD
 from pa_select.training import AdversarialNet, ERMNet, IRMNet, LISANet
 from pa_select.training.learners.environments import EnvironmentSampler, InEnvironment
 from pa_select.training.learners.lisa import cutmix, mixup, partners
@@ -472,7 +472,7 @@ def test_adversarial_nets_withstand_the_attack_and_name_wrong_parameters():
     under_attack = [one.score(attack(X, Y, estimator=one).X, Y) for one in (plain, robust)]
     assert under_attack[1] > under_attack[0] + 0.05
     assert clone(robust).attack is not attack
-    with pytest.raises(TypeError, match="attack: expected an attack of pa_select.environments"):
+    with pytest.raises(TypeError, match="attack: expected an attack of pa_select.shifts"):
         net(AdversarialNet, attack="PGD").fit(X, Y)
     with pytest.raises(ValueError, match="clean_weight: expected a number in"):
         net(AdversarialNet, clean_weight=2).fit(X, Y)

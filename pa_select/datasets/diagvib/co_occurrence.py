@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
-from pa_select.environments.numeric_rows import seeded
+from pa_select.shifts.numeric_rows import seeded
 from pa_select.utils.arrays import check_column
 from pa_select.utils.typing import Array, Labels, Mask, RandomState
 

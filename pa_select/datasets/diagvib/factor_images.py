@@ -22,7 +22,7 @@ from pa_select.datasets.diagvib.levels import (
     levels_of,
     value_in_level,
 )
-from pa_select.environments.numeric_rows import numeric_rows, seeded
+from pa_select.shifts.numeric_rows import numeric_rows, seeded
 from pa_select.utils.typing import Floats, RandomState
 
 # Side of an image at scale "normal", in units of the canvas.

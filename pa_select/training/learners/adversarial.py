@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from skorch.dataset import unpack_data
 
-from pa_select.environments.attacks import PGD
-from pa_select.environments.attacks.attack import Attack
+from pa_select.shifts.attacks import PGD
+from pa_select.shifts.attacks.attack import Attack
 from pa_select.training.learners.base import LearnerNet
 
 
@@ -24,15 +24,15 @@ class AdversarialNet(LearnerNet):
     """A classifier that learns from rows that are attacked in each step.
 
     It minimises ``clean_weight`` times the loss of the rows plus ``1 - clean_weight`` times the
-    loss of the rows under attack. With `pa_select.environments.PGD` and a weight of 0 this is
-    adversarial training [1]_, with `pa_select.environments.FGSM` and a weight of 0.5 the
+    loss of the rows under attack. With `pa_select.shifts.PGD` and a weight of 0 this is
+    adversarial training [1]_, with `pa_select.shifts.FGSM` and a weight of 0.5 the
     regularisation by attacks [2]_.
 
     Parameters
     ----------
     module : torch.nn.Module class or instance
         A module that returns logits.
-    attack : attack of `pa_select.environments`, default=None
+    attack : attack of `pa_select.shifts`, default=None
         The attack, aimed at the module as it is in each step, in evaluation mode. Its draws are
         the same in each step unless its ``random_state`` is an instance. None:
         ``PGD(steps=10)``.
@@ -57,7 +57,7 @@ class AdversarialNet(LearnerNet):
     --------
     >>> import torch
     >>> from sklearn.datasets import load_digits
-    >>> from pa_select.environments import PGD
+    >>> from pa_select.shifts import PGD
     >>> from pa_select.training import AdversarialNet
     >>> X, y = load_digits(return_X_y=True)
     >>> X, attack = (X / 16).astype("float32"), PGD(0.15, steps=5, bounds=(0, 1))
@@ -109,7 +109,7 @@ class AdversarialNet(LearnerNet):
     def _check_parameters(self) -> None:
         if self.attack is not None and not isinstance(self.attack, Attack):
             raise TypeError(
-                "attack: expected an attack of pa_select.environments, such as PGD(), or None, "
+                "attack: expected an attack of pa_select.shifts, such as PGD(), or None, "
                 f"got {self.attack!r}."
             )
         if not (isinstance(self.clean_weight, Real) and 0 <= self.clean_weight <= 1):

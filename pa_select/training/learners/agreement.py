@@ -47,7 +47,7 @@ class AgreementNet(LearnerNet):
         A module that returns logits.
     pairs : tuple (rows, rows) or (rows, view)
         Unlabelled rows, and the same rows measured again or what makes a view of them: a
-        function, a shift of `pa_select.environments` or a transformer. Row i of both is the same
+        function, a shift of `pa_select.shifts` or a transformer. Row i of both is the same
         object. Rows are arrays, tensors or a `pa_select.datasets.SharedEnvironment`, which
         searches do not copy. A view is drawn anew in each step, with another `random_state` if it
         has one.
@@ -111,7 +111,7 @@ class AgreementNet(LearnerNet):
     >>> import torch
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.utils import shuffle
-    >>> from pa_select.environments import GaussianNoise
+    >>> from pa_select.shifts import GaussianNoise
     >>> from pa_select.training import AgreementNet
     >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
     >>> X = (X / 16).astype("float32")

@@ -1,0 +1,171 @@
+"""The base class of attacks, which converts rows, bounds and labels to tensors and back."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from pa_select.scores.modules import evaluation
+from pa_select.shifts.attacks.batch import Batch, length
+from pa_select.shifts.attacks.models import Differentiable, differentiable
+from pa_select.shifts.numeric_rows import check_bounds, is_frame, seeded
+from pa_select.shifts.shift import Shift, Shifted
+from pa_select.utils.arrays import check_column
+from pa_select.utils.frames import check_row_order
+from pa_select.utils.typing import Array, Bounds, Device, Labels, Model, RandomState, Rows
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Attack(Shift):
+    """Base class of attacks; to write your own attack, override `_attack`."""
+
+    #: Order of the norm of a change: 2 or infinity. Not every attack has it as a parameter.
+    norm: float = field(init=False)
+    bounds: Bounds | None = None
+    batch_size: int = 256
+    random_state: RandomState = None
+    device: Device = None
+
+    _aimed = True
+    _loss: ClassVar[staticmethod[[torch.Tensor, torch.Tensor], torch.Tensor]]
+
+    def _shift(self, X: Rows, y: Labels | None, estimator: Model | None, power: float) -> Shifted:
+        self._check()
+        model = self._model(estimator)
+        rows, restore = tensor_of(X, estimator)
+        low, high = box_of(self.bounds, rows)
+        rng = seeded(self.random_state)
+        norms, successes = [], []
+        # Tensors made in inference mode cannot be differentiated.
+        with torch.inference_mode(False), evaluation(*model.parts):
+            shifted = rows.clone()
+            labels = None if y is None else columns_of(y, X, model, shifted[:1])
+            for begin in range(0, len(rows), self.batch_size):
+                part = slice(begin, begin + self.batch_size)
+                known = None if labels is None else labels[part]
+                batch = Batch(model, shifted[part], known, low, high, self._loss)
+                if power:
+                    points, success = self._attack(batch, power, rng)
+                else:
+                    points, success = batch.points, batch.evaluate(batch.points)[1]
+                after = batch.rows(points)
+                change = after.flatten(1).double() - batch.points.double()
+                norms.append(length(change, self.norm).cpu())
+                successes.append(success.cpu())
+                # The batch may share this memory, so it is overwritten last.
+                shifted[part] = after.to(shifted.device)
+        return Shifted(restore(shifted), torch.cat(norms).numpy(), torch.cat(successes).numpy())
+
+    def _check(self) -> None:
+        """Raise an error if a parameter is invalid."""
+        check_count(self.batch_size, "batch_size")
+        if isinstance(self.norm, str) or self.norm not in (2, np.inf):
+            raise ValueError(f"norm: expected 2 or np.inf, got {self.norm!r}.")
+
+    def _model(self, estimator: Model | None) -> Differentiable:
+        """Return the classifier as a function of points."""
+        return differentiable(estimator, self.device)
+
+    @abstractmethod
+    def _attack(
+        self, batch: Batch, power: float, rng: np.random.RandomState
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return attacked points (n, d) and whether their decisions changed (n,).
+
+        The power is above 0.
+        """
+
+
+def tensor_of(X: Any, estimator: object) -> tuple[torch.Tensor, Callable[[torch.Tensor], Any]]:
+    """Return rows as a tensor of floats (n, ...), and a function that converts one to X's type.
+
+    The rows must be finite real numbers, in the columns that the estimator was fitted to.
+    """
+    restore: Callable[[torch.Tensor], Any] = _same
+    if isinstance(X, torch.Tensor):
+        rows = X.detach()
+        if rows.dtype == torch.bool or rows.is_complex():
+            raise TypeError(f"X: expected real numbers, got a tensor of {rows.dtype}.")
+        rows = rows if rows.is_floating_point() else rows.double()
+    else:
+        if sparse.issparse(X):
+            raise TypeError(f"X: expected dense rows, got a {type(X).__name__}.")
+        array = X.to_numpy() if is_frame(X) else np.asarray(X)
+        if array.dtype.kind not in "fiu":
+            raise TypeError(f"X: expected real numbers, got dtype {array.dtype}.")
+        kept = array.dtype in (np.float16, np.float32)
+        # torch needs contiguous, writable memory.
+        rows = torch.from_numpy(np.require(array, array.dtype if kept else float, ["C", "W"]))
+        restore = _frame(X, estimator) if is_frame(X) else _array
+    if rows.ndim < 2 or not len(rows):
+        raise ValueError(
+            f"X: expected at least one row of shape (n, n_features, ...), got shape "
+            f"{tuple(rows.shape)}."
+        )
+    _refuse(~torch.isfinite(rows), rows, "finite numbers")
+    return rows, restore
+
+
+def box_of(bounds: Bounds | None, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the smallest and largest values, of shape (1,) or (d,), on the device of the rows.
+
+    Rows outside of the bounds are refused.
+    """
+    if bounds is None:
+        infinite = torch.full((1,), torch.inf, dtype=rows.dtype, device=rows.device)
+        return -infinite, infinite
+    # The bounds are rounded like the rows, so that a number at a bound is within it.
+    low, high = (torch.tensor(end).to(rows) for end in check_bounds(bounds, tuple(rows.shape[1:])))
+    _refuse((rows < low) | (rows > high), rows, "numbers within bounds")
+    return low.flatten(), high.flatten()
+
+
+def columns_of(y: Labels, X: Any, model: Differentiable, row: torch.Tensor) -> torch.Tensor:
+    """Return the column number of each label's class, (n,)."""
+    check_row_order(y, X, "y")
+    labels = check_column(y.detach().cpu() if isinstance(y, torch.Tensor) else y, len(X), "y")
+    n_classes = model.logits(row).shape[1]
+    known = model.classes is not None and len(model.classes) == n_classes
+    classes = np.asarray(model.classes if known else np.arange(n_classes)).tolist()
+    column = {label: k for k, label in enumerate(classes)}
+    codes = [column.get(label, -1) for label in labels.tolist()]
+    if -1 in codes:
+        i = codes.index(-1)
+        raise ValueError(
+            f"y: expected classes of the estimator, {classes}, got {labels.tolist()[i]!r} in row "
+            f"{i}."
+        )
+    return torch.tensor(codes)
+
+
+def check_count(value: object, name: str) -> None:
+    """Raise an error unless the value is a positive integer."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name}: expected a positive integer, got {value!r}.")
+
+
+def _frame(X: Any, estimator: object) -> Callable[[torch.Tensor], Any]:
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is not None and list(X.columns) != list(names):
+        raise ValueError(f"X: expected the columns {list(names)}, got {list(X.columns)}.")
+    return lambda rows: type(X)(rows.numpy(), index=X.index, columns=X.columns)
+
+
+def _array(rows: torch.Tensor) -> Array:
+    return rows.numpy()
+
+
+def _same(rows: torch.Tensor) -> torch.Tensor:
+    return rows
+
+
+def _refuse(wrong: torch.Tensor, rows: torch.Tensor, expected: str) -> None:
+    if wrong.any():
+        where = tuple(wrong.nonzero()[0].tolist())
+        raise ValueError(f"X: expected {expected}, got {rows[where].item()!r} in row {where[0]}.")

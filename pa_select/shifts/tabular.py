@@ -1,0 +1,294 @@
+"""Shifts of measurements: noise, failing features, drifting sensors."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from pa_select.shifts.numeric_rows import clip_to_box, seeded
+from pa_select.shifts.shift import NumericShift, Shifted
+from pa_select.utils.typing import Bounds, Floats, Labels, Model, RandomState
+
+
+@dataclass(eq=False, repr=False)
+class _Noise(NumericShift):
+    """Independent noise of mean 0 for each number; every scale multiplies the same draw."""
+
+    scale: float = 0.1
+    _: KW_ONLY
+    relative: bool = False
+    bounds: Bounds | None = None
+    random_state: RandomState = None
+
+    _power = "scale"
+
+    def _changed(self, values: Floats, power: float) -> Floats:
+        unit = _spread(values) if self.relative else 1.0
+        noise = self._draw(seeded(self.random_state), values.shape)
+        return clip_to_box(values + power * unit * noise, self.bounds, values)
+
+    @abstractmethod
+    def _draw(self, rng: np.random.RandomState, shape: tuple[int, ...]) -> Floats:
+        """Draw noise of scale 1."""
+
+
+class GaussianNoise(_Noise):
+    r"""Add independent normal noise to each number.
+
+    The rows can be an array, a tensor or a pandas DataFrame, whose numeric columns change;
+    integers become floats. `Shifted.norm` is the Euclidean norm of the change of a row, after
+    clipping to `bounds`. Missing and infinite numbers stay unchanged and do not count.
+
+    Parameters
+    ----------
+    scale : float, default=0.1
+        Standard deviation, at least 0, in the units of the features; ``power`` overrides it.
+    relative : bool, default=False
+        Multiply the scale by the standard deviation of each feature over the given rows, for
+        tables whose columns have different units.
+    bounds : pair of floats or of arrays that fit a row, default=None
+        Smallest and largest value, such as (0, 1) for pixels. Numbers are clipped to them;
+        numbers that were already outside do not move farther out.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the noise; None: the same noise in every call. An instance draws new noise in
+        each call.
+
+    Notes
+    -----
+    The noise is one draw times the scale, whatever the type and the device of the rows. So
+    measures of robustness are smooth functions of the scale.
+
+    The thesis [1]_ gives the noise by the bound :math:`\ell_\infty` of an attack and writes
+    :math:`\sigma = 3 \ell_\infty`. But its reason, that 99.73 % of the mass lies within
+    :math:`\pm 3 \sigma`, implies :math:`\sigma = \ell_\infty / 3`. Here the scale is
+    :math:`\sigma` itself.
+
+    References
+    ----------
+    .. [1] V. Jiménez Rodríguez, "Improved robustness of deep learning models through
+       posterior agreement based model selection", Master's thesis, ETH Zurich, 2024,
+       section 4.1, Experiment 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.shifts import GaussianNoise
+    >>> X = np.zeros((10000, 3))
+    >>> weak, strong = GaussianNoise(0.1)(X), GaussianNoise(0.2)(X)
+    >>> bool(np.allclose(strong.X, 2 * weak.X)), round(float(strong.X.std()), 2)
+    (True, 0.2)
+    """
+
+    def _draw(self, rng: np.random.RandomState, shape: tuple[int, ...]) -> Floats:
+        return rng.standard_normal(shape)
+
+
+class UniformNoise(_Noise):
+    """Add independent noise, uniform between minus and plus the scale, to each number.
+
+    Row types, `Shifted.norm` and the single draw for all scales are as in `GaussianNoise`.
+
+    Parameters
+    ----------
+    scale : float, default=0.1
+        Largest change of a number, at least 0; ``power`` overrides it.
+    relative : bool, default=False
+        Multiply the scale by the standard deviation of each feature over the given rows.
+    bounds : pair of floats or of arrays that fit a row, default=None
+        Smallest and largest value. Numbers are clipped to them; numbers that were already
+        outside do not move farther out.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the noise; None: the same noise in every call. An instance draws new noise in
+        each call.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.shifts import UniformNoise
+    >>> shifted = UniformNoise(8 / 255, bounds=(0, 1))(np.full((2, 3, 32, 32), 0.5))
+    >>> bool(np.abs(shifted.X - 0.5).max() <= 8 / 255)
+    True
+    """
+
+    def _draw(self, rng: np.random.RandomState, shape: tuple[int, ...]) -> Floats:
+        return rng.uniform(-1, 1, shape)
+
+
+@dataclass(eq=False, repr=False)
+class FeatureDropout(NumericShift):
+    """Replace each number independently with some probability.
+
+    A number replaced at one rate is also replaced at every higher rate. `Shifted.norm` is the
+    Euclidean norm of the change of a row; numbers that are not finite before and after do not
+    count. Sparse rows stay sparse if the value is 0.
+
+    Parameters
+    ----------
+    rate : float, default=0.1
+        Probability that a number is replaced, in [0, 1]; ``power`` overrides it.
+    value : float or "mean", default=0.0
+        The replacement: a number, nan for a missing value, or "mean" for the mean of the
+        feature over the given rows.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the choice; None: the same numbers in every call. An instance draws anew in
+        each call.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.shifts import FeatureDropout
+    >>> shifted = FeatureDropout(0.3)(np.ones((1000, 4)))
+    >>> round(1 - float(shifted.X.mean()), 1), float(shifted.norm.max())
+    (0.3, 2.0)
+    """
+
+    rate: float = 0.1
+    _: KW_ONLY
+    value: float | str = 0.0
+    random_state: RandomState = None
+
+    _power = "rate"
+    _most = 1.0
+
+    def _shift(self, X: Any, y: Labels | None, estimator: Model | None, power: float) -> Shifted:
+        if not (sparse.issparse(X) and self.value == 0):
+            return super()._shift(X, y, estimator, power)
+        # Numbers that are not stored are 0 already, so only stored ones need a draw.
+        after = X.tocsr(copy=True)
+        after.sum_duplicates()
+        stored = super()._shift(after.data, None, estimator, power)
+        squares = after.copy()
+        squares.data = np.square(stored.norm)
+        after.data = stored.X
+        after.eliminate_zeros()
+        return Shifted(after.asformat(X.format), np.sqrt(np.asarray(squares.sum(1)).ravel()))
+
+    def _changed(self, values: Floats, power: float) -> Floats:
+        value = _replacement(self.value, values)
+        fails = seeded(self.random_state).random_sample(values.shape) < power
+        return np.where(fails, value, values)
+
+
+@dataclass(eq=False, repr=False)
+class FeatureFailure(NumericShift):
+    """Replace whole features in all rows, as if their sensors failed.
+
+    A feature that fails with some number of features also fails with every higher number.
+    `Shifted.norm` is the Euclidean norm of the change of a row; numbers that are not finite
+    before and after do not count.
+
+    Parameters
+    ----------
+    n_features : int, default=1
+        How many features fail, from 0 to all of them (numeric columns, in a DataFrame); ``power``
+        overrides it.
+    value : float or "mean", default=0.0
+        The replacement: a number, nan for a missing value, or "mean" for the mean of the
+        feature over the given rows.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the choice; None: the same features in every call. An instance draws anew in
+        each call.
+
+    See Also
+    --------
+    FeatureDropout : Replaces single numbers.
+    TransformShift : A function of your own, to name the features that fail.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.shifts import FeatureFailure
+    >>> shifted = FeatureFailure(2, value=np.nan)(np.ones((3, 4)))
+    >>> np.isnan(shifted.X).all(0).sum(), np.isnan(shifted.X).any(0).sum()
+    (np.int64(2), np.int64(2))
+    """
+
+    n_features: int = 1
+    _: KW_ONLY
+    value: float | str = 0.0
+    random_state: RandomState = None
+
+    _power = "n_features"
+
+    def _changed(self, values: Floats, power: float) -> Floats:
+        shape = values.shape[1:]
+        n = int(np.prod(shape))
+        if power > n or power != int(power):
+            raise ValueError(
+                f"n_features: expected a whole number of at most {n}, the number of features, got "
+                f"{power:g}."
+            )
+        order = seeded(self.random_state).permutation(n)
+        fails = (order < power).reshape(shape)
+        return np.where(fails, _replacement(self.value, values), values)
+
+
+@dataclass(eq=False, repr=False)
+class Drift(NumericShift):
+    r"""Change the gain and the offset of each feature, as drifting sensors do.
+
+    Feature j becomes :math:`x_j (1 + \lambda g_j) + \lambda o_j s_j`, where
+    :math:`\lambda` is the strength, :math:`g_j` and :math:`o_j` are one draw each of a
+    standard normal distribution and :math:`s_j` is the standard deviation of the feature
+    over the given rows. `Shifted.norm` is the Euclidean norm of the change of a row;
+    numbers that are not finite do not count.
+
+    Parameters
+    ----------
+    strength : float, default=0.1
+        The strength :math:`\lambda`, at least 0; ``power`` overrides it. Every strength
+        multiplies the same draw.
+    bounds : pair of floats or of arrays that fit a row, default=None
+        Smallest and largest value. Numbers are clipped to them; numbers that were already
+        outside do not move farther out.
+    random_state : int, RandomState instance or None, default=None
+        Seed of gains and offsets; None: the same ones in every call. An instance draws new
+        ones in each call.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pa_select.shifts import Drift
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> drifted = Drift(0.1)(X).X
+    >>> lines = [np.polyfit(X[:, j], drifted[:, j], 1, full=True) for j in range(2)]
+    >>> [bool(residual[0] < 1e-20) for _, residual, *_ in lines]
+    [True, True]
+    """
+
+    strength: float = 0.1
+    _: KW_ONLY
+    bounds: Bounds | None = None
+    random_state: RandomState = None
+
+    _power = "strength"
+
+    def _changed(self, values: Floats, power: float) -> Floats:
+        gain, offset = seeded(self.random_state).standard_normal((2, *values.shape[1:]))
+        drifted = values * (1 + power * gain) + power * offset * _spread(values)
+        return clip_to_box(drifted, self.bounds, values)
+
+
+def _replacement(value: float | str, values: Floats) -> float | Floats:
+    """Return what replaces a number: a number, or one for each feature."""
+    if not isinstance(value, str):
+        return value
+    if value != "mean":
+        raise ValueError(f"value: expected a number or 'mean', got {value!r}.")
+    return _mean(values)
+
+
+def _mean(values: Floats) -> Floats:
+    """Mean of the finite numbers of each feature; 0 if a feature has none."""
+    finite = np.isfinite(values)
+    mean: Floats = values.sum(0, where=finite) / np.maximum(finite.sum(0), 1)
+    return mean
+
+
+def _spread(values: Floats) -> Floats:
+    """Standard deviation of the finite numbers of each feature; 0 if a feature has none."""
+    return np.sqrt(_mean(np.square(values - _mean(values))))

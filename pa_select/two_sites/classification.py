@@ -1,0 +1,340 @@
+"""Classifiers: calibrated posteriors stand in for labels, and metrics count every class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from scipy.optimize import brentq, minimize
+from sklearn.metrics import accuracy_score, check_scoring
+
+from pa_select.agreement.posteriors import posteriors as posteriors_at
+from pa_select.scores.class_scores import columns_of
+from pa_select.scores.precomputed import RecordedClassifier, row_numbers
+from pa_select.two_sites.class_metrics import of_probabilities, value_and_gradient
+from pa_select.two_sites.score_of_units import (
+    LabelledRows,
+    ScoreOfUnits,
+    accuracy_interval,
+    effective_number,
+)
+from pa_select.utils.p_values import error_of_rate
+from pa_select.utils.score_checks import check_matrix
+from pa_select.utils.sklearn_private import _PassthroughScorer
+from pa_select.utils.typing import Array, Floats, Index, Ints, Predictor, Rows, Scorer
+
+#: The outputs of the models of all splits.
+Outputs: TypeAlias = Sequence[RecordedClassifier]
+# The least mean posterior, of which the log is taken.
+_LEAST = 1e-12
+# So many of the labelled rows are expected to have a label that says nothing of the scores. More
+# helps where labels or scores have tails, and costs a little with few rows of a good model.
+_LAPSES = 0.1
+# A label of a smaller probability is a lapse for sure: no classifier is as certain with reason.
+_ABSURD = 1e-20
+# So is one of several classes that tie at the lowest score, if it is so much less probable than a
+# lapse: a class that is not among the most probable ones.
+_CLEARLY = 1e-3
+# Inverse temperatures between which maxima are looked for, for scores of size 1.
+_BETAS = np.append(1e-12, np.logspace(-3, 3, 11))
+# Stands for the classifier when a scorer is made from its name.
+_ANY = RecordedClassifier(np.array([0, 1]), np.eye(2), np.array([0, 1]))
+
+
+class TemperatureAndBias(NamedTuple):
+    """Calibrates scores by an inverse temperature and a bias of each class."""
+
+    strength: float
+    bias: Floats
+
+    def belief(self, model: RecordedClassifier) -> Floats:
+        """Return the posteriors of a classifier."""
+        odds = calibrated(model.scores, self.strength) * np.exp(self.bias)
+        posterior: Floats = odds / odds.sum(axis=1, keepdims=True)
+        return posterior
+
+    def labels(self, model: RecordedClassifier) -> Floats:
+        """Return the posteriors: they stand in for the labels."""
+        return self.belief(model)
+
+
+class Classification:
+    """What the engine asks of classifiers; see `engine.Engine`."""
+
+    def scorer(self, scoring: str | Scorer | None, y: Array) -> Scorer:
+        """Make a scorer, and check that its metric takes sample weights."""
+        scorer = check_scoring(_ANY, scoring)
+        self.check_scorer(scorer, y)
+        return scorer
+
+    def check_scorer(self, scorer: Scorer, y: Array) -> None:
+        """Refuse a scorer whose metric takes no sample weights."""
+        classes = np.unique(y)
+        rows = np.arange(2 * len(classes))
+        scores = np.tile(np.eye(len(classes)), (2, 1))
+        known = RecordedClassifier(classes, scores, np.tile(classes, 2))
+        try:
+            _weighted(scorer, known, rows, np.tile(classes, 2), np.ones(len(rows)))
+        except TypeError:
+            raise
+        except Exception:  # the metric does not like these labels; it will say so for real ones
+            return
+
+    def output(self, estimator: Predictor, X: Rows, scorer: Scorer) -> RecordedClassifier:
+        """Record what a classifier predicts for X; the columns are its sorted classes."""
+        return RecordedClassifier.of(estimator, X, not is_accuracy(scorer))
+
+    def calibration(self, models: Outputs, y: Array, weight: Floats | None) -> TemperatureAndBias:
+        """Find the inverse temperature of the highest likelihood of labelled rows, then biases."""
+        scores = np.concatenate([model.scores for model in models])
+        columns = columns_of(y, models[0].classes, "the candidate")
+        beta = calibrating_beta(scores, columns, weight)
+        return TemperatureAndBias(beta, class_bias(calibrated(scores, beta), columns, weight))
+
+    def lapses(self, models: Outputs, y: Array, beta: float) -> Ints:
+        """Return the labelled rows whose label seems to say nothing of the scores."""
+        scores = np.concatenate([model.scores for model in models])
+        columns = columns_of(y, models[0].classes, "the candidate")
+        return lapses(scores, columns, beta)
+
+    def ensemble(self, posterior: Floats, member: RecordedClassifier) -> RecordedClassifier:
+        """Return a mean posterior as a classifier; it is too uncertain, so it is calibrated."""
+        scores = np.log(np.maximum(posterior, _LEAST))
+        return RecordedClassifier(member.classes, scores, member.predicted)
+
+    def certain(self, model: RecordedClassifier, y: Array) -> Floats:
+        """Return labels as posteriors."""
+        return (y[:, None] == model.classes).astype(np.float64)
+
+    def content(self, model: RecordedClassifier) -> list[Floats]:
+        """Return all numbers that are known of a classifier's rows."""
+        codes = np.unique(model.predicted, return_inverse=True)[1].astype(np.float64)
+        probabilities = [] if model.probabilities is None else [model.probabilities]
+        return [model.scores, codes, *probabilities]
+
+    def by_formula(
+        self, scorer: Scorer, labels: Floats, model: RecordedClassifier, *, is_counted: bool = True
+    ) -> ScoreOfUnits | None:
+        """Score by the formula of a metric of scikit-learn; None if there is none for a scorer.
+
+        ``is_counted``: every object counts once for each class; else each row has one label.
+        """
+        if is_accuracy(scorer):
+            columns = columns_of(model.predicted, model.classes, "the model")
+            return ScoreOfUnits.of_mean(labels[np.arange(len(labels)), columns], step=1.0)
+        metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
+        methods = getattr(scorer, "_response_method", ())
+        methods = [methods] if isinstance(methods, str) else list(methods)
+        scored = None
+        if methods == ["predict"]:
+            scored = _of_table(metric, options, labels, model, is_counted)
+        elif (formula := of_probabilities(metric, options, labels.shape[1])) is not None:
+            every = row_numbers(np.arange(len(labels)))
+            scored = formula(labels, np.asarray(getattr(model, methods[0])(every)))
+        return None if scored is None else scored.times(getattr(scorer, "_sign", 1))
+
+    def counted(
+        self, scorer: Scorer, model: RecordedClassifier, labels: Floats, rows: Ints
+    ) -> float:
+        """Count each of the rows once for every class, with the class's probability as weight."""
+        y, every = np.tile(model.classes, len(rows)), np.repeat(rows, labels.shape[1])
+        return _weighted(scorer, model, every, y, labels.ravel())
+
+    def error_of_rate(
+        self,
+        scorer: Scorer,
+        score: float,
+        model: RecordedClassifier,
+        y: Array,
+        groups: Array | None,
+    ) -> float | None:
+        """Return the standard error of an accuracy, after two successes and failures are added."""
+        if not is_accuracy(scorer):
+            return None
+        n = len(y) if groups is None else effective_number(model.predicted == y, groups, len(y))
+        return float(error_of_rate(np.asarray(score), n))
+
+    def in_range(self, scorer: Scorer, score: float) -> float:
+        """Return an expected score that the metric can have."""
+        return min(max(score, 0.0), 1.0) if is_accuracy(scorer) else score
+
+    def disagreement(self, outputs_a: Outputs, outputs_b: Outputs) -> float:
+        """Return the share of pairs whose rows are predicted to belong to different classes."""
+        differ = [a.predicted != b.predicted for a, b in zip(outputs_a, outputs_b, strict=True)]
+        return float(np.mean(differ))
+
+    def has_interval(self, scorer: Scorer) -> bool:
+        """Whether there is an interval that does not assume calibrated posteriors."""
+        return is_accuracy(scorer)
+
+    def interval(
+        self,
+        scorer: Scorer,
+        score: float,
+        labelled: LabelledRows,
+        outputs: Callable[[], Outputs],
+        outputs_a: Outputs,
+        outputs_b: Outputs,
+    ) -> tuple[float, float]:
+        """Return the interval of the accuracy at the other site."""
+        n = float(labelled.n)
+        if labelled.groups is not None:
+            right = [
+                m.predicted == labelled.y[r] for m, r in zip(outputs(), labelled.rows, strict=True)
+            ]
+            groups = labelled.groups[labelled.tested]
+            n = effective_number(np.concatenate(right), groups, labelled.n)
+        limits = accuracy_interval(
+            score, n, self.disagreement(outputs_a, outputs_b), len(outputs_a[0].predicted)
+        )
+        return float(limits[0]), float(limits[1])
+
+
+def is_accuracy(scorer: object) -> bool:
+    """Whether a scorer of scikit-learn computes the accuracy; None does, for classifiers."""
+    if isinstance(scorer, _PassthroughScorer):
+        return True
+    plain = getattr(scorer, "_sign", 0) == 1 and not getattr(scorer, "_kwargs", {})
+    return plain and getattr(scorer, "_score_func", None) is accuracy_score
+
+
+def calibrating_beta(scores: Floats, columns: Index, weight: Floats | None = None) -> float:
+    r"""Return the inverse temperature at which labelled rows have the highest likelihood.
+
+    This is temperature scaling: posterior agreement with labels on one side. A label may be a
+    lapse, drawn at random with a small probability :math:`\epsilon`, so its likelihood is
+    :math:`(1 - \epsilon) p + \epsilon / K`. Otherwise a single label of probability 0 would turn
+    the inverse temperature to 0. `columns` has the column of each row's label, and `weight` the
+    weights of the rows.
+    """
+    check_matrix(scores, "class scores")
+    rows, n_classes = np.arange(len(columns)), scores.shape[1]
+    weight = np.ones(len(rows)) if weight is None else weight / np.mean(weight)
+    below = scores - scores.max(axis=1, keepdims=True)
+    sizes = -np.where(np.isneginf(below), 0.0, below).mean(axis=1)
+    if not (sizes > 0).any():
+        sizes = np.isneginf(below).any(axis=1) * 1.0
+    if not (sizes > 0).any():
+        return 0.0  # all classes of each row have equal scores
+    scale = float(np.median(sizes[sizes > 0]))
+    with np.errstate(over="ignore"):
+        below /= scale
+    of_label = below[rows, columns]
+    if (of_label[weight > 0] == 0).all():
+        return np.inf
+    finite = np.where(np.isneginf(below), 0.0, below)  # its probability is 0
+    lapse = _LAPSES / np.count_nonzero(weight)
+
+    def likelihood(beta: float) -> tuple[float, float]:
+        """Return the logarithm of the likelihood, and its derivative."""
+        odds = beta * below
+        np.exp(odds, out=odds)
+        total = odds.sum(axis=1)
+        p = (1 - lapse) * odds[rows, columns] / total
+        pull = finite[rows, columns] - np.einsum("ij,ij->i", odds, finite) / total
+        both = p + lapse / n_classes
+        return float(weight @ np.log(both)), float(weight @ (p / both * pull))
+
+    # Without lapses the function is concave. With them it may have several maxima.
+    betas = _BETAS.tolist()
+    found = [likelihood(beta) for beta in betas]
+    while found[-1][1] > 0:
+        betas.append(4 * betas[-1])
+        found.append(likelihood(betas[-1]))
+    best, value = 0.0, found[0][0]
+    for i in range(len(betas) - 1):
+        if found[i][1] > 0 >= found[i + 1][1]:
+            root = brentq(lambda x: likelihood(x)[1], *betas[i : i + 2], xtol=1e-15, rtol=1e-9)
+            if (at_root := likelihood(root)[0]) > value:
+                best, value = float(root), at_root
+    return best / scale
+
+
+def lapses(scores: Floats, columns: Index, beta: float) -> Ints:
+    """Return the rows whose label has a probability so low that it is taken for a lapse."""
+    if not 0 < beta < np.inf:
+        return np.flatnonzero(np.isneginf(scores[np.arange(len(columns)), columns]))
+    posterior = calibrated(scores, beta)
+    n, n_classes = posterior.shape
+    of_label = posterior[np.arange(n), columns]
+    low = scores[np.arange(n), columns] == scores.min(axis=1)
+    low &= (scores == scores.min(axis=1, keepdims=True)).sum(axis=1) > 1
+    limit = np.where(low, max(_ABSURD, _CLEARLY * _LAPSES / (n * n_classes)), _ABSURD)
+    return np.flatnonzero(of_label < limit)
+
+
+def doubt_of_lapses(rows: Ints, n: int, name: str) -> list[str]:
+    """Return what to warn of if labels of rows, which `name` has, are lapses."""
+    if not len(rows):
+        return []
+    return [
+        f"{name}: expected a score of each row's label, got -inf or an absurdly low one in "
+        f"{len(rows)} of {n} rows, the first in row {rows[0]}. The calibration ignores them. If "
+        "only the largest probabilities are known, give each missing class an "
+        "equal part of the rest: log((1 - sum of the known ones) / number of missing classes)."
+    ]
+
+
+def class_bias(posterior: Floats, columns: Index, weight: Floats | None = None) -> Floats:
+    """Return the bias of each class that gives labelled rows the highest posterior probability.
+
+    At the maximum the posteriors believe in each class as often as labelled rows have it, but for
+    the prior: biases are normal with standard deviation 1, so a rare class is hardly moved.
+    `columns` has the column of each row's label, and `weight` the weights of the rows.
+    """
+    weight = np.ones(len(columns)) if weight is None else weight / np.mean(weight)
+    counts = np.bincount(columns, weight, minlength=posterior.shape[1])
+
+    def loss(bias: Floats) -> tuple[float, Floats]:
+        odds = posterior * np.exp(bias)
+        total = odds.sum(axis=1)
+        value = weight @ np.log(total) - counts @ bias + bias @ bias / 2
+        return value, odds.T @ (weight / total) - counts + bias
+
+    bias: Floats = minimize(loss, np.zeros_like(counts), jac=True, method="L-BFGS-B").x
+    return bias
+
+
+def calibrated(scores: Floats, beta: float) -> Floats:
+    """Return posteriors at an inverse temperature, (n, n_classes)."""
+    values = torch.from_numpy(np.array(scores, dtype=np.float64))  # memory may be read-only
+    posterior: Floats = posteriors_at(values, beta).numpy()
+    return posterior
+
+
+def _of_table(
+    metric: object,
+    options: dict[str, Any],
+    labels: Floats,
+    model: RecordedClassifier,
+    is_counted: bool,
+) -> ScoreOfUnits | None:
+    """Score predicted classes by the table of the expected counts of labels and predictions."""
+    n, columns = len(labels), columns_of(model.predicted, model.classes, "the model")
+    table = labels.T @ (columns[:, None] == np.arange(labels.shape[1])) / n
+    # An object that counts once for every class brings all classes into the metric.
+    known = np.full(len(table), True) if is_counted else (table.sum(0) > 0) | (table.sum(1) > 0)
+    inside = np.ix_(known, known)
+    result = value_and_gradient(metric, options, table[inside], model.classes[known])
+    if result is None:
+        return None
+    gradient = np.zeros_like(table)
+    gradient[inside] = result[1]
+    influence = (labels * gradient.T[columns]).sum(axis=1)
+    steps = np.square(np.diag(gradient)[:, None] - gradient).sum(axis=1) / max(len(table) - 1, 1)
+    step = float(np.sqrt(labels.mean(axis=0) @ steps))
+    return ScoreOfUnits(result[0], (influence - float((gradient * table).sum())) / n, step)
+
+
+def _weighted(
+    scorer: Any, model: RecordedClassifier, rows: Ints, y: Array, weight: Floats
+) -> float:
+    try:
+        return float(scorer(model, row_numbers(rows), y, sample_weight=weight))
+    except TypeError as error:
+        raise TypeError(
+            f"scoring: expected a scorer whose metric takes sample weights, got {scorer!r} "
+            f"({error})."
+        ) from error

@@ -1,0 +1,497 @@
+"""The engine of the expected score: for searches, trained models and saved scores alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from pa_select.scores.precomputed import row_numbers
+from pa_select.two_sites.score_of_units import (
+    LabelledRows,
+    ScoreOfUnits,
+    parts_of,
+    parts_of_groups,
+    widening,
+)
+from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
+
+if TYPE_CHECKING:
+    from pa_select.two_sites.classification import Classification, TemperatureAndBias
+    from pa_select.two_sites.regression import Line, Regression
+
+    #: What differs between classifiers and regressors: the stand-in for a label, and metrics.
+    Task: TypeAlias = Classification | Regression
+    Calibration: TypeAlias = TemperatureAndBias | Line
+
+# Candidates within so many standard errors of the best score are the most accurate ones, and
+# within so many they may be chosen: others may have any misfit.
+N_SE_OF_NEAR, N_SE_OF_CHOICE = 2.0, 4.0
+#: The source of the labelled rows.
+LABELLED = 0
+
+#: What a classifier or a regressor predicts for some rows, as a model of scikit-learn.
+Output: TypeAlias = Any
+Outputs: TypeAlias = Sequence[Output]
+
+
+class Models(Protocol):
+    """Models, each fitted once for every split, and what they predict for rows of sources."""
+
+    def __len__(self) -> int: ...
+
+    def recorded(self, model: int, split: int, source: int) -> Output:
+        """Return what a split's model predicts for the rows of a source."""
+
+
+class Pairs(Protocol):
+    """The paired objects of a site."""
+
+    @property
+    def a(self) -> int:
+        """The source of the rows as measured at the labelled site."""
+
+    @property
+    def b_samples(self) -> Sequence[int]:
+        """The sources of the rows at the other site: as measured, and adapted."""
+
+
+class Estimate(NamedTuple):
+    """An expected value, its standard error, and contributions as in `ScoreOfUnits`."""
+
+    score: float
+    standard_error: float
+    contributions: Floats = np.zeros(0)
+
+
+class ShrunkScores(NamedTuple):
+    """Shrunk scores, and by how much posteriors are wrong about a candidate.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_candidates,)
+    misfit : ndarray of shape (n_candidates,)
+        Root of the mean squared deviation of the residuals from that of the most accurate
+        candidates, over the candidates that may be chosen and the candidate itself; 0 for a
+        single candidate.
+    believed : ndarray of shape (n_candidates,)
+        The weight of the score itself, in [0, 1]; the rest is that of the posteriors.
+    """
+
+    scores: Floats
+    misfit: Floats
+    believed: Floats
+
+
+class SiteExpectation(NamedTuple):
+    """What is expected of each model at a site.
+
+    Attributes
+    ----------
+    columns : dict of str to ndarray of shape (n_models,)
+        Named as in ``cv_results_``.
+    shares : list of ndarray
+        The mean stand-in for the labels of each model.
+    believed : ndarray of shape (n_models,)
+        The weight of each model's score on labelled rows in its shrunk score.
+    contributions : ndarray of shape (n_models, n_units)
+        What each unit of the pairs contributes to the expected score of the metric that decides;
+        nan for a model without one.
+    changes : ndarray of shape (n_models,)
+        By how much the metric that decides is expected to change.
+    """
+
+    columns: dict[str, Floats]
+    shares: list[Floats]
+    believed: Floats
+    contributions: Floats
+    changes: Floats
+
+    def change_by(self, units: Mask) -> Floats:
+        """Return what changes in the expected scores if only some units are known."""
+        return self.contributions[:, units].sum(axis=1) * (len(units) / max(units.sum(), 1))
+
+
+class Engine:
+    """Computes what models of several splits are expected to score at other sites.
+
+    The outputs on labelled rows calibrate each model. What the most accurate models believe of
+    the pairs stands in for their labels. The scores on labelled rows are shrunk towards what the
+    stand-ins say, and the change from the rows of the first site to those of the other one is
+    added. Trained models are models of one split.
+
+    Parameters
+    ----------
+    task : Task
+    scorers : dict of str to callable
+    labelled : LabelledRows
+    models : Models
+        Source 0 has the labelled rows.
+    validation : dict of str to (scores, errors or None)
+        The scores of all models on labelled rows, and their standard errors, by metric. None:
+        the errors over the rows, since the score of a single split does not show how it varies.
+    metric : str
+        It decides which models are the most accurate, and whether rows are adapted.
+    reference : {"ensemble", "self"} or dict of int to ndarray
+        What stands in for the labels; given ones by the source of the rows at the first site.
+    errors : list of str, default=None
+        If given, metrics that fail are nan, and the errors are added to it.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        scorers: Mapping[str, Any],
+        labelled: LabelledRows,
+        models: Models,
+        validation: Mapping[str, tuple[Floats, Floats | None]],
+        metric: str,
+        reference: str | Mapping[int, Floats] = "ensemble",
+        errors: list[str] | None = None,
+    ) -> None:
+        self.task, self.scorers, self.labelled, self.models = task, scorers, labelled, models
+        self.metric, self.errors = metric, errors
+        self.validation = {
+            name: (scores, self._errors_of_rows(name, scores) if of_scores is None else of_scores)
+            for name, (scores, of_scores) in validation.items()
+        }
+        self._is_shared = not isinstance(reference, str) or reference == "ensemble"
+        self._given = None if isinstance(reference, str) else reference
+        self._calibrations: dict[int, Calibration] = {}
+        self._ensemble: Calibration | None = None
+        self._shared: dict[int, list[Floats]] = {}
+
+    def with_models(
+        self, models: Models, validation: Mapping[str, tuple[Floats, Floats]]
+    ) -> Engine:
+        """Return an engine of the same models and some more, with the same stand-ins."""
+        more = copy(self)
+        more.models, more.validation = models, dict(validation)
+        return more
+
+    def at(self, site: Pairs) -> SiteExpectation:
+        """Compute what is expected at one site."""
+        n = len(self.models)
+        shared = self._shared_labels(site.a) if self._is_shared and n else None
+        columns: dict[str, Floats] = {"disagreement": np.full(n, np.nan)}
+        levels = {name: np.full((2, n), np.nan) for name in self.scorers}
+        changes: list[dict[str, list[Estimate]]] = []
+        of_levels, shares = [], []
+        for model in range(n):
+            outputs_a = self._outputs(model, site.a)
+            labels = shared
+            if labels is None:
+                labels = [self.calibration(model).labels(one) for one in outputs_a]
+            shares.append(np.mean(labels, axis=(0, 1)))
+            outputs_b = [self._outputs(model, source) for source in site.b_samples]
+            level, changed, better = self._changes(labels, outputs_a, outputs_b)
+            changes.append(changed)
+            of_levels.append(level[self.metric].contributions)
+            # Its own stand-ins are calibrated by its score, and say no more than it.
+            for name in level if self._is_shared else ():
+                if np.isfinite(changed[name][0].score):
+                    levels[name][:, model] = level[name][:2]
+            values = {"disagreement": self.task.disagreement(outputs_a, outputs_b[better])}
+            if len(outputs_b) == 2:
+                values["adapted"] = float(better)
+            values |= self._limits(model, outputs_a, outputs_b[better], values["disagreement"])
+            for name, value in values.items():
+                columns.setdefault(name, np.full(n, np.nan))[model] = value
+        shrunk = {
+            name: shrunk_scores(*self.validation[name], *levels[name]) for name in self.scorers
+        }
+        believed = shrunk[self.metric].believed
+        units = [
+            (1 - share) * level + of_model[self.metric][0].contributions
+            for share, level, of_model in zip(believed, of_levels, changes, strict=True)
+        ]
+        n_units = max((len(x) for x in units), default=0)
+        contributions = np.full((n, n_units), np.nan)
+        for model, of_model in enumerate(units):
+            if len(of_model):  # the metric of a model may have failed
+                contributions[model] = of_model
+        totals = self._totals(shrunk, changes)
+        of_metric = np.array([of_model[self.metric][0].score for of_model in changes])
+        return SiteExpectation(totals | columns, shares, believed, contributions, of_metric)
+
+    def calibration(self, model: int) -> Calibration:
+        """Calibrate a model by the labelled rows of all splits together."""
+        if model not in self._calibrations:
+            self._calibrations[model] = self._calibrated(self._outputs(model, LABELLED))
+        return self._calibrations[model]
+
+    def lapses(self, model: int) -> Ints:
+        """Return the labelled rows whose label seems to say nothing of a model's scores."""
+        tested, outputs = self.labelled.tested, self._outputs(model, LABELLED)
+        found = self.task.lapses(
+            outputs, self.labelled.y[tested], self.calibration(model).strength
+        )
+        return np.unique(tested[found])
+
+    def _calibrated(self, outputs: Outputs) -> Calibration:
+        tested, weight = self.labelled.tested, self.labelled.weight
+        weight = None if weight is None else weight[tested]
+        return self.task.calibration(outputs, self.labelled.y[tested], weight)
+
+    def _outputs(self, model: int, source: int) -> list[Output]:
+        splits = range(len(self.labelled.rows))
+        return [self.models.recorded(model, split, source) for split in splits]
+
+    def _shared_labels(self, source: int) -> list[Floats]:
+        """Return each split's stand-ins for the labels, for all models the same."""
+        if self._given is not None:
+            return [self._given[source]] * len(self.labelled.rows)
+        members = self._most_accurate()
+        if len(members) == 1:  # the ensemble of a single model is itself, calibrated once
+            calibration = self.calibration(members[0])
+            return [calibration.labels(one) for one in self._outputs(members[0], source)]
+        if self._ensemble is None:
+            self._ensemble = self._calibrated(self._mean_outputs(members, LABELLED))
+        if source not in self._shared:
+            outputs = self._mean_outputs(members, source)
+            self._shared[source] = [self._ensemble.labels(one) for one in outputs]
+        return self._shared[source]
+
+    def _most_accurate(self) -> list[int]:
+        """Return the models whose mean stands in for the labels."""
+        score, error = self.validation[self.metric]
+        near = near_best(score, error, np.isfinite(score))
+        members: list[int] = np.flatnonzero(near if near.any() else ~near).tolist()
+        return members
+
+    def _mean_outputs(self, members: list[int], source: int) -> list[Output]:
+        """Return each split's mean of what some models believe."""
+        # Summed one by one: all of them together may not fit into memory.
+        total: list[Any] = [0.0] * len(self.labelled.rows)
+        outputs: list[Output] = []
+        for model in members:
+            outputs, calibration = self._outputs(model, source), self.calibration(model)
+            total = [x + calibration.belief(y) for x, y in zip(total, outputs, strict=True)]
+        means = [one / len(members) for one in total]
+        return [self.task.ensemble(x, y) for x, y in zip(means, outputs, strict=True)]
+
+    def _errors_of_rows(self, name: str, scores: Floats) -> Floats:
+        """Return the standard errors of the scores of single splits, over the labelled rows."""
+        (rows,), y, groups = self.labelled.rows, self.labelled.y, self.labelled.groups
+        groups = None if groups is None else groups[rows]
+
+        def error(model: int) -> list[Estimate]:
+            known, score = self.models.recorded(model, 0, LABELLED), float(scores[model])
+            of_rows = error_of_score(self.task, self.scorers[name], score, known, y[rows], groups)
+            return [Estimate(score, of_rows)]
+
+        errors = [self._tried(name, 1, partial(error, model))[0] for model in range(len(scores))]
+        return np.array([one.standard_error for one in errors])
+
+    def _changes(
+        self, labels: Sequence[Floats], outputs_a: Outputs, outputs_b: Sequence[Outputs]
+    ) -> tuple[dict[str, Estimate], dict[str, list[Estimate]], bool]:
+        """Compute each metric on the rows of site a, and by how much it is expected to change.
+
+        The metric that decides has a change for rows as measured, and one for adapted rows, after
+        the larger one. The other metrics have the change for those rows.
+        """
+        level, *both = self._expected(self.metric, labels, outputs_a, *outputs_b)
+        better = len(both) == 2 and both[1].score > both[0].score
+        levels, changes = {self.metric: level}, {self.metric: [both[better]]}
+        if len(both) == 2:
+            changes[self.metric] += both
+        for name in self.scorers:
+            if name != self.metric:
+                levels[name], *changes[name] = self._expected(
+                    name, labels, outputs_a, outputs_b[better]
+                )
+        return levels, changes, better
+
+    def _expected(self, name: str, labels: Sequence[Floats], *sides: Outputs) -> list[Estimate]:
+        """Compute a metric on the rows of site a, and its changes on other rows."""
+
+        def compute() -> list[Estimate]:
+            first, *others = expected_scores(self.task, self.scorers[name], labels, *sides)
+            changes = [
+                Estimate(*one.change_from(first), one.contributions - first.contributions)
+                for one in others
+            ]
+            return [Estimate(*first.expectation(), first.contributions), *changes]
+
+        return self._tried(name, len(sides), compute)
+
+    def _tried(self, name: str, n: int, compute: Callable[[], list[Estimate]]) -> list[Estimate]:
+        """Compute n numbers of a metric; nan if it raises an error."""
+        try:
+            return compute()
+        except Exception as error:
+            if self.errors is None:
+                raise
+            self.errors.append(f"{name}: {type(error).__name__}: {error}")
+            return [Estimate(np.nan, np.nan)] * n
+
+    def _totals(
+        self,
+        shrunk: Mapping[str, ShrunkScores],
+        changes: Sequence[Mapping[str, list[Estimate]]],
+    ) -> dict[str, Floats]:
+        """Add the expected changes to the shrunk scores."""
+        columns = {}
+        for name, scorer in self.scorers.items():
+            # What is wrong with the stand-ins at the first site may be wrong at the other one.
+            errors = np.hypot(self.validation[name][1], shrunk[name].misfit)
+            # The change that counts, and with an adapter those of rows as measured and adapted.
+            by_rows = list(zip(*(of_model[name] for of_model in changes), strict=True)) or [()]
+            for end, of_models in zip(("", "_as_measured", "_as_adapted"), by_rows, strict=False):
+                totals = [
+                    self.task.in_range(scorer, score + change.score)
+                    for score, change in zip(shrunk[name].scores, of_models, strict=True)
+                ]
+                columns[f"expected_{name}{end}"] = np.array(totals)
+                if not end:
+                    of_changes = [change.standard_error for change in of_models]
+                    columns[f"expected_{name}_se"] = np.hypot(errors, of_changes)
+                    columns[f"expected_{name}_se_pairs"] = np.array(of_changes)
+        return columns
+
+    def _limits(
+        self, model: int, outputs_a: Outputs, outputs_b: Outputs, disagreement: float
+    ) -> dict[str, float]:
+        """Return the ends of the intervals of the metrics that have one."""
+        ends: dict[str, float] = {}
+        for name, scorer in self.scorers.items():
+            if not self.task.has_interval(scorer):
+                continue
+            score, limits = float(self.validation[name][0][model]), (np.nan, np.nan)
+            if np.isfinite(score) and np.isfinite(disagreement):
+                outputs = partial(self._outputs, model, LABELLED)
+                limits = self.task.interval(
+                    scorer, score, self.labelled, outputs, outputs_a, outputs_b
+                )
+            ends |= {f"expected_{name}_low": limits[0], f"expected_{name}_high": limits[1]}
+        return ends
+
+
+def reference_labels(
+    task: Task, labelled: Output, y: Array, pairs: Output, weight: Floats | None = None
+) -> Floats:
+    """Return what a given model's outputs let stand in for the labels of pairs."""
+    return task.calibration([labelled], y, weight).labels(pairs)
+
+
+def expected_scores(
+    task: Task, scorer: Scorer, labels: Sequence[Floats], *sides: Outputs
+) -> list[ScoreOfUnits]:
+    """Score several sets of predictions for the same objects, whose labels are uncertain.
+
+    For each model `labels` has what stands in for the label of each object, and each of the
+    `sides` its outputs, such as those for the rows of one site. Return for each side the mean
+    score over the models. An object that several models predict is one unit.
+    """
+    by_formula = [
+        [
+            task.by_formula(scorer, known, model)
+            for known, model in zip(labels, models, strict=True)
+        ]
+        for models in sides
+    ]
+    if all(scored is not None for models in by_formula for scored in models):
+        return [ScoreOfUnits.mean_of([one for one in models if one]) for models in by_formula]
+    outputs = [output for models in sides for one in models for output in task.content(one)]
+    part = parts_of(*labels, *outputs)
+
+    def score_of(models: Outputs, rows: Ints) -> float:
+        pairs = zip(labels, models, strict=True)
+        return float(np.mean([task.counted(scorer, m, known[rows], rows) for known, m in pairs]))
+
+    return [ScoreOfUnits.by_leaving_out(partial(score_of, models), part) for models in sides]
+
+
+def error_of_score(
+    task: Task, scorer: Scorer, score: float, model: Output, y: Array, groups: Array | None = None
+) -> float:
+    """Return the standard error of the score of labelled rows, which may be in groups."""
+    if (of_rate := task.error_of_rate(scorer, score, model, y, groups)) is not None:
+        return of_rate
+    labels = task.certain(model, y)
+    if (scored := task.by_formula(scorer, labels, model, is_counted=False)) is not None:
+        return scored.standard_error(groups)
+
+    def score_of(rows: Ints) -> float:
+        return float(scorer(model, row_numbers(rows), y[rows]))
+
+    if groups is None:
+        part = parts_of(labels, *task.content(model))
+        return ScoreOfUnits.by_leaving_out(score_of, part).standard_error()
+    error = ScoreOfUnits.by_leaving_out(score_of, parts_of_groups(groups)).standard_error()
+    return error * widening(len(np.unique(groups)), len(y))
+
+
+def near_best(score: Floats, error: Floats, among: Mask, n_se: float = N_SE_OF_NEAR) -> Mask:
+    """Return which candidates, among some, are not clearly worse than the best one."""
+    if not among.any():
+        return among
+    best = score[among].max()
+    error_of_best = np.nan_to_num(error[among & (score == best)]).max()
+    near: Mask = among & (score >= best - n_se * error_of_best)
+    return near
+
+
+def shrunk_scores(
+    score: Floats, error: Floats, level: Floats, level_error: Floats
+) -> ShrunkScores:
+    r"""Shrink the scores of candidates towards what posteriors say of them (empirical Bayes).
+
+    Labels say that candidate c scores :math:`s_c`; posteriors of unlabelled objects of the same
+    site say :math:`l_c`. The residuals :math:`s_c - l_c` of the candidates differ for two
+    reasons: both numbers have errors, and posteriors may be wrong for some candidates more than
+    for others. Only the part of their variance that the errors do not explain is believed:
+
+    .. math:: l_c + \bar r + \frac{\tau_c^2}{\tau_c^2 + \sigma_c^2} (s_c - l_c - \bar r), \qquad
+        \tau_c^2 = \max(0, \operatorname{mean}_k[(s_k - l_k - \bar r)^2 - \sigma_k^2]),
+
+    where :math:`\sigma_c^2` is the sum of both squared errors, and :math:`\bar r` is the mean
+    residual of the most accurate candidates. The mean is over the candidates k that may be chosen,
+    which are within four standard errors of the best score, and c itself: a bad candidate does not
+    change the others. A single candidate keeps its score, and with many labels all do.
+
+    Parameters
+    ----------
+    score, error : ndarray of shape (n_candidates,)
+        The scores on labelled rows, and their standard errors; nan for a candidate that failed.
+    level, level_error : ndarray of shape (n_candidates,)
+        The scores that posteriors expect on unlabelled objects of the same site, and their
+        standard errors.
+
+    Returns
+    -------
+    ShrunkScores
+        A score is kept where one of the other three numbers is nan. The candidates are scored on
+        the same rows, so their errors are common to them and not in the misfit.
+
+    References
+    ----------
+    .. [1] B. Efron, C. Morris, "Data analysis using Stein's estimator and its generalizations",
+       JASA 1975.
+    """
+    residual, noise = score - level, np.square(error) + np.square(level_error)
+    known = np.isfinite(residual) & np.isfinite(noise)
+    if not known.any():
+        return ShrunkScores(score.copy(), np.zeros_like(score), np.ones_like(score))
+    centre = residual[near_best(score, error, known)].mean()
+    away = residual - centre
+    may_be_chosen = near_best(score, np.hypot(error, level_error), known, N_SE_OF_CHOICE)
+
+    def mean_with_itself(values: Floats) -> Floats:
+        count = may_be_chosen.sum()
+        with_own = (values[may_be_chosen].sum() + values) / (count + 1)
+        return np.where(may_be_chosen, values[may_be_chosen].mean(), with_own)
+
+    squares = np.square(away)
+    spread = np.maximum(mean_with_itself(squares - noise), 0.0)
+    believed = np.divide(spread, spread + noise, out=np.ones_like(noise), where=noise > 0)
+    misfit = np.sqrt(mean_with_itself(squares))
+    return ShrunkScores(
+        np.where(known, level + centre + believed * away, score),
+        np.where(known, misfit, 0.0),
+        np.where(known, believed, 1.0),
+    )

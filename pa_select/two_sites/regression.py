@@ -1,0 +1,265 @@
+"""Regressors: calibrated predictions with residuals stand in for targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from scipy.stats import t
+from sklearn.metrics import (
+    check_scoring,
+    mean_absolute_error,
+    mean_pinball_loss,
+    mean_squared_error,
+    r2_score,
+    root_mean_squared_error,
+)
+
+from pa_select.scores.precomputed import RecordedRegressor, row_numbers
+from pa_select.two_sites.score_of_units import LabelledRows, ScoreOfUnits
+from pa_select.utils.sklearn_private import _PassthroughScorer
+from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows, Scorer
+
+#: The outputs of the models of all splits.
+Outputs: TypeAlias = Sequence[RecordedRegressor]
+# So many values stand in for the residuals of the labelled rows.
+_RESIDUALS = 100
+# Stands for the regressor when a scorer is made from its name.
+_ANY = RecordedRegressor(np.zeros(2))
+# A regressor is clearly better at the other site if its scores differ by so many standard errors.
+_N_ERRORS = 2
+# Metrics with an interval that does not assume calibrated predictions.
+_NORMS = mean_squared_error, root_mean_squared_error, mean_absolute_error
+
+
+class Line(NamedTuple):
+    """Calibrates predictions by a line, about which the residuals of labelled rows lie."""
+
+    strength: float
+    offset: float
+    residuals: Floats
+
+    def belief(self, model: RecordedRegressor) -> Floats:
+        """Return the calibrated predictions."""
+        return self.offset + self.strength * model.predicted
+
+    def labels(self, model: RecordedRegressor) -> Floats:
+        """Return the values that each target may have, with equal probabilities."""
+        values: Floats = self.belief(model)[:, None] + self.residuals
+        return values
+
+
+class Regression:
+    """What the engine asks of regressors; see `engine.Engine`."""
+
+    def scorer(self, scoring: str | Scorer | None, y: Array) -> Scorer:
+        """Make a scorer, and check that its metric takes numbers."""
+        scorer = check_scoring(_ANY, "r2" if scoring is None else scoring)
+        self.check_scorer(scorer, y, scoring)
+        return scorer
+
+    def check_scorer(self, scorer: Scorer, y: Array, scoring: str | Scorer | None = None) -> None:
+        """Refuse a scorer whose metric does not take numbers."""
+        try:  # predictions that are no classes, even if all targets are integers
+            scorer(RecordedRegressor(y + 0.25), row_numbers(np.arange(len(y))), y)
+        except ValueError as error:
+            message = f"scoring: expected a metric of numbers, got {scoring or scorer!r}: {error}"
+            raise ValueError(message) from error
+
+    def output(self, estimator: Predictor, X: Rows, scorer: Scorer) -> RecordedRegressor:
+        """Record what a regressor predicts for X."""
+        return RecordedRegressor.of(estimator, X)
+
+    def calibration(self, models: Outputs, y: Array, weight: Floats | None) -> Line:
+        """Find the line of least squares, and the quantiles of the residuals of labelled rows."""
+        predicted = np.concatenate([model.predicted for model in models])
+        slope, offset = _line(predicted, y, weight)
+        residuals = y - (offset + slope * predicted)
+        n_values = min(len(y), _RESIDUALS)
+        shares = (np.arange(n_values) + 0.5) / n_values
+        if weight is None:
+            shown = np.quantile(residuals, shares)
+        else:
+            order = np.argsort(residuals)
+            below = np.cumsum(weight[order]) / weight.sum()
+            shown = residuals[order][np.searchsorted(below, shares)]
+        return Line(slope, offset, shown - shown.mean())  # the mean of all residuals is 0
+
+    def lapses(self, *_: Any) -> Ints:
+        """Return no row: large residuals are among those that stand in for the targets."""
+        return np.zeros(0, dtype=np.intp)
+
+    def ensemble(self, mean: Floats, member: RecordedRegressor) -> RecordedRegressor:
+        """Return a mean prediction as a regressor; it varies less than they do."""
+        return RecordedRegressor(mean)
+
+    def certain(self, model: RecordedRegressor, y: Array) -> Floats:
+        """Return targets as one value for each row."""
+        return y[:, None]
+
+    def content(self, model: RecordedRegressor) -> list[Floats]:
+        """Return what is known of a regressor's rows."""
+        return [model.predicted]
+
+    def by_formula(
+        self, scorer: Scorer, labels: Floats, model: RecordedRegressor, *, is_counted: bool = True
+    ) -> ScoreOfUnits | None:
+        """Score by the formula of a metric of scikit-learn; None if there is none for a scorer."""
+        metric, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
+        if isinstance(scorer, _PassthroughScorer):  # a regressor's own score
+            metric = r2_score
+        residuals = labels - model.predicted[:, None]
+        if metric is mean_pinball_loss and set(options) <= {"alpha"}:
+            above = options.get("alpha", 0.5)
+            losses = np.where(residuals > 0, above, above - 1) * residuals
+            scored = ScoreOfUnits.of_mean(losses.mean(axis=1))
+        elif options:
+            return None
+        elif metric is mean_absolute_error:
+            scored = ScoreOfUnits.of_mean(np.abs(residuals).mean(axis=1))
+        elif metric in (mean_squared_error, root_mean_squared_error, r2_score):
+            scored = ScoreOfUnits.of_mean(np.square(residuals).mean(axis=1))
+            if metric is root_mean_squared_error:
+                scored = _root(scored)
+            elif metric is r2_score:
+                spread = ScoreOfUnits.of_mean(np.square(labels - labels.mean()).mean(axis=1))
+                if spread.score == 0:
+                    return None
+                share = scored.score / spread.score
+                changes = share * spread.contributions - scored.contributions
+                scored = ScoreOfUnits(1 - share, changes / spread.score)
+        else:
+            return None
+        return scored.times(getattr(scorer, "_sign", 1))
+
+    def counted(
+        self, scorer: Scorer, model: RecordedRegressor, labels: Floats, rows: Ints
+    ) -> float:
+        """Count each of the rows once for each of the values that its target may have."""
+        repeated = row_numbers(np.repeat(rows, labels.shape[1]))
+        return float(scorer(model, repeated, labels.ravel()))
+
+    def error_of_rate(self, *_: Any) -> float | None:
+        """Return None: no metric of numbers is a rate."""
+        return None
+
+    def in_range(self, scorer: Scorer, score: float) -> float:
+        """Return an expected score that the metric can have."""
+        return min(score, _best(scorer))
+
+    def disagreement(self, outputs_a: Outputs, outputs_b: Outputs) -> float:
+        """Return the root mean square of the differences of both predictions."""
+        return float(np.sqrt(np.mean(np.square(_differences(outputs_a, outputs_b)))))
+
+    def has_interval(self, scorer: Scorer) -> bool:
+        """Whether there is an interval that does not assume calibrated predictions."""
+        is_norm = getattr(scorer, "_score_func", None) in _NORMS
+        is_error = getattr(scorer, "_sign", 1) == -1 and not getattr(scorer, "_kwargs", {})
+        return is_norm and is_error
+
+    def interval(
+        self,
+        scorer: Any,
+        score: float,
+        labelled: LabelledRows,
+        outputs: Callable[[], Outputs],
+        outputs_a: Outputs,
+        outputs_b: Outputs,
+    ) -> tuple[float, float]:
+        """Return the 95 % interval that holds whether or not the predictions are calibrated.
+
+        The errors at the two sites differ by the difference of the two predictions, so a norm of
+        the errors changes by the norm of the difference at most (triangle inequality). The
+        logarithm of each norm has an interval of Student's t, and the two are combined as in
+        `accuracy_interval`.
+        """
+        metric = scorer._score_func
+        changes = [
+            ScoreOfUnits.of_mean(np.abs(x) if metric is mean_absolute_error else np.square(x))
+            for x in _differences(outputs_a, outputs_b)
+        ]
+        if metric is root_mean_squared_error:  # the mean of the roots of all splits
+            changes = [_root(one) for one in changes]
+        change, error = (
+            ScoreOfUnits.mean_of(changes),
+            self._error_of_rows(scorer, labelled, outputs()),
+        )
+        norm = -score
+        if metric is mean_squared_error:
+            norm, change = float(np.sqrt(norm)), _root(change)
+            error = error / (2 * norm) if norm else 0.0
+        least, most = _limits(norm, error, labelled.n)
+        n_pairs = len(outputs_a[0].predicted)
+        more_change = _limits(*change.expectation(), n_pairs)[1] - change.score
+        high = norm + change.score + float(np.hypot(most - norm, more_change))
+        low = max(norm - change.score - float(np.hypot(norm - least, more_change)), 0.0)
+        power = 2 if metric is mean_squared_error else 1
+        return -(high**power), -(low**power)
+
+    def _error_of_rows(self, scorer: Scorer, labelled: LabelledRows, outputs: Outputs) -> float:
+        """Return the standard error of the mean score over the splits, from the labelled rows."""
+        units = []
+        for model, rows in zip(outputs, labelled.rows, strict=True):
+            scored = self.by_formula(scorer, self.certain(model, labelled.y[rows]), model)
+            assert scored is not None
+            units.append(scored.contributions / len(outputs))
+        groups = labelled.groups
+        if groups is not None:
+            groups = groups[labelled.tested]
+        elif labelled.n < len(labelled.tested):  # rows that several models predict
+            groups = labelled.tested
+        return ScoreOfUnits(0.0, np.concatenate(units)).standard_error(groups)
+
+
+def _best(scorer: object) -> float:
+    """Return the largest value of a metric: errors are not negative, and R2 is 1 at most."""
+    if isinstance(scorer, _PassthroughScorer) or getattr(scorer, "_score_func", None) is r2_score:
+        return 1.0
+    return 0.0 if getattr(scorer, "_sign", 1) == -1 else np.inf
+
+
+def doubt_of_sites(
+    name: str, scorer: object, expected: float, error: float, validation: float
+) -> list[str]:
+    """Return what to warn of if a regressor should be clearly better at the other site.
+
+    `name` has the pairs, and `error` is that of the difference of both scores.
+    """
+    impossible = expected >= _best(scorer) > validation
+    if not (impossible or expected - validation > _N_ERRORS * error):
+        return []
+    got = "none at all" if impossible else f"{expected:.3g} for {validation:.3g} on labelled rows"
+    return [
+        f"{name}: expected a regressor to have larger errors at the other site, got {got}. "
+        "Perhaps the two measurements are swapped (that of the labelled site comes first)."
+    ]
+
+
+def _line(x: Floats, y: Floats, weight: Floats | None = None) -> tuple[float, float]:
+    """Return slope and offset of the line of least squares; the slope of constant x is 0."""
+    weight = np.ones(len(x)) if weight is None else weight
+    mean_x, mean_y = np.average(x, weights=weight), np.average(y, weights=weight)
+    away = x - mean_x
+    spread = float(weight * away @ away)
+    rounding = weight.sum() * np.square(1e-12 * np.abs(x).max())
+    slope = float(weight * away @ y) / spread if spread > rounding else 0.0
+    return slope, float(mean_y - slope * mean_x)
+
+
+def _differences(outputs_a: Outputs, outputs_b: Outputs) -> list[Floats]:
+    return [b.predicted - a.predicted for a, b in zip(outputs_a, outputs_b, strict=True)]
+
+
+def _root(scored: ScoreOfUnits) -> ScoreOfUnits:
+    """Return the square root of a score."""
+    root = float(np.sqrt(scored.score))
+    return ScoreOfUnits(root, scored.contributions / (2 * root) if root else scored.contributions)
+
+
+def _limits(norm: float, error: float, n: int) -> tuple[float, float]:
+    """Return the limits of a norm of n numbers; itself if it is 0 or of one number."""
+    if not norm or n < 2:
+        return norm, norm
+    factor = float(np.exp(t.ppf(0.975, n - 1) * error / norm))
+    return norm / factor, norm * factor

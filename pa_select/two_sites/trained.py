@@ -1,0 +1,387 @@
+"""What trained models, or their saved outputs, are expected to score at another site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import is_regressor
+from sklearn.utils.validation import _num_samples
+
+from pa_select.scores.candidate_posterior import (
+    CandidatePosterior,
+    halves_of,
+    posterior_of_parts,
+    random_folds,
+    scores_of_changes,
+    scores_of_folds,
+)
+from pa_select.scores.class_scores import columns_of
+from pa_select.scores.precomputed import row_numbers
+from pa_select.two_sites.classification import Classification, calibrated, doubt_of_lapses
+from pa_select.two_sites.engine import LABELLED, Engine, Output, SiteExpectation, reference_labels
+from pa_select.two_sites.paired_rows import aligned_pairs, other_mix_of_posteriors
+from pa_select.two_sites.regression import Regression, doubt_of_sites
+from pa_select.two_sites.score_of_units import LabelledRows, check_reference
+from pa_select.two_sites.site_adapter import cross_adapted
+from pa_select.utils.arrays import check_column, labels_of
+from pa_select.utils.estimators import named_estimators
+from pa_select.utils.frames import check_columns
+from pa_select.utils.messages import optional_import
+from pa_select.utils.typing import (
+    Adapter,
+    Array,
+    Estimators,
+    Frame,
+    Groups,
+    Ints,
+    Labels,
+    Rows,
+    Scorer,
+)
+
+
+class ExpectedScore(NamedTuple):
+    """The expected score of one model at the other site, with its error.
+
+    Attributes
+    ----------
+    score : float
+        The expected value of the metric on the rows of the second sample, in its own unit.
+    standard_error : float
+        Standard error of `score`, from the pairs and the labelled rows; with several estimators
+        it includes how wrong the posteriors are on labelled rows. With few groups of labelled
+        rows it is larger, so that plus and minus 1.96 of it give an interval of Student's t.
+        nan for one pair. Two estimators differ clearly if more than 1.96 times the root of the sum
+        of both squared errors is between their scores.
+    low, high : float
+        For the accuracy, a 95 % interval in [0, 1] that does not assume calibrated posteriors:
+        the accuracy on the labelled rows minus and plus the rate of disagreement, widened by
+        the exact intervals of both rates. For the (root) mean squared and the mean absolute
+        error of a regressor likewise, with the norm of the difference of the predictions; it
+        holds less often if the errors have heavy tails. nan for other metrics.
+    validation_score : float
+        The metric on the labelled rows.
+    disagreement : float
+        Share of pairs with two different predictions, in [0, 1]. For a regressor the root mean
+        squared difference of the two predictions, in the unit of the target.
+    beta : float
+        Inverse temperature at which the labelled rows have the highest likelihood, in [0, inf].
+        For a regressor the slope of the line that calibrates its predictions.
+    n_pairs : int
+        Number of pairs, of different objects.
+    change, change_standard_error : float
+        What the pairs add to the score on labelled rows: by how much the metric is expected to be
+        higher for the rows of the second sample, or for a new version of the model, and the
+        standard error over the pairs. A change within 1.96 standard errors is not clear.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn.utils import shuffle
+    >>> from pa_select import expected_score
+    >>> X, y = shuffle(*load_wine(return_X_y=True), random_state=0)
+    >>> model = GaussianNB().fit(X[:60], y[:60])
+    >>> found = expected_score(model, X[120:], 1.1 * X[120:], X[60:120], y[60:120])
+    >>> found.n_pairs, found.low < found.score < found.high
+    (58, True)
+    >>> found.score < found.validation_score
+    True
+    """
+
+    score: float
+    standard_error: float
+    low: float
+    high: float
+    validation_score: float
+    disagreement: float
+    beta: float
+    n_pairs: int
+    change: float = float("nan")
+    change_standard_error: float = float("nan")
+
+    def to_frame(self) -> Frame:
+        """Return a table of one row.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Raises
+        ------
+        ImportError
+            If pandas, which comes with the extra ``plot``, is missing.
+        """
+        return optional_import("pandas", "plot").DataFrame([self._asdict()])
+
+
+def estimates(
+    estimators: Estimators,
+    X_a: Rows,
+    X_b: Rows,
+    X_val: Rows,
+    y_val: Labels | None,
+    scoring: str | Scorer | None = None,
+    adapter: Adapter = None,
+    reference: Any = "ensemble",
+    groups: Groups = None,
+    warnings: list[str] | None = None,
+) -> dict[str, ExpectedScore]:
+    """Compute what `expected_score` returns for several estimators, without its warnings.
+
+    If a list of `warnings` is given, those of the outputs of the estimators are added to it.
+    """
+    named = named_estimators(estimators)
+    of_regressors = _are_regressors(named)
+    check_reference(reference, of_regressors)
+    X_a, X_b = aligned_pairs(X_a, X_b, adapter=adapter)
+    check_columns(X_val, X_a, "X_val", "X_a")
+    y_val = check_column(labels_of(X_val, y_val, "X_val"), _num_samples(X_val), "y_val")
+    if groups is not None:
+        groups = check_column(groups, len(y_val), "groups")
+    if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
+        raise TypeError(
+            f"scoring: expected one scorer, by name or callable, got a {type(scoring).__name__}."
+        )
+    if adapter is not None:
+        X_b = cross_adapted(adapter, X_b, X_a, seed=0)
+    task: Classification | Regression = Classification()
+    if of_regressors:
+        if y_val.dtype.kind not in "biuf":
+            raise TypeError(f"y_val: expected numbers for regressors, got dtype {y_val.dtype}.")
+        task, y_val = Regression(), y_val.astype(np.float64)
+    if scoring is None:
+        scoring = _metric_of_searches(named)
+    scorer = task.scorer(scoring, y_val)
+    rows = {"X_val": X_val, "X_a": X_a, "X_b": X_b}
+    outputs = [
+        [_output(task, one, X, scorer, f"{name} for {of}") for name, one in named.items()]
+        for of, X in rows.items()
+    ]
+    if not isinstance(reference, str):
+        reference = [task.output(reference, X, scorer) for X in (X_val, X_a)]
+    found = of_outputs(task, list(named), outputs, y_val, scorer, reference, groups)
+    expected = found.by_name
+    if warnings is not None and isinstance(task, Classification):
+        warnings += _missed_labels(list(named), outputs[LABELLED], y_val)
+        warnings += doubts_of_classes(expected, outputs, "X_a")
+        warnings += found.doubts_of_scores("X_val")
+    elif warnings is not None:
+        best = max(expected.values(), key=lambda one: one.score)
+        numbers = best.score, best.standard_error, best.validation_score
+        warnings += doubt_of_sites("X_a and X_b", scorer, *numbers)
+    return expected
+
+
+def _metric_of_searches(named: Mapping[str, Any]) -> str | Scorer | None:
+    """Return the metric of fitted searches, if all estimators are such and have the same one."""
+    metrics = [
+        getattr(one, "scoring", None) if hasattr(one, "best_estimator_") else None
+        for one in named.values()
+    ]
+    first = metrics[0]
+    if not (isinstance(first, str) or hasattr(first, "_score_func")):
+        return None
+    return first if all(metric == first for metric in metrics) else None
+
+
+def _output(task: Classification | Regression, one: Any, X: Any, scorer: Any, what: str) -> Any:
+    """Return what an estimator predicts; its own error does not say which one it is."""
+    try:
+        return task.output(one, X, scorer)
+    except Exception as error:
+        error.add_note(f"The predictions of {what} failed.")
+        raise
+
+
+def doubts_of_classes(
+    expected: Mapping[str, ExpectedScore],
+    outputs: Sequence[Sequence[Output]],
+    name: str,
+    classes: Sequence[str] | None = None,
+) -> list[str]:
+    """Return what to warn of if the paired objects, which `name` has, seem to be of other classes.
+
+    None: the classes are called what the classifiers call them.
+    """
+    models = list(expected.values())
+    best = max(range(len(models)), key=lambda i: models[i].validation_score)
+    a, val = (
+        calibrated(outputs[source][best].scores, models[best].beta) for source in (1, LABELLED)
+    )
+    other = other_mix_of_posteriors(a, val)
+    names = outputs[LABELLED][best].classes if classes is None else np.array(classes)
+    return [] if other is None else [other.message(name, names)]
+
+
+def doubts_of_labels(expected: Mapping[str, ExpectedScore], rows: str, labels: str) -> list[str]:
+    """Return what to warn of if labelled rows cannot calibrate a model; the names have them."""
+    found = []
+    certain = [name for name, one in expected.items() if one.beta == np.inf]
+    if certain:
+        found.append(
+            f"{rows}: expected rows of which each model gets some wrong, got rows without an "
+            f"error of {_listed(certain)}. Either such a model was fitted to them, or they are "
+            "too few to calibrate its posteriors, which count as certain."
+        )
+    unrelated = [name for name, one in expected.items() if one.beta <= 0]
+    if unrelated:
+        found.append(
+            f"{labels}: expected the labels of {rows}, got labels that the predictions of "
+            f"{_listed(unrelated)} say nothing about. Are the rows, and the classes, in the same "
+            "order?"
+        )
+    return found
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} others"
+
+
+@dataclass(frozen=True)
+class _TrainedModels:
+    """The outputs of trained models, which are models of one split."""
+
+    #: For labelled rows, and for the pairs at both sites, those of each model.
+    outputs: Sequence[Sequence[Output]]
+    a: int = 1
+    b_samples: tuple[int, ...] = (2,)
+
+    def __len__(self) -> int:
+        return len(self.outputs[0])
+
+    def recorded(self, model: int, split: int, source: int) -> Output:
+        """Return a model's outputs for the rows of a source."""
+        return self.outputs[source][model]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is expected of trained models, and what their expected scores were computed from."""
+
+    by_name: dict[str, ExpectedScore]
+    _scorer: Scorer
+    _outputs: Sequence[Output]
+    _y: Array
+    _found: SiteExpectation
+    #: For each model, the labelled rows whose label seems to say nothing of its scores.
+    _lapses: list[Ints]
+
+    def doubts_of_scores(self, name: str) -> list[str]:
+        """Return what to warn of if labelled rows, which `name` has, lack scores of labels."""
+        return doubt_of_lapses(max(self._lapses, key=len), len(self._y), name)
+
+    def posterior(self) -> CandidatePosterior | None:
+        """Compute the posterior over the models; None without two parts of the labelled rows.
+
+        A part is one of five random folds of the labelled rows with half of the pairs.
+        """
+        if len(self._y) < 2:
+            return None
+        found, folds = self._found, random_folds(len(self._y))
+        by_fold = scores_of_folds(self._scorer, self._outputs, self._y, folds)
+        of_rows = found.believed * (by_fold - by_fold.mean(axis=0))
+        halves = halves_of(found.contributions.shape[1], seed=0)
+        changes = [[found.change_by(half) for half in both] for both in halves]
+        expected = np.array([one.score for one in self.by_name.values()])
+        return posterior_of_parts(*scores_of_changes(folds, expected, of_rows, changes))
+
+
+def of_outputs(
+    task: Classification | Regression,
+    names: Sequence[str],
+    outputs: Sequence[Sequence[Output]],
+    y_val: Array,
+    scorer: Scorer,
+    reference: Any = "ensemble",
+    groups: Array | None = None,
+) -> Expected:
+    """Estimate how trained models score at another site, from their recorded predictions.
+
+    `outputs` has what each model predicts for labelled rows, and for the same objects at both
+    sites. `reference` may be what another model predicts for the labelled rows and for the pairs
+    at the first site.
+    """
+    every = np.arange(len(y_val))
+    if isinstance(task, Classification):
+        outputs, reference = _with_all_classes(names, outputs, y_val, reference)
+    models = _TrainedModels(outputs)
+    if not isinstance(reference, str):
+        reference = {models.a: reference_labels(task, reference[0], y_val, reference[1])}
+    elif len(names) == 1:  # the ensemble of a single model is itself
+        reference = "self"
+    scores = [float(scorer(one, row_numbers(every), y_val)) for one in outputs[LABELLED]]
+    validation = {"score": (np.array(scores), None)}
+    labelled = LabelledRows(y_val, [every], groups)
+    engine = Engine(task, {"score": scorer}, labelled, models, validation, "score", reference)
+    found = engine.at(models)
+    columns = found.columns
+    unknown = np.full(len(names), np.nan)
+    fields: dict[str, Any] = {
+        "score": columns["expected_score"],
+        "standard_error": columns["expected_score_se"],
+        "low": columns.get("expected_score_low", unknown),
+        "high": columns.get("expected_score_high", unknown),
+        "validation_score": scores,
+        "disagreement": columns["disagreement"],
+        "change": found.changes,
+        "change_standard_error": columns["expected_score_se_pairs"],
+        "beta": [engine.calibration(model).strength for model in range(len(names))],
+    }
+    n_pairs = len(outputs[models.a][0].predicted)
+    by_name = {
+        name: ExpectedScore(**{f: float(x[model]) for f, x in fields.items()}, n_pairs=n_pairs)
+        for model, name in enumerate(names)
+    }
+    lapses = [engine.lapses(model) for model in range(len(names))]
+    return Expected(by_name, scorer, outputs[LABELLED], y_val, found, lapses)
+
+
+def _with_all_classes(
+    names: Sequence[str], outputs: Sequence[Sequence[Output]], y_val: Array, reference: Any
+) -> tuple[list[list[Output]], Any]:
+    """Give classifiers, and the reference, the columns of all classes and labels.
+
+    A row whose label a classifier does not know is missed; one that knows no label is refused.
+    """
+    known = [*zip(names, outputs[LABELLED], strict=True)]
+    for name, model in known:
+        if not np.isin(y_val, model.classes).any():
+            columns_of(y_val, model.classes, name, "y_val")
+    if not isinstance(reference, str):  # what stands in for labels has to know them all
+        columns_of(y_val, reference[0].classes, "the reference", "y_val")
+        known.append(("the reference", reference[0]))
+    classes = np.unique(np.concatenate([y_val, *(model.classes for _, model in known)]))
+    if not isinstance(reference, str):
+        reference = [one.with_classes(classes) for one in reference]
+    return [[one.with_classes(classes) for one in of_source] for of_source in outputs], reference
+
+
+def _missed_labels(names: Sequence[str], models: Sequence[Output], y_val: Array) -> Iterator[str]:
+    """Yield what to warn of if labels are no classes of a classifier."""
+    for name, model in zip(names, models, strict=True):
+        unknown = ~np.isin(y_val, model.classes)
+        if unknown.any():
+            label = y_val[unknown].tolist()[0]
+            yield (
+                f"y_val: expected classes of {name}, got other labels in {unknown.sum()} of "
+                f"{len(y_val)} rows, such as {label!r}: these rows count as missed."
+            )
+
+
+def _are_regressors(named: Mapping[str, Any]) -> bool:
+    """Whether the estimators are regressors; a model that is none may be a torch classifier."""
+    kinds = {
+        name: hasattr(one, "__sklearn_tags__") and is_regressor(one) for name, one in named.items()
+    }
+    if len(set(kinds.values())) > 1:
+        regressor, other = (next(n for n in kinds if kinds[n] == kind) for kind in (True, False))
+        raise TypeError(
+            "estimators: expected either classifiers or regressors, got both: "
+            f"{regressor} is a regressor, and {other} is not."
+        )
+    return all(kinds.values())

@@ -1,0 +1,616 @@
+"""Attacks: exact answers where there are some, foolbox where there are none, contracts."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_wine
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectKBest
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import (
+    LogisticRegression,
+    Perceptron,
+    RidgeClassifier,
+    SGDClassifier,
+)
+from sklearn.model_selection import GridSearchCV
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    PolynomialFeatures,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.svm import SVC, LinearSVC
+from skorch import NeuralNetBinaryClassifier, NeuralNetClassifier, NeuralNetRegressor
+from torch import nn
+
+from pa_select.shifts import FGSM, FMN, PGD
+from pa_select.shifts.attacks.models import differentiable
+
+DIGITS, LABELS = load_digits(return_X_y=True)
+DIGITS = (DIGITS / 16).astype(np.float32)
+WINE, CULTIVAR = load_wine(return_X_y=True)
+BINARY = CULTIVAR < 2
+SCALED = StandardScaler().fit_transform(WINE)
+NAMES = np.array(["barbera", "grignolino", "barolo"])[CULTIVAR]
+# Rows that no net below has seen.
+X, Y = DIGITS[1200:1400], LABELS[1200:1400]
+ATTACKS = [FGSM(0.1), PGD(0.1, steps=8), PGD(0.8, norm=2, steps=8), FMN(2, steps=25)]
+ATTACKS += [FMN(np.inf, steps=25)]
+each_attack = pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: f"{a}"[:12])
+
+
+def trained(net, rows, epochs):
+    optimizer = torch.optim.Adam(net.parameters(), 5e-3)
+    rows, labels = torch.tensor(rows[:1200]), torch.tensor(LABELS[:1200])
+    shuffle = torch.Generator().manual_seed(0)
+    for _ in range(epochs):
+        for batch in torch.randperm(1200, generator=shuffle).split(100):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(net(rows[batch]), labels[batch]).backward()
+            optimizer.step()
+    optimizer.zero_grad()
+    return net.eval()
+
+
+@pytest.fixture(scope="module")
+def nets():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        perceptron = nn.Sequential(
+            nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 10)
+        )
+        convolutions = nn.Sequential(
+            *(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(256, 10)),
+        )
+        return {
+            "perceptron": (trained(perceptron, DIGITS, 20), X),
+            "convolutions": (
+                trained(convolutions, DIGITS.reshape(-1, 1, 8, 8), 8),
+                X.reshape(-1, 1, 8, 8),
+            ),
+        }
+
+
+@pytest.fixture(scope="module")
+def net(nets):
+    return nets["perceptron"][0]
+
+
+# Twins
+
+
+@pytest.mark.parametrize("binary", [False, True], ids=["three", "two"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        LogisticRegression(),
+        LogisticRegression(fit_intercept=False),
+        LinearSVC(),
+        SGDClassifier(random_state=0),
+        RidgeClassifier(),
+        RidgeClassifier(fit_intercept=False),
+        Perceptron(random_state=0),
+        LinearDiscriminantAnalysis(),
+        SVC(kernel="linear"),
+        make_pipeline(MinMaxScaler((-1, 2)), PCA(5, whiten=True), LogisticRegression()),
+        make_pipeline(StandardScaler(with_std=False), "passthrough", LogisticRegression()),
+        make_pipeline(StandardScaler(with_mean=False), TruncatedSVD(4), LinearSVC()),
+        make_pipeline(RobustScaler(), SelectKBest(k=6), LogisticRegression()),
+        make_pipeline(MaxAbsScaler(), PCA(3), make_pipeline(StandardScaler(), LinearSVC())),
+        GridSearchCV(make_pipeline(StandardScaler(), LinearSVC()), {"linearsvc__C": [1, 2]}, cv=2),
+    ],
+    ids=lambda m: str(m).split("\n")[0][:60],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_linear_twins(model, binary):
+    rows = BINARY if binary else np.full(len(WINE), True)
+    model = clone(model).fit(SCALED[rows], NAMES[rows])
+    if isinstance(model, SVC) and not binary:
+        # Its decisions are votes of pairs of classes, which are not linear.
+        with pytest.raises(TypeError, match="differentiable scikit-learn classifier .* got SVC"):
+            differentiable(model)
+        return
+    logits, classes, *_ = differentiable(FrozenEstimator(model))
+    twin = logits(torch.tensor(SCALED)).numpy()
+    expected = model.decision_function(SCALED)
+    assert_allclose(twin[:, 1] - twin[:, 0] if binary else twin, expected, rtol=0, atol=1e-10)
+    assert_array_equal(classes[twin.argmax(1)], model.predict(SCALED))
+
+
+@pytest.mark.parametrize("binary", [False, True], ids=["three", "two"])
+@pytest.mark.parametrize("activation", ["identity", "logistic", "tanh", "relu"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_perceptron_twins(activation, binary):
+    rows = BINARY if binary else np.full(len(WINE), True)
+    model = make_pipeline(
+        StandardScaler(), MLPClassifier((7, 5), activation, max_iter=40, random_state=0)
+    ).fit(WINE[rows], NAMES[rows])
+    logits, classes, *_ = differentiable(model)
+    twin = logits(torch.tensor(WINE))
+    assert_allclose(twin.log_softmax(1), model.predict_log_proba(WINE), rtol=0, atol=1e-10)
+    assert_array_equal(classes[twin.argmax(1)], model.predict(WINE))
+
+
+# Exact answers
+
+LINEAR = LogisticRegression().fit(SCALED[BINARY], NAMES[BINARY])
+
+
+@pytest.mark.parametrize("norm", [2, np.inf])
+@pytest.mark.parametrize("factor", [1e-4, 1, 1e4])
+def test_least_norms_of_a_linear_classifier(norm, factor):
+    X, y = factor * SCALED[BINARY], NAMES[BINARY]
+    model = LogisticRegression()
+    model.coef_, model.intercept_ = LINEAR.coef_ / factor, LINEAR.intercept_
+    model.classes_ = LINEAR.classes_
+    right = model.predict(X) == y
+    dual = 2 if norm == 2 else 1
+    exact = np.abs(model.decision_function(X)) / np.linalg.norm(model.coef_, dual, axis=1)
+    shifted = FMN(norm)(X, y, estimator=model)
+    assert shifted.success.all()
+    assert_array_equal(model.predict(shifted.X) != y, shifted.success)
+    ratio = shifted.norm[right] / exact[right]
+    assert ratio.min() > 1 - 1e-9
+    assert np.median(ratio) < 1.005
+    assert ratio.max() < 1.05
+    assert_array_equal(shifted.norm[~right], 0)
+
+
+@pytest.mark.parametrize("norm", [2, np.inf])
+def test_a_ball_that_reaches_the_boundary_and_one_that_does_not(norm):
+    dual = 2 if norm == 2 else 1
+    exact = np.abs(LINEAR.decision_function(SCALED)) / np.linalg.norm(LINEAR.coef_[0], dual)
+    for row, distance in list(zip(SCALED, exact, strict=True))[::40]:
+        # From a random point of the ball, its pole is only approached.
+        for random_start, more in ((True, 1.03), (False, 1 + 1e-9)):
+            attack = PGD(norm=norm, random_start=random_start)
+            near, far = (
+                attack(row[None], estimator=LINEAR, power=p * distance) for p in (0.999, more)
+            )
+            assert not near.success[0]
+            assert far.success[0]
+    fgsm = FGSM()(SCALED[:1], estimator=LINEAR, power=1.0)
+    step = np.sign(LINEAR.coef_[0]) * (-1 if LINEAR.decision_function(SCALED[:1]) > 0 else 1)
+    assert_allclose(fgsm.X[0], SCALED[0] + step, rtol=1e-12)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from([2, np.inf]))
+def test_the_features_units_do_not_matter(seed, norm):
+    rng = np.random.default_rng(seed)
+    weights = [torch.tensor(rng.normal(size=shape)) for shape in ((3, 8), (8, 3))]
+    X = rng.normal(size=(6, 3))
+
+    class Net(nn.Module):
+        def __init__(self, unit):
+            super().__init__()
+            self.unit = nn.Parameter(torch.tensor(float(unit), dtype=torch.float64))
+
+        def forward(self, x):
+            return torch.tanh(x / self.unit @ weights[0]) @ weights[1]
+
+    # A power of 2, so that nothing is rounded otherwise.
+    one, other = (FMN(norm, steps=20)(u * X, estimator=Net(u)) for u in (1.0, 1024.0))
+    assert_array_equal(other.success, one.success)
+    assert_allclose(other.norm, 1024 * one.norm, rtol=1e-6)
+
+
+# foolbox
+
+
+def foolbox_attack(attack, net, rows, labels, power=None):
+    foolbox = pytest.importorskip("foolbox")
+    model = foolbox.PyTorchModel(net, bounds=(0, 1))
+    made = getattr(foolbox.attacks, attack[0])(**attack[1])
+    torch.manual_seed(0)
+    _, attacked, success = made(model, torch.tensor(rows), torch.tensor(labels), epsilons=power)
+    return attacked.numpy(), success.numpy()
+
+
+@pytest.mark.parametrize("name", ["perceptron", "convolutions"])
+@pytest.mark.parametrize(
+    ("attack", "oracle"),
+    [
+        (FGSM(0.08, bounds=(0, 1)), ("LinfFastGradientAttack", {})),
+        (PGD(0.08, bounds=(0, 1)), ("LinfProjectedGradientDescentAttack", {})),
+        (PGD(0.4, norm=2, bounds=(0, 1)), ("L2ProjectedGradientDescentAttack", {})),
+    ],
+    ids=["FGSM", "PGD", "PGD2"],
+)
+def test_success_rates_against_foolbox(nets, name, attack, oracle):
+    net, rows = nets[name]
+    if isinstance(attack, PGD):
+        oracle = (oracle[0], {"steps": 40, "rel_stepsize": 2.5 / 40})
+    attacked, success = foolbox_attack(oracle, net, rows, Y, attack.eps)
+    shifted = attack(rows, Y, estimator=net)
+    assert 0.1 < success.mean() < 0.9
+    if isinstance(attack, FGSM):
+        assert_allclose(shifted.X, attacked, atol=1e-6)
+        assert_array_equal(shifted.success, success)
+    # The strongest point of the way is at least as strong as the last one.
+    assert success.mean() - 0.01 <= shifted.success.mean() <= success.mean() + 0.04
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["perceptron", "convolutions"])
+@pytest.mark.parametrize("norm", [2, np.inf])
+def test_least_norms_against_foolbox(nets, name, norm):
+    net, rows = nets[name]
+    shifted = FMN(norm, bounds=(0, 1))(rows, Y, estimator=net)
+    assert shifted.success.all()
+    # foolbox's Euclidean FMN does not project to the ball: ours is much better. Its DDN is
+    # not so, and finds other local minima.
+    oracles = {"LInfFMNAttack": 1.05} if norm != 2 else {"L2FMNAttack": 0.7, "DDNAttack": 1.1}
+    for oracle, most in oracles.items():
+        attacked, success = foolbox_attack((oracle, {"steps": 100}), net, rows, Y)
+        norms = np.linalg.norm((attacked - rows).reshape(len(rows), -1), norm, axis=1)
+        norms[~success] = np.inf
+        assert success.mean() > 0.9
+        assert np.median(shifted.norm) <= most * np.median(norms)
+        assert_array_equal(shifted.norm[norms == 0], 0)
+    # What a least-norm attack reaches, an attack of that strength reaches as a rule.
+    power = 1.05 * float(np.median(shifted.norm))
+    reached = PGD(norm=norm, bounds=(0, 1))(rows, Y, estimator=net, power=power)
+    assert 0.45 < reached.success.mean() < 0.65
+
+
+# Contracts
+
+
+@each_attack
+def test_rows_norms_and_successes_are_of_what_is_returned(attack, nets):
+    for net, rows in nets.values():
+        attack = clone(attack).set_params(bounds=(0, 1))
+        before = rows.copy()
+        shifted = attack(rows, Y, estimator=net)
+        assert_array_equal(rows, before)
+        assert isinstance(shifted.X, np.ndarray)
+        assert shifted.X.dtype == np.float32
+        assert shifted.X.shape == rows.shape
+        assert shifted.X.min() >= 0
+        assert shifted.X.max() <= 1
+        change = (shifted.X.astype(float) - rows).reshape(len(rows), -1)
+        assert_allclose(shifted.norm, np.linalg.norm(change, attack.norm, axis=1), atol=1e-12)
+        with torch.no_grad():
+            decisions = net(torch.tensor(shifted.X)).argmax(1).numpy()
+        assert (shifted.success == (decisions != Y)).mean() > 0.995
+        assert 0.3 < shifted.success.mean() <= 1
+        if hasattr(attack, "eps"):
+            assert shifted.norm.max() <= attack.eps * (1 + 1e-6)
+        assert shifted.norm.dtype == np.float64
+        assert shifted.success.dtype == bool
+
+
+@each_attack
+def test_no_power_changes_nothing(attack, net):
+    shifted = attack(X, Y, estimator=net, power=0)
+    assert_array_equal(shifted.X, X)
+    assert_array_equal(shifted.norm, 0)
+    wrong = net(torch.tensor(X)).argmax(1).numpy() != Y
+    assert 0 < wrong.sum() < 50
+    assert_array_equal(shifted.success, wrong)
+    assert not attack(X, estimator=net, power=0).success.any()
+
+
+def test_rows_that_are_wrong_already(net):
+    wrong = net(torch.tensor(X)).argmax(1).numpy() != Y
+    least = FMN(steps=25)(X, Y, estimator=net)
+    assert least.success[wrong].all()
+    assert_array_equal(least.X[wrong], X[wrong])
+    attacked = PGD(0.1)(X, Y, estimator=net)
+    assert attacked.success[wrong].all()
+    assert (attacked.norm[wrong] > 0.05).all()
+
+
+def test_rows_beyond_the_greatest_norm_stay(net):
+    every = FMN(steps=25)(X, Y, estimator=net)
+    limit = float(np.median(every.norm))
+    for some in (
+        FMN(steps=25, max_norm=limit)(X, Y, estimator=net),
+        FMN(steps=25)(X, Y, estimator=net, power=limit),
+    ):
+        near = every.norm <= limit
+        assert_array_equal(some.success, near)
+        assert_array_equal(some.X[near], every.X[near])
+        assert_array_equal(some.X[~near], X[~near])
+        assert_array_equal(some.norm[~near], 0)
+
+
+@each_attack
+def test_batches_seeds_and_copies(attack, net):
+    net = nn.Sequential(net).double()
+    rows = X.astype(np.float64)
+    state = np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002
+    shifted = attack(rows, Y, estimator=net)
+    again = pickle.loads(pickle.dumps(clone(attack)))(rows, Y, estimator=net)
+    assert_array_equal(again.X, shifted.X)
+    small = clone(attack).set_params(batch_size=7)(rows, Y, estimator=net)
+    assert_allclose(small.X, shifted.X, atol=1e-9)
+    assert_array_equal(small.success, shifted.success)
+    assert_array_equal(np.random.get_state()[1], state[0])  # noqa: NPY002
+    assert torch.equal(torch.get_rng_state(), state[1])
+    net.float()
+    if isinstance(attack, PGD):
+        other = clone(attack).set_params(random_state=1)(X, Y, estimator=net)
+        assert np.abs(other.X - shifted.X).max() > 0.01
+        for one, two in ((1, np.random.RandomState(1)), (None, 0)):
+            first, second = (
+                clone(attack).set_params(random_state=s)(X[:9], estimator=net) for s in (one, two)
+            )
+            assert_array_equal(first.X, second.X)
+
+
+@each_attack
+def test_without_labels_the_models_own_decisions_are_attacked(attack, net):
+    decisions = net(torch.tensor(X)).argmax(1).numpy()
+    given, own = attack(X, decisions, estimator=net), attack(X, estimator=net)
+    assert_array_equal(own.X, given.X)
+    assert_array_equal(own.success, given.success)
+
+
+def test_types_of_rows():
+    model = LogisticRegression().fit(SCALED, NAMES)
+    reference = PGD(0.5)(SCALED, NAMES, estimator=model)
+    assert reference.success.any()
+    tensor = PGD(0.5)(torch.tensor(SCALED), NAMES, estimator=model)
+    assert tensor.X.dtype == torch.float64
+    assert_array_equal(tensor.X.numpy(), reference.X)
+    assert_array_equal(PGD(0.5)(SCALED.tolist(), list(NAMES), estimator=model).X, reference.X)
+    frame = pd.DataFrame(SCALED, index=[f"r{i}" for i in range(178)]).add_prefix("f")
+    labels = pd.Series(NAMES, index=frame.index)
+    named = LogisticRegression().fit(frame, labels)
+    shifted = PGD(0.5)(frame, labels, estimator=named)
+    pd.testing.assert_frame_equal(
+        shifted.X, pd.DataFrame(reference.X, index=frame.index, columns=frame.columns)
+    )
+    single = PGD(0.5)(frame.astype("float32"), estimator=named)
+    assert set(single.X.dtypes) == {np.dtype("float32")}
+    integers = FMN()(np.round(SCALED * 10).astype(int), estimator=model)
+    assert integers.X.dtype == np.float64
+    assert integers.success.all()
+    half = PGD(0.5)(SCALED.astype(np.float16), NAMES, estimator=model)
+    assert half.X.dtype == np.float16
+    assert_array_equal(model.predict(half.X.astype(float)) != NAMES, half.success)
+    assert abs(half.success.mean() - reference.success.mean()) < 0.02
+    readonly = SCALED.copy()
+    readonly.flags.writeable = False
+    assert_array_equal(PGD(0.5)(readonly[::-1], NAMES[::-1], estimator=model).X.shape, (178, 13))
+    per_feature = SCALED.min(0), SCALED.max(0)
+    boxed = PGD(0.5, bounds=per_feature)(SCALED, NAMES, estimator=model)
+    assert (boxed.X >= per_feature[0]).all()
+    assert (boxed.X <= per_feature[1]).all()
+    with torch.inference_mode():
+        rows = torch.tensor(SCALED)
+        assert_array_equal(PGD(0.5)(rows, NAMES, estimator=model).X, reference.X)
+
+
+class Everything(nn.Module):
+    """What training changes: dropout, running statistics; frozen and free parameters."""
+
+    def __init__(self, n_out=10, probabilities=False, several=False):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(64, 32), nn.BatchNorm1d(32), nn.Tanh(), nn.Dropout(0.5), nn.Linear(32, n_out)
+        )
+        self.probabilities, self.several = probabilities, several
+
+    def forward(self, x):
+        out = self.layers(x)
+        out = out.softmax(1) if self.probabilities else out
+        return (out, x) if self.several else out
+
+
+@each_attack
+def test_modules_stay_as_they_were(attack):
+    net = Everything()
+    net.layers[1].eval()
+    net.layers[0].weight.requires_grad_(False)
+    net.layers[4].bias.grad = torch.ones(10)
+    before = pickle.dumps(net)
+    modes = [part.training for part in net.modules()]
+    attack(X[:20], Y[:20], estimator=net)
+    assert [part.training for part in net.modules()] == modes
+    assert [p.requires_grad for p in net.parameters()] == [False, True, True, True, True, True]
+    assert torch.equal(net.layers[4].bias.grad, torch.ones(10))
+    assert all(p.grad is None for p in list(net.parameters())[:-1])
+    assert_array_equal(attack(X[:20], estimator=net).X, attack(X[:20], estimator=net).X)
+    for name, value in pickle.loads(before).state_dict().items():
+        assert torch.equal(value, net.state_dict()[name])
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "y"),
+    [
+        (NeuralNetClassifier, {"criterion": nn.CrossEntropyLoss}, LABELS),
+        (NeuralNetClassifier, {"module__probabilities": True}, LABELS),
+        (NeuralNetClassifier, {"module__several": True, "criterion": nn.CrossEntropyLoss}, LABELS),
+        (NeuralNetBinaryClassifier, {"module__n_out": 1}, (LABELS < 5).astype(np.float32)),
+    ],
+    ids=["logits", "probabilities", "several", "binary"],
+)
+def test_skorch_nets(kind, options, y):
+    torch.manual_seed(0)
+
+    class Net(kind):
+        # The criterion sees the scores alone.
+        def get_loss(self, y_pred, *args, **kwargs):
+            y_pred = y_pred[0] if isinstance(y_pred, tuple) else y_pred
+            return super().get_loss(y_pred, *args, **kwargs)
+
+    net = Net(
+        Everything, max_epochs=8, lr=0.01, optimizer=torch.optim.Adam, verbose=0, train_split=None,
+        **options,
+    ).fit(DIGITS[:1200], y[:1200])  # fmt: skip
+    labels = y[1200:1400]
+    clean = net.predict(X) == labels
+    assert clean.mean() > 0.8
+    for attack in (PGD(0.2, bounds=(0, 1)), FMN(bounds=(0, 1), steps=40)):
+        shifted = attack(X, labels, estimator=net)
+        assert shifted.success.mean() > 0.8
+        # Outputs of a net in evaluation mode, as predict has them.
+        agree = shifted.success == (net.predict(shifted.X) != labels)
+        assert agree.mean() > 0.97
+    with pytest.raises(ValueError, match=r"y: expected classes of the estimator.* got 77"):
+        FGSM()(X[:2], [77, 1], estimator=net)
+    piped = make_pipeline(StandardScaler().fit(DIGITS), net)
+    scaled = StandardScaler().fit(DIGITS).transform(X)
+    logits = differentiable(piped).logits(torch.tensor(X))
+    assert_allclose(
+        logits.detach(), differentiable(net).logits(torch.tensor(scaled)).detach(), atol=1e-3
+    )
+
+
+def test_passes(net):
+    counts = {"forward": 0, "backward": 0}
+
+    class Counted(nn.Module):
+        def forward(self, x):
+            counts["forward"] += len(x) > 1  # how many classes there are, one row tells
+            if x.requires_grad:
+                x.register_hook(lambda g: counts.update(backward=counts["backward"] + 1))
+            return net(x)
+
+    for attack, y, expected in (
+        (FGSM(), Y, (2, 1)),
+        (FGSM(), None, (2, 1)),
+        (PGD(steps=5), Y, (6, 5)),
+        (PGD(steps=5, random_start=False), None, (6, 5)),
+        (PGD(steps=5), None, (7, 5)),
+        (FMN(steps=5), Y, (5, 5)),
+        (FMN(steps=5), None, (5, 5)),
+    ):
+        counts.update(forward=0, backward=0)
+        attack(X, y, estimator=Counted())
+        assert tuple(counts.values()) == expected
+
+
+def test_a_gradient_too_small_to_be_squared():
+    # 100 nats sure: the cross-entropy's gradient is about 1e-38.
+    sure = nn.Linear(2, 2, bias=False)
+    with torch.no_grad():
+        sure.weight.copy_(torch.tensor([[43.0, 0.0], [-43.0, 0.0]]))
+    shifted = PGD(1.1, norm=2, random_start=False)(np.float32([[1, 0]]), estimator=sure)
+    assert shifted.success.all()
+    # None at all, or outputs that are no numbers far out: no success, and finite rows.
+    still = nn.Sequential(nn.ReLU(), nn.Linear(2, 2))
+    for attack in (FMN(), PGD(0.5), FGSM(0.5), FMN(np.inf)):
+        shifted = attack(np.float32([[-1, -1], [-2, -3]]), estimator=still)
+        assert not shifted.success.any()
+        assert np.isfinite(shifted.X).all()
+
+
+# Refusals
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_what_is_no_differentiable_classifier():
+    forest = RandomForestClassifier(2).fit(WINE, NAMES)
+    cubes = make_pipeline(PolynomialFeatures(), LogisticRegression(max_iter=5000))
+    expected = "estimator: expected a torch module, a skorch net or a differentiable scikit-learn"
+    for estimator, got in (
+        (None, "None"),
+        (forest, "RandomForestClassifier"),
+        (make_pipeline(StandardScaler(), forest).fit(WINE, NAMES), "RandomForestClassifier"),
+        (SVC().fit(WINE, NAMES), "SVC"),
+        (SVC(kernel="linear").fit(SCALED, NAMES), "SVC"),
+        (MLPClassifier(max_iter=2).fit(SCALED, np.eye(3)[CULTIVAR]), "MLPClassifier"),
+        (cubes.fit(SCALED[:, :2], NAMES), r"a pipeline with the step PolynomialFeatures\(\)"),
+        (
+            make_pipeline(MinMaxScaler(clip=True), LogisticRegression()).fit(WINE, NAMES),
+            r"a pipeline with the step MinMaxScaler\(clip=True\)",
+        ),
+        (NeuralNetRegressor(Everything), "a NeuralNetRegressor"),
+    ):
+        with pytest.raises(TypeError, match=rf"{expected} classifier .*, got {got}\."):
+            PGD()(SCALED, estimator=estimator)
+    with pytest.raises(NotFittedError):
+        PGD()(SCALED, estimator=LogisticRegression())
+    for net, message in (
+        (lambda x: x.detach(), "outputs that depend on the inputs differentiably"),
+        (lambda x: x[:, :, None], r"outputs of shape \(n, n_classes\)"),
+        (lambda x: {"loss": x}, "a module that returns a tensor"),
+    ):
+        module = nn.Identity()
+        module.forward = net
+        with pytest.raises(TypeError, match=f"estimator: expected {message}"):
+            FGSM()(SCALED, estimator=module)
+
+
+@pytest.mark.parametrize(
+    ("attack", "message"),
+    [
+        (FGSM(-1), "eps: expected a finite number of at least 0"),
+        (FGSM(np.inf), "eps: expected a finite number of at least 0"),
+        (FGSM(batch_size=0), "batch_size: expected a positive integer, got 0"),
+        (PGD(steps=0), "steps: expected a positive integer, got 0"),
+        (FMN(steps=2.5), "steps: expected a positive integer, got 2.5"),
+        (PGD(norm=1), "norm: expected 2 or np.inf, got 1"),
+        (FMN("inf"), "norm: expected 2 or np.inf, got 'inf'"),
+        (PGD(step_size=0), "step_size: expected a positive number or None, got 0"),
+        (PGD(device="nowhere"), "device: expected a torch device or None, got 'nowhere'"),
+        (PGD(bounds=(1, 0)), "bounds: expected"),
+        (PGD(bounds=3), "bounds: expected"),
+        (PGD(bounds=(0, 1)), r"X: expected numbers within bounds, got 1\.5.* in row 0"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_parameters_that_do_not_fit(attack, message):
+    with pytest.raises(ValueError, match=message):
+        attack(SCALED, estimator=LINEAR)
+
+
+def test_rows_and_labels_that_do_not_fit():
+    model = LogisticRegression().fit(SCALED, NAMES)
+    holed = SCALED.copy()
+    holed[4, 2] = np.nan
+    for X, y, message in (
+        (SCALED, CULTIVAR, r"y: expected classes of the estimator, \['barbera', .*\], got 0 in"),
+        (SCALED, NAMES[:3], "y: expected 178 labels, got 3"),
+        (SCALED[:, :3], NAMES, r"X: expected shape \(1, 13\), got \(1, 3\)"),
+        (holed, NAMES, "X: expected finite numbers, got nan in row 4"),
+        (SCALED[:0], None, "X: expected at least one row"),
+        (SCALED[0], None, "X: expected at least one row of shape"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            FGSM()(X, y, estimator=model)
+    for X in (SCALED.astype(str), SCALED > 0, SCALED.astype(complex), torch.tensor(SCALED) > 0):
+        with pytest.raises(TypeError, match="X: expected real numbers"):
+            FGSM()(X, estimator=model)
+    frame = pd.DataFrame(SCALED).add_prefix("f")
+    named, labels = LogisticRegression().fit(frame, NAMES), pd.Series(NAMES)
+    with pytest.raises(ValueError, match=r"X: expected the columns \['f0', "):
+        FGSM()(frame[frame.columns[::-1]], estimator=named)
+    with pytest.raises(ValueError, match="y: expected the rows of X in their order"):
+        FGSM()(frame, labels[::-1], estimator=named)
+
+
+def test_the_second_best_class_need_not_be_the_nearest():
+    _, y = load_wine(return_X_y=True)
+    model = LogisticRegression().fit(SCALED, y)
+    rows = model.predict(SCALED) == y
+    label = y[rows]
+    scores = model.decision_function(SCALED[rows])
+    ahead = scores[np.arange(len(label)), label][:, None] - scores
+    slopes = np.linalg.norm(model.coef_[label][:, None] - model.coef_[None], axis=2)
+    with np.errstate(invalid="ignore"):
+        exact = np.nanmin(ahead / slopes, axis=1)
+    ratio = FMN(2)(SCALED[rows], label, estimator=model).norm / exact
+    assert ratio.min() > 1 - 1e-9
+    # As the documentation tells: a tenth by more than 5 %, a quarter at most.
+    assert 0.07 < (ratio > 1.05).mean() < 0.13
+    assert 1.2 < ratio.max() < 1.3

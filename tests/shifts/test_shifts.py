@@ -1,0 +1,666 @@
+"""Shifts of numbers, and what all shifts have in common."""
+
+import inspect
+import pickle
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.ndimage import shift as ndimage_shift
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import StandardScaler
+
+from pa_select import shifts as room
+from pa_select.shifts import (
+    FGSM,
+    FMN,
+    PGD,
+    Blur,
+    CharacterEdits,
+    Contrast,
+    Corruption,
+    Dim,
+    Drift,
+    FeatureDropout,
+    FeatureFailure,
+    GaussianNoise,
+    ImpulseNoise,
+    Pixelate,
+    Quantize,
+    Shift,
+    ShotNoise,
+    TransformShift,
+    Translate,
+    UniformNoise,
+    WordEdits,
+    as_shift,
+)
+
+DIGITS = load_digits().data[:600] / 16
+TEXTS = ["a film with heart", "dull", "", "one  of\nthe best "] * 5
+POINTWISE = [
+    GaussianNoise(0.2),
+    GaussianNoise(0.2, relative=True, random_state=3),
+    UniformNoise(0.3, bounds=(0, 1)),
+    UniformNoise(0.3, relative=True),
+    FeatureDropout(0.3),
+    FeatureDropout(0.3, value="mean", random_state=1),
+    FeatureFailure(2),
+    FeatureFailure(3, value="mean", random_state=1),
+    Drift(0.2),
+    Quantize(0.3),
+    Dim(0.4),
+    ImpulseNoise(0.3, bounds=(-9, 9)),
+    ShotNoise(0.25, bounds=(-9, 9)),
+]
+SPATIAL = [
+    Blur(0.7, shape=(8, 8)),
+    Contrast(0.4, shape=(8, 8)),
+    Pixelate(2, shape=(8, 8)),
+    Translate(1.5, shape=(8, 8)),
+    Translate(2, shape=(1, 8, 8)),
+]
+NUMERIC = POINTWISE + SPATIAL
+TEXTUAL = [CharacterEdits(5), WordEdits(["good", "bad"], 3), WordEdits(["so"], mode="replace")]
+ROWS = dict.fromkeys(map(repr, NUMERIC), DIGITS) | dict.fromkeys(map(repr, TEXTUAL), TEXTS)
+
+
+def darker(X, power):
+    return X * (1 - power)
+
+
+@pytest.mark.parametrize("shift", NUMERIC + TEXTUAL, ids=repr)
+def test_what_every_shift_does(shift):
+    X = ROWS[repr(shift)]
+    stored = pickle.dumps(X)
+    states = np.random.get_state()[1].copy(), torch.random.get_rng_state()  # noqa: NPY002
+    shifted = shift(X)
+    assert pickle.dumps(X) == stored
+    assert_array_equal(np.random.get_state()[1], states[0])  # noqa: NPY002
+    assert torch.equal(torch.random.get_rng_state(), states[1])
+
+    assert type(shifted.X) is type(X)
+    assert shifted.norm.shape == (len(X),)
+    assert shifted.norm.max() > 0
+    assert shifted.success is None
+    for same in (shift, clone(shift), pickle.loads(pickle.dumps(shift))):
+        assert same.get_params() == shift.get_params()
+        again = same(X)
+        assert_array_equal(again.X, shifted.X)
+        assert_array_equal(again.norm, shifted.norm)
+
+    none = shift(X, power=0)
+    assert_array_equal(none.X, X)
+    assert none.X is not X
+    assert not none.norm.any()
+    stronger = 1.0 if getattr(shift, "_most", 0) == 1 else 4
+    by_power = shift(X, power=stronger)
+    by_parameter = clone(shift).set_params(**{shift._power: stronger})(X)
+    assert_array_equal(by_power.X, by_parameter.X)
+    assert (by_power.norm != shifted.norm).any()
+
+
+@pytest.mark.parametrize(
+    "shift", [s for s in NUMERIC + TEXTUAL if "random_state" in s.get_params()]
+)
+def test_seeds(shift):
+    X = ROWS[repr(shift)]
+    other = clone(shift).set_params(random_state=7)
+    assert (np.asarray(other(X).X) != np.asarray(shift(X).X)).any()
+    source = np.random.RandomState(7)
+    other.random_state = source
+    assert (np.asarray(other(X).X) != np.asarray(other(X).X)).any()
+
+
+@pytest.mark.parametrize("shift", NUMERIC, ids=repr)
+def test_types_of_rows(shift):
+    # The same numbers, whatever they come in.
+    X = np.round(4 * DIGITS[:30])
+    expected = shift(X)
+    for dtype in (np.float16, np.float32, np.int64, np.uint8):
+        shifted = shift(X.astype(dtype))
+        floating = np.issubdtype(dtype, np.floating)
+        assert shifted.X.dtype == (dtype if floating else np.float64)
+        assert_allclose(shifted.X, expected.X, atol=2e-3 if dtype == np.float16 else 1e-6)
+        assert_allclose(shifted.norm, expected.norm, rtol=1e-12, atol=1e-12)
+    for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.int64):
+        tensor = torch.tensor(X, dtype=dtype)
+        shifted = shift(tensor.requires_grad_(dtype == torch.float32))
+        assert shifted.X.dtype == (dtype if dtype.is_floating_point else torch.float32)
+        assert not shifted.X.requires_grad
+        tolerance = 0.02 if dtype == torch.bfloat16 else 1e-6
+        assert_allclose(shifted.X.double().numpy(), expected.X, atol=tolerance)
+    assert_array_equal(shift(X.tolist()).X, expected.X.tolist())
+    frame = pd.DataFrame(X, index=np.arange(30)[::-1]).astype({0: np.float32, 1: np.int16})
+    shifted = shift(frame)
+    assert shifted.X.index.equals(frame.index)
+    assert shifted.X.columns.equals(frame.columns)
+    assert shifted.X.dtypes.tolist() == [np.float32] + [np.float64] * 63
+    assert_allclose(shifted.X.to_numpy(), expected.X, atol=1e-6)
+
+
+def test_only_numeric_columns_of_a_frame_change():
+    frame = pd.DataFrame(
+        {
+            "name": ["a", "b", None],
+            "x": [1.0, np.nan, 3.0],
+            "smokes": [True, False, True],
+            "age": pd.array([30, None, 50], dtype="Int64"),
+            "ratio": pd.array([0.5, None, 1.5], dtype="Float32"),
+            "group": pd.Categorical([1, 2, 1]),
+            "day": pd.date_range("2024-01-01", periods=3),
+        },
+        index=["u", "v", "u"],
+    ).rename(columns={"ratio": "x"})
+    before = frame.copy()
+    shifted = GaussianNoise(1.0)(frame)
+    pd.testing.assert_frame_equal(frame, before)
+    same = [0, 2, 5, 6]
+    pd.testing.assert_frame_equal(shifted.X.iloc[:, same], frame.iloc[:, same])
+    assert shifted.X.columns.equals(frame.columns)
+    assert shifted.X.dtypes.astype(str).tolist()[3:5] == ["float64", "Float32"]
+    # Missing values stay missing and count nothing.
+    numbers = [1, 3, 4]
+    assert_array_equal(shifted.X.iloc[:, numbers].isna(), frame.iloc[:, numbers].isna())
+    after, before = (
+        x.iloc[:, numbers].to_numpy(float, na_value=np.nan) for x in (shifted.X, frame)
+    )
+    change = after - before
+    assert_allclose(shifted.norm, np.sqrt(np.nansum(change**2, axis=1)), rtol=1e-6)
+    assert shifted.norm[1] == 0
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    X=hnp.arrays(
+        st.sampled_from([np.float64, np.float32, np.int32]),
+        hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5),
+        elements=st.integers(-9, 9),
+    ),
+    power=st.floats(0, 1),
+    shift=st.sampled_from(POINTWISE),
+)
+def test_any_shape(X, power, shift):
+    if isinstance(shift, FeatureFailure):  # a number of features
+        power = min(round(power), int(np.prod(X.shape[1:])))
+    shifted = shift(X, power=power)
+    assert shifted.X.shape == X.shape
+    change = (shifted.X.astype(float) - X).reshape(len(X), int(np.prod(X.shape[1:])))
+    assert_allclose(shifted.norm, np.linalg.norm(change, axis=1), atol=1e-5)
+
+
+def test_the_contract_runs_on_every_shift():
+    tested = {type(shift) for shift in NUMERIC + TEXTUAL}
+    # These have tests of their own.
+    tested |= {FGSM, PGD, FMN, TransformShift, Corruption}
+    shifts = (getattr(room, name) for name in room.__all__)
+    shifts = {s for s in shifts if inspect.isclass(s) and issubclass(s, Shift)}
+    assert tested == shifts - {Shift}
+
+
+@pytest.mark.parametrize("shift", NUMERIC, ids=repr)
+def test_missing_and_infinite_numbers_stay_or_are_replaced_or_refused(shift):
+    X = DIGITS[:20].copy()
+    X[0, 3], X[1, 5], X[2, 5] = np.nan, np.inf, -np.inf
+    if isinstance(shift, (ImpulseNoise, ShotNoise)) or shift in SPATIAL:
+        with pytest.raises(ValueError, match="^X: expected (finite pixels|numbers within)"):
+            shift(X)
+        return
+    shifted = shift(X).X
+    assert np.isfinite(shifted[np.isfinite(X)]).all()
+    odd = ~np.isfinite(X)
+    assert (np.isfinite(shifted[odd]) | np.isclose(shifted[odd], X[odd], equal_nan=True)).all()
+
+
+def test_scale_of_noise():
+    X = np.zeros((4000, 3)) + [[0, 5, -5]]
+    normal, uniform = GaussianNoise(0.2)(X).X - X, UniformNoise(0.2)(X).X - X
+    assert_allclose(normal.std(0), 0.2, rtol=0.05)
+    assert_allclose(normal.mean(0), 0, atol=0.01)
+    assert np.abs(np.corrcoef(normal.T) - np.eye(3)).max() < 0.05
+    assert_allclose((np.abs(normal) < 0.2).mean(), 0.6827, atol=0.01)
+    assert_allclose(uniform.std(0), 0.2 / np.sqrt(3), rtol=0.05)
+    assert 0.199 < np.abs(uniform).max() <= 0.2
+    units = np.random.default_rng(0).normal(size=(4000, 3)) * [1, 100, 0.01] + [0, 1e4, 3]
+    relative = GaussianNoise(0.5, relative=True)(units).X - units
+    assert_allclose(relative.std(0), 0.5 * units.std(0), rtol=0.05)
+    # A missing value tells nothing of the spread, a feature without values has none.
+    units[0] = np.nan
+    units[:, 1] = np.nan
+    units[1, 2] = np.inf
+    relative = GaussianNoise(0.5, relative=True)(units)
+    assert np.isnan(relative.X).sum() == np.isnan(units).sum()
+    for rows, j in ((slice(1, None), 0), (slice(2, None), 2)):
+        change = relative.X[rows, j] - units[rows, j]
+        assert_allclose(change.std(), 0.5 * units[rows, j].std(), rtol=0.05)
+    assert np.isfinite(relative.norm).all()
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    powers=st.tuples(st.floats(0, 3), st.floats(0, 3)),
+    shift=st.sampled_from([GaussianNoise(), UniformNoise(relative=True), Drift(random_state=2)]),
+)
+def test_powers_scale_one_draw(powers, shift):
+    unit = shift(DIGITS[:20], power=1.0)
+    for power in powers:
+        shifted = shift(DIGITS[:20], power=power)
+        assert_allclose(shifted.X - DIGITS[:20], power * (unit.X - DIGITS[:20]), atol=1e-12)
+        assert_allclose(shifted.norm, power * unit.norm, atol=1e-12)
+
+
+def test_bounds():
+    low, high = np.zeros(64), np.linspace(1, 2, 64)
+    X = DIGITS.copy()
+    X[:, 3] = 5  # out of bounds already
+    for shift in (GaussianNoise(1.0), UniformNoise(2.0), Drift(2.0)):
+        shifted = shift.set_params(bounds=(low, high))(X)
+        assert (shifted.X >= 0).all()
+        inside = np.arange(64) != 3
+        assert (shifted.X <= high)[:, inside].all()
+        assert (shifted.X == high)[:, inside].any()
+        assert shifted.X[:, 3].max() == 5
+        assert_allclose(shifted.norm, np.linalg.norm(shifted.X - X, axis=1))
+        assert_array_equal(shift(X, power=0).X, X)
+
+
+@settings(deadline=None, max_examples=30)
+@given(rates=st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted))
+def test_dropout_is_nested(rates):
+    X = np.ones((50, 8))
+    few, many = (FeatureDropout()(X, power=rate).X == 0 for rate in rates)
+    assert not (few & ~many).any()
+
+
+def test_dropout():
+    X = np.random.default_rng(0).normal(3, 1, size=(2000, 5))
+    for value, put in ((0.0, np.zeros(5)), (-2, np.full(5, -2)), ("mean", X.mean(0))):
+        shifted = FeatureDropout(0.25, value=value)(X)
+        failed = shifted.X != X
+        assert_allclose(failed.mean(0), 0.25, atol=0.04)
+        assert_allclose(shifted.X[failed], np.broadcast_to(put, X.shape)[failed])
+    missing = FeatureDropout(0.25, value=np.nan)(X)
+    assert_array_equal(np.isnan(missing.X), failed)
+    assert not missing.norm.any()
+    assert not FeatureDropout(1.0)(X).X.any()
+
+
+@pytest.mark.parametrize("shape", [(50, 6), (50, 2, 3)])
+def test_failed_features_fail_in_all_rows_and_with_every_higher_number(shape):
+    X = np.random.default_rng(0).normal(3, 1, size=shape)
+    flat = X.reshape(50, 6)
+    before = np.zeros(6, dtype=bool)
+    for n in range(7):
+        shifted = FeatureFailure()(X, power=n)
+        failed = shifted.X.reshape(50, 6) == 0
+        assert (failed == failed[0]).all()
+        assert failed[0].sum() == n
+        assert not (before & ~failed[0]).any()
+        assert_allclose(shifted.norm, np.linalg.norm(flat * failed, axis=1))
+        before = failed[0]
+    means = FeatureFailure(6, value="mean")(X).X.reshape(50, 6)
+    assert_allclose(means, np.broadcast_to(flat.mean(0), (50, 6)))
+    draws = [FeatureFailure(1, random_state=seed)(X).X.reshape(50, 6)[0] for seed in range(60)]
+    assert {int((draw == 0).argmax()) for draw in draws} == set(range(6))
+    missing = FeatureFailure(2, value=np.nan)(pd.DataFrame(flat, columns=list("abcdef")))
+    assert missing.X.isna().all().sum() == missing.X.isna().any().sum() == 2
+
+
+@pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix])
+def test_dropout_of_sparse_rows(make):
+    X = make(sparse.random(400, 50, 0.2, random_state=0))
+    before = X.toarray()
+    shifted = FeatureDropout(0.5)(X)
+    assert type(shifted.X) is type(X)
+    assert_array_equal(X.toarray(), before)
+    after = shifted.X.toarray()
+    assert_array_equal(after, np.where(after == 0, 0, before))
+    assert_allclose((after != 0).sum() / X.nnz, 0.5, atol=0.03)
+    assert_allclose(shifted.norm, np.linalg.norm(after - before, axis=1))
+    assert shifted.X.nnz == (after != 0).sum()
+    more = FeatureDropout(0.7)(X).X.toarray()
+    assert not ((after == 0) & (more != 0)).any()
+
+
+def test_drift_is_one_line_for_each_feature():
+    X = np.random.default_rng(0).normal(size=(300, 4)) * [1, 10, 100, 0.1]
+    drifts = [Drift(0.1, random_state=seed)(X).X for seed in range(200)]
+    lines = np.array([[np.polyfit(X[:, j], drift[:, j], 1) for j in range(4)] for drift in drifts])
+    gain, offset = lines[..., 0] - 1, lines[..., 1] / X.std(0)
+    assert_allclose(gain.std(), 0.1, rtol=0.1)
+    assert_allclose(offset.std(), 0.1, rtol=0.1)
+    j = 2
+    assert_allclose(np.polyval(lines[0, j], X[:, j]), drifts[0][:, j])
+
+
+def test_quantize_and_dim():
+    X = np.array([[0.0, 0.24, 0.26, 1.0, np.nan, -np.inf]])
+    assert_array_equal(Quantize(0.5)(X).X, [[0, 0, 0.5, 1, np.nan, -np.inf]])
+    assert len(np.unique(Quantize(1 / 3)(DIGITS).X)) == 4
+    assert_array_equal(Quantize(1e-320)(X).X, X)
+    dim = Dim(0.25)(X)
+    assert_array_equal(dim.X, 0.75 * X)
+    assert_allclose(dim.norm, 0.25 * np.linalg.norm(X[:, :4]))
+
+
+def test_images_of_every_layout():
+    flat = DIGITS[:40]
+    images = flat.reshape(40, 8, 8)
+    colours = np.stack([images, images[::-1], 0 * images], axis=1)
+    for make in (lambda shape: Blur(0.8, shape=shape), lambda shape: Translate(1.5, shape=shape)):
+        shifted = make(None)(images)
+        assert_array_equal(make((8, 8))(flat).X, shifted.X.reshape(40, 64))
+        assert_allclose(make((8, 8))(flat).norm, shifted.norm)
+        # Channels do not mix.
+        in_colour = make(None)(colours)
+        assert_array_equal(in_colour.X[:, 0], shifted.X)
+        assert not in_colour.X[:, 2].any()
+        assert_array_equal(
+            make((3, 8, 8))(colours.reshape(40, -1)).X.reshape(40, 3, 8, 8), in_colour.X
+        )
+        # Neither do rows.
+        assert_array_equal(make(None)(images[:7]).X, shifted.X[:7])
+        assert make(None)(images[:0]).X.shape == (0, 8, 8)
+
+
+def test_blur():
+    spark = np.zeros((1, 41, 41))
+    spark[0, 20, 20] = 1
+    blurred = Blur(2.0)(spark).X[0]
+    assert blurred.sum() == pytest.approx(1)
+    distance = np.arange(41) - 20
+    for axis in (0, 1):
+        assert (blurred.sum(axis) * distance**2).sum() == pytest.approx(4, rel=0.01)
+    assert_allclose(Blur(3.0)(np.ones((2, 5, 6))).X, 1)
+
+
+@pytest.mark.parametrize("pixels", [0.3, 1, 2.5, 7, 30])
+@pytest.mark.parametrize(
+    ("direction", "down_right"),
+    [("up", (-1, 0)), ("down", (1, 0)), ("left", (0, -1)), ("right", (0, 1))],
+)
+def test_translation_as_scipy_does_it(pixels, direction, down_right):
+    images = DIGITS[:3].reshape(3, 8, 8)
+    shifted = Translate(pixels, direction=direction)(images).X
+    for image, moved in zip(images, shifted, strict=True):
+        expected = ndimage_shift(image, pixels * np.array(down_right), order=1, mode="nearest")
+        assert_allclose(moved, expected, atol=1e-12)
+
+
+def test_translation_to_random_sides():
+    images = np.random.default_rng(0).random((400, 6, 5))
+    moved = Translate(1)(images).X
+    sides = {
+        side: Translate(1, direction=side)(images).X for side in ("up", "down", "left", "right")
+    }
+    chosen = {side: (moved == other).all((1, 2)) for side, other in sides.items()}
+    assert_array_equal(sum(chosen.values()), 1)
+    assert min(mask.sum() for mask in chosen.values()) > 70
+    # The same sides at every distance.
+    assert_array_equal(
+        Translate(2)(images).X[chosen["up"]], Translate(2, direction="up")(images).X[chosen["up"]]
+    )
+
+
+def test_transforms():
+    shift = TransformShift(darker, power=0.5)
+    X = DIGITS[:10].copy()
+    assert_array_equal(shift(X).X, 0.5 * X)
+    assert_allclose(shift(X, power=0.25).norm, 0.25 * np.linalg.norm(X, axis=1))
+    assert_array_equal(shift(X, power=0).X, X)
+    assert_array_equal(pickle.loads(pickle.dumps(shift))(X).X, 0.5 * X)
+
+    scaler = StandardScaler().fit(DIGITS)
+    scaled = clone(as_shift(scaler))(X)  # stays fitted
+    assert_array_equal(scaled.X, scaler.transform(X))
+    assert_allclose(scaled.norm, np.linalg.norm(scaler.transform(X) - X, axis=1))
+    assert np.isnan(as_shift(PCA(2).fit(DIGITS))(X).norm).all()
+    assert np.isnan(as_shift(lambda texts: [text.upper() for text in texts])(TEXTS).norm).all()
+    assert as_shift(lambda texts: [text.upper() for text in texts])(["a"]).X == ["A"]
+
+    def in_place(X):
+        X *= 0
+        return X
+
+    before = X.copy()
+    assert not as_shift(in_place)(X).X.any()
+    assert_array_equal(X, before)
+
+    frame = pd.DataFrame(X)
+    rows = as_shift((frame + 1).iloc[::-1])
+    pd.testing.assert_frame_equal(rows(frame).X, frame + 1)
+    assert_allclose(rows(frame).norm, 8)
+    texts = pd.DataFrame({"number": [1.0], "text": ["a"]})
+    assert as_shift(lambda rows: rows.assign(text="b"))(texts).norm == 0
+    noise = GaussianNoise()
+    assert as_shift(noise) is noise
+    assert_array_equal(as_shift(np.negative)(X, power=0).X, X)
+    assert_allclose(as_shift(torch.neg)(torch.ones(2, 4)).norm, 4)
+
+
+def test_a_function_keeps_the_strength_that_it_has_by_default():
+    def dim(X, power=0.5):
+        return X * (1 - power)
+
+    X = DIGITS[:10]
+    assert as_shift(dim).power == 0.5
+    assert_array_equal(as_shift(dim)(X).X, dim(X))
+    assert_array_equal(as_shift(partial(dim, power=0.25))(X).X, dim(X, 0.25))
+    assert_array_equal(as_shift(dim)(X, power=0.25).X, dim(X, 0.25))
+    assert_array_equal(as_shift(lambda X, power=None: dim(X, power))(X).X, 0 * X)
+
+
+def test_strengths_are_checked():
+    for shift in NUMERIC + TEXTUAL:
+        for wrong in (-1, np.nan, np.inf):
+            with pytest.raises(ValueError, match="power: expected a finite number of at least 0"):
+                shift(ROWS[repr(shift)], power=wrong)
+            with pytest.raises(ValueError, match=f"{shift._power}: expected a finite number"):
+                clone(shift).set_params(**{shift._power: wrong})(ROWS[repr(shift)])
+
+
+X = DIGITS[:4]
+
+
+@pytest.mark.parametrize(
+    ("shift", "rows", "message"),
+    [
+        (FeatureDropout(1.5), X, "rate: expected a number of at most 1, got 1.5"),
+        (FeatureFailure(65), X, "n_features: expected a whole number of at most 64, .* got 65"),
+        (FeatureFailure(1.5), X, "n_features: expected a whole number of at most 64, .* got 1.5"),
+        (Dim(1.5), X, "strength: expected a number of at most 1, got 1.5"),
+        (FeatureDropout(value="median"), X, "value: expected a number or 'mean', got 'median'"),
+        (GaussianNoise(bounds=(1, 0)), X, "bounds: expected the least value before the greatest"),
+        (UniformNoise(bounds=(0, np.nan)), X, "bounds: expected the least value before"),
+        (Drift(bounds=3), X, r"bounds: expected a pair \(least, greatest\)"),
+        (Drift(bounds=([0, 0], [1, 1])), X, r"arrays that fit rows of shape \(64,\)"),
+        (GaussianNoise(), ["a", "b"], "X: expected real numbers, got dtype <U1"),
+        (GaussianNoise(), [[1.0], [1.0, 2.0]], "X: expected rows of one length"),
+        (
+            GaussianNoise(),
+            X.astype(object),
+            "got dtype object; give a DataFrame, whose numeric col",
+        ),
+        (GaussianNoise(), X > 0, "X: expected real numbers, got dtype bool"),
+        (GaussianNoise(), X.astype(complex), "X: expected real numbers, got dtype complex128"),
+        (GaussianNoise(), torch.ones(2, 2) > 0, "X: expected real numbers, got a tensor of"),
+        (GaussianNoise(), pd.DataFrame({"a": ["x"]}), "X: expected at least one numeric column"),
+        (GaussianNoise(), pd.Series([1.0]), "X: expected an array, .* got Series"),
+        (GaussianNoise(), sparse.eye(3), "X: expected dense rows, got a dia_matrix"),
+        (FeatureDropout(value=1), sparse.eye_array(3), "X: expected dense rows, got a dia_array"),
+        (Blur(), X, r"X: expected images of shape .*, got \(4, 64\); flat rows need .* shape"),
+        (Blur(shape=(8, 9)), X, r"shape: expected \(height, width\) .* of rows of shape \(64,\)"),
+        (Blur(shape=(64,)), X, r"shape: expected \(height, width\)"),
+        (Translate(shape=(3, 8, 8)), X, r"shape: expected .*, got \(3, 8, 8\)"),
+        (Translate(direction="north", shape=(8, 8)), X, "direction: expected None or one of"),
+        (Blur(), np.full((2, 3, 3), np.nan), "X: expected finite pixels"),
+        (ImpulseNoise(1.5), X, "share: expected a number of at most 1, got 1.5"),
+        (ImpulseNoise(), 16 * X, r"X: expected numbers within the bounds \(0, 1\), got 5"),
+        (ShotNoise(), -X, r"X: expected numbers within the bounds \(0, 1\), got -0.3"),
+        (ShotNoise(), X * np.nan, r"X: expected numbers within the bounds \(0, 1\), got nan"),
+        (ShotNoise(bounds=None), X, r"bounds: expected a pair \(least, greatest\)"),
+        (
+            TransformShift(np.negative, power=0.5),
+            X,
+            "power: expected 0 or 1, as .*, got 0.5. For other powers write def shift.X, power=1",
+        ),
+        (TransformShift(lambda rows: rows[:2]), X, "shift: expected a view of each of 4 rows"),
+        (TransformShift(lambda rows: None), X, "shift: expected a view of X, got None"),
+        (TransformShift(lambda rows: rows / "2"), X, "^shift: .*ufunc"),
+    ],
+)
+def test_bad_input(shift, rows, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        shift(rows)
+
+
+@pytest.mark.parametrize(("wrong", "got"), [(3, "int"), (StandardScaler, "the class StandardSca")])
+def test_what_is_no_shift(wrong, got):
+    with pytest.raises(TypeError, match=f"shift: expected a shift, a callable .*got {got}"):
+        as_shift(wrong)
+    with pytest.raises(TypeError, match="shift: expected a shift or rows, got a Shifted"):
+        as_shift(GaussianNoise()(X))
+
+
+def test_a_shift_of_your_own():
+    class Mirror(Shift):
+        _power = "times"
+
+        def __init__(self, times=1):
+            self.times = times
+
+        def _shift(self, X, y, estimator, power):
+            return TransformShift(lambda rows: (-1) ** power * rows)(X)
+
+    assert_array_equal(Mirror()(X).X, -X)
+    assert_array_equal(Mirror()(X, power=2).X, X)
+    Mirror._shift = lambda self, X, y, estimator, power: -X
+    message = r"Mirror\._shift: expected to return a Shifted\(X, norm\), got ndarray"
+    with pytest.raises(TypeError, match=message):
+        Mirror()(X)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_the_device_does_not_matter():
+    tensor = torch.tensor(X, dtype=torch.float32)
+    for shift in NUMERIC:
+        here, there = shift(tensor), shift(tensor.cuda())
+        assert there.X.is_cuda
+        assert torch.equal(here.X, there.X.cpu())
+        assert_array_equal(here.norm, there.norm)
+
+
+def test_contrast_keeps_the_mean_of_each_image_and_scales_its_spread():
+    images = np.random.default_rng(0).random((4, 3, 5, 6))
+    shifted = Contrast(0.75)(images).X
+    assert_allclose(shifted.mean((1, 2, 3)), images.mean((1, 2, 3)))
+    assert_allclose(shifted.std((1, 2, 3)), images.std((1, 2, 3)) / 4)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 9])
+def test_blocks_have_the_mean_of_their_pixels(size):
+    images = np.random.default_rng(0).random((2, 3, 5, 6))
+    shifted = Pixelate(size)(images).X
+    for top in range(0, 5, size):
+        for left in range(0, 6, size):
+            block = (..., slice(top, top + size), slice(left, left + size))
+            mean = images[block].mean((-2, -1), keepdims=True)
+            assert_allclose(shifted[block], np.broadcast_to(mean, shifted[block].shape))
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data(), kind=st.sampled_from([ImpulseNoise, ShotNoise]))
+def test_noise_of_pixels_keeps_to_its_bounds(data, kind):
+    low = data.draw(st.sampled_from([-1.0, 0.0, 3.0]), label="low")
+    high = low + data.draw(st.sampled_from([1e-3, 1.0, 255.0]), label="range")
+    images = data.draw(
+        hnp.arrays(
+            float,
+            hnp.array_shapes(min_dims=2, max_dims=4, min_side=0, max_side=4),
+            elements=st.floats(low, high),
+        )
+    )
+    seed = data.draw(st.integers(0, 3), label="seed")
+    shift = kind(bounds=(low, high), random_state=seed)
+    assert_array_equal(shift(images, power=0).X, images)
+    power = data.draw(st.floats(0, 1), label="power")
+    noisy = shift(images, power=power).X
+    assert noisy.shape == images.shape
+    assert ((low <= noisy) & (noisy <= high)).all()
+    assert_array_equal(clone(shift)(images, power=power).X, noisy)
+
+
+@settings(deadline=None, max_examples=30)
+@given(shares=st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted))
+def test_impulses_of_a_small_share_are_among_those_of_a_large_one(shares):
+    X = np.full((50, 8), 0.5)
+    few, many = (ImpulseNoise()(X, power=share).X for share in shares)
+    assert_array_equal(many[few != 0.5], few[few != 0.5])
+
+
+def test_impulses():
+    X = np.full((2000, 5), 7.0)
+    noisy = ImpulseNoise(0.3, bounds=(0, np.arange(10, 15)))(X).X
+    white, black = noisy == np.arange(10, 15), noisy == 0
+    assert_allclose(white.mean(0), 0.15, atol=0.03)
+    assert_allclose(black.mean(0), 0.15, atol=0.03)
+    assert (noisy[~white & ~black] == 7).all()
+    assert (ImpulseNoise(1.0)(DIGITS).X % 1 == 0).all()
+
+
+def test_counts_of_light():
+    grey = np.full((10_000, 5), [0.0, 0.01, 0.1, 0.3, 0.5])
+    for scale in (1e-4, 1 / 60, 1 / 12):  # with 1e-4 more than 1000 counts are normal
+        noisy = ShotNoise(scale, bounds=(0, 10))(grey).X
+        counts = noisy[:, grey[0] <= 1000 * scale] / scale
+        assert_allclose(counts, np.round(counts), atol=1e-9)
+        variance = scale * grey[0]
+        assert (np.abs(noisy.mean(0) - grey[0]) <= 4 * np.sqrt(variance / 10_000)).all()
+        assert_allclose(noisy.var(0), variance, rtol=0.1)
+    # Black may be any number, and pixels count from there.
+    below = ShotNoise(1 / 12, bounds=(-4, 6))(grey - 4).X
+    assert_allclose(below + 4, noisy, atol=1e-12)
+
+
+@pytest.mark.parametrize("counts", [60, 5, 3])
+def test_shot_noise_is_distributed_as_that_of_hendrycks_and_dietterich(counts):
+    bright = np.full(50_000, 0.8)
+    drawn = np.random.default_rng(1).poisson(counts * bright)
+    expected = np.clip(drawn / counts, 0, 1)
+    noisy = ShotNoise(1 / counts, random_state=2)(bright[:, None]).X[:, 0]
+    levels = np.arange(counts + 1) / counts
+    shares = [(np.abs(x[:, None] - levels) < 1e-9).mean(0) for x in (noisy, expected)]
+    assert_allclose(shares[0].sum(), 1)
+    assert_allclose(*shares, atol=0.015)
+
+
+def test_shot_noise_of_one_seed_is_one_draw():
+    bright = DIGITS[:200]
+    noisy, brighter = (ShotNoise(0.1)(X).X for X in (0.8 * bright, bright))
+    assert (noisy <= brighter + 1e-12).all()
+    near, far, other = (
+        ShotNoise(scale, bounds=(0, 9), random_state=seed)(bright).X - bright
+        for scale, seed in ((0.01, None), (0.02, None), (0.01, 5))
+    )
+    there = bright > 0
+    assert np.corrcoef(near[there], far[there])[0, 1] > 0.9
+    assert abs(np.corrcoef(near[there], other[there])[0, 1]) < 0.1
+    assert not ShotNoise(0.1)(0 * bright).norm.any()
+
+
+def test_tiny_quanta_and_rounding_beyond_the_bounds():
+    for tiny in (1e-320, 1e-200, 1e-12):
+        assert_allclose(ShotNoise(tiny)(DIGITS).X, DIGITS, atol=10 * np.sqrt(tiny))
+    for shift in (ShotNoise(), ImpulseNoise()):
+        just_outside = shift(np.array([[1 + 1e-9, -1e-9]] * 50)).X
+        assert_allclose(np.clip(just_outside, 0, 1), just_outside, atol=1e-8)

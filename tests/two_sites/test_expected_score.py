@@ -1,0 +1,769 @@
+"""The expected score at another site: against simulated truth, brute force and bad input."""
+
+import pickle
+import warnings
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from helpers.calibration import calibration
+from scipy.optimize import minimize_scalar
+from scipy.sparse import csr_array
+from scipy.special import expit, log_softmax, logsumexp, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_wine
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import (
+    balanced_accuracy_score,
+    get_scorer,
+    log_loss,
+    make_scorer,
+    roc_auc_score,
+)
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from pa_select import PASearchCV, expected_score, expected_scorer
+from pa_select.scores.precomputed import RecordedClassifier
+from pa_select.two_sites import SiteAdapter
+from pa_select.two_sites.classification import Classification, calibrating_beta, class_bias
+from pa_select.two_sites.engine import expected_scores, shrunk_scores
+from pa_select.two_sites.paired_rows import _resemble, aligned_pairs
+from pa_select.two_sites.trained import estimates
+
+# Many pairs here are of no class: their rows are drawn around the middle of all classes.
+pytestmark = pytest.mark.filterwarnings("ignore:X_a. expected objects of the classes:UserWarning")
+
+TRUE_SLOPE = 2.0
+
+
+def classifier(slope):
+    """A logistic regression of one feature whose decision function is slope * x."""
+    model = LogisticRegression()
+    model.classes_, model.coef_ = np.array([0, 1]), np.array([[slope]])
+    model.intercept_ = np.zeros(1)
+    return model
+
+
+def draw(rng, n, label_noise=0.0):
+    """Rows at both sites and labels, which depend on the row of the first one alone."""
+    a = 1.5 * rng.normal(size=(n, 1))
+    p = label_noise + (1 - 2 * label_noise) * expit(TRUE_SLOPE * a[:, 0])
+    y = (rng.random(n) < p).astype(int)
+    return a, a + rng.normal(size=(n, 1)), y
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("slope", [TRUE_SLOPE, 4 * TRUE_SLOPE, TRUE_SLOPE / 5])
+def test_it_is_unbiased_whatever_the_scale_of_the_scores(slope):
+    rng = np.random.default_rng(0)
+    model = classifier(slope)
+    _, b, y = draw(rng, 200_000)
+    truth = model.score(b, y)
+    found = []
+    for _ in range(150):
+        a, b, _ = draw(rng, 60)
+        labelled, _, y = draw(rng, 400)
+        found += estimates(model, a, b, labelled, y).values()
+    scores = np.array([f.score for f in found])
+    error = scores.std(ddof=1) / np.sqrt(len(scores))
+    assert scores.mean() == pytest.approx(truth, abs=4 * error)
+    assert error < 0.005
+    # The standard error is that of one estimate; the calibration adds hardly anything.
+    errors = np.mean([f.standard_error for f in found])
+    # One pair that changes is added to the sixty, and one that does not.
+    assert errors == pytest.approx(np.hypot(scores.std(ddof=1), 1 / 62), rel=0.25)
+    # Its rivals are far off.
+    assert np.mean([f.validation_score for f in found]) > truth + 0.05
+
+
+def test_label_noise_is_seen():
+    rng = np.random.default_rng(1)
+    model = classifier(TRUE_SLOPE)
+    _, b, y = draw(rng, 100_000, label_noise=0.2)
+    a, b_pairs, _ = draw(rng, 20_000, label_noise=0.2)
+    labelled, _, y_labelled = draw(rng, 20_000, label_noise=0.2)
+    found = expected_score(model, a, b_pairs, labelled, y_labelled)
+    # A temperature cannot make such posteriors exact, only nearly so.
+    truth = model.score(b, y)
+    assert found.score == pytest.approx(truth, abs=0.02)
+    assert found.validation_score > truth + 0.04
+    assert found.beta < 0.6
+
+
+@pytest.mark.slow
+def test_the_interval_covers_although_the_posterior_is_wrong():
+    rng = np.random.default_rng(2)
+    covered = 0
+    for _ in range(200):
+        slope = rng.choice([0.3, 1.0, -1.0]) * TRUE_SLOPE
+        noise = rng.choice([0.0, 0.3])
+        model = classifier(slope)
+        a, b, _ = draw(rng, 100, noise)
+        labelled, _, y = draw(rng, 100, noise)
+        _, far, truth = draw(rng, 20_000, noise)
+        (found,) = estimates(model, a, b, labelled, y).values()
+        covered += found.low <= model.score(far, truth) <= found.high
+    assert covered >= 0.95 * 200
+
+
+def three_classes(seed=0, n=6):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(300, 2)), rng.integers(0, 3, 300)
+    X += 1.5 * np.eye(3)[y][:, :2]
+    model = LogisticRegression().fit(X, np.array(["x", "y", "z"])[y])
+    a = rng.normal(size=(n, 2))
+    return model, a, a + rng.normal(size=(n, 2)), X, np.array(["x", "y", "z"])[y]
+
+
+def labels_of_pairs(model, a, X, y):
+    """The model's calibrated posterior of the rows of a."""
+    columns = np.searchsorted(model.classes_, y)
+    return calibration(model.decision_function(X), columns)(model.decision_function(a))
+
+
+@pytest.mark.filterwarnings("ignore:X_a and X_b:UserWarning")
+def test_accuracy_and_log_loss_are_means_over_all_labellings():
+    model, a, b, X, y = three_classes()
+    found = expected_score(model, a, b, X, y)
+    q = labels_of_pairs(model, a, X, y)
+    accuracy, log_score = model.score(X, y), -log_loss(y, model.predict_proba(X))
+    for rows, sign in ((a, -1), (b, 1)):
+        predicted, p = model.predict(rows), model.predict_proba(rows)
+        for labels in product(range(3), repeat=len(a)):
+            weight = sign * np.prod(q[np.arange(len(a)), labels])
+            accuracy += weight * np.mean(predicted == model.classes_[list(labels)])
+            log_score += weight * np.mean(np.log(p[np.arange(len(a)), labels]))
+    assert found.score == pytest.approx(accuracy, abs=1e-5)
+    log = expected_score(model, a, b, X, y, scoring="neg_log_loss")
+    assert log.score == pytest.approx(log_score, abs=1e-5)
+    assert np.isnan([log.low, log.high]).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scoring", ["balanced_accuracy", "neg_log_loss", "roc_auc_ovr"])
+def test_other_metrics_count_each_pair_once_for_each_class(scoring):
+    model, a, b, X, y = three_classes(1, 40)
+    found = expected_score(model, a, b, X, y, scoring=scoring)
+    q = labels_of_pairs(model, a, X, y)
+    metric = {
+        "balanced_accuracy": lambda y, rows, w: balanced_accuracy_score(
+            y, model.predict(rows), sample_weight=w
+        ),
+        "neg_log_loss": lambda y, rows, w: (
+            -log_loss(y, model.predict_proba(rows), sample_weight=w)
+        ),
+        "roc_auc_ovr": lambda y, rows, w: roc_auc_score(
+            y, model.predict_proba(rows), sample_weight=w, multi_class="ovr"
+        ),
+    }[scoring]
+    at_a, at_b = (
+        metric(np.tile(model.classes_, 40), np.repeat(rows, 3, axis=0), q.ravel())
+        for rows in (a, b)
+    )
+    assert found.score == pytest.approx(metric(y, X, None) + at_b - at_a, abs=1e-5)
+    assert 0 < found.standard_error < 0.2
+
+
+def error_of_change(gains):
+    """Half of a pair that becomes right and half of one that becomes wrong are added."""
+    added = np.append(gains, [np.sqrt(0.5), -np.sqrt(0.5)])
+    return added.std() / np.sqrt(len(added))
+
+
+def plain_accuracy(y, predicted, sample_weight=None):
+    return np.average(y == predicted, weights=sample_weight)
+
+
+def test_the_jackknife_of_a_mean_is_its_standard_error():
+    model, a, b, X, y = three_classes(2, 20)
+    labels = [softmax(model.decision_function(a), axis=1)]
+    sides = [RecordedClassifier.of(model, a)], [RecordedClassifier.of(model, b)]
+    by_name, by_jackknife = (
+        there._replace(step=0.0).change_from(here)  # without the pairs that are added to a rate
+        for here, there in (
+            expected_scores(Classification(), scorer, labels, *sides)
+            for scorer in (get_scorer("accuracy"), make_scorer(plain_accuracy))
+        )
+    )
+    assert by_jackknife == pytest.approx(by_name)
+    # The error of the labelled rows is added.
+    found = expected_score(model, a, b, X, y, scoring=make_scorer(plain_accuracy))
+    p = found.validation_score
+    assert found.standard_error == pytest.approx(
+        np.hypot(np.sqrt(p * (1 - p) / len(y)), by_name.standard_error), rel=0.25
+    )
+
+
+def test_the_accuracy_changes_by_the_disagreement_at_most():
+    rng = np.random.default_rng(11)
+    for _ in range(20):
+        model = classifier(rng.choice([-5.0, 0.1, 30.0]))
+        a, b, _ = draw(rng, 40)
+        labelled, _, y = draw(rng, 100)
+        (found,) = estimates(model, a, b, labelled, y).values()
+        assert abs(found.score - found.validation_score) <= found.disagreement + 1e-12
+        assert found.low <= found.score <= found.high
+
+
+def test_the_temperature_is_that_of_the_highest_likelihood():
+    rng = np.random.default_rng(3)
+    scores, y = 4 * rng.normal(size=(200, 3)), rng.integers(0, 3, 200)
+    scores[np.arange(200), y] += 3
+    best = minimize_scalar(
+        lambda beta: log_loss(y, softmax(beta * scores, axis=1)), bounds=(0, 5), method="bounded"
+    )
+    assert calibrating_beta(scores, y) == pytest.approx(best.x, rel=1e-2)
+    # Scores that are always right need no doubt, and useless ones deserve all of it.
+    assert calibrating_beta(np.eye(3)[y], y) == np.inf
+    assert calibrating_beta(-np.eye(3)[y], y) == 0
+
+
+def test_the_fits_of_a_thousand_classes_cost_few_softmaxes(monkeypatch):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 1000, 1500)
+    scores = rng.normal(size=(1500, 1000))
+    scores[np.arange(1500), y] += 4
+    exponentials, exp = [], np.exp
+    monkeypatch.setattr(np, "exp", lambda x, **out: exponentials.append(x.size) or exp(x, **out))
+    beta = calibrating_beta(scores, y)
+    assert 10 < exponentials.count(scores.size) < 30
+    exponentials.clear()
+    class_bias(softmax(beta * scores, axis=1), y)
+    assert 3 < exponentials.count(1000) < 40
+
+
+class Scores(ClassifierMixin, BaseEstimator):
+    """Its rows are scores of classes."""
+
+    def __init__(self, n_classes=4):
+        self.classes_ = np.arange(n_classes)
+
+    def decision_function(self, X):
+        return X
+
+    def predict(self, X):
+        return X.argmax(axis=1)
+
+    def predict_proba(self, X):
+        return np.exp(X - logsumexp(X, axis=1, keepdims=True))
+
+
+def language_model(seed=0, n=500, n_labelled=300):
+    """Log-probabilities of both sites, the labelled ones, and labels."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 4, n)
+    a = log_softmax(2.5 * np.eye(4)[y] + rng.normal(size=(n, 4)), axis=1)
+    b = log_softmax(a + 1.5 * rng.normal(size=(n, 4)), axis=1)
+    n_pairs = n - n_labelled
+    return a[:n_pairs], b[:n_pairs], a[n_pairs:].copy(), y[n_pairs:]
+
+
+@pytest.mark.parametrize("low", [-np.inf, -9999.0, -60.0, -1e90])
+@pytest.mark.parametrize("n_rows", [1, 4])
+def test_labels_without_a_score_decide_nothing(low, n_rows):
+    a, b, labelled, y = language_model()
+    (known,) = estimates(Scores(), a, b, labelled, y).values()
+    rows = np.flatnonzero(labelled.argmax(axis=1) != y)[1 : 1 + n_rows]
+    labelled[rows, y[rows]] = low
+    found_warnings = []
+    (found,) = estimates(Scores(), a, b, labelled, y, warnings=found_warnings).values()
+    assert found.score == pytest.approx(known.score, abs=0.01)
+    assert found.beta == pytest.approx(known.beta, rel=0.2)
+    (message,) = found_warnings
+    assert f"in {n_rows} of 300 rows, the first in row {rows[0]}." in message
+    assert "log((1 - sum of the known ones) / number of missing classes)" in message
+
+
+@pytest.mark.parametrize("scoring", [None, "balanced_accuracy", "neg_log_loss"])
+def test_class_scores_of_two_versions_may_be_given(scoring):
+    old, new, labelled, y = language_model()
+    found = expected_score(None, old, new, labelled, y, scoring=scoring)
+    (by_model,) = estimates(Scores(), old, new, labelled, y, scoring).values()
+    assert found == pytest.approx(by_model, nan_ok=True)
+    assert found.change == pytest.approx(found.score - found.validation_score)
+    assert 0 < found.change_standard_error <= found.standard_error
+    # Tensors, labels of any kind, and logits.
+    names = np.array(["d", "e", "f", "g"])
+    again = expected_score(
+        None, torch.tensor(old), torch.tensor(new) + 1, labelled - 2, names[y], scoring=scoring
+    )
+    if scoring != "neg_log_loss":
+        assert again.score == pytest.approx(found.score)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_change_of_a_quantised_model_is_expected(seed):
+    a, _, labelled, y = language_model(seed, n=3000, n_labelled=1000)
+    truth = np.random.default_rng(seed).integers(0, 4, 3000)[:2000]
+    found = expected_score(None, a, 2.0 * np.round(a / 2), labelled, y)
+    change = np.mean((2.0 * np.round(a / 2)).argmax(axis=1) == truth)
+    change -= np.mean(a.argmax(axis=1) == truth)
+    assert found.change == pytest.approx(change, abs=4 * found.change_standard_error)
+    assert found.change < 0
+
+
+def test_class_scores_that_are_wrong_are_named():
+    old, new, labelled, y = language_model()
+    for given, message in (
+        ((old, new[:9], labelled, y), "X_b: expected the shape of X_a"),
+        ((old, new, labelled[:, :3], y), "X_val: expected the shape of X_a"),
+        ((old, new, labelled, y + 1), None),
+        ((old, new, labelled, np.minimum(y, 2) + 2), "y_val: expected numbers of the 4 columns"),
+        ((old, new, labelled[:50], y), "y_val: expected"),
+        ((np.exp(old), np.exp(new), np.exp(labelled), y), "expected logits or log-probabilities"),
+        ((old[:, 0], new, labelled, y), "X_a: expected scores of shape"),
+    ):
+        if message is None:
+            assert (
+                expected_score(None, *given).score
+                == expected_score(None, old, new, labelled, y).score
+            )
+            continue
+        with pytest.raises(ValueError, match=message):
+            expected_score(None, *given)
+    with pytest.raises(ValueError, match="adapter: expected None for class scores"):
+        expected_score(None, old, new, labelled, y, adapter="ridge")
+    with pytest.warns(UserWarning, match="X_a and X_b: expected at least 20 rows, got 9"):
+        expected_score(None, old[:9], new[:9], labelled, y)
+
+
+def test_lapses_leave_other_calibrations_nearly_as_they_are():
+    _, _, labelled, y = language_model()
+    found_warnings = []
+    estimates(Scores(), labelled + 0.1, labelled, labelled, y, warnings=found_warnings)
+    assert not found_warnings
+    rows = np.arange(len(y))
+    best = minimize_scalar(
+        lambda t: -log_softmax(t * labelled, axis=1)[rows, y].mean(), bounds=(0, 9)
+    ).x
+    assert calibrating_beta(labelled, y) == pytest.approx(best, rel=0.02)
+    # Scores in other units, and other weights, have the same posteriors.
+    for factor in (1e-200, 1e90):
+        scaled = calibrating_beta(factor * labelled, y, np.full(len(y), 7.0))
+        assert scaled * factor == pytest.approx(calibrating_beta(labelled, y), rel=1e-6)
+
+
+def test_the_biases_make_posteriors_believe_in_each_class_as_often_as_it_occurs():
+    rng = np.random.default_rng(4)
+    posterior, y = rng.dirichlet([1, 2, 3, 4], 5000), rng.choice(4, 5000, p=[0.4, 0.3, 0.2, 0.1])
+    bias = class_bias(posterior, y)
+    shifted, shares = softmax(np.log(posterior) + bias, axis=1), np.bincount(y) / len(y)
+    np.testing.assert_allclose(shifted.mean(axis=0), shares - bias / len(y), atol=1e-6)
+    np.testing.assert_allclose(shifted.mean(axis=0), shares, atol=1e-3)
+    assert abs(posterior.mean(axis=0) - shares).max() > 0.2
+    # Weights count rows, whatever their unit; a class without a row is not lost.
+    weight = rng.integers(0, 3, 5000)
+    repeated = np.repeat(np.arange(5000), weight)
+    by_weight = class_bias(posterior, y, weight * 1e-3)
+    np.testing.assert_allclose(by_weight, class_bias(posterior[repeated], y[repeated]), atol=1e-2)
+    few = class_bias(posterior[:8], np.array([0, 1, 1, 1, 2, 2, 2, 2]))
+    assert np.isfinite(few).all()
+    assert few.argmin() == 3
+    # Posteriors that are certain and right need no bias.
+    np.testing.assert_array_equal(class_bias(np.eye(4)[y], y), np.zeros(4))
+
+
+@pytest.mark.filterwarnings("ignore:X_val. expected rows of which:UserWarning")
+def test_certain_and_constant_predictions():
+    # Few rows without an error are not certain.
+    sure = classifier(1.0)
+    far = 3 * np.where(np.arange(30) % 2, 1.0, -1.0)[:, None]
+    found = expected_score(sure, far, 2 * far, far, (far[:, 0] > 0).astype(int))
+    assert found.disagreement == 0
+    assert found.validation_score == found.high == 1
+    assert 0.7 < found.low < 0.95
+    constant = classifier(1.0)
+    constant.coef_, constant.intercept_ = np.zeros((1, 1)), np.array([5.0])
+    rng = np.random.default_rng(5)
+    rows, again, _ = draw(rng, 60)
+    labelled, _, labels = draw(rng, 500)
+    # It gets what its class has, not more.
+    found = expected_score(constant, rows, again, labelled, labels)
+    assert found.score == pytest.approx(0.5, abs=0.1)
+
+
+def test_several_estimators_frames_and_modules():
+    model, a, b, X, y = three_classes(6, 30)
+    several = expected_score({"m": model, "n": model}, a, b, X, y)
+    assert list(several) == ["m", "n"]
+    # The mean of two equal posteriors is calibrated once more, against the prior of the biases.
+    assert several["m"] == pytest.approx(expected_score(model, a, b, X, y), abs=2e-3)
+    frames = [pd.DataFrame(x, index=np.arange(30) + 7) for x in (a, b)]
+    model.feature_names_in_ = np.array([0, 1], dtype=object)
+    del model.feature_names_in_
+    shuffled = expected_score(model, frames[0], frames[1].iloc[::-1], pd.DataFrame(X), y)
+    assert shuffled == expected_score(model, a, b, X, y)
+    module = torch.nn.Linear(2, 3).double()
+    module.weight.data = torch.tensor(model.coef_)
+    module.bias.data = torch.tensor(model.intercept_)
+    codes = np.searchsorted(model.classes_, y)
+    found = expected_score(module, a, b, X, codes)
+    assert found.score == pytest.approx(expected_score(model, a, b, X, y).score)
+    assert found.validation_score == pytest.approx(several["m"].validation_score)
+
+
+def test_the_same_values_are_noticed_in_any_container():
+    model, a, _, X, y = three_classes(7, 30)
+    holes = a.copy()
+    holes[3, 0] = np.nan
+    zeros = a * (np.abs(a) > 0.5)
+    frame = pd.DataFrame({"x": holes[:, 0].astype(object), "kind": ["u", None, np.nan] * 10})
+    frame.loc[4, "x"] = pd.NA
+    message = "X_b: expected the objects of X_a.* got the same values"
+    for same in (
+        (holes, holes.copy()),
+        (frame, frame.copy()),
+        (csr_array(zeros), zeros),
+        (zeros, csr_array(zeros)),
+        (csr_array(holes), csr_array(holes)),
+    ):
+        with pytest.raises(ValueError, match=message):
+            aligned_pairs(*same)
+    other = frame.copy()
+    other.loc[4, "x"] = 1.0
+    for different in ((holes, a), (csr_array(zeros), a), (frame, other)):
+        aligned_pairs(*different)
+
+
+def test_bad_input_is_named():
+    model, a, b, X, y = three_classes(7, 30)
+    with pytest.raises(ValueError, match="X_b: expected the 30 objects of X_a"):
+        expected_score(model, a, b[:-1], X, y)
+    with pytest.raises(ValueError, match="X_b: expected the objects of X_a.* got the same values"):
+        expected_score(model, a, a, X, y)
+    other_columns = (
+        r"X_b: expected rows of shape \(2,\) like those of X_a.* an adapter can map them"
+    )
+    with pytest.raises(ValueError, match=other_columns):
+        expected_score(model, a, b[:, :1], X, y)
+    # In the order of a search's arguments, also with an adapter, which takes other columns.
+    for adapter in (None, "ridge"):
+        with pytest.raises(ValueError, match="X_b: expected rows like those of X_a, got one val"):
+            expected_score(model, X, y, a, b, adapter=adapter)
+    with pytest.raises(ValueError, match="X_val: expected rows of shape"):
+        expected_score(model, a, b, X[:, :1], y)
+    with pytest.raises(ValueError, match="y_val: expected shape"):
+        expected_score(model, a, b, X, y[:-1])
+    with pytest.raises(ValueError, match="y_val: expected classes of LogisticRegression"):
+        expected_score(model, a, b, X, np.full(300, "w"))
+    with pytest.raises(TypeError, match="scoring: expected a scorer whose metric takes sample w"):
+        expected_score(model, a, b, X, y, scoring=make_scorer(lambda y, p: 0.0))
+    with pytest.raises(TypeError, match="scoring: expected one scorer.* got a list"):
+        expected_score(model, a, b, X, y, scoring=["accuracy", "f1"])
+    with pytest.raises(ValueError, match=r"groups: expected shape \(300,\), got \(9,\)"):
+        expected_score(model, a, b, X, y, groups=np.arange(9))
+    unlabelled = torch.utils.data.TensorDataset(torch.tensor(X))
+    with pytest.raises(TypeError, match="X_val: expected a Dataset whose items are a row and its"):
+        expected_score(model, a, b, unlabelled, None)
+    ragged = torch.utils.data.ConcatDataset([list(a), [np.zeros(5)]])
+    with pytest.raises(TypeError, match="X_a: expected a Dataset of arrays or tensors of one sh"):
+        expected_score(model, ragged, ragged, X, y)
+    words = torch.utils.data.ConcatDataset([[{"a": 1}], [{"a": 2}]])
+    with pytest.raises(TypeError, match="X_b: expected a Dataset of arrays.* begin with a dict"):
+        expected_score(model, a, words, X, y)
+    with pytest.raises(TypeError, match="X_b: expected the rows of one site, got a dict"):
+        expected_score(model, a, {"site b": b}, X, y)
+    with pytest.raises(ValueError, match="X_a: expected at least one row, got none"):
+        expected_score(model, a[:0], b[:0], X, y)
+    with pytest.raises(TypeError, match="estimator: expected a classifier"):
+        expected_score(object(), a, b, X, y)
+    with pytest.warns(UserWarning, match="expected at least 20 pairs, got 5"):
+        expected_score(model, a[:5], b[:5], X, y)
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "balanced_accuracy", "neg_log_loss"])
+def test_labelled_rows_of_one_group_count_once(scoring):
+    model, a, b, X, y = three_classes(7, 30)
+    objects = np.repeat(np.arange(300), 4)
+    once = expected_score(model, a, b, X, y, scoring=scoring)
+    scans = X[objects], y[objects]
+    apart = expected_score(model, a, b, *scans, scoring=scoring)
+    together = expected_score(model, a, b, *scans, scoring=scoring, groups=objects)
+    assert together.score == pytest.approx(apart.score)
+    assert together.standard_error == pytest.approx(once.standard_error, rel=0.02)
+    assert apart.standard_error < 0.97 * together.standard_error
+    if scoring == "accuracy":
+        assert together.low == pytest.approx(once.low, abs=0.001)
+        assert apart.low > together.low + 0.005
+
+
+def test_rows_may_be_adapted_first():
+    model, a, _, X, y = three_classes(8, 60)
+    b = 5 - 2 * a
+    plain = expected_score(model, a, b, X, y)
+    adapted = expected_score(model, a, b, X, y, adapter="ridge")
+    assert adapted.disagreement < 0.1 < plain.disagreement
+    assert adapted.score > plain.score + 0.1
+    assert expected_score(model, a, b, X, y, adapter=LinearRegression()).disagreement < 0.1
+
+
+def test_a_table_of_one_row():
+    model, a, b, X, y = three_classes(9, 30)
+    found = expected_score(model, a, b, X, y)
+    table = found.to_frame()
+    assert list(table.columns) == list(found._fields)
+    assert table["score"][0] == found.score
+
+
+def test_warnings_that_save_people():
+    model, a, b, X, y = three_classes(13, 60)
+    with pytest.warns(UserWarning, match="X_a: expected rows like the labelled .* are swapped"):
+        expected_score(model, a + 3, b, X, y)
+    scans = np.random.default_rng(0).normal(np.repeat(a, 3, axis=0), 0.01)
+    with pytest.warns(UserWarning, match="rows that a random forest .* object has several pairs"):
+        expected_score(model, scans, np.repeat(b, 3, axis=0), X, y)
+    with pytest.warns(UserWarning, match="expected row i of both to be the same object"):
+        expected_score(model, a, b[::-1], X, y)
+    with pytest.warns(UserWarning, match="not among the rows of X_val, got 60 of 60 that are"):
+        expected_score(model, X[:60], X[:60] + 0.1, X, y)
+    with pytest.warns(UserWarning, match="y_val: expected the labels of X_val"):
+        expected_score(model, a, b, -X, y)
+    sure = KNeighborsClassifier(1).fit(X, y)
+    with pytest.warns(UserWarning, match="without an error of KNeighborsClassifier"):
+        expected_score(sure, a, b, X, y)
+    missing = b.copy()
+    missing[3, 0] = np.nan
+    forest = RandomForestClassifier(5, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="X_b: expected no missing values.* nan in row 3"):
+        expected_score(forest, a, missing, X, y)
+
+
+def test_a_pipeline_with_an_adapter_is_warned_of():
+    model, a, b, X, y = three_classes(7, 30)
+    in_use = make_pipeline(SiteAdapter().fit(b, a), model)
+    with pytest.warns(UserWarning, match="estimators: .* got Pipeline, which begins with a SiteA"):
+        expected_score(in_use, a, b, X, y)
+
+
+def test_the_scorer_calibrates_on_the_fold_that_it_is_given():
+    model, a, b, X, y = three_classes(10, 30)
+    scorer = expected_scorer(a, b, scoring="neg_log_loss")
+    by_hand = expected_score(model, a, b, X, y, scoring="neg_log_loss")
+    assert scorer(model, X, y) == by_hand.score
+    assert clone(scorer).X_a is not None
+    assert pickle.loads(pickle.dumps(scorer))(model, X, y) == by_hand.score
+    assert scorer.__name__ == "expected_score"
+    folds = cross_val_score(LogisticRegression(), X, y, scoring=expected_scorer(a, b))
+    assert ((0 < folds) & (folds < 1)).all()
+
+
+class Counted(LinearRegression):
+    """An adapter that counts how often it is fitted."""
+
+    n_fits = 0
+
+    def fit(self, X, y):
+        Counted.n_fits += 1
+        return super().fit(X, y)
+
+
+def test_a_scorer_adapts_the_rows_once():
+    model, a, _, X, y = three_classes(15, 60)
+    b = 5 - 2 * a
+    adapter = Counted()
+    scorer = expected_scorer(a, b, adapter=adapter)
+    n_fits = Counted.n_fits
+    copy = pickle.loads(pickle.dumps(scorer))
+    found = expected_score(model, a, b, X, y, adapter=LinearRegression()).score
+    assert scorer(model, X, y) == copy(model, X, y) == pytest.approx(found)
+    assert Counted.n_fits == n_fits > 0
+    scorer.set_params(X_b=b + 1)  # other rows are adapted anew
+    assert scorer(model, X, y) == pytest.approx(found)
+    assert Counted.n_fits == 2 * n_fits
+    assert clone(scorer)(model, X, y) == pytest.approx(found)
+
+
+def calibrated_by_hand(scores, validation, columns):
+    calibrate = calibration(validation, columns)
+    return calibrate(scores), calibrate(validation)
+
+
+@pytest.mark.filterwarnings("ignore:X_a. expected rows like:UserWarning")
+def test_several_models_are_shrunk_and_judged_by_the_most_accurate_ones():
+    model, a, b, X, y = three_classes(14, 60)
+    rng = np.random.default_rng(0)
+    noisy = {name: LogisticRegression(C=C) for name, C in (("strong", 1.0), ("weak", 1e-3))}
+    models = {name: one.fit(X[:100], y[:100]) for name, one in noisy.items()}
+    models["wrong"] = LogisticRegression().fit(X[:100], rng.permutation(y[:100]))
+    models["same"] = model
+    X, y = X[100:], y[100:]
+    columns, every = np.searchsorted(model.classes_, y), np.arange(60)
+    accuracy = np.array([m.score(X, y) for m in models.values()])
+    added = (accuracy * 200 + 2) / 204
+    error = np.sqrt(added * (1 - added) / 204)
+    near = accuracy >= accuracy.max() - 2 * error[accuracy.argmax()]
+    assert not near.all()
+    members = [m for m, is_near in zip(models.values(), near, strict=True) if is_near]
+    by_member = [
+        calibrated_by_hand(np.log(m.predict_proba(a)), np.log(m.predict_proba(X)), columns)
+        for m in members
+    ]
+    q, _ = calibrated_by_hand(
+        *(np.log(np.mean(p, axis=0)) for p in zip(*by_member, strict=True)), columns
+    )
+
+    def hits(m, rows):
+        return q[every, np.searchsorted(m.classes_, m.predict(rows))]
+
+    at_a, at_b = (np.array([hits(m, rows) for m in models.values()]) for rows in (a, b))
+    level, level_error = at_a.mean(1), at_a.std(1, ddof=1) / np.sqrt(60)
+    shrunk, misfit, _ = shrunk_scores(accuracy, error, level, level_error)
+    found = expected_score(models, a, b, X, y).values()
+    change = at_b - at_a
+    np.testing.assert_allclose([f.score for f in found], shrunk + change.mean(1), atol=1e-5)
+    of_change = np.array([error_of_change(gains) for gains in change])
+    expected_error = np.sqrt(error**2 + misfit**2 + of_change**2)
+    np.testing.assert_allclose([f.standard_error for f in found], expected_error, rtol=1e-3)
+    # The interval and what is known of the labelled rows are not shrunk.
+    alone = [expected_score(m, a, b, X, y) for m in models.values()]
+    assert [f[2:8] for f in found] == [f[2:8] for f in alone]
+    own = expected_score(models, a, b, X, y, reference="self")
+    assert list(own.values()) == alone
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("scoring", ["accuracy", "balanced_accuracy"])
+def test_a_search_over_one_split_expects_the_same(scoring):
+    X, y = load_wine(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y = StandardScaler().fit_transform(X)[order], y[order]
+    b = X[110:] + np.random.default_rng(1).normal(0, 1.2, X.shape[1])
+    train, test = np.arange(50), np.arange(50, 110)
+    models = [GaussianNB(var_smoothing=0.5), KNeighborsClassifier(25), LogisticRegression(C=1e-3)]
+    grid = {"model": models}
+    search = PASearchCV(
+        Pipeline([("model", GaussianNB())]), grid, cv=[(train, test)], scoring=scoring, refit=False
+    ).fit(X[:110], y[:110], paired=(X[110:], b))
+    fitted = [model.fit(X[train], y[train]) for model in models]
+    found = expected_score(fitted, X[110:], b, X[test], y[test], scoring=scoring).values()
+    for name, column in (("score", ""), ("standard_error", "_se")):
+        expected = [getattr(one, name) for one in found]
+        np.testing.assert_allclose(search.cv_results_[f"expected_score{column}"], expected)
+
+
+@pytest.mark.filterwarnings("ignore:X_a. expected rows like:UserWarning")
+def test_others_may_stand_in_for_the_labels():
+    model, a, b, X, y = three_classes(12, 60)
+    other = KNeighborsClassifier(20).fit(X[:150], y[:150])
+    X, y = X[150:], y[150:]
+    by_itself = expected_score(model, a, b, X, y)
+    # An ensemble of one is calibrated already.
+    alone = expected_score({"m": model}, a, b, X, y, reference="ensemble")["m"]
+    assert alone.score == pytest.approx(by_itself.score, abs=1e-6)
+    by_other = expected_score(model, a, b, X, y, reference=other)
+    q = np.log(np.maximum(other.predict_proba(a), 1 / 40))
+    validation = np.log(np.maximum(other.predict_proba(X), 1 / 40))
+    columns = np.searchsorted(model.classes_, y)
+    q, _ = calibrated_by_hand(q, validation, columns)
+    rows = np.arange(60)
+    hits = [q[rows, np.searchsorted(model.classes_, model.predict(x))].mean() for x in (a, b)]
+    assert by_other.score == pytest.approx(model.score(X, y) + hits[1] - hits[0], abs=1e-6)
+    both = expected_score([model, other], a, b, X, y, reference="ensemble")
+    assert len({e.score for e in both.values()} | {by_itself.score, by_other.score}) == 4
+    with pytest.raises(ValueError, match="reference: expected 'self', 'ensemble' or a fitted"):
+        expected_score(model, a, b, X, y, reference="best")
+    two = LogisticRegression().fit(X[y != "z"], y[y != "z"])
+    with pytest.raises(ValueError, match="y_val: expected classes of the reference"):
+        expected_score(model, a, b, X, y, reference=two)
+    of_two = [LogisticRegression().fit(X[y != k], y[y != k]) for k in "xz"]
+    here = y == "y"
+    # Classes that one model has and another lacks are columns as any other.
+    both = expected_score(of_two, a, b, X[here], y[here], reference="ensemble")
+    assert all(0 <= one.score <= 1 for one in both.values())
+    assert 0 <= expected_score(model, a, b, X[here], y[here], reference=two).score <= 1
+
+
+def test_pairs_of_one_class_are_noticed():
+    model, _, _, X, y = three_classes(16)
+    some = X[y == "x"][:60]
+    one_class = some, some + 0.1
+    with pytest.warns(UserWarning, match="X_a: expected objects of the classes .* be 'x' in "):
+        expected_score(model, *one_class, X, y)
+    # A search of scikit-learn warns once, although it scores twenty models.
+    grid = {"C": [0.01, 0.1, 1.0, 10.0]}
+    search = GridSearchCV(LogisticRegression(), grid, scoring=expected_scorer(*one_class), cv=5)
+    with pytest.warns(UserWarning, match="seem to be 'x' in") as caught:
+        search.fit(X, y)
+    assert len(caught) == 1
+    # Objects of all classes are no reason to warn, nor is a model that predicts one class.
+    every = X[:60], X[:60] + 0.1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scoring = expected_scorer(*every)
+        GridSearchCV(LogisticRegression(), {"C": [1e-6, 1.0]}, scoring=scoring).fit(X, y)
+
+
+def test_an_object_that_is_given_five_times_counts_once():
+    model, a, b, X, y = three_classes(17, 60)
+    once = expected_score(model, a, b, X, y)
+    five = np.random.default_rng(0).permutation(np.repeat(np.arange(60), 5))
+    message = "X_a and X_b: expected one pair for each object, got 300 pairs of 60 objects"
+    with pytest.warns(UserWarning, match=message):
+        found = expected_score(model, a[five], b[five], X, y)
+    assert found == pytest.approx(once)
+    frames = [pd.DataFrame(rows[five]) for rows in (a, b)]
+    with pytest.warns(UserWarning, match=message):
+        assert expected_score(model, *frames, X, y) == pytest.approx(once)
+    # One row at the first site and five at the other: one of them is taken, in any order.
+    many = b[five] + np.random.default_rng(1).normal(0, 0.1, (300, 2))
+    with pytest.warns(UserWarning, match=message):
+        found = expected_score(model, a[five], many, X, y)
+    assert found.n_pairs == 60
+    with pytest.warns(UserWarning, match=message):
+        turned = expected_score(model, a[five[::-1]], many[::-1], X, y)
+    assert turned == pytest.approx(found, abs=1e-12)
+    # Where labelled rows repeat, too, equal rows may well be two objects.
+    counts = np.abs(X).round(), np.abs(a).round()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = expected_score(model, counts[1], counts[1] + b.round(), counts[0], y)
+    assert found.n_pairs == 60
+
+
+def test_a_search_counts_each_object_once():
+    _, a, b, X, y = three_classes(18, 60)
+    search, twice = PASearchCV(LogisticRegression(), {"C": [0.1, 1.0]}), np.tile(np.arange(60), 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        once = clone(search).fit(X, y, paired=(a, b))
+        with pytest.warns(UserWarning, match=r"paired\[0\] and paired\[1\]: expected one pair"):
+            found = search.fit(X, y, paired=(a[twice], b[twice]))
+    for name in ("expected_score", "expected_score_se", "expected_score_low"):
+        np.testing.assert_allclose(found.cv_results_[name], once.cv_results_[name])
+
+
+@pytest.mark.slow
+def test_another_order_of_the_pairs_is_noticed():
+    """In 99 of 100 random orders of 60 pairs, whether the two rows resemble much or little."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(60, 4))
+    missed = 0
+    for noise in (0.1, 2.0):
+        b = a + noise * rng.normal(size=a.shape)
+        assert _resemble(a, b)
+        missed += sum(_resemble(a, b[rng.permutation(60)]) for _ in range(50))
+    assert missed <= 1
+    # Other columns and other units: only distances between objects say who is who.
+    turned = 50 + 7 * a[:, ::-1] @ np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    assert _resemble(a, turned)
+    assert not _resemble(a, turned[rng.permutation(60)])
+
+
+def test_an_error_of_an_estimator_has_its_name_and_its_rows():
+    a, b, y = draw(np.random.default_rng(0), 60)
+    models = {"good": classifier(1.0), "scores in a file": pd.DataFrame({"cat": [1.0]})}
+    with pytest.raises(TypeError, match="got DataFrame.*see the command pa-select") as caught:
+        expected_score(models, a, b, a + 0.1, y)
+    assert caught.value.__notes__ == ["The predictions of scores in a file for X_val failed."]
+    two_columns = LogisticRegression().fit(np.c_[a, a], y)
+    with pytest.raises(ValueError, match="features") as caught:
+        expected_score({"wide": two_columns}, a, b, a + 0.1, y)
+    assert caught.value.__notes__ == ["The predictions of wide for X_val failed."]

@@ -1,0 +1,292 @@
+"""Regressors at another site: against simulated truth, the closed form, and bad input."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.cross_decomposition import PLSRegression
+from sklearn.datasets import load_diabetes
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.metrics import get_scorer, mean_absolute_error, root_mean_squared_error
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsRegressor
+
+from pa_select import PASearchCV, expected_score, expected_scorer
+from pa_select.scores.precomputed import RecordedRegressor
+from pa_select.two_sites.regression import Regression
+from pa_select.two_sites.score_of_units import LabelledRows
+from pa_select.two_sites.trained import estimates
+
+RMSE, MAE = "neg_root_mean_squared_error", "neg_mean_absolute_error"
+SLOPE, NOISE = 2.0, 0.5
+
+
+def line(slope, offset=0.0):
+    """A linear regression of one feature."""
+    model = LinearRegression()
+    model.coef_, model.intercept_ = np.array([slope]), offset
+    return model
+
+
+def draw(rng, n):
+    """Rows at both sites, and targets that depend on the row of the first one alone."""
+    a = rng.normal(size=(n, 1))
+    return a, 0.7 * a + 0.5 * rng.normal(size=(n, 1)), SLOPE * a[:, 0] + NOISE * rng.normal(size=n)
+
+
+def spectra(seed=0):
+    X, y = load_diabetes(return_X_y=True)
+    X = X / X.std(axis=0)
+    rng = np.random.default_rng(seed)
+    return X, X + rng.normal(scale=0.5, size=X.shape) + 0.2, y
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", RMSE, MAE, "r2"])
+@pytest.mark.parametrize("slope", [SLOPE, 1.5 * SLOPE, SLOPE / 3])
+def test_it_is_unbiased_whatever_the_scale_of_the_predictions(scoring, slope):
+    rng = np.random.default_rng(0)
+    model, found, covered = line(slope, 1.0), [], 0
+    _, b, y = draw(rng, 200_000)
+    truth = get_scorer(scoring)(model, b, y)
+    for _ in range(150):
+        a, b, _ = draw(rng, 60)
+        labelled, _, y = draw(rng, 300)
+        (one,) = estimates(model, a, b, labelled, y, scoring).values()
+        found.append(one.score)
+        covered += one.low <= truth <= one.high
+    error = np.std(found, ddof=1) / np.sqrt(len(found))
+    scale = 1 + abs(truth)
+    assert np.mean(found) == pytest.approx(truth, abs=4 * error + 0.01 * scale)
+    assert covered >= 0.95 * 150 or scoring == "r2"
+
+
+def test_the_change_of_the_squared_error_has_a_closed_form():
+    rng = np.random.default_rng(1)
+    a, b, _ = draw(rng, 50)
+    labelled, _, y = draw(rng, 40)
+    models = {"line": line(1.5, 0.3), "steep": line(4.0), "flat": line(0.1)}
+    found = expected_score(
+        models, a, b, labelled, y, scoring="neg_mean_squared_error", reference="self"
+    )
+    for name, model in models.items():
+        slope, offset = np.polyfit(model.predict(labelled), y, 1)
+        mean = offset + slope * model.predict(a)
+        squared = [np.square(model.predict(rows) - mean).mean() for rows in (a, b)]
+        validated = np.square(model.predict(labelled) - y).mean()
+        assert found[name].beta == pytest.approx(slope)
+        assert found[name].validation_score == pytest.approx(-validated)
+        assert found[name].score == pytest.approx(-(validated + squared[1] - squared[0]))
+
+
+@settings(max_examples=30)
+@given(*(arrays(float, 12, elements=st.floats(-10, 10)) for _ in range(3)))
+def test_errors_change_by_the_difference_at_most(y, at_a, at_b):
+    for metric, norm in (
+        (root_mean_squared_error, lambda x: np.sqrt(np.mean(np.square(x)))),
+        (mean_absolute_error, lambda x: np.mean(np.abs(x))),
+    ):
+        assert abs(metric(y, at_a) - metric(y, at_b)) <= norm(at_a - at_b) + 1e-9
+
+
+def test_intervals_of_errors_and_of_squared_errors_agree():
+    X, there, y = spectra()
+    model = Ridge().fit(X[:200], y[:200])
+    rows = X[300:360], there[300:360], X[200:300], y[200:300]
+    rmse, mse, mae, r2 = (
+        expected_score(model, *rows, scoring=scoring)
+        for scoring in (RMSE, "neg_mean_squared_error", MAE, None)
+    )
+    for one in (rmse, mse, mae):
+        assert one.low < one.score < one.high <= 0
+        assert one.low < one.validation_score < one.high
+    assert mse.low == pytest.approx(-(rmse.low**2), rel=0.05)
+    assert np.isnan([r2.low, r2.high]).all()
+    assert r2.validation_score == pytest.approx(model.score(X[200:300], y[200:300]))
+    difference = model.predict(there[300:360]) - model.predict(X[300:360])
+    assert rmse.disagreement == pytest.approx(np.sqrt(np.mean(difference**2)))
+
+
+def test_the_estimates_are_near_the_truth_and_rank_the_models():
+    X, there, y = spectra()
+    models = {
+        "ridge": Ridge(),
+        "neighbour": KNeighborsRegressor(1),
+        "neighbours": KNeighborsRegressor(15),
+        "mean": DummyRegressor(),
+    }
+    for model in models.values():
+        model.fit(X[:200], y[:200])
+    pairs, rest = slice(300, 360), slice(360, None)
+    rows = X[pairs], there[pairs], X[200:300], y[200:300]
+    with pytest.warns(UserWarning, match="that the predictions of mean say nothing about"):
+        found = expected_score(models, *rows, scoring=RMSE)
+    truth = {name: get_scorer(RMSE)(m, there[rest], y[rest]) for name, m in models.items()}
+    ranked = sorted(found, key=lambda name: found[name].score)
+    assert set(ranked[:2]) == set(sorted(truth, key=truth.get)[:2])
+    for name, one in found.items():
+        assert abs(one.score - truth[name]) < 3 * one.standard_error
+    assert found["mean"].disagreement == found["mean"].beta == 0
+    # One model is its own ensemble.
+    alone = expected_score(models["ridge"], *rows, scoring=RMSE)
+    assert alone == expected_score(models["ridge"], *rows, scoring=RMSE, reference="self")
+    with pytest.warns(UserWarning, match="say nothing about"):
+        by_model = expected_score(models, *rows, scoring=RMSE, reference=models["ridge"])
+    assert by_model["ridge"].score != alone.score  # it is shrunk
+    assert by_model["ridge"][2:] == alone[2:]
+
+
+@pytest.mark.filterwarnings("ignore:X_a. expected rows like:UserWarning")
+@pytest.mark.parametrize("scoring", [RMSE, "r2"])
+def test_labelled_rows_of_one_group_count_once(scoring):
+    X, again, y = spectra()
+    model, pairs, val = Ridge().fit(X[:200], y[:200]), slice(200, 300), slice(300, 440)
+    objects = np.repeat(np.arange(140), 4)
+    given = X[pairs], again[pairs]
+    scans = X[val][objects], y[val][objects]
+    once = expected_score(model, *given, X[val], y[val], scoring=scoring)
+    apart = expected_score(model, *given, *scans, scoring=scoring)
+    together = expected_score(model, *given, *scans, scoring=scoring, groups=objects)
+    assert together.standard_error == pytest.approx(once.standard_error, rel=0.1)
+    assert apart.standard_error < 0.9 * together.standard_error
+
+
+def test_a_search_of_scikit_learn_over_regressors():
+    X, there, y = spectra(1)
+    here, pairs = slice(0, 300), slice(300, 360)
+    scorer = expected_scorer(X[pairs], there[pairs], scoring=RMSE)
+    grid = {"n_components": [1, 2, 8]}
+    search = GridSearchCV(PLSRegression(), grid, scoring=scorer).fit(X[here], y[here])
+    truth = get_scorer(RMSE)(search, there[360:], y[360:])
+    assert search.best_score_ == pytest.approx(truth, rel=0.2)
+    by_accuracy = GridSearchCV(PLSRegression(), grid, scoring=RMSE).fit(X[here], y[here])
+    assert search.best_score_ < by_accuracy.best_score_
+    adapted = expected_score(
+        search, X[pairs], there[pairs], X[360:], y[360:], adapter="ridge", scoring=RMSE
+    )
+    assert adapted.n_pairs == 60
+
+
+def test_frames_are_aligned():
+    X, there, y = spectra()
+    model = Ridge().fit(X[:200], y[:200])
+    frames = [pd.DataFrame(x[300:340], index=np.arange(40) + 7) for x in (X, there)]
+    plain = expected_score(model, X[300:340], there[300:340], X[200:300], y[200:300], scoring=RMSE)
+    turned = expected_score(
+        model, frames[0], frames[1].iloc[::-1], pd.DataFrame(X[200:300]), y[200:300], scoring=RMSE
+    )
+    assert turned == pytest.approx(plain)
+    scorer = expected_scorer(frames[0], frames[1].iloc[::-1], scoring=RMSE, adapter="ridge")
+    of_arrays = expected_scorer(X[300:340], there[300:340], scoring=RMSE, adapter="ridge")
+    labelled = X[200:300], y[200:300]
+    assert scorer(model, *labelled) == pytest.approx(of_arrays(model, *labelled))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in matmul:RuntimeWarning")
+def test_bad_input_is_named():
+    X, there, y = spectra()
+    model = Ridge().fit(X[:200], y[:200])
+    rows = X[300:360], there[300:360], X[200:300]
+    two = Ridge().fit(X[:200], np.column_stack([y, y])[:200])
+    with pytest.raises(ValueError, match="expected regressors of one output, got Ridge, .* 2 val"):
+        expected_score(two, *rows, y[200:300])
+    classifier = LogisticRegression().fit(X[:200], y[:200] > 150)
+    with pytest.raises(TypeError, match="Ridge is a regressor, and LogisticRegression is not"):
+        expected_score([model, classifier], *rows, y[200:300])
+    with pytest.raises(TypeError, match="y_val: expected numbers for regressors, got dtype <U"):
+        expected_score(model, *rows, y[200:300].astype(str))
+    with pytest.raises(ValueError, match="scoring: expected a metric of numbers, got 'accuracy'"):
+        expected_score(model, *rows, y[200:300], scoring="accuracy")
+    with pytest.raises(TypeError, match="reference: expected a regressor, got LogisticRegression"):
+        expected_score(model, *rows, y[200:300], reference=classifier)
+    far = line(1.0)
+    far.coef_ = np.full(10, np.inf)
+    with pytest.raises(ValueError, match="expected finite predictions, got LinearRegression"):
+        expected_score(far, *rows, y[200:300])
+    with pytest.warns(UserWarning, match="y_val: expected the labels of X_val"):
+        expected_score(model, *rows, -y[200:300])
+
+
+def test_one_warning_names_the_models_that_know_nothing_of_the_labels():
+    X, there, y = spectra()
+    models = {name: DummyRegressor().fit(X, y) for name in "abcde"}
+    rows = X[300:], there[300:], X[200:300], y[200:300]
+    with pytest.warns(UserWarning, match="predictions of a, b, c and 2 others") as caught:
+        expected_score(models, *rows)
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize(("scoring", "tails", "least"), [(RMSE, 50, 0.93), (MAE, 3, 0.92)])
+def test_the_interval_covers_the_worst_change(scoring, tails, least):
+    held = held_truths(scoring, tails)
+    assert min(held) >= least
+
+
+def test_with_heavy_tails_the_mean_absolute_error_is_covered_better():
+    # The page says so: squares of such errors have no variance.
+    held = held_truths(RMSE, 3)
+    assert 0.68 < min(held) <= max(held) < 0.82
+
+
+def held_truths(scoring, tails):
+    """How often intervals hold the error, if each difference of two predictions makes it worse.
+
+    Errors at the first site are of Student's t, and twice as large at the other one.
+    """
+    rng, scorer = np.random.default_rng(0), get_scorer(scoring)
+    many = rng.standard_t(tails, 10**6)
+    truth = 2 * (np.abs(many).mean() if scoring == MAE else np.sqrt(tails / (tails - 2)))
+    found = []
+    for n_labelled, n_pairs in ((40, 20), (40, 100), (300, 20)):
+        held = 0
+        for _ in range(300):
+            y, difference = (rng.standard_t(tails, n) for n in (n_labelled, n_pairs))
+            model = RecordedRegressor(np.zeros(n_labelled))
+            rows = np.arange(n_labelled)
+            score = scorer(model, rows[:, None], y)
+            labelled = LabelledRows(y, [rows])
+            sides = [RecordedRegressor(np.zeros(n_pairs))], [RecordedRegressor(difference)]
+            low, high = Regression().interval(scorer, score, labelled, lambda m=model: [m], *sides)
+            held += low <= -truth <= high
+        found.append(held / 300)
+    return found
+
+
+def swapped_spectra(seed):
+    """Labelled rows of a noisy instrument's site, and pairs in the wrong order."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(150, 3)) @ rng.normal(size=(3, 20))
+    y = X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=150)
+    X += 0.01 * rng.normal(size=X.shape)
+    return X[:100], y[:100], X[100:] + 0.3 * rng.normal(size=(50, 20)), X[100:]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(4))
+def test_swapped_pairs_of_a_regressor_are_noticed_by_a_search(seed):
+    X, y, noisy, clean = swapped_spectra(seed)
+    search = PASearchCV(
+        Ridge(), {"alpha": [1e-8, 1e-2, 10]}, scoring="neg_root_mean_squared_error"
+    )
+    found = search.fit(X, y, paired=(noisy, clean))
+    assert (found.cv_results_["expected_score"] <= 0).all()
+    assert any("measurements are swapped" in message for message in found.warnings_)
+    right = search.fit(X, y, paired=(clean, noisy))
+    assert not any("measurements are swapped" in message for message in right.warnings_)
+
+
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "r2", None])
+def test_swapped_pairs_of_a_trained_regressor_are_noticed(scoring):
+    X, y, noisy, clean = swapped_spectra(0)
+    models, X, y = [Ridge(c).fit(X[:50], y[:50]) for c in (1e-8, 1e-2, 10)], X[50:], y[50:]
+    given = X, y, scoring
+    swapped, right = [], []
+    found = estimates(models, noisy, clean, *given, warnings=swapped).values()
+    assert all(one.score <= (1 if scoring in ("r2", None) else 0) for one in found)
+    assert "Perhaps the two measurements are swapped" in swapped[0]
+    estimates(models, clean, noisy, *given, warnings=right)
+    assert not right

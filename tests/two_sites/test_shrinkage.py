@@ -1,0 +1,158 @@
+"""Scores of candidates are shrunk as far as their errors explain how they differ."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from pa_select.two_sites.engine import near_best
+from pa_select.two_sites.engine import shrunk_scores as shrink
+
+
+def shrunk_scores(*given):
+    return shrink(*given).scores
+
+
+rates = st.floats(0, 1)
+errors = st.floats(0.001, 0.2)
+
+
+@st.composite
+def candidates(draw):
+    n = draw(st.integers(1, 6))
+    return [
+        draw(arrays(float, n, elements=of, fill=st.nothing()))
+        for of in (rates, errors, rates, errors)
+    ]
+
+
+def by_hand(score, error, level, level_error):
+    """The formula of the docstring, one candidate after the other."""
+    n = len(score)
+    best = max(zip(score, error, strict=True))  # of equal scores the one with the larger error
+    near = [c for c in range(n) if score[c] >= best[0] - 2 * best[1]]
+    centre = sum(score[c] - level[c] for c in near) / len(near)
+    noise = [error[c] ** 2 + level_error[c] ** 2 for c in range(n)]
+    away = [score[c] - level[c] - centre for c in range(n)]
+    widest = max((score[c], noise[c]) for c in range(n))
+    chosen = {c for c in range(n) if score[c] >= widest[0] - 4 * widest[1] ** 0.5}
+    found, misfit = [], []
+    for c in range(n):
+        some = chosen | {c}
+        spread = max(0, sum(away[k] ** 2 - noise[k] for k in some) / len(some))
+        found.append(level[c] + centre + spread / (spread + noise[c]) * away[c])
+        misfit.append((sum(away[k] ** 2 for k in some) / len(some)) ** 0.5)
+    return found, misfit
+
+
+@given(candidates())
+def test_the_formula(given):
+    for found, expected in zip(shrink(*given)[:2], by_hand(*given), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@given(candidates(), st.floats(-1, 1))
+def test_only_differences_of_levels_count(given, shift):
+    score, error, level, level_error = given
+    moved = shrunk_scores(score, error, level + shift, level_error)
+    np.testing.assert_allclose(moved, shrunk_scores(*given), atol=1e-9)
+
+
+@given(candidates())
+def test_a_shrunk_score_lies_between_the_score_and_what_posteriors_say(given):
+    score, error, level, _ = given
+    centre = (score - level)[near_best(score, error, np.full(len(score), True))].mean()
+    found, ends = shrunk_scores(*given), np.sort([score, level + centre], axis=0)
+    assert np.all(found >= ends[0] - 1e-12)
+    assert np.all(found <= ends[1] + 1e-12)
+
+
+@given(candidates(), st.permutations(range(6)))
+def test_the_order_of_the_candidates_is_of_no_account(given, order):
+    order = [i for i in order if i < len(given[0])]
+    there = shrunk_scores(*(column[order] for column in given))
+    np.testing.assert_allclose(there, shrunk_scores(*given)[order], atol=1e-9)
+
+
+def test_a_single_candidate_keeps_its_score():
+    one = [np.array([x]) for x in (0.7, 0.05, 0.9, 0.02)]
+    np.testing.assert_allclose(shrunk_scores(*one), 0.7)
+    assert shrink(*one).misfit == 0
+
+
+@given(candidates())
+def test_candidates_that_are_alike_have_no_misfit(given):
+    score, error, level, level_error = given
+    alike = shrink(score, error, score - 0.1, level_error)
+    np.testing.assert_allclose(alike.misfit, 0, atol=1e-12)
+    np.testing.assert_allclose(alike.scores, score, atol=1e-12)
+
+
+def test_known_scores_are_kept_and_unknown_differences_are_not_believed():
+    score, level = np.array([0.7, 0.72, 0.5]), np.array([0.8, 0.75, 0.7])
+    nothing = np.zeros(3)
+    np.testing.assert_allclose(shrunk_scores(score, nothing, level, nothing), score)
+    large = np.full(3, 0.3)  # it explains all differences, and all candidates are near the best
+    centred = level + (score - level).mean()
+    np.testing.assert_allclose(shrunk_scores(score, large, level, nothing), centred)
+    many = [shrunk_scores(score, large / n, level, large / n) - score for n in (10, 100, 1000)]
+    assert np.all(np.diff(np.abs(many), axis=0) <= 0)
+
+
+@pytest.mark.parametrize("unknown", [0, 1, 2, 3])
+def test_what_is_unknown_of_one_candidate_does_not_touch_the_others(unknown):
+    columns = [
+        np.array([0.7, 0.9, 0.6]),
+        np.array([0.05, 0.04, 0.03]),
+        np.array([0.8, 0.5, 0.7]),
+        np.array([0.02, 0.03, 0.04]),
+    ]
+    without = shrunk_scores(*(column[[0, 2]] for column in columns))
+    columns[unknown][1] = np.nan
+    found = shrunk_scores(*columns)
+    np.testing.assert_allclose(found[[0, 2]], without)
+    np.testing.assert_equal(found[1], columns[0][1])
+
+
+def test_nothing_known():
+    score = np.array([0.7, np.nan])
+    found = shrink(score, score, np.full(2, np.nan), score)
+    np.testing.assert_equal(found.scores, score)
+    np.testing.assert_array_equal(found.misfit, 0)
+
+
+def test_a_bad_candidate_does_not_touch_the_others():
+    score, error = np.array([-0.30, -0.35, -0.40, -2.9]), np.array([0.05, 0.05, 0.06, 0.4])
+    level, level_error = np.array([-0.25, -0.32, -0.33, -0.9]), np.full(4, 0.03)
+    columns = score, error, level, level_error
+    without, found = shrink(*(column[:3] for column in columns)), shrink(*columns)
+    np.testing.assert_array_equal(found.scores[:3], without.scores)
+    np.testing.assert_array_equal(found.misfit[:3], without.misfit)
+    assert found.misfit.max() == found.misfit[3] > 0.5 > 0.05 > found.misfit[:3].max()
+
+
+def test_the_best_candidate_is_near_itself():
+    score, error = np.array([0.7, 0.69, 0.4]), np.array([np.nan, 0.1, 0.1])
+    assert near_best(score, error, np.full(3, True)).tolist() == [True, False, False]
+    assert near_best(score, np.full(3, 0.01), np.array([False, True, True])).tolist() == [
+        False,
+        True,
+        False,
+    ]
+    assert not near_best(score, error, np.full(3, False)).any()
+
+
+def test_shrinking_brings_scores_closer_to_the_truth():
+    """Of candidates whose scores differ by chance, as in the derivation of the formula."""
+    rng = np.random.default_rng(0)
+    truth = 0.8 + 0.02 * rng.normal(size=(300, 20))
+    score = truth + 0.04 * rng.normal(size=truth.shape)
+    level = truth - 0.1 + 0.01 * rng.normal(size=truth.shape)
+    error, level_error = np.full(20, 0.04), np.full(20, 0.01)
+    found = np.array(
+        [shrunk_scores(s, error, at, level_error) for s, at in zip(score, level, strict=True)]
+    )
+    rows, chosen = np.arange(300), found.argmax(1)
+    assert np.square(found - truth).mean() < 0.6 * np.square(score - truth).mean()
+    assert truth[rows, chosen].mean() > truth[rows, score.argmax(1)].mean() + 0.01

@@ -1,0 +1,308 @@
+"""The adapter between sites: what it learns, what it has not seen, and bad input."""
+
+import re
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.cross_decomposition import PLSRegression
+from sklearn.datasets import load_wine, make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
+from skorch import NeuralNetClassifier
+
+from pa_select import PASearchCV, expected_score, expected_scorer
+from pa_select.two_sites import SiteAdapter
+from pa_select.two_sites.site_adapter import SlopesAndRidge, cross_adapted
+
+
+def pairs(n=80, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=(n, d)) * 10.0 ** np.arange(d)
+    return a, a @ (np.eye(d) + 1e-6 * rng.normal(size=(d, d))) * 3 + 7
+
+
+@pytest.mark.parametrize("regressor", ["ridge", LinearRegression(), PLSRegression(5)])
+def test_a_linear_difference_is_undone(regressor):
+    a, b = pairs()
+    adapter = SiteAdapter(regressor).fit(b[:60], a[:60])
+    assert np.allclose(adapter.transform(b[60:]), a[60:], atol=0.02 * a.std(0))
+    assert repr(clone(adapter)) == repr(adapter)
+
+
+def without_rule(n=20, d=40, seed=0):
+    """Pairs whose rows differ by noise that no column has more of."""
+    a = np.random.default_rng(seed).normal(size=(n, d))
+    return a, a + 0.3 * np.random.default_rng(seed + 1).normal(size=(n, d))
+
+
+@pytest.mark.parametrize("n", [2, 5, 20])
+def test_rows_stay_nearly_as_measured_if_the_sites_differ_without_a_rule(n):
+    a, b = without_rule(n)
+    _, rows = without_rule(100, seed=9)
+    offset = a.mean(0) - b.mean(0)
+    changed = np.square(SiteAdapter().fit(b, a).transform(rows) - rows - offset).mean()
+    assert changed < (0.2 if n == 5 else 0.1) * 0.3**2
+    # A regression of the whole row keeps little of it with so few pairs.
+    whole = SiteAdapter(SlopesAndRidge(slopes=False)).fit(b, a).transform(rows)
+    assert np.square(whole - rows).mean() > 0.5
+
+
+def test_slopes_need_few_pairs():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(200, 60))
+    gain, offset = np.exp(rng.normal(size=(2, 60)))
+    b = gain * a + offset + 0.1 * gain * rng.normal(size=a.shape)
+    adapter = SiteAdapter().fit(b[:20], a[:20])
+    errors = np.square(adapter.transform(b[20:]) - a[20:]).mean(0)
+    assert errors.max() < 0.15
+    assert np.allclose(adapter.regressor_.slopes_ * gain, 1, atol=0.15)
+
+
+def test_penalties_are_those_with_the_smallest_error_of_pairs_left_out():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(25, 4)) * [1, 5, 0.2, 3]
+    b = a @ (np.eye(4) + 0.3 * rng.normal(size=(4, 4))) + 0.3 * rng.normal(size=a.shape)
+    ridge = SlopesAndRidge(slopes=False).fit(b, a)
+
+    def error(penalty):
+        model = make_pipeline(StandardScaler(), Ridge(4 * penalty))
+        rows = StandardScaler().fit_transform(b), StandardScaler().fit_transform(a)
+        return -cross_val_score(model[1], *rows, cv=25, scoring="neg_mean_squared_error").mean()
+
+    penalties = np.logspace(-4, 3, 15)
+    best = min(penalties, key=error)
+    assert 1e-4 < best < 1e3
+    assert ridge.penalty_ == pytest.approx(best)
+    known = make_pipeline(StandardScaler(), Ridge(4 * best)).fit(b, a)
+    assert np.allclose(ridge.predict(b), known.predict(b))
+
+
+def test_units_do_not_matter():
+    a, b = without_rule(30, 6)
+    b = b @ np.triu(np.ones((6, 6))) + 2
+    unit = 10.0 ** np.arange(-30, 30, 10)
+    adapted = SiteAdapter().fit(b[:20], a[:20]).transform(b[20:])
+    again = SiteAdapter().fit(b[:20] * unit, a[:20] * unit).transform(b[20:] * unit)
+    np.testing.assert_allclose(again / unit, adapted, rtol=1e-9)
+    # The units of another site's own columns do not matter either.
+    own = [SiteAdapter().fit(x[:20, :5], a[:20]).transform(x[20:, :5]) for x in (b, b * unit)]
+    np.testing.assert_allclose(*own, rtol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e3, 1e6, 1e12])
+@pytest.mark.parametrize("every", [1, 2])
+def test_sites_may_measure_in_other_units(unit, every):
+    X, _ = load_wine(return_X_y=True)
+    noisy = X * (1 + 0.02 * np.random.default_rng(0).normal(size=X.shape))
+    units = np.where(np.arange(X.shape[1]) % every == 0, unit, 1.0)
+
+    def error(adapter, rows):
+        return np.square((adapter.transform(rows) - X[60:]) / X.std(0)).mean()
+
+    same = error(SiteAdapter().fit(noisy[:60], X[:60]), noisy[60:])
+    other = error(SiteAdapter().fit(units * noisy[:60], X[:60]), units * noisy[60:])
+    assert other < 2 * same + 0.01
+
+
+def test_constant_columns():
+    a, b = without_rule(20, 5)
+    a[:, 0], b[:, 1], a[:, 2], b[:, 2] = 7.0, 0.1 + 0.2, 1.0, 3.0
+    adapter = SiteAdapter().fit(b, a)
+    rows = without_rule(100, 5, seed=9)[1]
+    adapted = adapter.transform(rows)
+    # What never varies at b is kept, but for the difference of the means.
+    kept = a.mean(0) - b.mean(0) + rows
+    assert np.allclose(adapted[:, 2], kept[:, 2])
+    assert np.allclose(adapter.regressor_.slopes_[1:3], 1)
+    others = adapter.transform(np.where(np.arange(5) == 1, b, rows[:20]))[:, 1]
+    assert np.abs(others - a[:, 1].mean()).max() < 3 * a[:, 1].std()
+    # What never varies at a hardly varies once it is adapted.
+    assert adapted[:, 0].std() < 0.2 * rows[:, 0].std()
+
+
+def test_ten_thousand_columns():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(60, 5)) @ rng.normal(size=(5, 10_000))
+    b = np.roll(a, 1, axis=1) + 0.01 * rng.normal(size=a.shape)
+    start = time.perf_counter()
+    adapted = SiteAdapter().fit(b[:40], a[:40]).transform(b[40:])
+    assert time.perf_counter() - start < 20
+    assert np.square(adapted - a[40:]).mean() < 0.05 * np.square(b[40:] - a[40:]).mean()
+
+
+def test_columns_of_other_names_have_no_slopes():
+    a, b = (pd.DataFrame(x, columns=list("vwxyz")) for x in pairs())
+    assert SiteAdapter().fit(b, a).regressor_.slopes
+    with pytest.warns(UserWarning, match="X_b: expected the columns of X_a, got as many"):
+        assert not SiteAdapter().fit(b.set_axis(list("abcde"), axis=1), a).regressor_.slopes
+    assert not SiteAdapter().fit(b.to_numpy()[:, :4], a).regressor_.slopes
+
+
+def test_no_row_is_mapped_by_an_adapter_that_has_seen_it():
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(40, 35)), rng.normal(size=(40, 35))
+    seen = SiteAdapter(LinearRegression()).fit(b, a).transform(b)
+    unseen = cross_adapted(LinearRegression(), b, a, seed=0)
+    assert np.square(seen - a).mean() < 0.2 < 1 < np.square(unseen - a).mean()
+    # Which pairs it has seen does not depend on their order.
+    order = rng.permutation(40)
+    turned = cross_adapted(LinearRegression(), b[order], a[order], seed=0)
+    np.testing.assert_allclose(turned, unseen[order], rtol=1e-6, atol=1e-6)
+    assert not np.allclose(cross_adapted(LinearRegression(), b, a, seed=1), unseen)
+
+
+@pytest.mark.parametrize("n_sparse", [1, 2])
+def test_sparse_rows_are_mapped_as_dense_ones(n_sparse):
+    a, b = (x.astype("f4") for x in pairs())
+    given = [csr_array(b), csr_array(a) if n_sparse == 2 else a]
+    expected = SiteAdapter().fit(b, a).transform(b)
+    found = SiteAdapter().fit(*given).transform(csr_array(b))
+    assert found.dtype == "float32"
+    assert np.allclose(found, expected)
+    assert np.allclose(cross_adapted("ridge", *given, 0), cross_adapted("ridge", b, a, 0))
+
+
+def test_a_search_adapts_sparse_pairs():
+    X, y = make_classification(200, 6, n_informative=4, random_state=0)
+    a = X[:60], 3 * X[:60] + 1
+    grid = {"C": [0.01, 1.0]}
+
+    def found(convert):
+        search = PASearchCV(LogisticRegression(), grid, adapter="ridge")
+        search.fit(convert(X[60:]), y[60:], paired=tuple(map(convert, a)))
+        return search.cv_results_["expected_score"], search.predict(convert(a[1]))
+
+    for sparse, dense in zip(found(csr_array), found(np.asarray), strict=True):
+        assert np.allclose(sparse, dense)
+
+
+def test_frames_stay_frames():
+    a, b = (pd.DataFrame(x, columns=list("vwxyz")) for x in pairs())
+    mapped = SiteAdapter().fit(b, a).transform(b.iloc[::-1])
+    assert list(mapped.columns) == list("vwxyz")
+    assert list(mapped.index) == list(b.index[::-1])  # else they would not be aligned with a
+    assert isinstance(cross_adapted("ridge", b, a, 0), pd.DataFrame)
+
+
+@pytest.mark.parametrize(("given", "expected"), [("float32", "float32"), ("int64", "float64")])
+def test_rows_have_the_floating_type_of_those_that_a_model_knows(given, expected):
+    a, b = pairs()
+    a = (10 * a).astype(given)
+    assert SiteAdapter().fit(b, a).transform(b).dtype == expected
+    assert cross_adapted("ridge", b, a, 0).dtype == expected
+
+
+@pytest.mark.filterwarnings("ignore:The chosen candidate may:UserWarning")
+@pytest.mark.filterwarnings("ignore:y_val. expected the labels:UserWarning")  # one epoch
+def test_a_net_of_single_precision_reads_adapted_rows():
+    X, y = make_classification(300, 6, n_informative=4, random_state=0)
+    X = X.astype("float32")
+    torch.manual_seed(0)
+    loss, module = torch.nn.CrossEntropyLoss, torch.nn.Linear(6, 2)
+    net = NeuralNetClassifier(module, criterion=loss, max_epochs=3, verbose=0)
+    net.fit(X[:150], y[:150])
+    rows = X[150:200], 0.5 * X[150:200], X[200:], y[200:]
+    adapted = expected_score(net, *rows, adapter="ridge")
+    assert adapted.disagreement == 0
+    search = PASearchCV(net, {"lr": [0.01]}, cv=2, adapter="ridge")
+    search.fit(X[:150], y[:150], paired=rows[:2])
+    assert search.best_adapted_.predict(0.5 * X).shape == (300,)
+
+
+def test_frames_are_aligned_and_transformers_are_taken():
+    a, b = (pd.DataFrame(x, columns=list("vwxyz")) for x in pairs())
+    learnt = [SiteAdapter().fit(b, rows).transform(b) for rows in (a, a.iloc[::-1])]
+    assert np.allclose(*learnt)
+    scaled = cross_adapted(StandardScaler(), b, a, 0)
+    assert np.allclose(scaled.std(), 1, atol=0.2)
+    again = cross_adapted(SiteAdapter(), b, a, 0)
+    assert np.allclose(again, a, atol=0.1 * a.std().to_numpy())
+
+
+def test_bad_input_is_named():
+    a, b = pairs(10)
+    with pytest.raises(TypeError, match="adapter: expected None, 'ridge' or an estimator"):
+        SiteAdapter(LinearRegression).fit(b, a)
+    with pytest.raises(ValueError, match="adapter: expected a regressor of several outputs"):
+        SiteAdapter(SVR()).fit(b, a)
+    with pytest.raises(TypeError, match="adapter: expected None, 'ridge' or an estimator"):
+        SiteAdapter("lasso").fit(b, a)
+    with pytest.raises(ValueError, match="adapter: expected rows of numbers in X_b"):
+        SiteAdapter().fit(np.array([["x"]] * 10), a)
+    with pytest.raises(ValueError, match="adapter: expected rows of numbers in X_a"):
+        SiteAdapter().fit(b, a.reshape(10, 5, 1))
+    with pytest.raises(ValueError, match="at least two pairs"):
+        cross_adapted("ridge", b[:1], a[:1], 0)
+    # A transformer that looks at one side only is taken as it is.
+    assert SiteAdapter(StandardScaler()).fit(b, a).transform(b).std() == pytest.approx(1)
+
+
+def wavelengths(n, shift=0.0):
+    X, y = make_classification(n, 8, n_informative=4, random_state=0)
+    return pd.DataFrame(X, columns=600.0 + 2 * np.arange(8) + shift), y
+
+
+@pytest.mark.parametrize("shift", [0.5, 1000.0])
+def test_as_many_columns_of_other_names_are_noticed_by_every_door(shift):
+    X, y = wavelengths(200)
+    a, (b, _) = X[:40], wavelengths(200, shift)
+    b = 1.1 * b[:40]
+    X, y = X[40:], y[40:]
+    model, name = LogisticRegression(), re.escape(repr(600.0 + shift))
+    match = f"expected the columns of .*, got as many with other names, such as {name} where"
+    with pytest.warns(UserWarning, match=match):
+        PASearchCV(model, {}, adapter="ridge", cv=2).fit(X, y, paired=(a, b))
+    with pytest.warns(UserWarning, match=match):
+        expected_score(model.fit(X[:80], y[:80]), a, b, X[80:], y[80:], adapter="ridge")
+    with pytest.warns(UserWarning, match=match):
+        expected_scorer(a, b, adapter=SiteAdapter())
+
+
+@pytest.mark.parametrize("names", [[""], ["p", "q"]])
+def test_a_search_warns_once_of_the_columns_of_a_site(names, recwarn):
+    X, y = wavelengths(200)
+    pairs = X[:40], 1.1 * wavelengths(200, 0.5)[0][:40]
+    search = PASearchCV(LogisticRegression(), {}, adapter="ridge", cv=2)
+    search.fit(X[40:], y[40:], paired={n: pairs for n in names} if names[0] else pairs)
+    warned = [str(w.message) for w in recwarn if "other names" in str(w.message)]
+    assert len(warned) == len(set(warned)) == len(names)
+    assert sum("other names" in message for message in search.warnings_) == len(names)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_missing_values_of_a_side_are_named(side):
+    X, y = make_classification(200, 8, n_informative=4, random_state=0)
+    sides = [X[:40].copy(), 1.1 * X[:40]]
+    sides[side][[3, 7], 2] = np.nan
+    X, y = X[40:], y[40:]
+    message = r"expected finite values for adapter='ridge', got .* in 2 of 40 rows \(3, 7\). Leave"
+    model, takes_nan = LogisticRegression(), HistGradientBoostingClassifier(max_iter=2)
+    with pytest.raises(ValueError, match=rf"paired\[{side}\]: {message}"):
+        PASearchCV(takes_nan, {}, adapter="ridge", cv=2).fit(X, y, paired=tuple(sides))
+    with pytest.raises(
+        ValueError, match=rf"paired\[{side}\].* got nan in row 3, .* Leave these 2"
+    ):
+        PASearchCV(model, {}, adapter="ridge", cv=2).fit(X, y, paired=tuple(sides))
+    name = ("X_a", "X_b")[side]
+    with pytest.raises(ValueError, match=f"{name}: {message}"):
+        expected_score(model.fit(X[:80], y[:80]), *sides, X[80:], y[80:], adapter="ridge")
+    with pytest.raises(ValueError, match=f"{name}: {message}"):
+        expected_scorer(*sides, adapter="ridge")
+    with pytest.raises(ValueError, match=f"{name}: {message}"):
+        SiteAdapter().fit(*sides[::-1])
+    with pytest.raises(
+        ValueError, match="adapter: expected a regressor that takes missing values"
+    ):
+        SiteAdapter(Ridge()).fit(*sides[::-1])
+    if side == 1:
+        SiteAdapter(make_pipeline(SimpleImputer(), Ridge())).fit(*sides[::-1])
