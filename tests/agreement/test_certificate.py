@@ -312,7 +312,7 @@ def test_cost_in_evaluations_of_the_data():
         counts[name] = result.n_evaluations
     assert np.median(list(counts.values())) <= 13, counts
     assert max(counts.values()) <= 75, counts
-    # 735; without the expected maximum 854.
+    # 730; without the expected maximum 847.
     assert sum(counts.values()) <= 770, counts
 
 
