@@ -111,6 +111,8 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--table docs/figures/real_shifts.csv --each docs/figures/real_shifts_tables.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_committee.py --seeds 4 \
 		--memory build/committee --table docs/figures/committee.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/study_first_page.py \
+		--table docs/figures/first_page.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_training_with_few_labels.py \
 		--seeds 8 --table docs/figures/training_few_labels.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_early_stopping_digits.py \
