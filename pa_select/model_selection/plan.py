@@ -137,6 +137,7 @@ class Plan:
         splits = _splits_of(search, rows, self.kind, routed.splitter.split)
         #: What is compared, and what follows from it.
         self.comparison: Comparison = self.kind.compare(splits, data, weight)
+        _check_unseen_sites(search, self.comparison.n_unseen_sites)
         # The kind may compare other models than it was asked to.
         self.kind, splits = self.comparison.kind, list(self.comparison.splits)
         #: The data that each fit needs.
@@ -434,6 +435,19 @@ def _check_selection(search: Search, given: Mapping[str, Any]) -> None:
         raise ValueError(
             f"{name}: expected some in fit(X, y, {name}=...) with {argument}={chosen_by!r}, got "
             "None."
+        )
+
+
+def _check_unseen_sites(search: Search, n: int) -> None:
+    """Check that there are the sites that the rule needs, which no fitted model has seen."""
+    chosen_by = selection_of(search)
+    needed = make_rule(chosen_by).n_unseen_sites
+    if n < needed:
+        argument = "refit" if chosen_by is search.refit else "selection"
+        raise ValueError(
+            f"{argument}: expected at least {needed} environments that no training rows are from, "
+            f"as with fit(X, y, environments=...) and cv=LeaveOneGroupOut(), or pairs of {needed} "
+            f"sites, with {chosen_by!r}, got {n}."
         )
 
 

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from pa_select.model_selection.fits import Split
 from pa_select.model_selection.kinds.kind import ExpectedElsewhere
 from pa_select.model_selection.kinds.sites import Site, is_adapted
+from pa_select.model_selection.new_site import new_site_columns
 from pa_select.model_selection.split_scores import OF_X, Data, Stacks
 from pa_select.model_selection.table_columns import (
     error_over_splits,
@@ -186,6 +187,10 @@ class ExpectedScores:
             for site, columns in zip(sites, by_site, strict=True):
                 joined |= {f"{name}_{site.name}": value for name, value in columns.items()}
             joined["worst_site"] = np.array([site.name for site in sites], dtype=object)[worst]
+            sizes = np.array([site.n_pairs for site in sites], dtype=np.float64)
+            for name in self.scorers:
+                at_sites = np.stack([columns[f"expected_{name}"] for columns in by_site])
+                joined |= new_site_columns(name, at_sites, sizes, of_regressors=self.of_regressors)
         for name in joined:
             if name == "adapted" or name.startswith("adapted_"):
                 joined[name] = joined[name] == 1

@@ -116,6 +116,11 @@ class Comparison:
         """Make the columns of a metric's scores on the extra rows."""
         return {}
 
+    @property
+    def n_unseen_sites(self) -> int:
+        """The number of sites that are scored by models that have not seen them."""
+        return 0
+
     def held_out_environments(self, metric: str) -> list[Any]:
         """Return the environments that are scored by models that have not seen them."""
         return []
