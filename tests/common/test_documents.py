@@ -7,10 +7,13 @@ are README's snippets and the pages' code blocks without a prompt.
 import ast
 import re
 import runpy
+import subprocess
+import sys
 import textwrap
 from itertools import pairwise
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from sklearn import datasets
 from sklearn.model_selection import GridSearchCV
