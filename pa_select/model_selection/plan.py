@@ -61,7 +61,7 @@ from pa_select.model_selection.table_columns import (
 )
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
-    pairs_of_folds,
+    pairs_of_parts,
     posterior_of_parts,
 )
 from pa_select.scores.class_scores import refuse_doubles
@@ -152,7 +152,7 @@ class Plan:
         comparison = self.comparison
         scored = [*comparison.compared, *comparison.scored_too]
         if search._committee is not None:
-            if not pairs_of_folds(comparison.folds):
+            if not pairs_of_parts(comparison.folds, self.of_regressors):
                 raise ValueError(no_parts(len(splits)))
             # The test rows give the members' temperatures and the committee's own score.
             scored += [PairsOfModels(i, test, i, test) for i, (_, test) in enumerate(splits)]
@@ -232,7 +232,7 @@ class Plan:
         self, table: dict[str, Any], metric: str, expected: ExpectedElsewhere
     ) -> CandidatePosterior | None:
         """Compute the posterior over the candidates; None without disjoint parts, or scores."""
-        if not pairs_of_folds(self.comparison.folds):
+        if not pairs_of_parts(self.comparison.folds, self.of_regressors):
             return None
         parts = self.comparison.scores_of_parts(table, metric, expected)
         # A metric may not be defined on any part.

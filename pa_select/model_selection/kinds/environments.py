@@ -217,10 +217,13 @@ class ComparisonOfEnvironments(Comparison):
         # A metric may not be defined on the rows of an environment in a fold.
         counts = np.where(np.isfinite(scores).any(axis=2), counts, 0)
         summed = np.where(counts[..., None] > 0, scores, 0.0) * counts[..., None]
+        # The number of rows is one more column.
+        both = np.concatenate([summed, counts[..., None]], axis=2)
         a, b = scores_of_halves(
             folds,
             halves_of(len(self.distinct), self.kind.rows.seed),
-            lambda fold, half: np.append(summed[half, fold].sum(0), counts[half, fold].sum()),
+            lambda half: both[half].sum(axis=0),
+            of_regressors=False,
         )
         known = (a[:, -1] > 0) & (b[:, -1] > 0)
         return a[known, :-1], b[known, :-1]

@@ -215,7 +215,7 @@ class ExpectedAtSites(ExpectedElsewhere):
     def scores_of_parts(self, folds: Sequence[Ints], seed: int) -> tuple[Floats, Floats]:
         """Return the expected scores from parts of the rows and of the pairs, for all candidates.
 
-        A part is a fold of the rows with half of the objects; see `scores_of_changes`.
+        A part is one of `pairs_of_parts` with half of the objects; see `scores_of_changes`.
         """
         expected = np.asarray(self.columns[f"expected_{self.metric}"])
         scores = split_scores_of(self.table, self.metric)
@@ -244,7 +244,7 @@ class ExpectedAtSites(ExpectedElsewhere):
         # At every site the same objects are halved alike.
         by_site = zip(*(halves_of(n, seed) for n in n_units), strict=True)
         halves = [[of_pairs(masks) for masks in zip(*both, strict=True)] for both in by_site]
-        return scores_of_changes(folds, expected, of_rows, halves)
+        return scores_of_changes(folds, expected, of_rows, halves, self.made_by.of_regressors)
 
     def attributes_of_choice(self, chosen: int) -> dict[str, Any]:
         """Return what the chosen candidate is expected to score; warn if this is in doubt."""
