@@ -113,6 +113,8 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--coverage docs/figures/new_site_tables.csv --choices docs/figures/new_site_choices.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_committee.py --seeds 4 \
 		--memory build/committee --table docs/figures/committee.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/study_first_page.py \
+		--table docs/figures/first_page.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_stability.py \
 		--table docs/figures/stability.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_training_with_few_labels.py \
