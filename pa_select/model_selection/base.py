@@ -27,7 +27,6 @@ from pa_select.model_selection.choice import (
     looks_at_agreement,
     make_rule,
     not_told_apart,
-    not_told_apart_elsewhere,
 )
 from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.data_kind import DataKind
@@ -368,9 +367,9 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
                 for o in of_candidate
             ],
         )
-        columns, metrics = plan.score_columns(outcomes)
-        table |= columns
         stacks = plan.stacks(outcomes)
+        columns, _ = plan.score_columns(outcomes, stacks)
+        table |= columns
         columns, agreements = plan.agreement_columns(stacks)
         table |= columns
         report_unsolved(agreements.failures, params, self.error_score)
@@ -397,6 +396,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             self.estimator, table, metric, failures[0][1], plan.data, tests, sites
         )
         table |= plan.kind.expected_columns(stacks, table, metric)
+        self._differences = plan.kind.differences(table)
         self.posterior_ = plan.posterior(table, metric)
         if self.posterior_ is not None:
             table["weight"] = self.posterior_.weights
@@ -450,10 +450,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             value = "agreement"
             alike = not_told_apart(self.agreement_terms_, self._pairs, chosen, eligible)
         elif isinstance(rule, BestExpected):
-            value, column = "expected score", f"expected_{metric}"
-            alike = not_told_apart_elsewhere(
-                table[column], table[f"{column}_se"], chosen, eligible
-            )
+            value = "expected score"
+            alike = eligible & self._differences[""].not_told_from(chosen)
         else:
             return
         table["not_told_apart"] = alike
@@ -545,13 +543,16 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
                 f"PACommittee(metric={next(iter(scores))!r}), got metric={committee.metric!r}."
             )
 
-    def compare(self, i: int, j: int) -> AgreementComparison:
+    def compare(self, i: int, j: int, *, site: str | None = None) -> AgreementComparison:
         """Compare two candidates: their agreement, or with pairs their expected score.
 
         Parameters
         ----------
         i, j : int
             Indices of candidates in ``cv_results_["params"]``; the column ``index`` of `summary`.
+        site : str, default=None
+            The site of a dict of pairs at which the expected scores are compared. None: each
+            candidate's worst one.
 
         Returns
         -------
@@ -560,12 +561,11 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             difference of their expected scores; its ``standard_error``; and the two-sided
             ``p_value`` of no difference. The error of agreements is that of the mean over the
             same pairs, and allows for pairs that share a row. The error of expected scores is
-            the root of the sum of both squared errors; on simulated shifts 1.96 times it held
-            98 % of the differences with 40 pairs, and 91 % with 300. The p-value is valid for
-            two candidates that were named beforehand: the best of many looks better than it is,
-            and ``p_adjusted`` is the same. ``interval`` is nan: nothing is resampled. All are nan
-            if a candidate has no such value. With pairs and a rule that looks at the agreement,
-            it is the agreement.
+            that of the differences over the labelled rows and over the pairs, which both
+            candidates predict (:doc:`/paired`). The p-value is valid for two candidates that were
+            named beforehand: the best of many looks better than it is, and ``p_adjusted`` is the
+            same. ``interval`` is nan: nothing is resampled. All are nan if a candidate has no
+            such value. With pairs and a rule that looks at the agreement, it is the agreement.
 
         Raises
         ------
@@ -573,6 +573,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             If the search is not fitted.
         IndexError
             If i or j is not the index of a candidate.
+        ValueError
+            If `site` is not the name of one, or agreements are compared.
 
         Warns
         -----
@@ -600,8 +602,13 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
                 )
         expected = f"expected_{first_metric(self, table)}"
         if expected in table and not looks_at_agreement(rule_of(self, table)):
-            columns = table[expected], table[f"{expected}_se"]
-            return expected_comparison(*(value[k] for k in (i, j) for value in columns))
+            if site not in {None, *self._differences} - {""}:
+                raise ValueError(
+                    f"site: expected one of {list(self._differences)[1:]}, got {site!r}."
+                )
+            return expected_comparison(self._differences[site or ""], i, j)
+        if site is not None:
+            raise ValueError(f"site: expected None to compare agreements, got {site!r}.")
         return agreement_comparison(
             self.agreement_terms_[i], self.agreement_terms_[j], self._pairs
         )

@@ -15,13 +15,14 @@ from pa_select.model_selection.selection_rules import (
     BestExpected,
     BestScore,
 )
-from pa_select.utils.p_values import LEVEL_TOLD_APART, normal_p_value
+from pa_select.utils.p_values import LEVEL_TOLD_APART
 from pa_select.utils.typing import Floats, Ints, Mask, Pairing, Rule, Selection, SelectionName
 
 if TYPE_CHECKING:
     from pa_select.agreement.bootstrap import AgreementComparison
     from pa_select.agreement.pooled_agreement import PooledPairs
     from pa_select.agreement.standard_errors import MeanDifference
+    from pa_select.two_sites.errors_of_scores import Differences
 
 
 # What "guarded" means with some kinds of data, by ``pairing_``.
@@ -169,25 +170,12 @@ def not_told_apart(terms: Floats, pairs: PooledPairs, chosen: int, eligible: Mas
     return alike
 
 
-def expected_comparison(
-    expected: float, error: float, other: float, error_of_other: float
-) -> AgreementComparison:
+def expected_comparison(differences: Differences, i: int, j: int) -> AgreementComparison:
     """Compare the expected scores of two candidates."""
     from pa_select.agreement.bootstrap import AgreementComparison
 
-    difference = float(expected - other)
-    p_value = normal_p_value(difference, error, error_of_other)
-    of_difference = math.hypot(error, error_of_other)
-    return AgreementComparison(difference, of_difference, p_value, p_value, (math.nan, math.nan))
-
-
-def not_told_apart_elsewhere(expected: Floats, error: Floats, chosen: int, eligible: Mask) -> Mask:
-    """Find the eligible candidates whose expected score differs little from the chosen one's."""
-    away = expected - expected[chosen]
-    p_values = [normal_p_value(*values, error[chosen]) for values in zip(away, error, strict=True)]
-    alike: Mask = eligible & (np.array(p_values) >= LEVEL_TOLD_APART)
-    alike[chosen] = False
-    return alike
+    found = differences.between(i, j)
+    return AgreementComparison(*found, found.p_value, (math.nan, math.nan))
 
 
 def among_equals(value: str, n: int) -> str:

@@ -55,6 +55,7 @@ from pa_select.utils.typing import (
 
 if TYPE_CHECKING:
     from pa_select.model_selection.committee_vote import CommitteeVote
+    from pa_select.two_sites.errors_of_scores import Differences
 
 
 _suggested = False
@@ -142,6 +143,10 @@ class DataKind(ABC):
         self, stacks: Stacks, table: dict[str, Any], metric: str
     ) -> dict[str, Any]:
         """Make the columns of scores expected elsewhere."""
+        return {}
+
+    def differences(self, table: Mapping[str, Any]) -> dict[str, Differences]:
+        """Return the differences between these scores, by site; "" are those that decide."""
         return {}
 
     def warn_of_choice(self, table: dict[str, Any], metric: str, chosen: int) -> None:
@@ -296,7 +301,7 @@ class Views(DataKind):
     def score_columns(self, scores: ScoresOfMetric) -> dict[str, Any]:
         means, name = np.mean(scores.extras["views"], axis=0), f"{scores.metric}_views"
         columns = metric_columns(name, means, rank=True)
-        columns[f"se_test_{name}"] = scores.errors(means, "_views")
+        columns[f"se_test_{name}"] = scores.errors(means, "_views", self._numbers())
         columns[f"chance_test_{name}"] = scores.chance
         return columns
 
@@ -341,11 +346,8 @@ class PairedObjects(DataKind):
         return blocks
 
     def predicted(self, splits: Sequence[Split]) -> list[int]:
-        sources = [source for site in self.sites for source in (site.a, *site.shown)]
-        if len(splits) == 1 or self._groups is not None:
-            # One score does not show how it varies, nor several how alike rows of a group are.
-            sources.append(OF_X)
-        return sources
+        # The labelled rows say how certain the scores are.
+        return [OF_X, *(source for site in self.sites for source in (site.a, *site.shown))]
 
     def prepare(
         self, layout: Layout, splits: Sequence[SplitTask], data: Data, weight: Floats | None
@@ -359,6 +361,9 @@ class PairedObjects(DataKind):
         self, stacks: Stacks, table: dict[str, Any], metric: str
     ) -> dict[str, Any]:
         return self._expected.table(stacks, table, metric)
+
+    def differences(self, table: Mapping[str, Any]) -> dict[str, Differences]:
+        return self._expected.differences(table)
 
     def scores_of_parts(
         self, splits: Sequence[Split], table: Mapping[str, Any], metric: str

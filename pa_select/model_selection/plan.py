@@ -44,6 +44,7 @@ from pa_select.model_selection.environments_of_rows import (
 )
 from pa_select.model_selection.evaluation import chance_scores
 from pa_select.model_selection.fits import Split, check_fit_params, takes_parameter
+from pa_select.model_selection.out_of_fold import OutOfFold
 from pa_select.model_selection.pa_scorer import PAScorer
 from pa_select.model_selection.split_scores import (
     OF_X,
@@ -135,7 +136,8 @@ class Plan:
             check_row_order(of_rows, X, name)
         # The default splitter takes groups itself; they are routed to a splitter of the user.
         default_folds = search.cv is None or isinstance(search.cv, numbers.Integral)
-        if groups is None and needs_groups(search.cv):
+        of_environments = groups is None and needs_groups(search.cv)
+        if of_environments:
             if given.get("environments") is None:
                 raise ValueError(
                     f"environments or groups: expected one for each row with cv={search.cv!r}, "
@@ -146,6 +148,10 @@ class Plan:
             params = params | {"groups": groups}
         elif groups is not None:
             groups = check_column(groups, _num_samples(X), "groups")
+        #: The groups of the rows; environments that are held out are none.
+        self._groups = None
+        if groups is not None and not of_environments:
+            self._groups = check_column(groups, _num_samples(X), "groups")
         params = _check_method_params(X, params=params)
         routed = search._get_routed_params_for_fit(params)
         #: Weights of the rows, or None.
@@ -191,19 +197,11 @@ class Plan:
         self.layout = Layout(splits, [*blocks, *beside])
         predicted = kind.predicted(splits)
         extras = kind.extras(splits)
-        #: The number of test rows, by metric, if the error of its scores has a formula.
-        self._n_rows: dict[str, int] = {}
-        if n_disjoint(splits) <= 1:  # splits of the same rows do not show how a score varies
-            # Imported here: workers that fit and score do not need torch.
-            from pa_select.two_sites.classification import is_accuracy
-
-            named = getattr(scorers, "_scorers", {"score": scorers})
-            accuracies = [x for x in named if not self.of_regressors and is_accuracy(named[x])]
-            self._n_rows = dict.fromkeys(accuracies, len(np.unique(splits[0][1])))
-            if len(accuracies) < len(named):
-                extras = [
-                    _with_parts(x, test, rows) for x, (_, test) in zip(extras, splits, strict=True)
-                ]
+        if n_disjoint(splits) <= 1 and not self._are_rates(scorers):
+            # Splits of the same rows do not show how a score varies.
+            extras = [
+                _with_parts(x, test, rows) for x, (_, test) in zip(extras, splits, strict=True)
+            ]
         #: What is fitted and scored.
         self.splits = [
             SplitTask(train, test, scored_rows, extras, predicted)
@@ -241,6 +239,14 @@ class Plan:
         #: The data that each fit needs.
         self.data = replace(data, with_probabilities=kind.needs_probabilities)
 
+    def _are_rates(self, scorers: Any) -> bool:
+        """Whether the numbers of rows say how certain the scores of all metrics are."""
+        # Imported here: workers that fit and score do not need torch.
+        from pa_select.two_sites.classification import is_accuracy
+
+        named = getattr(scorers, "_scorers", {"score": scorers}).values()
+        return not self.of_regressors and self._groups is None and all(map(is_accuracy, named))
+
     @property
     def n_disjoint(self) -> float:
         """Effective number of disjoint test sets."""
@@ -255,13 +261,14 @@ class Plan:
         """Stack the scores of the candidates that have all scores."""
         return Stacks(outcomes, self.layout, self.labels)
 
-    def score_columns(self, outcomes: list[list[Outcome]]) -> tuple[dict[str, Any], list[str]]:
+    def score_columns(
+        self, outcomes: list[list[Outcome]], stacks: Stacks
+    ) -> tuple[dict[str, Any], list[str]]:
         """Make the columns of the scores, and list the names of the metrics."""
-        extras = self.splits[0].extras
-        columns_of = self.kind.score_columns
-        return score_columns(
-            outcomes, self.chance, extras, self.n_disjoint, self._n_rows, columns_of
-        )
+        tests = [task.test for task in self.splits]
+        out_of_fold = OutOfFold(stacks, self.layout, tests, self.data, self._groups)
+        given = outcomes, self.chance, self.splits[0].extras, self.n_disjoint
+        return score_columns(*given, out_of_fold, self.kind.score_columns)
 
     def agreement_columns(self, stacks: Stacks) -> tuple[dict[str, Any], Agreements]:
         """Make the columns of the agreements; return the agreements, too."""

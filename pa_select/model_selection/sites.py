@@ -11,7 +11,6 @@ from sklearn.pipeline import make_pipeline
 
 from pa_select.model_selection.split_scores import OF_X, Data, Layout, Stacks
 from pa_select.model_selection.table_columns import (
-    error_over_splits,
     ranks,
     scores_and_errors,
     split_scores_of,
@@ -37,6 +36,7 @@ from pa_select.utils.typing import (
 
 if TYPE_CHECKING:
     from pa_select.model_selection.committee_vote import CommitteeVote
+    from pa_select.two_sites.errors_of_scores import Differences
 
 # The names of a site's columns must differ from those of the worst site.
 _ENDS = {"se", "low", "high", "measured", "adapted"}
@@ -224,7 +224,6 @@ class ExpectedColumns:
         self._sites, self._error_score = sites, data.error_score
         self._task = Regression() if data.of_regressors else Classification()
         rows = [of_split[OF_X] for of_split in layout.scored_rows]
-        self._n_splits = len(rows)
         #: The labelled rows, on which each split's model is scored.
         y = np.asarray(data.y, dtype=np.float64 if data.of_regressors else None)
         self.labelled = LabelledRows(y, rows, groups, weight)
@@ -284,8 +283,7 @@ class ExpectedColumns:
         validation: dict[str, tuple[Floats, Floats | None]] = {}
         for name in self.scorers:
             scores, of_scores = scores_and_errors(cv_results, name)
-            single = self._n_splits == 1
-            validation[name] = scores[candidates], None if single else of_scores[candidates]
+            validation[name] = scores[candidates], of_scores[candidates]
         self._engine = engine = Engine(
             self._task,
             self.scorers,
@@ -327,10 +325,7 @@ class ExpectedColumns:
         """
         expected = np.asarray(table[f"expected_{metric}"])
         scores = split_scores_of(table, metric)
-        names = [site.name for site in self._sites]
-        at_worst = np.zeros(len(expected), dtype=np.intp)
-        if names[0]:
-            at_worst = np.array([names.index(name) for name in table["worst_site"]])
+        names, at_worst = self._names, self._worst(table)
         n_units = [found.contributions.shape[1] for _, found in self._found]
         every = np.arange(len(expected))
 
@@ -354,6 +349,28 @@ class ExpectedColumns:
         halves = [[of_pairs(masks) for masks in zip(*both, strict=True)] for both in by_site]
         return scores_of_changes(folds, expected, of_rows, halves)
 
+    @property
+    def _names(self) -> list[str]:
+        return [site.name for site in self._sites]
+
+    def _worst(self, table: Mapping[str, Any]) -> Ints:
+        """Return the position of each candidate's worst site."""
+        if "worst_site" not in table:
+            return np.zeros(len(table["disagreement"]), dtype=np.intp)
+        return np.array([self._names.index(name) for name in table["worst_site"]])
+
+    def differences(self, table: Mapping[str, Any]) -> dict[str, Differences]:
+        """Return the differences between expected scores: at "", the worst sites, and by site."""
+        worst, found = self._worst(table), [expected for _, expected in self._found]
+        places = {"": worst} | {
+            name: np.full_like(worst, i) for i, name in enumerate(self._names) if name
+        }
+        candidates = self._found[0][0]
+        return {
+            name: self._engine.differences(found, at[candidates]).among(candidates, len(worst))
+            for name, at in places.items()
+        }
+
     def of_committee(
         self, vote: CommitteeVote, table: Mapping[str, Any], metric: str
     ) -> dict[str, Any]:
@@ -364,11 +381,12 @@ class ExpectedColumns:
         """
         n = len(vote.stacks)
         validation = {}
+        with_vote = self._engine.with_models(vote, self._engine.validation)
         for name, (scores, errors) in self._engine.validation.items():
-            of_splits = vote.scores(self.scorers[name], name)
-            n_disjoint = self._n_splits * self.labelled.n / len(self.labelled.tested)
-            error = error_over_splits(of_splits[None], n_disjoint)[0]
-            validation[name] = np.append(scores, of_splits.mean()), np.append(errors, error)
+            score = float(vote.scores(self.scorers[name], name).mean())
+            error = with_vote.error_of_score(name, n, score)
+            score = with_vote.validated(name, n, score)
+            validation[name] = np.append(scores, score), np.append(errors, error)
         by_site = []
         for site in self._sites:
             adapted = site.b if site.adapted is None else site.adapted
@@ -413,13 +431,15 @@ class ExpectedColumns:
         """Warn if a regressor should be clearly better at the other site."""
         from pa_select.two_sites.regression import doubt_of_sites
 
-        if self._of_regressors:
+        candidates = self._found[0][0]
+        if self._of_regressors and chosen in candidates:
             expected, of_pairs = (
                 table[f"expected_{metric}{x}"][chosen] for x in ("", "_se_pairs")
             )
-            scores, errors = scores_and_errors(table, metric)
-            error = np.hypot(of_pairs, np.nan_to_num(errors[chosen]))
-            given = self.scorers[metric], expected, float(error), scores[chosen]
+            position = int(np.searchsorted(candidates, chosen))
+            score, of_rows = (x[position] for x in self._engine.validation[metric])
+            error = np.hypot(of_pairs, np.nan_to_num(of_rows))
+            given = self.scorers[metric], expected, float(error), float(score)
             for message in doubt_of_sites("paired", *given):
                 warn_caller(message)
 

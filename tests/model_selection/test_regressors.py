@@ -216,7 +216,7 @@ def test_the_contract_of_a_search_of_regressors(tmp_path):
     assert plain.expected_score_ == table["expected_rmse"].max()
     found, error = plain.compare(0, 1), table["expected_rmse_se"]
     assert found.difference == pytest.approx(table["expected_rmse"][0] - table["expected_rmse"][1])
-    assert found.standard_error == pytest.approx(np.hypot(error[0], error[1]))
+    assert 0 < found.standard_error < np.hypot(error[0], error[1])
     assert not hasattr(plain, "agreement_terms_")
     drawn = PARandomizedSearchCV(PLSRegression(), GRID, n_iter=4, random_state=0, scoring=RMSE)
     assert drawn.fit(X, y, paired=paired).best_params_ == searched(paired, X, y).best_params_
