@@ -155,9 +155,10 @@ class PASearchCV(BasePASearch):
           Left out if something else decides;
         - ``weight``: the posterior of the candidate in `posterior_`; left out if that is None;
         - ``n_failed_splits``: in how many splits the fit failed;
-        - ``se_test_<metric>``, ``chance_test_<metric>``: standard error of the mean score,
-          and the best score of predictions that ignore the features. If splits hold out whole
-          environments, the error covers only the rows within them;
+        - ``se_test_<metric>``, ``chance_test_<metric>``: standard error of the mean score, from
+          the out-of-fold rows (from the scores of the splits, if the metric needs more than the
+          recorded predictions), and the best score of predictions that ignore the features. If
+          splits hold out whole environments, the error covers only the rows within them;
         - with views: ``mean_test_<metric>_views``, the score on the views' rows (the
           control that uses the labels);
         - with environments: ``mean_test_<metric>_environment_<name>`` for each,

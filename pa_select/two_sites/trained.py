@@ -344,7 +344,6 @@ def of_outputs(
         "change": [one.score for one in found.changes],
         "change_standard_error": columns["expected_score_se_pairs"],
         "beta": [engine.calibration(model).strength for model in range(len(names))],
-        "difference_standard_error": unknown,
     }
     if len(names) > 1:
         fields["difference_standard_error"] = differences.errors_from(differences.best)

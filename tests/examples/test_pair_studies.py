@@ -276,6 +276,8 @@ def test_differences_are_judged_by_hand_and_quoted_by_the_page():
             "expected adapted": [0.0, 0.0, 0.0],
             "expected_se adapted": [0.0, 0.0, 0.0],
             "truth adapted": [0.0, 0.0, 0.0],
+            "error of the difference from 0": [0.0, 0.05, 0.05],
+            "error of the difference from 0 adapted": [0.0, 9.0, 9.0],
         }
     )
     found = differences(unit)["as measured"]
