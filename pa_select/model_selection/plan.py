@@ -197,7 +197,8 @@ class Plan:
         self.layout = Layout(splits, [*blocks, *beside])
         predicted = kind.predicted(splits)
         extras = kind.extras(splits)
-        if n_disjoint(splits) <= 1 and not self._are_rates(scorers):
+        are_rates = not routed.scorer.score and self._are_rates(scorers)
+        if n_disjoint(splits) <= 1 and not are_rates:
             # Splits of the same rows do not show how a score varies.
             extras = [
                 _with_parts(x, test, rows) for x, (_, test) in zip(extras, splits, strict=True)

