@@ -13,7 +13,7 @@ settings.load_profile("repeatable")
 def _no_suggestion():
     """Keep searches from saying, once in a process, what they cannot do without views."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pa_select.model_selection.data_kind._suggested", True)
+        patch.setattr("pa_select.utils.messages._SAID", {"other data than X and y"})
         yield
 
 

@@ -324,7 +324,7 @@ class AgreementObjective:
         """
         table = self.cv_results(study)
         chosen = choose(self.rule, table)
-        self.plan.kind.warn_of_choice(table, self.metric, chosen)
+        self.plan.comparison.warn_of_table(table)
         number = table["trial"][chosen]
         return next(trial for trial in study.trials if trial.number == number)
 
@@ -344,7 +344,7 @@ class AgreementObjective:
         """
         parameters, data = self.parameters(self.best_trial(study)), self.plan.data
         estimator = with_parameters(self.search.estimator, parameters)
-        return estimator.fit(data.sources[0], data.y, **data.fit_params)
+        return estimator.fit(data.samples[0], data.y, **data.fit_params)
 
     def _failure(self, outcome: Outcome) -> str | None:
         """Return why there is no agreement or no score, or None."""
@@ -384,7 +384,7 @@ class AgreementObjective:
             columns |= metric_columns(name, np.array(values, dtype=np.float64))
         of_agreements, agreements = self.plan.agreement_columns(stacks)
         columns |= of_agreements
-        columns |= self.plan.kind.expected_columns(stacks, columns, self.metric)
+        columns |= self.plan.comparison.expected(stacks, columns, self.metric).columns
         columns["mean_fit_time"] = [np.mean([outcome.fit_time for outcome in outcomes])]
         row = {
             name: getattr(values[0], "tolist", lambda value=values[0]: value)()
@@ -458,10 +458,10 @@ def _description(search: PASearchCV, plan: Plan) -> dict[str, Any]:
         for value in (search.scoring, search.prior)
     ]
     splits = [(task.train, task.test) for task in plan.splits]
-    sites = [site.name for site in plan.kind.sites]  # the columns have these names
+    sites = list(plan.kind.sites)  # the columns have these names
     exact = (np.asarray(plan.data.y), splits, tuple(plan.pairs), plain, sites)
     # Machines may compute views with different rounding errors.
-    rows = [np.asarray(source) for source in plan.data.sources]
+    rows = [np.asarray(source) for source in plan.data.samples]
     numeric = [np.abs(x.astype(np.float64)) for x in rows if x.dtype.kind in "fiub"]
     means = [float(np.nanmean(values)) for values in numeric]
     return {"exact": joblib.hash(exact), "means": means}

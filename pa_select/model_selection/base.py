@@ -29,7 +29,6 @@ from pa_select.model_selection.choice import (
     not_told_apart,
 )
 from pa_select.model_selection.committee import PACommittee
-from pa_select.model_selection.data_kind import DataKind
 from pa_select.model_selection.evaluation import (
     check_some_succeeded,
     evaluate,
@@ -38,6 +37,7 @@ from pa_select.model_selection.evaluation import (
     warn_of_missing_scores,
     with_parameters,
 )
+from pa_select.model_selection.kinds.kind import ExpectedElsewhere
 from pa_select.model_selection.plan import GIVEN, Plan, by_name, is_sequence_of_splitters
 from pa_select.model_selection.results_table import (
     first_metric,
@@ -296,20 +296,20 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         weight = plan.sample_weight
         metadata = None if weight is None else {"sample_weight": weight}
         callbacks = Callbacks.of_fit(self, 1 + (self.refit is not False), metadata)
-        X, y = plan.data.sources[0], plan.data.y
+        X, y = plan.data.samples[0], plan.data.y
         callbacks.begin(X, y)
         base_estimator = clone(self.estimator)
         outcomes = self._evaluate(candidate_params, base_estimator, plan, callbacks)
-        self._conclude(candidate_params, outcomes, plan)
+        expected = self._conclude(candidate_params, outcomes, plan)
         committee = self._committee
         if committee is not None:
-            self._refit_members(committee, base_estimator, outcomes, plan, callbacks)
+            self._refit_members(committee, base_estimator, outcomes, plan, expected, callbacks)
             mapped = committee._mapped
         elif self.refit:
             self._refit(base_estimator, X, y, plan.data.fit_params, callbacks)
             mapped = self._mapped
         if self.refit:
-            self.__dict__.update(plan.kind.attributes_of_refit(mapped, self.cv_results_))
+            self.__dict__.update(plan.comparison.attributes_of_refit(mapped, self.cv_results_))
         callbacks.end(X, y)
         return self
 
@@ -349,11 +349,13 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
 
     def _conclude(
         self, params: list[dict[str, Any]], outcomes: list[list[Outcome]], plan: Plan
-    ) -> None:
-        """Make ``cv_results_``, and choose a candidate."""
+    ) -> ExpectedElsewhere:
+        """Make ``cv_results_``, and choose a candidate; return what is expected elsewhere."""
         self.n_splits_, self._n_labelled = len(plan.splits), len(plan.data.y)
         self.n_fits_ = len(outcomes) * len(plan.splits)
-        self.pairing_ = plan.kind.pairing
+        kind = plan.comparison.kind
+        self.pairing_ = kind.pairing
+        self._said = kind.asks, kind.compares, kind.shows_elsewhere
         self._report_failures(outcomes, plan.of_regressors)
         self.multimetric_ = isinstance(outcomes[0][0].test_scores, dict)
         if self.multimetric_ and callable(self.scoring):
@@ -389,21 +391,25 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         metric = "score"
         if self.multimetric_:
             metric = first_metric(self, table)
-        self._unseen = plan.kind.unseen(metric)
+        self._held_out = plan.comparison.held_out_environments(metric)
         tests = [test for _, test in plan.training_and_test_rows]
-        sites = plan.kind.sites_of_rows
+        sites = kind.sites_of_rows
         check_some_succeeded(
             self.estimator, table, metric, failures[0][1], plan.data, tests, sites
         )
-        table |= plan.kind.expected_columns(stacks, table, metric)
-        self._differences = plan.kind.differences(table)
-        self.posterior_ = plan.posterior(table, metric)
+        expected = plan.comparison.expected(stacks, table, metric)
+        table |= expected.columns
+        self._differences = expected.differences()
+        self.posterior_ = plan.posterior(table, metric, expected)
         if self.posterior_ is not None:
             table["weight"] = self.posterior_.weights
         refine = plan.refinement(stacks, table, agreements)
-        self._select(table, metric, [message for _, message in failures], refine, plan.kind)
+        if self._select(table, metric, [message for _, message in failures], refine):
+            plan.comparison.warn_of_table(table)
+            self.__dict__.update(expected.attributes_of_choice(self.best_index_))
         scorer = plan.data.scorer
         self.scorer_ = scorer._scorers if isinstance(scorer, _MultimetricScorer) else scorer
+        return expected
 
     def _report_failures(self, outcomes: list[list[Outcome]], of_regressors: bool) -> None:
         flat = [
@@ -427,8 +433,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         metric: str,
         failures: list[str | None],
         refine: Callable[[Ints, float], None],
-        kind: DataKind,
-    ) -> None:
+    ) -> bool:
+        """Make the columns that explain the choice, and choose if that is asked for."""
         selection = self.refit if callable(self.refit) else self.selection
         rule = make_rule(selection, metric, self.pairing_, self._only_class)
         table |= explain(rule, table, failures)
@@ -436,13 +442,12 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             why = f"; only rows of class {self._only_class} are compared, so the {metric} decides"
             table["reason"][table["eligible"]] += why
         if self.refit is False and self.multimetric_:
-            return
+            return False
         self.best_index_, self.certified_choice_ = certify_choice(rule, table, self.tol, refine)
         self.best_params_ = table["params"][self.best_index_]
         self.best_score_ = table[f"mean_test_{metric}"][self.best_index_]
         self._mark_those_not_told_apart(table, metric, rule)
-        kind.warn_of_choice(table, metric, self.best_index_)
-        self.__dict__.update(kind.attributes_of_choice(table, metric, self.best_index_))
+        return True
 
     def _mark_those_not_told_apart(self, table: dict[str, Any], metric: str, rule: Rule) -> None:
         chosen, eligible = self.best_index_, table["eligible"]
@@ -494,6 +499,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         base_estimator: Estimator,
         outcomes: list[list[Outcome]],
         plan: Plan,
+        expected: ExpectedElsewhere,
         callbacks: Callbacks,
     ) -> None:
         """Fit the candidates that remain, and say what they will score together."""
@@ -508,7 +514,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             self.posterior_,
             table["params"],
             base_estimator,
-            (plan.data.sources[0], plan.data.y),
+            (plan.data.samples[0], plan.data.y),
             plan.data.fit_params,
             plan.training_and_test_rows,
             metric=metric,
@@ -531,7 +537,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
                     "scoring: expected a scorer of predictions, got one that cannot score those "
                     f"of a committee's fold models; committee_score_ is nan ({error})."
                 )
-            self.__dict__.update(plan.kind.attributes_of_committee(vote, table, metric))
+            self.__dict__.update(expected.attributes_of_committee(vote))
 
     def _check_refit_for_multimetric(self, scores: Any) -> None:
         committee = self._committee

@@ -182,7 +182,7 @@ def chance_scores(splits: Sequence[SplitTask], data: Data) -> list[list[Any]]:
     weight = data.fit_params.get("sample_weight")
     blind = Data(
         # The dummies look at no feature, so that none is copied.
-        sources=[np.zeros((_num_samples(data.sources[0]), 1))],
+        samples=[np.zeros((_num_samples(data.samples[0]), 1))],
         y=data.y,
         scorer=data.scorer,
         fit_params={} if weight is None else {"sample_weight": weight},
@@ -247,7 +247,7 @@ def check_some_succeeded(
     if np.isfinite(score).any():
         return
     # The error of the estimator or of the metric explains best what is wrong with the data.
-    X, y = data.sources[0], data.y
+    X, y = data.samples[0], data.y
     first = with_parameters(estimator, table["params"][0])
     first.fit(X, y, **data.fit_params)
     if message is None:

@@ -43,10 +43,10 @@ class OutOfFold:
         y = np.asarray(data.y, dtype=np.float64 if data.of_regressors else None)
         self._labelled = LabelledRows(y, tests, groups)
 
-    def errors(self, metric: str, scores: Floats, sources: Sequence[int] = (OF_X,)) -> Floats:
+    def errors(self, metric: str, scores: Floats, samples: Sequence[int] = (OF_X,)) -> Floats:
         """Return the standard errors of all candidates' mean `scores`, (n_candidates, n_splits).
 
-        With several sources, such as views, each row of which is that of X, it is their mean.
+        With several samples, such as views, each row of which is that of X, it is their mean.
         nan for a candidate whose scores cannot be computed from what was recorded: a scorer may
         look at the rows, at weights, or at predictions by a threshold.
         """
@@ -56,16 +56,16 @@ class OutOfFold:
         if self._task.is_rate(self._scorers[metric]) and labelled.groups is None:
             return error_of_rate(scores.mean(axis=1), labelled.n_independent)
         for position, candidate in enumerate(self._stacks.candidates.tolist()):
-            of_sources = [self._outputs(position, source) for source in sources]
-            found[candidate] = self._error(metric, scores[candidate], of_sources)
+            of_samples = [self._outputs(position, sample) for sample in samples]
+            found[candidate] = self._error(metric, scores[candidate], of_samples)
         return found
 
-    def _error(self, metric: str, scores: Floats, of_sources: Sequence[Any]) -> float:
+    def _error(self, metric: str, scores: Floats, of_samples: Sequence[Any]) -> float:
         """Return the standard error of a candidate's mean score; nan if it has another one."""
         from pa_select.two_sites.errors_of_scores import error_of_score
 
         scorer, labelled, mean = self._scorers[metric], self._labelled, float(scores.mean())
-        if any(outputs is None for outputs in of_sources):
+        if any(outputs is None for outputs in of_samples):
             return np.nan
         try:
             again = [
@@ -73,13 +73,13 @@ class OutOfFold:
                     self._score(scorer, *of_split)
                     for of_split in zip(outputs, labelled.rows, strict=True)
                 ]
-                for outputs in of_sources
+                for outputs in of_samples
             ]
             if not np.allclose(np.mean(again, axis=0), scores, _ROUNDING, _ROUNDING):
                 return np.nan
             errors = [
                 error_of_score(self._task, scorer, mean, labelled, outputs)
-                for outputs in of_sources
+                for outputs in of_samples
             ]
         except Exception:  # a scorer of the user's may need more than predictions
             return np.nan
@@ -96,15 +96,15 @@ class OutOfFold:
         return float(scorer(model, row_numbers(np.arange(len(y))), y))
 
     def _outputs(
-        self, position: int, source: int
+        self, position: int, sample: int
     ) -> list[RecordedClassifier | RecordedRegressor] | None:
         """Return what a candidate's models predict for their test rows; None if not recorded."""
         outputs = []
         for split, rows in enumerate(self._labelled.rows):
-            known = self._scored_rows[split].get(source, rows[:0])
+            known = self._scored_rows[split].get(sample, rows[:0])
             if not np.isin(rows, known).all():
                 return None
-            model = self._stacks.recorded(position, split, source)
+            model = self._stacks.recorded(position, split, sample)
             places = np.searchsorted(known, rows)
             if isinstance(model, RecordedRegressor):
                 outputs.append(RecordedRegressor(model.predicted[places]))

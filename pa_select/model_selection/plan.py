@@ -28,31 +28,26 @@ from pa_select.model_selection.candidate_posterior import no_parts
 from pa_select.model_selection.choice import looks_at_agreement
 from pa_select.model_selection.committee import PACommittee, beta_of
 from pa_select.model_selection.committee_vote import CommitteeVote
-from pa_select.model_selection.data_kind import (
-    DataKind,
-    PairedObjects,
-    RepeatedFolds,
-    RowsOfX,
-    SplitHalves,
-    Views,
-    check_text,
-)
-from pa_select.model_selection.environments_of_rows import (
-    Environments,
-    ObjectOfUser,
-    check_environments,
-)
 from pa_select.model_selection.evaluation import chance_scores
 from pa_select.model_selection.fits import Split, check_fit_params, takes_parameter
+from pa_select.model_selection.kinds.environments import check_environments
+from pa_select.model_selection.kinds.kind import (
+    Comparison,
+    DataKind,
+    ExpectedElsewhere,
+    RowsOfX,
+    check_text,
+)
+from pa_select.model_selection.kinds.kind_of import kind_of
 from pa_select.model_selection.out_of_fold import OutOfFold
 from pa_select.model_selection.pa_scorer import PAScorer
 from pa_select.model_selection.split_scores import (
     OF_X,
-    Block,
     Data,
     Extra,
     Layout,
     Outcome,
+    PairsOfModels,
     SplitTask,
     Stacks,
     parts_of_rows,
@@ -121,132 +116,80 @@ class Plan:
         self, search: Search, X: Rows, y: Labels | None, params: dict[str, Any], **given: Any
     ) -> None:
         groups = given.pop("groups", None)
-        _refuse_target(search.estimator, params)
-        check_fit_params(search.estimator, params, GIVEN)
-        check_text(groups, "groups", X)
-        _check_selection(search, given)
-        _check_site_parameters(search, given.get("paired"))
-        scorers, _ = search._get_scorers()
-        _check_scorers(scorers, search.refit)
+        _check_arguments(search, X, params, groups, given)
+        X, y = _check_data(search, X, y, given.get("paired"))
+        of_environments = groups is None and needs_groups(search.cv)
+        groups, params = _with_groups(search, X, y, groups, params, given.get("environments"))
+        routed = search._get_routed_params_for_fit(params)
         #: Whether the candidates are regressors, which have no agreement.
         self.of_regressors = is_regressor(search.estimator)
-        X, y = _check_data(search, X, y, given.get("paired"))
-        values = {"y": y, "groups": groups, "sample_weight": params.get("sample_weight")}
-        for name, of_rows in values.items():
-            check_row_order(of_rows, X, name)
-        # The default splitter takes groups itself; they are routed to a splitter of the user.
-        default_folds = search.cv is None or isinstance(search.cv, numbers.Integral)
-        of_environments = groups is None and needs_groups(search.cv)
-        if of_environments:
-            if given.get("environments") is None:
-                raise ValueError(
-                    f"environments or groups: expected one for each row with cv={search.cv!r}, "
-                    "got None."
-                )
-            groups = check_environments(given["environments"], X)
-        if groups is not None and not default_folds:
-            params = params | {"groups": groups}
-        elif groups is not None:
-            groups = check_column(groups, _num_samples(X), "groups")
+        #: Weights of the rows, or None.
+        self.sample_weight = params.get("sample_weight")
+        rows = _rows_of_x(search, X, y, groups)
         #: The groups of the rows; environments that are held out are none.
         self._groups = None
         if groups is not None and not of_environments:
-            self._groups = check_column(groups, _num_samples(X), "groups")
-        params = _check_method_params(X, params=params)
-        routed = search._get_routed_params_for_fit(params)
-        #: Weights of the rows, or None.
-        self.sample_weight = params.get("sample_weight")
-        rng = check_random_state(0 if search.random_state is None else search.random_state)
-        n = _num_samples(X)
-        rows = RowsOfX(X, check_column(y, n, "y"), groups, int(rng.randint(2**31 - 2)))
-        if np.ndim(y) == 2:
-            y = column_or_1d(y, warn=is_classifier(search.estimator))
-        weight = None if self.sample_weight is None else check_weight(self.sample_weight, n)
-        kind = _kind_of(rows, search, given)
-        splits = make_splits(
-            search.cv,
-            X,
-            rows.y,
-            tested_twice=kind.tested_twice,
-            groups=groups,
-            environments=kind.strata,
-            seed=rows.seed,
-            split_params=routed.splitter.split,
-            classifier=is_classifier(search.estimator),
-        )
-        splits = [(_positions(train), _positions(test)) for train, test in splits]
+            self._groups = check_column(groups, len(rows.y), "groups")
+        weight = None if self.sample_weight is None else check_weight(self.sample_weight, len(y))
         #: What ``fit`` was given beside X and y.
-        self.kind: DataKind
-        self.kind, splits = kind, splits = kind.settled(splits)
-        blocks = kind.blocks(splits)
-        if not blocks:
-            raise ValueError(kind.no_pairs())
-        self._blocks = blocks
-        #: The name of the only class whose rows are compared: they have an agreement of 0 with
-        #: the marginal prior, but for rounding. Empty if there are several.
-        self.only_class = ""
-        if isinstance(search.prior, str) and search.prior == "marginal":
-            self.only_class = kind.only_class(blocks)
-        beside = kind.blocks_beside(splits)
+        self.kind: DataKind = kind_of(rows, search, given)
+        name = next((name for name, value in given.items() if value is not None), "X")
+        refuse_doubles(search.estimator, [("X", X), *((name, x) for x in self.kind.samples)])
+        #: The distinct labels; none for regressors.
+        self.labels = np.unique(np.asarray(y)[: 0 if self.of_regressors else None])
+        #: Parameters of `pooled_agreement`.
+        self.solver = _solver_of(search, self.labels)
+        data = _data_of(search, y, routed, [X, *self.kind.samples], self.labels)
+        splits = _splits_of(search, rows, self.kind, routed.splitter.split)
+        #: What is compared, and what follows from it.
+        self.comparison: Comparison = self.kind.compare(splits, data, weight)
+        # The kind may compare other models than it was asked to.
+        self.kind, splits = self.comparison.kind, list(self.comparison.splits)
+        #: The data that each fit needs.
+        self.data = replace(data, with_probabilities=self.comparison.needs_probabilities)
+        self.only_class = _only_class(search, self.comparison)
+        self._lay_out(search, rows, splits, weight)
+
+    def _lay_out(
+        self, search: Search, rows: RowsOfX, splits: list[Split], weight: Floats | None
+    ) -> None:
+        """Decide which rows each model scores."""
+        comparison = self.comparison
+        scored = [*comparison.compared, *comparison.scored_too]
         if search._committee is not None:
-            if not pairs_of_folds(kind.folds(splits)):
+            if not pairs_of_folds(comparison.folds):
                 raise ValueError(no_parts(len(splits)))
             # The test rows give the members' temperatures and the committee's own score.
-            beside += [Block(split, test, split, test) for split, (_, test) in enumerate(splits)]
+            scored += [PairsOfModels(i, test, i, test) for i, (_, test) in enumerate(splits)]
         #: The rows that each model scores, and their places in the stacked scores.
-        self.layout = Layout(splits, [*blocks, *beside])
-        predicted = kind.predicted(splits)
-        extras = kind.extras(splits)
-        are_rates = not routed.scorer.score and self._are_rates(scorers)
-        if n_disjoint(splits) <= 1 and not are_rates:
+        self.layout = Layout(splits, scored)
+        #: The pairs whose agreement is computed.
+        self.pairs = self.layout.pooled(
+            comparison.compared, weight if comparison.pairs_have_weights else None
+        )
+        extras = list(comparison.extra_test_rows) or [[] for _ in splits]
+        if n_disjoint(splits) <= 1 and not self._are_rates():
             # Splits of the same rows do not show how a score varies.
             extras = [
                 _with_parts(x, test, rows) for x, (_, test) in zip(extras, splits, strict=True)
             ]
         #: What is fitted and scored.
         self.splits = [
-            SplitTask(train, test, scored_rows, extras, predicted)
-            for (train, test), scored_rows, extras in zip(
+            SplitTask(train, test, scored_rows, of_split, comparison.samples_to_predict)
+            for (train, test), scored_rows, of_split in zip(
                 splits, self.layout.scored_rows, extras, strict=True
             )
         ]
-        #: What is compared.
-        self.pairs = self.layout.pooled(blocks, weight if kind.pairs_have_weights else None)
-        # Imported here: workers that fit and score do not need torch.
-        from pa_select.agreement.inputs import validation
-        from pa_select.utils.devices import resolve_device
 
-        #: The distinct labels; none for regressors.
-        self.labels = np.unique(np.asarray(y)[: 0 if self.of_regressors else None])
-        validation.check_tol(search.tol)
-        if not self.of_regressors:
-            validation.check_prior(search.prior, len(self.labels))
-        resolve_device(search.device)
-        #: Parameters of `pooled_agreement`.
-        self.solver = dict[str, Any](prior=search.prior, tol=search.tol, device=search.device)
-        data = Data(
-            [X, *kind.sources],
-            y,
-            scorers,
-            routed.estimator.fit,
-            routed.scorer.score,
-            search.error_score,
-            labels=self.labels,
-            of_regressors=self.of_regressors,
-        )
-        name = next((name for name, value in given.items() if value is not None), "X")
-        refuse_doubles(search.estimator, [("X", X), *((name, rows) for rows in kind.sources)])
-        kind.prepare(self.layout, self.splits, data, weight)
-        #: The data that each fit needs.
-        self.data = replace(data, with_probabilities=kind.needs_probabilities)
-
-    def _are_rates(self, scorers: Any) -> bool:
+    def _are_rates(self) -> bool:
         """Whether the numbers of rows say how certain the scores of all metrics are."""
         # Imported here: workers that fit and score do not need torch.
         from pa_select.two_sites.classification import is_accuracy
 
-        named = getattr(scorers, "_scorers", {"score": scorers}).values()
-        return not self.of_regressors and self._groups is None and all(map(is_accuracy, named))
+        if self.of_regressors or self._groups is not None or self.data.score_params:
+            return False
+        named = getattr(self.data.scorer, "_scorers", {"score": self.data.scorer})
+        return all(map(is_accuracy, named.values()))
 
     @property
     def n_disjoint(self) -> float:
@@ -269,12 +212,12 @@ class Plan:
         tests = [task.test for task in self.splits]
         out_of_fold = OutOfFold(stacks, self.layout, tests, self.data, self._groups)
         given = outcomes, self.chance, self.splits[0].extras, self.n_disjoint
-        return score_columns(*given, out_of_fold, self.kind.score_columns)
+        return score_columns(*given, out_of_fold, self.comparison.score_columns)
 
     def agreement_columns(self, stacks: Stacks) -> tuple[dict[str, Any], Agreements]:
         """Make the columns of the agreements; return the agreements, too."""
         if self.of_regressors:
-            columns = agreements_of_regressors(stacks, self._blocks)
+            columns = agreements_of_regressors(stacks, self.comparison.compared)
             return columns, Agreements(columns, np.empty((stacks.n_candidates, 0)), {})
 
         is_zero = bool(self.only_class)
@@ -287,12 +230,13 @@ class Plan:
         """The splits."""
         return [(task.train, task.test) for task in self.splits]
 
-    def posterior(self, table: dict[str, Any], metric: str) -> CandidatePosterior | None:
+    def posterior(
+        self, table: dict[str, Any], metric: str, expected: ExpectedElsewhere
+    ) -> CandidatePosterior | None:
         """Compute the posterior over the candidates; None without disjoint parts, or scores."""
-        splits = self.training_and_test_rows
-        if not pairs_of_folds(self.kind.folds(splits)):
+        if not pairs_of_folds(self.comparison.folds):
             return None
-        parts = self.kind.scores_of_parts(splits, table, metric)
+        parts = self.comparison.scores_of_parts(table, metric, expected)
         # A metric may not be defined on any part.
         if not len(parts[0]) or not np.isfinite(parts).all(axis=(0, 1)).any():
             return None
@@ -336,6 +280,113 @@ class Plan:
         return refined
 
 
+def _check_arguments(
+    search: Search, X: Rows, params: Mapping[str, Any], groups: Groups, given: Mapping[str, Any]
+) -> None:
+    """Check what can be checked without looking at the rows."""
+    _refuse_target(search.estimator, params)
+    check_fit_params(search.estimator, dict(params), GIVEN)
+    check_text(groups, "groups", X)
+    _check_selection(search, given)
+    _check_site_parameters(search, given.get("paired"))
+    _check_scorers(search._get_scorers()[0], search.refit)
+
+
+def _with_groups(
+    search: Search,
+    X: Rows,
+    y: Labels,
+    groups: Groups,
+    params: dict[str, Any],
+    environments: Labels | None,
+) -> tuple[Groups, dict[str, Any]]:
+    """Return the groups and the parameters that are routed, after checking both.
+
+    The default splitter takes groups itself; they are routed to a splitter of the user.
+    """
+    values = {"y": y, "groups": groups, "sample_weight": params.get("sample_weight")}
+    for name, of_rows in values.items():
+        check_row_order(of_rows, X, name)
+    if groups is None and needs_groups(search.cv):
+        if environments is None:
+            raise ValueError(
+                f"environments or groups: expected one for each row with cv={search.cv!r}, "
+                "got None."
+            )
+        groups = check_environments(environments, X)
+    if groups is not None and not (search.cv is None or isinstance(search.cv, numbers.Integral)):
+        params = params | {"groups": groups}
+    elif groups is not None:
+        groups = check_column(groups, _num_samples(X), "groups")
+    return groups, _check_method_params(X, params=params)
+
+
+def _rows_of_x(search: Search, X: Rows, y: Labels, groups: Groups) -> RowsOfX:
+    rng = check_random_state(0 if search.random_state is None else search.random_state)
+    return RowsOfX(X, check_column(y, _num_samples(X), "y"), groups, int(rng.randint(2**31 - 2)))
+
+
+def _solver_of(search: Search, labels: Array) -> dict[str, Any]:
+    """Check the parameters of the solver."""
+    # Imported here: workers that fit and score do not need torch.
+    from pa_select.agreement.inputs import validation
+    from pa_select.utils.devices import resolve_device
+
+    validation.check_tol(search.tol)
+    if not is_regressor(search.estimator):
+        validation.check_prior(search.prior, len(labels))
+    resolve_device(search.device)
+    return {"prior": search.prior, "tol": search.tol, "device": search.device}
+
+
+def _data_of(search: Search, y: Labels, routed: Any, samples: list[Any], labels: Array) -> Data:
+    if np.ndim(y) == 2:
+        y = column_or_1d(y, warn=is_classifier(search.estimator))
+    return Data(
+        samples,
+        y,
+        search._get_scorers()[0],
+        routed.estimator.fit,
+        routed.scorer.score,
+        search.error_score,
+        labels=labels,
+        of_regressors=is_regressor(search.estimator),
+    )
+
+
+def _splits_of(
+    search: Search, rows: RowsOfX, kind: DataKind, split_params: dict[str, Any]
+) -> list[Split]:
+    splits = make_splits(
+        search.cv,
+        rows.X,
+        rows.y,
+        tested_twice=kind.tested_twice,
+        groups=rows.groups,
+        environments=kind.strata,
+        seed=rows.seed,
+        split_params=split_params,
+        classifier=is_classifier(search.estimator),
+    )
+    return [(_positions(train), _positions(test)) for train, test in splits]
+
+
+def _only_class(search: Search, comparison: Comparison) -> str:
+    """Return the name of the only class that is compared, if its agreement says nothing.
+
+    With the marginal prior it is 0, but for rounding.
+    """
+    name = comparison.only_class
+    if not (name and isinstance(search.prior, str) and search.prior == "marginal"):
+        return ""
+    warn_caller(
+        f"environments: expected rows of several classes to compare, got only rows of class "
+        f"{name}. Their agreement is 0 whatever the classifier, so the score decides. To "
+        "compare other rows, give views, pairs or other environments."
+    )
+    return name
+
+
 def _refuse_target(estimator: Any, params: Mapping[str, Any]) -> None:
     """Refuse unlabelled rows of one site, unless the estimator's ``fit`` takes a `target`."""
     if "target" in params and not takes_parameter(estimator, "target", likely=False):
@@ -364,36 +415,6 @@ def _with_parts(extras: Sequence[Extra], test: Ints, rows: RowsOfX) -> list[Extr
         if not any(x.suffix == suffix for x in extras)  # the kind has them
     ]
     return [*extras, *added]
-
-
-def _kind_of(rows: RowsOfX, search: Search, given: Mapping[str, Any]) -> DataKind:
-    """Check what ``fit`` was given, by name, and return it as an object of its kind."""
-    given = {name: value for name, value in given.items() if value is not None}
-    pairing = search.pairing
-    if not isinstance(pairing, str):
-        if callable(pairing) and "environments" not in given:
-            raise ValueError(
-                "environments: expected some in fit(X, y, environments=...) with a pairing of "
-                "two samples, got None."
-            )
-        for name in [name for name in given if name != "environments"]:
-            raise ValueError(
-                f"{name}: expected None with a pairing object, which gets X, y, groups "
-                f"and environments, got {type(given[name]).__name__}."
-            )
-        if callable(pairing):
-            return Environments(rows, given["environments"], pairing)
-        return ObjectOfUser(rows, pairing, given.get("environments"))
-    if len(given) > 1:
-        first, second, *_ = given
-        raise ValueError(f"{second}: expected None if {first} is given, got both.")
-    for name, value in given.items():
-        if pairing == "split-half":
-            raise ValueError(f"{name}: expected None with pairing='split-half'.")
-        if name == "paired":
-            return PairedObjects(rows, value, search)
-        return {"environments": Environments, "views": Views}[name](rows, value)
-    return SplitHalves(rows) if pairing == "split-half" else RepeatedFolds(rows)
 
 
 def _check_selection(search: Search, given: Mapping[str, Any]) -> None:

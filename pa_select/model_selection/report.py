@@ -35,24 +35,6 @@ from pa_select.utils.html import visible
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Frame, Mask, Search
 
-#: What a search asks for, by the name of the pairing.
-_QUESTIONS = {
-    "environments": "predicts well, and alike in all environments",
-    "views": "predicts well, and changes its predictions least when the rows change as in the "
-    "views",
-}
-#: What was compared, by the name of the pairing.
-_COMPARED = {
-    "paired": "what each candidate predicts for unlabelled objects that were measured twice: "
-    "where the labelled rows come from, and elsewhere",
-    "environments": "what each candidate predicts for rows of different environments",
-    "views": "what each candidate predicts for the rows, and for the same rows as another "
-    "environment would show them",
-    "repeated": "what two models of each candidate, trained on different rows, predict for the "
-    "same row",
-    "split-half": "what two models of each candidate, trained on two halves of the rows, predict "
-    "for the same row",
-}
 #: Candidates that the picture shows.
 _DRAWN = 12
 #: Environments whose scores are listed.
@@ -397,7 +379,7 @@ class _Report:
                 if only
                 else f"Its agreement is {agreement} nats per pair; more is more stable."
             )
-        unseen, of_several = self.search._unseen, len(self.names)
+        unseen, of_several = self.search._held_out, len(self.names)
         if unseen:
             start, n = f"{self.home}_environment_", len(unseen)
             scores = [self._score(f"{start}{name}", chosen) for name in unseen]
@@ -418,9 +400,7 @@ class _Report:
 
     def _question(self) -> str:
         search, n = self.search, len(self.names)
-        pairing = search.pairing_
-        named = pairing if isinstance(pairing, str) else ""
-        asked = _QUESTIONS.get(named, "predicts well, and alike after training on different rows")
+        asked, compared, _ = search._said
         if self.has_pairs:
             asked = f"has the best {self.words} at {self.where}, where nothing is labelled"
         elif self.by_score:
@@ -430,7 +410,7 @@ class _Report:
             "Candidates": f"{n}" + (f" of {self.of_class}" if self.of_class else ""),
             "Labelled rows": f"{search._n_labelled}; each candidate was fitted {search.n_splits_} "
             "times, and scored on rows that the fit had not seen",
-            "Compared": _COMPARED.get(named, f"pairs made by {type(pairing).__name__}"),
+            "Compared": compared,
         }
         if self.environments:
             names = [*self.environments[:_LISTED], *["…"] * (len(self.environments) > _LISTED)]
@@ -614,7 +594,7 @@ class _Report:
 
     def _warnings(self) -> str:
         said = list(getattr(self.search, "warnings_", ()))
-        if self.search.pairing_ in ("repeated", "split-half"):
+        if not self.search._said[2]:
             said.append(
                 "The search saw no rows from elsewhere. Expect a model about as good as the one "
                 "of the best score, but not a better one where the data differ."
@@ -691,7 +671,7 @@ class _Report:
     def _words(self) -> dict[str, str]:
         """Return what the numbers of this page mean."""
         means = {"Standard error": "after ±; a number is usually wrong by less than twice this"}
-        if self.search._unseen:
+        if self.search._held_out:
             means["Standard error"] += " in these environments; a new one differs more"
         if self.words == "accuracy":
             means = {"Accuracy": "the share of rows that are predicted correctly"} | means

@@ -79,7 +79,7 @@ class Data:
     """The data that all splits of a search share."""
 
     #: X, then its views, or the rows of paired objects.
-    sources: Sequence[Any]
+    samples: Sequence[Any]
     y: Labels
     scorer: Any
     fit_params: dict[str, Any]
@@ -94,7 +94,7 @@ class Data:
 
     def __sizeof__(self) -> int:
         # A cluster looks at the size: it sends large objects once, not with each job.
-        return sum(getattr(x, "nbytes", None) or getsizeof(x) for x in self.sources)
+        return sum(getattr(x, "nbytes", None) or getsizeof(x) for x in self.samples)
 
 
 @dataclass
@@ -129,7 +129,7 @@ def fit_and_score_split(
     callback: dict[str, Any] | None = None,
 ) -> Outcome:
     """Fit a clone of the estimator to a split and score it."""
-    X = data.sources[0]
+    X = data.samples[0]
     candidate: Any = estimator
     if parameters is not None and candidate.set_params(**clone(parameters, safe=False)) is None:
         parameters = None  # set already; scikit-learn would go on with what set_params returns
@@ -178,9 +178,9 @@ def fit_and_score_split(
 def _extra_scores(fitted: Estimator, extra: Extra, task: SplitTask, data: Data) -> Any:
     if not len(extra.rows):
         return np.nan
-    source = data.sources[extra.source]
+    source = data.samples[extra.source]
     rows, labels = _safe_split(fitted, source, data.y, extra.rows, task.train)
-    params = _check_method_params(data.sources[0], params=data.score_params, indices=extra.rows)
+    params = _check_method_params(data.samples[0], params=data.score_params, indices=extra.rows)
     if not extra.may_fail:
         return _score(fitted, rows, labels, data.scorer, params, data.error_score)
     with warnings.catch_warnings():
@@ -193,7 +193,7 @@ def _matrices(
 ) -> tuple[dict[int, Array], Array | None]:
     matrices, classes = {}, None
     for source, rows in task.scored_rows.items():
-        X, _ = _safe_split(fitted, data.sources[source], None, rows, task.train)
+        X, _ = _safe_split(fitted, data.samples[source], None, rows, task.train)
         if data.of_regressors:
             matrices[source] = RecordedRegressor.of(fitted, X).predicted[:, None]
             continue
@@ -211,7 +211,7 @@ def _predictions(
     recorded = {}
     for source in () if data.of_regressors else task.predicted:
         X, _ = _safe_split(
-            fitted, data.sources[source], None, task.scored_rows[source], task.train
+            fitted, data.samples[source], None, task.scored_rows[source], task.train
         )
         recorded[source] = predictions(
             fitted, X, matrices[source], classes, data.with_probabilities
@@ -219,8 +219,18 @@ def _predictions(
     return recorded
 
 
-class Block(NamedTuple):
-    """Pairs of rows; a split's model scores each side, and may score both."""
+class PairsOfModels(NamedTuple):
+    """Pairs of rows; a split's model scores each side, and may score both.
+
+    Attributes
+    ----------
+    split_a, split_b : int
+        The splits whose models score the rows of either side.
+    rows_a, rows_b : ndarray of int
+        The numbers of the rows; entry i of both is a pair.
+    source_a, source_b : int
+        The samples that the rows are of: 0 is X, then follow those of the kind of data.
+    """
 
     split_a: int
     rows_a: Ints
@@ -236,7 +246,7 @@ class Layout:
     `blocks` are all pairs that will be compared.
     """
 
-    def __init__(self, splits: Sequence[Split], blocks: Iterable[Block]) -> None:
+    def __init__(self, splits: Sequence[Split], blocks: Iterable[PairsOfModels]) -> None:
         parts: dict[tuple[int, int], list[Ints]] = {}
         for block in blocks:
             parts.setdefault((block.split_a, block.source_a), []).append(block.rows_a)
@@ -252,7 +262,7 @@ class Layout:
             self._start[split, source] = start
             start += len(rows)
 
-    def pooled(self, blocks: Sequence[Block], weight: Floats | None) -> PooledPairs:
+    def pooled(self, blocks: Sequence[PairsOfModels], weight: Floats | None) -> PooledPairs:
         """Return the pairs of the given blocks as rows of the stacked scores."""
         # Imported here: workers that fit and score do not need torch.
         from pa_select.agreement.pooled_agreement import PooledPairs

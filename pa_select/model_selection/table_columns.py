@@ -13,9 +13,9 @@ from scipy.stats import rankdata
 from pa_select.model_selection.split_scores import (
     N_PARTS,
     OF_X,
-    Block,
     Extra,
     Outcome,
+    PairsOfModels,
     Stacks,
 )
 from pa_select.utils.messages import warn_caller
@@ -187,12 +187,12 @@ class ScoresOfMetric(NamedTuple):
     n_disjoint: float
     out_of_fold: OutOfFold
 
-    def errors(self, scores: Floats, suffix: str = "", sources: Sequence[int] = (OF_X,)) -> Floats:
+    def errors(self, scores: Floats, suffix: str = "", samples: Sequence[int] = (OF_X,)) -> Floats:
         """Return the standard errors of mean scores, (n_candidates, n_splits), of the test rows.
 
         They are over the rows, or where the predictions that were recorded do not give the scores
         over the splits; if the splits do not show how a score varies, over parts of the rows,
-        which are extras. `suffix` and `sources` say on which rows the scores are.
+        which are extras. `suffix` and `samples` say on which rows the scores are.
         """
         error = error_over_splits(scores, self.n_disjoint)
         if (parts := self.extras.get(f"part{suffix}")) is not None:
@@ -200,7 +200,7 @@ class ScoresOfMetric(NamedTuple):
             by_view = np.reshape(parts, (-1, N_PARTS, *scores.shape))
             of_parts = error_of_rows(list(by_view.mean(axis=0)), self.n_disjoint)
             error = np.where(np.isfinite(of_parts), of_parts, error)
-        of_rows = self.out_of_fold.errors(self.metric, scores, sources)
+        of_rows = self.out_of_fold.errors(self.metric, scores, samples)
         return np.where(np.isfinite(of_rows), of_rows, error)
 
 
@@ -283,7 +283,7 @@ class Agreements(NamedTuple):
     failures: dict[int, str]
 
 
-def agreements_of_regressors(stacks: Stacks, blocks: Sequence[Block]) -> dict[str, Any]:
+def agreements_of_regressors(stacks: Stacks, blocks: Sequence[PairsOfModels]) -> dict[str, Any]:
     """Make the columns of the regressors' agreements: the mean over the models of all splits."""
     from pa_select.agreement.regression_agreement import regression_agreement
 

@@ -49,7 +49,7 @@ class Pairs(Protocol):
         """The source of the rows as measured at the labelled site."""
 
     @property
-    def shown(self) -> Sequence[int]:
+    def b_samples(self) -> Sequence[int]:
         """The sources of the rows at the other site: as measured, and adapted."""
 
 
@@ -184,7 +184,7 @@ class Engine:
             if labels is None:
                 labels = [self.calibration(model).labels(one) for one in outputs_a]
             shares.append(np.mean(labels, axis=(0, 1)))
-            outputs_b = [self._outputs(model, source) for source in site.shown]
+            outputs_b = [self._outputs(model, source) for source in site.b_samples]
             level, changed, better = self._changes(labels, outputs_a, outputs_b)
             changes.append(changed)
             of_levels.append(level[self.metric].units.contributions)

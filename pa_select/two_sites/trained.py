@@ -255,7 +255,7 @@ class _TrainedModels:
     #: For labelled rows, and for the pairs at both sites, those of each model.
     outputs: Sequence[Sequence[Output]]
     a: int = 1
-    shown: tuple[int, ...] = (2,)
+    b_samples: tuple[int, ...] = (2,)
 
     def __len__(self) -> int:
         return len(self.outputs[0])

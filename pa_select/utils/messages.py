@@ -45,6 +45,17 @@ def warn_caller(message: str, category: type[Warning] = UserWarning, *, keep: bo
     warnings.warn(message, category, stacklevel=max(level - 1, 1) + 1)
 
 
+# What this process was told once. Advice that every search would repeat is not worth its lines.
+_SAID: set[str] = set()
+
+
+def warn_once(message: str, about: str) -> None:
+    """Warn of a subject once in a process; no search keeps this, whichever came first."""
+    if about not in _SAID:
+        _SAID.add(about)
+        warn_caller(message, keep=False)
+
+
 # Other types may take other arguments than a message.
 _COMMON = (TypeError, ValueError, RuntimeError)
 

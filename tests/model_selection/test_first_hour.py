@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pa_select import PASearchCV
-from pa_select.model_selection import data_kind
 from pa_select.model_selection.choice import not_told_apart
+from pa_select.utils import messages
 from pa_select.utils.p_values import error_of_rate
 
 X, Y = load_breast_cancer(return_X_y=True)
@@ -200,7 +200,7 @@ def test_nothing_eligible_on_imbalanced_data_says_which_scoring_sees_more():
 
 
 def test_what_can_be_expected_is_said_once(monkeypatch):
-    monkeypatch.setattr(data_kind, "_suggested", False)
+    monkeypatch.setattr(messages, "_SAID", set())
     with pytest.warns(UserWarning, match="10 fits of each candidate.*This warning is") as caught:
         PASearchCV(MODEL, GRID).fit(X, Y)
     assert caught[0].filename == __file__
@@ -208,7 +208,7 @@ def test_what_can_be_expected_is_said_once(monkeypatch):
         warnings.simplefilter("error")
         PASearchCV(MODEL, GRID).fit(X, Y)
     for params, fit in (({}, {"views": 1.001 * X}), ({"selection": "score"}, {})):
-        monkeypatch.setattr(data_kind, "_suggested", False)
+        monkeypatch.setattr(messages, "_SAID", set())
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             PASearchCV(MODEL, GRID, **params).fit(X, Y, **fit)

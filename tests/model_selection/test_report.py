@@ -20,9 +20,9 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import shuffle
 
 from pa_select import CandidatePosterior, PACommittee, PASearchCV
-from pa_select.model_selection import data_kind
 from pa_select.model_selection.results_table import figure
 from pa_select.plotting import PASearchDisplay
+from pa_select.utils import messages
 
 X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
 X, y = X[:360], y[:360]
@@ -331,7 +331,7 @@ def test_if_no_candidate_is_eligible_the_page_does_not_recommend_one():
 
 
 def test_the_page_does_not_depend_on_earlier_searches(monkeypatch):
-    monkeypatch.setattr(data_kind, "_suggested", False)
+    monkeypatch.setattr(messages, "_SAID", set())
     with pytest.warns(UserWarning, match="fit was given no pairs"):
         first = trees().fit(X, y)
     page = first.report()

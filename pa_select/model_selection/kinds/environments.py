@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from pa_select.model_selection.data_kind import DataKind, RowsOfX, check_text
 from pa_select.model_selection.fits import Split
+from pa_select.model_selection.kinds.kind import (
+    Comparison,
+    DataKind,
+    ExpectedElsewhere,
+    RowsOfX,
+    check_text,
+    made_by,
+)
 from pa_select.model_selection.split_scores import (
     OF_X,
-    Block,
     Data,
     Extra,
-    Layout,
-    SplitTask,
+    PairsOfModels,
     parts_of_rows,
 )
 from pa_select.model_selection.table_columns import (
@@ -32,7 +38,7 @@ from pa_select.utils.arrays import check_column
 from pa_select.utils.frames import columns_of, look_up, shares_index
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples, _score
-from pa_select.utils.typing import Array, Floats, HasPairs, Ints, Labels, Mask, Rows
+from pa_select.utils.typing import Array, Floats, Ints, Labels, Mask, Rows
 
 # A warning names so many environments.
 _SHOWN = 3
@@ -46,6 +52,10 @@ class Environments(DataKind):
     `between` pairs the rows of two environments; None pairs rows of the same label at random.
     """
 
+    pairing: Any = "environments"
+    asks = "predicts well, and alike in all environments"
+    compares = "what each candidate predicts for rows of different environments"
+
     def __init__(
         self, rows: RowsOfX, environments: Labels, between: Callable[..., Any] | None = None
     ) -> None:
@@ -54,27 +64,78 @@ class Environments(DataKind):
         _warn_of_column(rows.X, self.names)
         if between is None:
             _warn_of_own_classes(self.names, rows.y)
-        self.distinct = np.unique(self.names).tolist()
-        self.pairing = "environments" if between is None else between
+        if between is not None:
+            self.pairing = between
+            self.asks, self.compares = DataKind.asks, made_by(between)
         self._between = between
 
-    def blocks(self, splits: Sequence[Split]) -> list[Block]:
-        blocks = []
+    def compare(self, splits: list[Split], data: Data, weight: Floats | None) -> Comparison:
+        pairs = self._within_splits(splits) or self._between_splits(splits)
+        if not pairs and self._between is None:
+            raise ValueError(
+                "environments: expected a class with rows in at least two environments among the "
+                "test rows, got none."
+            )
+        only = "" if self._between is not None else self._only_class(pairs)
+        return self.compare_pairs(pairs, splits, data, only)
+
+    def compare_pairs(
+        self,
+        pairs: Sequence[PairsOfModels],
+        splits: list[Split],
+        data: Data,
+        only_class: str = "",
+    ) -> Comparison:
+        """Compare these pairs, and score each environment."""
+        names, distinct = self.names, np.unique(self.names).tolist()
+        of_environments = [
+            [
+                Extra(f"environment_{environment}", OF_X, test[names[test] == environment])
+                for environment in distinct
+            ]
+            for _, test in splits
+        ]
+        scorable = scorable_environments(of_environments, data, distinct)
+        are_held_out = not any(np.isin(names[train], names[test]).any() for train, test in splits)
+        if are_held_out:
+            # Splits that hold out whole environments differ for other reasons than few rows.
+            # The scores of random parts of the test rows show the error of few rows.
+            for of_split, (_, test) in zip(of_environments, splits, strict=True):
+                of_split += parts_of_rows("part", OF_X, test, self.rows.seed)
+        return ComparisonOfEnvironments(
+            self,
+            splits,
+            pairs,
+            extra_test_rows=of_environments,
+            only_class=only_class,
+            names=names,
+            distinct=distinct,
+            are_held_out=are_held_out,
+            scorable=scorable,
+        )
+
+    def _within_splits(self, splits: Sequence[Split]) -> list[PairsOfModels]:
+        """Pair the test rows of each split, which one model scores."""
+        pairs = []
         for split, (_, test) in enumerate(splits):
             a, b = self._pair(test)
             if len(a):
-                blocks.append(Block(split, test[a], split, test[b]))
-        if blocks:
-            return blocks
-        # Every fold holds out whole environments. Rows of different folds are paired, and the
-        # model that has not seen its environment scores each row.
+                pairs.append(PairsOfModels(split, test[a], split, test[b]))
+        return pairs
+
+    def _between_splits(self, splits: Sequence[Split]) -> list[PairsOfModels]:
+        """Pair rows of different splits, each of which holds out whole environments.
+
+        The model that has not seen its environment scores each row.
+        """
         split_of = np.repeat(range(len(splits)), [len(test) for _, test in splits])
         rows = np.concatenate([test for _, test in splits])
         a, b = self._pair(rows)
+        pairs = []
         for split_a, split_b in np.unique(np.column_stack([split_of[a], split_of[b]]), axis=0):
-            pairs = (split_of[a] == split_a) & (split_of[b] == split_b)
-            blocks.append(Block(int(split_a), rows[a[pairs]], int(split_b), rows[b[pairs]]))
-        return blocks
+            both = (split_of[a] == split_a) & (split_of[b] == split_b)
+            pairs.append(PairsOfModels(int(split_a), rows[a[both]], int(split_b), rows[b[both]]))
+        return pairs
 
     def _pair(self, rows: Ints) -> tuple[Ints, Ints]:
         pairs = pair_environments(
@@ -86,70 +147,48 @@ class Environments(DataKind):
         )
         return pairs.a, pairs.b
 
-    def only_class(self, blocks: Sequence[Block]) -> str:
-        compared = np.unique(np.concatenate([self.rows.y[block.rows_a] for block in blocks]))
-        if self._between is not None or len(compared) > 1 or len(np.unique(self.rows.y)) == 1:
+    def _only_class(self, pairs: Sequence[PairsOfModels]) -> str:
+        """Return the name of the class of all pairs, which have equal labels; empty if several."""
+        compared = np.unique(np.concatenate([self.rows.y[both.rows_a] for both in pairs]))
+        if len(compared) > 1 or len(np.unique(self.rows.y)) == 1:
             return ""
-        name = repr(compared.tolist()[0])
-        warn_caller(
-            f"environments: expected rows of several classes to compare, got only rows of class "
-            f"{name}. Their agreement is 0 whatever the classifier, so the score decides. To "
-            "compare other rows, give views, pairs or other environments."
-        )
-        return name
+        return repr(compared.tolist()[0])
 
-    def no_pairs(self) -> str:
-        if self._between is not None:
-            return super().no_pairs()
-        return (
-            "environments: expected a class with rows in at least two environments among the "
-            "test rows, got none."
-        )
 
-    def extras(self, splits: Sequence[Split]) -> list[list[Extra]]:
-        names = self.names
-        self._unseen = not any(np.isin(names[train], names[test]).any() for train, test in splits)
-        extras = [
-            [
-                Extra(f"environment_{environment}", OF_X, test[names[test] == environment])
-                for environment in self.distinct
-            ]
-            for _, test in splits
-        ]
-        if self._unseen:
-            # Splits that hold out whole environments differ for other reasons than few rows.
-            # The scores of random parts of the test rows show the error of few rows.
-            for of_split, (_, test) in zip(extras, splits, strict=True):
-                of_split += parts_of_rows("part", OF_X, test, self.rows.seed)
-        return extras
+@dataclass(frozen=True, eq=False)
+class ComparisonOfEnvironments(Comparison):
+    """The scores in each environment are columns; environments are parts of the data."""
 
-    def unseen(self, metric: str) -> list[Any]:
-        left_out = self._scorable.left_out.get(metric, {})
-        return [x for x in self.distinct if x not in left_out] if self._unseen else []
+    _: KW_ONLY
+    #: The environment of each row, and the different ones.
+    names: Array
+    distinct: Sequence[Any]
+    #: Whether no model has seen an environment that it scores.
+    are_held_out: bool
+    scorable: ScorableEnvironments
 
-    def prepare(
-        self, layout: Layout, splits: Sequence[SplitTask], data: Data, weight: Floats | None
-    ) -> None:
-        self._scorable = scorable_environments(splits, data, self.distinct)
+    def held_out_environments(self, metric: str) -> list[Any]:
+        left_out = self.scorable.left_out.get(metric, {})
+        return [x for x in self.distinct if x not in left_out] if self.are_held_out else []
 
     def score_columns(self, scores: ScoresOfMetric) -> dict[str, Any]:
         by_environment = {
             environment: scores.extras[f"environment_{environment}"][0]
             for environment in self.distinct
         }
-        defined = self._scorable.defined.get(scores.metric)
+        defined = self.scorable.defined.get(scores.metric)
         if defined is not None:
             for environment, known in zip(self.distinct, defined, strict=True):
                 by_environment[environment] = np.where(known, by_environment[environment], np.nan)
-        left_out = self._scorable.left_out.get(scores.metric, {})
+        left_out = self.scorable.left_out.get(scores.metric, {})
         return environment_columns(scores.metric, by_environment, scores.n_disjoint, left_out)
 
     def scores_of_parts(
-        self, splits: Sequence[Split], table: Mapping[str, Any], metric: str
+        self, table: Mapping[str, Any], metric: str, expected: ExpectedElsewhere
     ) -> tuple[Floats, Floats]:
-        if self._unseen:  # folds share no environment, either
-            return super().scores_of_parts(splits, table, metric)
-        folds = self.folds(splits)
+        if self.are_held_out:  # folds share no environment, either
+            return super().scores_of_parts(table, metric, expected)
+        folds = self.folds
         scores = np.stack(
             [split_scores_of(table, f"{metric}_environment_{name}") for name in self.distinct]
         )
@@ -164,51 +203,11 @@ class Environments(DataKind):
         summed = np.where(counts[..., None] > 0, scores, 0.0) * counts[..., None]
         a, b = scores_of_halves(
             folds,
-            halves_of(len(self.distinct), self.rows.seed),
+            halves_of(len(self.distinct), self.kind.rows.seed),
             lambda fold, half: np.append(summed[half, fold].sum(0), counts[half, fold].sum()),
         )
         known = (a[:, -1] > 0) & (b[:, -1] > 0)
         return a[known, :-1], b[known, :-1]
-
-
-class ObjectOfUser(DataKind):
-    """A pairing object; `environments` are scored, and passed on to it."""
-
-    def __init__(self, rows: RowsOfX, pairing: HasPairs, environments: Labels | None) -> None:
-        super().__init__(rows)
-        self.pairing = pairing
-        self._environments = None
-        if environments is not None:
-            self._environments = Environments(rows, environments)
-
-    def blocks(self, splits: Sequence[Split]) -> list[Block]:
-        names = None if self._environments is None else self._environments.names
-        X, y, groups, _ = self.rows
-        items = self.pairing.pairs(splits, X, y, environments=names, groups=groups)
-        return list(_checked(items, splits, len(y)))
-
-    def extras(self, splits: Sequence[Split]) -> list[list[Extra]]:
-        if self._environments is None:
-            return super().extras(splits)
-        return self._environments.extras(splits)
-
-    def prepare(
-        self, layout: Layout, splits: Sequence[SplitTask], data: Data, weight: Floats | None
-    ) -> None:
-        if self._environments is not None:
-            self._environments.prepare(layout, splits, data, weight)
-
-    def score_columns(self, scores: ScoresOfMetric) -> dict[str, Any]:
-        if self._environments is None:
-            return {}
-        return self._environments.score_columns(scores)
-
-    def scores_of_parts(
-        self, splits: Sequence[Split], table: Mapping[str, Any], metric: str
-    ) -> tuple[Floats, Floats]:
-        if self._environments is None:
-            return super().scores_of_parts(splits, table, metric)
-        return self._environments.scores_of_parts(splits, table, metric)
 
 
 def check_environments(environments: Labels, X: Rows) -> Array:
@@ -275,42 +274,6 @@ def _warn_of_column(X: Rows, names: Array) -> None:
             )
 
 
-def _checked(items: Iterable[Any], splits: Sequence[Split], n: int) -> Iterator[Block]:
-    """Yield the pairs of a pairing object, after checking them."""
-    for i, item in enumerate(items):
-        name = f"pairing: item {i} of pairs(...)"
-        try:
-            split_a, rows_a, split_b, rows_b = item
-        except (TypeError, ValueError):
-            raise TypeError(
-                f"{name}: expected (split_a, rows_a, split_b, rows_b), got {item!r}."
-            ) from None
-        sides: list[Any] = []
-        for split, rows in ((split_a, rows_a), (split_b, rows_b)):
-            if not isinstance(split, (int, np.integer)) or not 0 <= split < len(splits):
-                raise ValueError(
-                    f"{name}: expected the number of a split, 0 to {len(splits) - 1}, got "
-                    f"{split!r}."
-                )
-            rows = np.asarray(rows)
-            if rows.ndim != 1 or rows.dtype.kind not in "iu" or not np.isin(rows, range(n)).all():
-                raise ValueError(f"{name}: expected row numbers from 0 to {n - 1}, got {rows!r}.")
-            seen = np.intersect1d(rows, splits[int(split)][0])
-            if len(seen):
-                raise ValueError(
-                    f"{name}: expected rows that the model of split {split} was not fitted to, "
-                    f"got row {seen[0]} ({len(seen)} such rows)."
-                )
-            sides += [int(split), rows.astype(np.int64)]
-        if len(sides[1]) != len(sides[3]):
-            raise ValueError(
-                f"{name}: expected as many rows on both sides, got {len(sides[1])} and "
-                f"{len(sides[3])}."
-            )
-        if len(sides[1]):
-            yield Block(*sides)
-
-
 #: With fewer test rows the score of an environment is unreliable: for one row it is 0 or 1.
 FEWEST_ROWS = 5
 
@@ -328,9 +291,11 @@ class ScorableEnvironments(NamedTuple):
 
 
 def scorable_environments(
-    splits: Sequence[SplitTask], data: Data, environments: Sequence[Any]
+    test_rows: Sequence[Sequence[Extra]], data: Data, environments: Sequence[Any]
 ) -> ScorableEnvironments:
     """Find the environments that can be scored, and warn of those that are left out.
+
+    `test_rows` has the rows of each environment in each split.
 
     A metric is not defined on rows on which even perfect predictions score 0 or nan, if they
     score more on all rows. An example is the recall if no row is positive.
@@ -340,8 +305,8 @@ def scorable_environments(
     certain = np.eye(len(classes))[codes]
     perfect = RecordedClassifier(classes, certain, y, certain)
     reference = _by_metric(_scored(perfect, np.arange(len(y)), data))
-    tested = [_test_rows(splits, environment) for environment in environments]
-    shape = len(environments), len(splits)
+    tested = [[of_split.rows for of_split in rows] for rows in zip(*test_rows, strict=True)]
+    shape = len(environments), len(test_rows)
     defined = {name: np.ones(shape, dtype=bool) for name in reference}
     for number, of_splits in enumerate(tested):
         for split, rows in enumerate(of_splits):
@@ -382,15 +347,9 @@ def _warn(left_out: dict[str, dict[Any, str]]) -> None:
         )
 
 
-def _test_rows(splits: Sequence[SplitTask], environment: object) -> list[Ints]:
-    """Return the test rows of an environment in each split."""
-    suffix = f"environment_{environment}"
-    return [next(x.rows for x in task.extras if x.suffix == suffix) for task in splits]
-
-
 def _scored(perfect: RecordedClassifier, rows: Ints, data: Data) -> float | dict[str, float]:
     """Return the search's score of perfect predictions on some rows."""
-    n = _num_samples(data.sources[0])
+    n = _num_samples(data.samples[0])
     params = _check_method_params(np.zeros((n, 1)), params=data.score_params, indices=rows)
     labels = np.asarray(data.y)[rows]
     with warnings.catch_warnings():

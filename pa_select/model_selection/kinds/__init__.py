@@ -1,0 +1,1 @@
+"""The kinds of data that a search takes beside X and y."""

@@ -1,0 +1,363 @@
+"""What the candidates of a search are expected to score at the sites where nobody labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from pa_select.model_selection.fits import Split
+from pa_select.model_selection.kinds.kind import ExpectedElsewhere
+from pa_select.model_selection.kinds.sites import Site, is_adapted
+from pa_select.model_selection.split_scores import OF_X, Data, Stacks
+from pa_select.model_selection.table_columns import (
+    ranks,
+    scores_and_errors,
+    split_scores_of,
+)
+from pa_select.scores import align_classes, class_scores
+from pa_select.scores.candidate_posterior import halves_of, scores_of_changes
+from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
+from pa_select.utils.arrays import as_numpy
+from pa_select.utils.messages import warn_caller
+from pa_select.utils.sklearn_private import _MultimetricScorer
+from pa_select.utils.typing import Array, Floats, Ints, Mask, Reference
+
+if TYPE_CHECKING:
+    from pa_select.model_selection.committee_vote import CommitteeVote
+    from pa_select.two_sites.engine import Engine
+    from pa_select.two_sites.errors_of_scores import Differences
+
+
+def attributes_of(table: Mapping[str, Any], metric: str, model: int) -> dict[str, Any]:
+    """Return the attributes of a search that say what a model is expected to score."""
+    expected, interval = f"expected_{metric}", None
+    if f"{expected}_low" in table:
+        interval = tuple(float(table[f"{expected}_{end}"][model]) for end in ("low", "high"))
+    return {
+        "expected_score_": float(table[expected][model]),
+        "expected_score_se_": float(table[f"{expected}_se"][model]),
+        "expected_interval_": interval,
+    }
+
+
+class ExpectedScores:
+    """Computes what the candidates of a search are expected to score at other sites.
+
+    The posteriors or predictions of `reference` stand in for the labels of the paired objects:
+    "self", "ensemble" or a fitted model. `weight` has the weights of the rows of X. A metric, a
+    reference or groups that cannot be used are refused.
+    """
+
+    def __init__(
+        self,
+        sites: Sequence[Site],
+        splits: Sequence[Split],
+        groups: Array | None,
+        data: Data,
+        reference: Reference,
+        weight: Floats | None,
+    ) -> None:
+        # Imported here: workers that fit and score do not need torch.
+        from pa_select.two_sites.classification import Classification, is_accuracy
+        from pa_select.two_sites.regression import Regression
+        from pa_select.two_sites.score_of_units import (
+            LabelledRows,
+            check_reference,
+            check_several,
+        )
+
+        self.sites, self._error_score = sites, data.error_score
+        self._task = Regression() if data.of_regressors else Classification()
+        rows = [np.unique(test) for _, test in splits]
+        #: The labelled rows, on which each split's model is scored.
+        y = np.asarray(data.y, dtype=np.float64 if data.of_regressors else None)
+        self.labelled = LabelledRows(y, rows, groups, weight)
+        if groups is not None:
+            check_several(len(np.unique(groups[self.labelled.tested])))
+        several = isinstance(data.scorer, _MultimetricScorer)
+        #: By the metric's name, as in ``mean_test_<metric>``.
+        self.scorers = dict(data.scorer._scorers) if several else {"score": data.scorer}
+        for scorer in self.scorers.values():
+            self._task.check_scorer(scorer, self.labelled.y)
+        #: Whether a metric looks at more than the predicted classes.
+        self.needs_probabilities = not all(map(is_accuracy, self.scorers.values()))
+        self.of_regressors = data.of_regressors
+        check_reference(reference, data.of_regressors)
+        self._reference = self._stand_ins(reference, data)
+
+    def _stand_ins(self, reference: Any, data: Data) -> str | dict[int, Floats]:
+        """Return what a fitted model lets stand in for the labels, by the sample of the rows."""
+        if isinstance(reference, str):
+            return reference
+        from pa_select.two_sites.engine import reference_labels
+
+        kind = "regressor" if data.of_regressors else "classifier"
+
+        def output(sample: int) -> RecordedClassifier | RecordedRegressor:
+            try:
+                if data.of_regressors:
+                    return RecordedRegressor.of(reference, data.samples[sample])
+                scores, classes = class_scores(reference, data.samples[sample])
+            except NotFittedError as error:
+                raise ValueError(
+                    f"reference: expected a fitted {kind}, got one that is not fitted: "
+                    f"{reference!r}."
+                ) from error
+            if not np.isin(classes, data.labels).all():
+                raise ValueError(
+                    f"reference: expected a classifier of the classes {data.labels.tolist()}, got "
+                    f"one of {np.asarray(classes).tolist()}."
+                )
+            scores = align_classes(np.asarray(as_numpy(scores)), classes, data.labels)
+            return RecordedClassifier(data.labels, scores, None)
+
+        known = output(OF_X), self.labelled.y
+        return {
+            site.a: reference_labels(self._task, *known, output(site.a), self.labelled.weight)
+            for site in self.sites
+        }
+
+    def at_sites(
+        self, stacks: Stacks, cv_results: Mapping[str, Any], metric: str
+    ) -> ExpectedAtSites:
+        """Compute the expected scores; `metric` decides about adapted rows and the worst site."""
+        from pa_select.two_sites.engine import Engine
+
+        candidates = stacks.candidates
+        errors = None if isinstance(self._error_score, str) else list[str]()
+        validation: dict[str, tuple[Floats, Floats | None]] = {}
+        for name in self.scorers:
+            scores, of_scores = scores_and_errors(dict(cv_results), name)
+            validation[name] = scores[candidates], of_scores[candidates]
+        engine = Engine(
+            self._task,
+            self.scorers,
+            self.labelled,
+            stacks,
+            validation,
+            metric,
+            self._reference,
+            errors,
+        )
+        n_candidates = len(cv_results[f"mean_test_{metric}"])
+        found = [engine.at(site) for site in self.sites]
+        by_site = []
+        for site, expected in zip(self.sites, found, strict=True):
+            if site.has_own_columns:
+                _add_adapted_columns(expected.columns, metric)
+            columns = {}
+            for name, values in expected.columns.items():
+                columns[name] = np.full(n_candidates, np.nan)
+                columns[name][candidates] = values
+            by_site.append(columns)
+        if errors:
+            warn_caller(
+                f"{len(errors)} expected scores could not be computed and are nan. The "
+                f"first error: {errors[0]}"
+            )
+        columns = self._joined(by_site, metric)
+        return ExpectedAtSites(
+            columns,
+            made_by=self,
+            metric=metric,
+            table={**cv_results, **columns},
+            engine=engine,
+            candidates=candidates,
+            found=found,
+        )
+
+    def _joined(self, by_site: list[dict[str, Floats]], metric: str) -> dict[str, Any]:
+        """Take each candidate's worst site; add the columns of every site if they have names."""
+        values = np.stack([columns[f"expected_{metric}"] for columns in by_site])
+        worst = np.where(np.isnan(values), np.inf, values).argmin(0)
+        candidates = np.arange(values.shape[1])
+        joined: dict[str, Any] = {
+            name: np.stack([columns[name] for columns in by_site])[worst, candidates]
+            for name in by_site[0]
+        }
+        sites = self.sites
+        if sites[0].name:
+            for site, columns in zip(sites, by_site, strict=True):
+                joined |= {f"{name}_{site.name}": value for name, value in columns.items()}
+            joined["worst_site"] = np.array([site.name for site in sites], dtype=object)[worst]
+        for name in joined:
+            if name == "adapted" or name.startswith("adapted_"):
+                joined[name] = joined[name] == 1
+        joined[f"rank_expected_{metric}"] = ranks(joined[f"expected_{metric}"])
+        return joined
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedAtSites(ExpectedElsewhere):
+    """What the candidates of a search are expected to score at each of its sites."""
+
+    _: KW_ONLY
+    made_by: ExpectedScores
+    metric: str
+    #: ``cv_results_`` with these columns.
+    table: Mapping[str, Any]
+    engine: Engine
+    #: The candidates that have all scores, and what is expected of them at each site.
+    candidates: Ints
+    found: Sequence[Any]
+
+    def scores_of_parts(self, folds: Sequence[Ints], seed: int) -> tuple[Floats, Floats]:
+        """Return the expected scores from parts of the rows and of the pairs, for all candidates.
+
+        A part is a fold of the rows with half of the objects; see `scores_of_changes`.
+        """
+        expected = np.asarray(self.columns[f"expected_{self.metric}"])
+        scores = split_scores_of(self.table, self.metric)
+        names, at_worst = self._names, self._worst
+        n_units = [found.contributions.shape[1] for found in self.found]
+        known, every = self.candidates, np.arange(len(expected))
+
+        def at_sites(values: Iterable[Floats]) -> Floats:
+            """Return each candidate's value at its worst site; nan for those without scores."""
+            of_all = np.full((len(names), len(expected)), np.nan)
+            for row, of_known in zip(of_all, values, strict=True):
+                row[known] = of_known
+            return of_all[at_worst, every]
+
+        believed = at_sites(found.believed for found in self.found)
+        of_rows = believed * (scores - scores.mean(axis=0))
+
+        def of_pairs(masks: Sequence[Mask]) -> Floats:
+            return at_sites(
+                found.change_by(mask) for found, mask in zip(self.found, masks, strict=True)
+            )
+
+        # At every site the same objects are halved alike.
+        by_site = zip(*(halves_of(n, seed) for n in n_units), strict=True)
+        halves = [[of_pairs(masks) for masks in zip(*both, strict=True)] for both in by_site]
+        return scores_of_changes(folds, expected, of_rows, halves)
+
+    @property
+    def _names(self) -> list[str]:
+        return [site.name for site in self.made_by.sites]
+
+    @property
+    def _worst(self) -> Ints:
+        """The position of each candidate's worst site."""
+        if "worst_site" not in self.columns:
+            return np.zeros(len(self.columns["disagreement"]), dtype=np.intp)
+        return np.array([self._names.index(name) for name in self.columns["worst_site"]])
+
+    def differences(self) -> dict[str, Differences]:
+        """Return the differences between expected scores: at "", the worst sites, and by site."""
+        worst, known = self._worst, self.candidates
+        places = {"": worst} | {
+            name: np.full_like(worst, i) for i, name in enumerate(self._names) if name
+        }
+        return {
+            name: self.engine.differences(self.found, at[known]).among(known, len(worst))
+            for name, at in places.items()
+        }
+
+    def attributes_of_choice(self, chosen: int) -> dict[str, Any]:
+        """Return what the chosen candidate is expected to score; warn if this is in doubt."""
+        for message in [
+            *self._doubts_of_classes(chosen),
+            *self._doubts_of_scores(chosen),
+            *self._doubts_of_sites(chosen),
+        ]:
+            warn_caller(message)
+        by_site = {site.name: site.n_pairs for site in self.made_by.sites}
+        n_objects: Any = by_site.get("", by_site)
+        return attributes_of(self.columns, self.metric, chosen) | {"n_objects_": n_objects}
+
+    def attributes_of_committee(self, vote: CommitteeVote) -> dict[str, Any]:
+        """Return what a committee is expected to score.
+
+        It is one more model of the engine. Its members predict the rows of each site as they are
+        judged: as measured, or adapted.
+        """
+        n, made_by, validation = len(vote.stacks), self.made_by, {}
+        with_vote = self.engine.with_models(vote, self.engine.validation)
+        for name, (scores, errors) in self.engine.validation.items():
+            score = float(vote.scores(made_by.scorers[name], name).mean())
+            error = with_vote.error_of_score(name, n, score)
+            score = with_vote.validated(name, n, score)
+            validation[name] = np.append(scores, score), np.append(errors, error)
+        by_site = []
+        for site in made_by.sites:
+            adapted = site.b if site.adapted is None else site.adapted
+            shown = np.where(is_adapted(site, self.table), adapted, site.b)
+            models = vote.as_judged({site.b: shown})
+            engine = self.engine.with_models(models, validation)
+            found = engine.at(site._replace(adapted=None, has_own_columns=False))
+            by_site.append({name: values[n:] for name, values in found.columns.items()})
+        expected = [columns[f"expected_{self.metric}"][0] for columns in by_site]
+        return attributes_of(by_site[int(np.argmin(expected))], self.metric, 0)
+
+    def _position(self, candidate: int) -> int | None:
+        """Return a candidate's place among those that have all scores; None if it has not."""
+        candidates = self.candidates.tolist()
+        return candidates.index(candidate) if candidate in candidates else None
+
+    def _doubts_of_classes(self, chosen: int) -> Iterator[str]:
+        """Say if a candidate expects other class shares of the pairs than the labels have."""
+        from pa_select.two_sites.paired_rows import other_mix
+
+        position, y = self._position(chosen), self.made_by.labelled.y
+        if self.made_by.of_regressors or position is None:
+            return
+        classes, counts = np.unique(y, return_counts=True)
+        shares = counts / counts.sum()
+        for site, found in zip(self.made_by.sites, self.found, strict=True):
+            at_site = found.shares[position]
+            if len(at_site) != len(shares):
+                continue
+            # Posteriors vary less than labels, so that the test is conservative.
+            variance = shares * (1 - shares) * (1 / site.n_pairs + 1 / len(y))
+            other = other_mix(at_site, shares, variance)
+            if other is not None:
+                where = f"paired[{site.name!r}]" if site.name else "paired"
+                yield other.message(where, classes)
+
+    def _doubts_of_scores(self, chosen: int) -> Iterable[str]:
+        """Say if a candidate's scores of some labels are missing, or absurdly low."""
+        from pa_select.two_sites.classification import doubt_of_lapses
+
+        position = self._position(chosen)
+        if position is None:
+            return []
+        return doubt_of_lapses(self.engine.lapses(position), self.made_by.labelled.n, "X")
+
+    def _doubts_of_sites(self, chosen: int) -> Iterable[str]:
+        """Say if a regressor should be clearly better at the other site."""
+        from pa_select.two_sites.regression import doubt_of_sites
+
+        position = self._position(chosen)
+        if not self.made_by.of_regressors or position is None:
+            return []
+        column = f"expected_{self.metric}"
+        expected, of_pairs = (self.columns[f"{column}{x}"][chosen] for x in ("", "_se_pairs"))
+        score, of_rows = (values[position] for values in self.engine.validation[self.metric])
+        error = float(np.hypot(of_pairs, np.nan_to_num(of_rows)))
+        scorer = self.made_by.scorers[self.metric]
+        return doubt_of_sites("paired", scorer, expected, error, float(score))
+
+
+def _add_adapted_columns(columns: dict[str, Floats], metric: str) -> None:
+    """Add the columns of rows as measured and adapted where only adapted rows are predicted."""
+    expected = columns[f"expected_{metric}"]
+    columns["adapted"] = np.ones_like(expected)
+    columns[f"expected_{metric}_as_measured"] = np.full_like(expected, np.nan)
+    columns[f"expected_{metric}_as_adapted"] = expected
+
+
+def warn_of_equal_predictions(table: Mapping[str, Any]) -> None:
+    """Warn if no candidate predicts anything else at the other site."""
+    disagreement = table["disagreement"]
+    known = disagreement[np.isfinite(disagreement)]
+    # Where adapted rows are expected to score more, the rows as measured differ.
+    if len(known) and not known.any() and not np.any(table.get("adapted", False)):
+        warn_caller(
+            "No candidate predicts another class or number for any of the paired objects: the "
+            "pairs do not show a difference between the sites that matters, and the score decides."
+        )

@@ -1,0 +1,56 @@
+"""Which kind of data a search has, by what its ``fit`` was given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pa_select.model_selection.kinds.custom import CustomPairs
+from pa_select.model_selection.kinds.environments import Environments
+from pa_select.model_selection.kinds.folds import RepeatedFolds, SplitHalves
+from pa_select.model_selection.kinds.kind import DataKind, RowsOfX
+from pa_select.model_selection.kinds.pairs import PairedObjects
+from pa_select.model_selection.kinds.views import Views
+from pa_select.utils.typing import Search
+
+#: By the argument of ``fit``, how a kind is made of the rows, the argument's value and the search.
+_GIVEN: dict[str, Callable[[RowsOfX, Any, Search], DataKind]] = {
+    "environments": lambda rows, environments, _: Environments(rows, environments),
+    "views": lambda rows, views, _: Views(rows, views),
+    "paired": PairedObjects,
+}
+
+
+def kind_of(rows: RowsOfX, search: Search, given: Mapping[str, Any]) -> DataKind:
+    """Check what ``fit`` was given, by name, and return it as an object of its kind."""
+    given = {name: value for name, value in given.items() if value is not None}
+    pairing = search.pairing
+    if not isinstance(pairing, str):
+        return _of_pairing(rows, pairing, given)
+    if len(given) > 1:
+        first, second, *_ = given
+        raise ValueError(f"{second}: expected None if {first} is given, got both.")
+    for name, value in given.items():
+        if pairing == SplitHalves.pairing:
+            raise ValueError(f"{name}: expected None with pairing={pairing!r}.")
+        return _GIVEN[name](rows, value, search)
+    return SplitHalves(rows) if pairing == SplitHalves.pairing else RepeatedFolds(rows)
+
+
+def _of_pairing(rows: RowsOfX, pairing: Any, given: Mapping[str, Any]) -> DataKind:
+    """Return the kind of a search whose `pairing` is an object, a function or another kind."""
+    if hasattr(pairing, "compare"):  # a kind of the user's own
+        return pairing(rows, **given)
+    if callable(pairing) and "environments" not in given:
+        raise ValueError(
+            "environments: expected some in fit(X, y, environments=...) with a pairing of two "
+            "samples, got None."
+        )
+    for name in [name for name in given if name != "environments"]:
+        raise ValueError(
+            f"{name}: expected None with a pairing object, which gets X, y, groups and "
+            f"environments, got {type(given[name]).__name__}."
+        )
+    if callable(pairing):
+        return Environments(rows, given["environments"], pairing)
+    return CustomPairs(rows, pairing, given.get("environments"))

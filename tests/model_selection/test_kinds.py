@@ -1,0 +1,154 @@
+"""Kinds of data: one of a user's own, what all of them keep to, and environments under pairs."""
+
+import pickle
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+from sklearn.model_selection import LeaveOneGroupOut
+from sklearn.naive_bayes import GaussianNB
+from sklearn.utils import shuffle
+
+import pa_select.model_selection.plan as plan_of_search
+from pa_select import PASearchCV, PASearchDisplay
+from pa_select.model_selection import Comparison, DataKind, PairsOfModels
+from pa_select.model_selection.split_scores import Extra
+from pa_select.model_selection.table_columns import metric_columns
+from pa_select.pairing import LabelPairing
+
+X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
+NOISY = X + 0.5 * X.std(axis=0) * np.random.default_rng(0).normal(size=X.shape)
+SITE = np.arange(len(Y)) % 3
+GRID = {"var_smoothing": [1e-9, 1e-4, 1e-2, 0.3]}
+
+
+class Visits(DataKind):
+    """Each row of X was measured at several visits; one model scores the first and the others."""
+
+    pairing = "visits"
+    asks = "predicts well, and alike at every visit"
+    compares = "what each candidate predicts for the same person at two visits"
+
+    def __init__(self, rows, views):
+        super().__init__(rows)
+        self.samples = list(views)
+
+    def compare(self, splits, data, weight):
+        later = range(1, 1 + len(self.samples))
+        tests = [test for _, test in splits]
+        return ComparisonOfVisits(
+            self,
+            splits,
+            [PairsOfModels(i, t, i, t, 0, visit) for i, t in enumerate(tests) for visit in later],
+            extra_test_rows=[[Extra("last", later[-1], test)] for test in tests],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ComparisonOfVisits(Comparison):
+    """The score at the last visit is a column, and compares the candidates of a committee."""
+
+    def score_columns(self, scores):
+        last, name = scores.extras["last"][0], f"{scores.metric}_last"
+        return metric_columns(name, last) | {f"se_test_{name}": scores.errors(last)}
+
+    def scores_of_folds(self, table, metric):
+        return super().scores_of_folds(table, f"{metric}_last")
+
+
+def test_a_kind_of_the_users_own_is_known_to_all_that_read_a_search():
+    search = PASearchCV(GaussianNB(), GRID, pairing=Visits, refit="committee")
+    search.fit(X, Y, views=[NOISY, NOISY])
+    views = PASearchCV(GaussianNB(), GRID, refit="committee").fit(X, Y, views=[NOISY, NOISY])
+    assert search.pairing_ == "visits"
+    for name in ("agreement", "mean_test_score", "agreement_se", "weight"):
+        np.testing.assert_allclose(search.cv_results_[name], views.cv_results_[name], rtol=1e-9)
+    last = search.cv_results_["mean_test_score_last"]
+    np.testing.assert_allclose(last, views.cv_results_["mean_test_score_views"])
+    assert search.certified_choice_
+    assert search.compare(0, 3).difference > 0
+    assert "agreement" in search.summary()
+    page = search.report()
+    assert "predicts well, and alike at every visit" in page
+    assert "the same person at two visits" in page
+    assert len(PASearchDisplay.from_result(search).agreement) == 4
+    assert search.score(X, Y) > 0.9
+    again = pickle.loads(pickle.dumps(search))
+    np.testing.assert_array_equal(again.predict(X), search.predict(X))
+    assert clone(search).pairing is Visits
+
+
+def test_a_kind_of_the_users_own_works_with_optuna():
+    optuna = pytest.importorskip("optuna")
+    from pa_select.interop.optuna import agreement_objective
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    space = {"var_smoothing": optuna.distributions.FloatDistribution(1e-9, 0.3, log=True)}
+    objective = agreement_objective(GaussianNB(), space, X, Y, pairing=Visits, views=[NOISY])
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=0))
+    study.optimize(objective, n_trials=2)
+    assert "mean_test_score_last" in objective.cv_results(study)
+
+
+class SameRows:
+    """Pairs each test row with another one of its split."""
+
+    def pairs(self, splits, X, y, *, environments, groups):
+        for number, (_, test) in enumerate(splits):
+            yield number, test, number, test[::-1]
+
+
+@pytest.mark.parametrize("pairing", ["repeated", LabelPairing(), SameRows()])
+def test_environments_are_held_out_whatever_makes_the_pairs(pairing):
+    search = PASearchCV(GaussianNB(), GRID, cv=LeaveOneGroupOut(), pairing=pairing)
+    page = search.fit(X, Y, environments=SITE).report()
+    assert "which the fits had not seen" in page
+    assert "at another site is not known" not in page
+
+
+def test_folds_are_stratified_by_environments_whatever_makes_the_pairs():
+    both = [
+        PASearchCV(GaussianNB(), GRID, pairing=pairing).fit(X, Y, environments=SITE)
+        for pairing in ("repeated", SameRows())
+    ]
+    for name in ("mean_test_score", "mean_test_score_worst_environment"):
+        np.testing.assert_array_equal(*(search.cv_results_[name] for search in both))
+
+
+GIVEN = {
+    "folds": ({}, {}),
+    "halves": ({"pairing": "split-half"}, {}),
+    "views": ({}, {"views": [NOISY]}),
+    "environments": ({}, {"environments": SITE}),
+    "two samples": ({"pairing": LabelPairing()}, {"environments": SITE}),
+    "custom": ({"pairing": SameRows()}, {"environments": SITE}),
+    "pairs": ({}, {"paired": (X[:40] + 1e-3, NOISY[:40])}),
+    "own": ({"pairing": Visits}, {"views": [NOISY]}),
+}
+
+
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_kind_is_asked_once_and_stores_nothing(given, monkeypatch):
+    made = []
+
+    def noted(*args):
+        kind = kind_of(*args)
+        made.append((kind, dict(vars(kind)), []))
+        compare = type(kind).compare
+        monkeypatch.setattr(
+            type(kind), "compare", lambda self, *x: made[-1][2].append(1) or compare(self, *x)
+        )
+        return kind
+
+    kind_of = plan_of_search.kind_of
+    monkeypatch.setattr(plan_of_search, "kind_of", noted)
+    params, fit = GIVEN[given]
+    PASearchCV(GaussianNB(), GRID, refit="committee", **params).fit(X, Y, **fit)
+    [(kind, before, asked)] = made
+    assert len(asked) == 1
+    after = vars(kind)
+    assert list(after) == list(before)
+    assert all(after[name] is value for name, value in before.items())
