@@ -176,7 +176,7 @@ class Differences(NamedTuple):
     def best(self) -> int:
         """The model with the highest expected score; of several the best on the labelled rows."""
         of_rows = np.array([-np.inf if one is None else one.score for one in self.of_rows])
-        return int(np.lexsort([of_rows, np.nan_to_num(self.expected, nan=-np.inf)])[-1])
+        return int(np.lexsort([-of_rows, -np.nan_to_num(self.expected, nan=-np.inf)])[0])
 
     def errors_from(self, chosen: int) -> Floats:
         """Return the standard error of each model's difference from one; 0 for itself."""

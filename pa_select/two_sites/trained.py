@@ -80,7 +80,7 @@ class ExpectedScore(NamedTuple):
         Of several estimators, the standard error of the difference between `score` and that of the
         estimator with the highest expected score; 0 for that one. It is smaller than both
         `standard_error` suggest, since all estimators predict the same rows and pairs. A
-        difference within 1.96 of these errors is not clear. nan for a single estimator.
+        difference within 1.96 of these errors is not clear. 0 for a single estimator, too.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class ExpectedScore(NamedTuple):
     n_pairs: int
     change: float = float("nan")
     change_standard_error: float = float("nan")
-    difference_standard_error: float = float("nan")
+    difference_standard_error: float = 0.0
 
     def to_frame(self) -> Frame:
         """Return a table of one row.
@@ -344,9 +344,8 @@ def of_outputs(
         "change": [one.score for one in found.changes],
         "change_standard_error": columns["expected_score_se_pairs"],
         "beta": [engine.calibration(model).strength for model in range(len(names))],
+        "difference_standard_error": differences.errors_from(differences.best),
     }
-    if len(names) > 1:
-        fields["difference_standard_error"] = differences.errors_from(differences.best)
     n_pairs = len(outputs[models.a][0].predicted)
     by_name = {
         name: ExpectedScore(**{f: float(x[model]) for f, x in fields.items()}, n_pairs=n_pairs)
