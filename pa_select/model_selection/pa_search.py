@@ -287,7 +287,7 @@ class PASearchCV(BasePASearch):
     >>> search.cv_results_["agreement"].round(2)
     array([0.01, 1.09, 1.05, 1.04])
     >>> search.cv_results_["reason"][0]
-    'not eligible: score 0.399 is below 0.9741, the best (0.983) less 1 standard error'
+    'not eligible: score 0.399 is below 0.9709, the best (0.983) less 1 standard error'
     >>> search.n_fits_  # 4 candidates, 10 splits, and the refit
     41
 
