@@ -195,7 +195,7 @@ fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", 
 # too small. Under FMN AFR_T is the share of images that are not attacked, the same for all nets,
 # and has no ranking.
 MEASURES = {
-    "PA": "pa",
+    "PA, uniform prior": "pa",
     "AFR_P": "afr_pred",
     "AFR_T (with labels)": "afr_true",
     "KL divergence": "kl",

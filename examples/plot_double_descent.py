@@ -87,7 +87,8 @@ runs = pd.concat([describe(seed) for seed in range(options.seeds)])
 means = runs.groupby("width").mean()
 print(means.round(3).to_string())
 if options.table:
-    means.round(3).to_csv(options.table)
+    header = means.columns.str.replace("agreement", "agreement, marginal prior")
+    means.round(3).set_axis(header, axis=1).to_csv(options.table)
 
 # %%
 # Error, agreement and inverse temperature

@@ -219,7 +219,7 @@ def with_error(values):
 # the thesis's values (Tables 4.7 and 4.8). Its PA is the sum over 10 000 pairs without the
 # constant, between -6931 and 0; here it is converted to nats per pair, log 2 + PA / 10 000. The
 # thesis prints one value (ERM, 5a, three factors) without its minus sign.
-MEASURES = {"pa": "PA (nats per pair)", "afr_pred": "AFR_P", "afr_true": "AFR_T"}
+MEASURES = {"pa": "PA, uniform prior, nats", "afr_pred": "AFR_P", "afr_true": "AFR_T"}
 PAIRS = {"5a": "the same digits", "5b": "other digits of the class"}
 nan = np.nan
 printed = np.array([
@@ -258,7 +258,7 @@ for experiment, pairs in PAIRS.items():
                 f"{m:9.3f} +- {e:.3f} " + (f"{'':7s}" if np.isnan(t) else f"[{t:.3f}]")
                 for m, e, t in cells
             )
-            print(f"{title:20s}{name:6s}{row}")
+            print(f"{title:24s}{name:6s}{row}")
 
 # %%
 # PA as a function of the share of shifted rows (the thesis's Figures 4.14 and 4.15, the paper's
@@ -337,7 +337,7 @@ print(f"F; by chance above {f_distribution.ppf(0.95, *degrees):.2f} in one of 20
 for experiment, found in measured.items():
     for measure, title in MEASURES.items():
         values = [discrimination(found[measure][:, :, j, -1]) for j in range(5)]
-        print(f"{experiment}  {title:20s}" + "".join(f"{v:15.2f}" for v in values))
+        print(f"{experiment}  {title:24s}" + "".join(f"{v:15.2f}" for v in values))
 print("\nshare of pairs of learners in the order of their accuracy")
 gains = []
 for experiment, other in (("5a", "5b"), ("5b", "5a")):
@@ -345,7 +345,7 @@ for experiment, other in (("5a", "5b"), ("5b", "5a")):
     values = {measure: measured[experiment][measure][..., -1] for measure in ("pa", "afr_pred")}
     for measure, found in values.items():
         row = [f"{share(found[..., j], accuracy[..., j]):>15s}" for j in range(5)]
-        print(f"{experiment}  {MEASURES[measure]:20s}" + "".join(row))
+        print(f"{experiment}  {MEASURES[measure]:24s}" + "".join(row))
     for j in range(5):
         by_pa, by_afr = (order_kept(found[..., j], accuracy[..., j]) for found in values.values())
         gains.append(by_pa - by_afr)
@@ -356,7 +356,7 @@ for experiment, table in THESIS.items():
     for measure in ("pa", "afr_pred"):
         kept = [order_kept(table[measure][:, j], table["afr_true"][:, j]) for j in range(5)]
         kept = [np.nan if np.isnan(table["pa"][0, j]) else kept[j] for j in range(5)]
-        print(f"{experiment}  {MEASURES[measure]:20s}" + "".join(f"{v:15.2f}" for v in kept))
+        print(f"{experiment}  {MEASURES[measure]:24s}" + "".join(f"{v:15.2f}" for v in kept))
 target = measured["5b"]["afr_true"][:, :, 1:, -1].mean(-1)
 print("\nthe order of the mean accuracy in the four targets, on other digits, from the sources by")
 for title, values in {
@@ -365,7 +365,7 @@ for title, values in {
     "AFR_P, same digits": measured["5a"]["afr_pred"][:, :, 0, -1],
     "validation accuracy": validation,
 }.items():
-    print(f"    {title:20s} {share(values, target)}")
+    print(f"    {title:24s} {share(values, target)}")
 
 # %%
 # Features
@@ -406,7 +406,7 @@ for experiment, other in (("5a", "5b"), ("5b", "5a")):
         row = [with_error(v) for v in ((falls == of_accuracy).mean(1), np.array(taus))]
         row = [f"{mean:.2f} +- {error:.2f}" for mean, error in row]
         title = MEASURES.get(measure, "cosine similarity")
-        print(f"{experiment}  {title:20s}" + "".join(f"{cell:>17s}" for cell in row))
+        print(f"{experiment}  {title:24s}" + "".join(f"{cell:>17s}" for cell in row))
         where_nets_fail.append([experiment, title, *row])
 if options.table:
     columns = ["experiment", "measure", "same factor as by accuracy", "Kendall's tau"]

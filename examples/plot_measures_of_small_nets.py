@@ -230,8 +230,9 @@ measures.columns = measures.columns.str.replace("_", " ")
 # These measures need the mild views: without labels the agreement, its inverse temperature and
 # the share of kept predictions; with labels the lost accuracy and the gained log-loss on the
 # views.
+AGREEMENT = "agreement, marginal prior"
 VIEWS = {
-    "agreement": "pa",
+    AGREEMENT: "pa",
     "inverse temperature": "beta",
     "kept predictions": "afr_pred",
     "lost accuracy": "accuracy_drop",
@@ -285,7 +286,7 @@ def compared(gap, first, others, n_bootstrap=300):
 
 
 OWN = ["entropy", "margin", "log frobenius", "sharpness, magnitude-aware"]
-SHOWN = [*OWN, "kept predictions", "with labels", "inverse temperature", "agreement"]
+SHOWN = [*OWN, "kept predictions", "with labels", "inverse temperature", AGREEMENT]
 seen = [gap for gap in gaps if gap.split(", ")[1] in mild]
 
 
@@ -304,7 +305,7 @@ if options.table:
         rows = [table.loc[(of_gap(name, gap), gap)] for name in SHOWN]
         cells[gap] = [f"{row.tau:.2f} ({row.low:.2f} to {row.high:.2f})" for row in rows]
     pd.DataFrame(cells, index=SHOWN).T.to_csv(options.table, index_label="Kendall's tau with")
-for first in ("agreement", "inverse temperature"):
+for first in (AGREEMENT, "inverse temperature"):
     others = [name for name in SHOWN if name != first]
     cells = {}
     for gap in seen:

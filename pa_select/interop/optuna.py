@@ -13,9 +13,10 @@ from sklearn.exceptions import FitFailedWarning
 
 from pa_select.agreement.pooled_agreement import PooledPairs, pooled_agreement
 from pa_select.model_selection import PASearchCV
-from pa_select.model_selection.choice import choose, explain, make_rule
+from pa_select.model_selection.choice import choose, explain
 from pa_select.model_selection.evaluation import with_parameters
 from pa_select.model_selection.plan import GIVEN, Plan
+from pa_select.model_selection.rules import DEFAULT, Selection, make_rule
 from pa_select.model_selection.split_scores import Outcome, fit_and_score_split
 from pa_select.model_selection.table_columns import metric_columns, ranks
 from pa_select.utils.messages import optional_import
@@ -34,7 +35,6 @@ from pa_select.utils.typing import (
     RandomState,
     Rows,
     Scoring,
-    Selection,
 )
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def agreement_objective(
     pairing: Pairing = "repeated",
     scoring: Scoring = None,
     cv: CrossValidation = None,
-    selection: Selection = "guarded",
+    selection: Selection = DEFAULT,
     adapter: Adapter = None,
     prior: Prior = "marginal",
     fit_params: dict[str, Any] | None = None,

@@ -37,12 +37,12 @@ _OWN = [
     "pa_select.pairing.two_samples.NearestPairing",
     "pa_select.scores.candidate_posterior.CandidatePosterior",
     "pa_select.model_selection.committee.PACommittee",
-    "pa_select.model_selection.guarded_selection.majority_rate",
+    "pa_select.model_selection.rules.majority_rate",
     "pa_select.model_selection.pa_scorer.PAScorer",
     "pa_select.model_selection.pa_search.PARandomizedSearchCV",
     "pa_select.model_selection.pa_search.PASearchCV",
-    "pa_select.model_selection.selection_rules._SimplestWithin",
-    "pa_select.model_selection.guarded_selection.GuardedSelection",
+    "pa_select.model_selection.rules._SimplestWithin",
+    "pa_select.model_selection.rules.GuardedSelection",
 ]
 # A scikit-learn scorer holds its class and a public metric.
 _SCORERS = [

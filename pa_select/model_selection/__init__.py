@@ -1,25 +1,32 @@
 """Scorers, searches and the rules by which searches choose a candidate."""
 
 from pa_select.model_selection.candidate_posterior import candidate_posterior
+from pa_select.model_selection.choice import Condition, Metric, SelectionRule
 from pa_select.model_selection.committee import PACommittee
-from pa_select.model_selection.guarded_selection import GuardedSelection, majority_rate
 from pa_select.model_selection.kinds.kind import Comparison, DataKind
 from pa_select.model_selection.pa_scorer import PAScorer, pa_scorer
 from pa_select.model_selection.pa_search import PARandomizedSearchCV, PASearchCV
-from pa_select.model_selection.selection_rules import within_one_standard_error
+from pa_select.model_selection.rules import (
+    GuardedSelection,
+    majority_rate,
+    within_one_standard_error,
+)
 from pa_select.model_selection.split_scores import PairsOfModels
 from pa_select.scores.candidate_posterior import CandidatePosterior
 
 __all__ = [
     "CandidatePosterior",
     "Comparison",
+    "Condition",
     "DataKind",
     "GuardedSelection",
+    "Metric",
     "PACommittee",
     "PARandomizedSearchCV",
     "PAScorer",
     "PASearchCV",
     "PairsOfModels",
+    "SelectionRule",
     "candidate_posterior",
     "majority_rate",
     "pa_scorer",

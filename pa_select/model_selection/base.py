@@ -19,14 +19,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pa_select.model_selection.choice import (
+    SelectionRule,
     agreement_comparison,
-    among_equals,
     certify_choice,
     expected_comparison,
     explain,
-    looks_at_agreement,
-    make_rule,
-    not_told_apart,
+    indistinguishable,
+    indistinguishable_in_words,
 )
 from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.evaluation import (
@@ -45,7 +44,13 @@ from pa_select.model_selection.results_table import (
     rule_of,
     table_of_candidates,
 )
-from pa_select.model_selection.selection_rules import BestExpected
+from pa_select.model_selection.rules import (
+    DEFAULT,
+    SELECTIONS,
+    Selection,
+    make_rule,
+    selection_of,
+)
 from pa_select.model_selection.split_scores import Outcome
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.html import visible
@@ -81,14 +86,10 @@ from pa_select.utils.typing import (
     Rows,
     Rule,
     Scoring,
-    Selection,
-    SelectionName,
 )
 
 if TYPE_CHECKING:
     from pa_select.agreement.bootstrap import AgreementComparison
-
-SELECTIONS = get_args(SelectionName)
 
 
 def _of_best_estimator(name: str) -> Any:
@@ -125,7 +126,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
     pairing: Pairing = "repeated"
     scoring: Scoring = None
     cv: CrossValidation = None
-    selection: Selection = "guarded"
+    selection: Selection = DEFAULT
     refit: bool | str | Rule | PACommittee = True
     prior: Prior = "marginal"
     n_jobs: int | None = None
@@ -287,7 +288,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             self.__dict__.pop(left_by_an_earlier_fit, None)
         given = dict(zip(GIVEN, (environments, views, paired, groups), strict=True))
         plan = Plan(self, X, y, params, **given)
-        if self.selection != "score":
+        rule = make_rule(selection_of(self))
+        if rule.decides != rule.score:  # other data do not change how the score chooses
             plan.kind.suggest_more_data(len(plan.splits))
         candidate_params = list(self._candidates())
         if not candidate_params:
@@ -435,8 +437,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         refine: Callable[[Ints, float], None],
     ) -> bool:
         """Make the columns that explain the choice, and choose if that is asked for."""
-        selection = self.refit if callable(self.refit) else self.selection
-        rule = make_rule(selection, metric, self.pairing_, self._only_class)
+        rule = make_rule(selection_of(self), metric, self.pairing_, self._only_class)
         table |= explain(rule, table, failures)
         if self._only_class:
             why = f"; only rows of class {self._only_class} are compared, so the {metric} decides"
@@ -446,22 +447,23 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self.best_index_, self.certified_choice_ = certify_choice(rule, table, self.tol, refine)
         self.best_params_ = table["params"][self.best_index_]
         self.best_score_ = table[f"mean_test_{metric}"][self.best_index_]
-        self._mark_those_not_told_apart(table, metric, rule)
+        self._mark_the_indistinguishable(table, rule)
         return True
 
-    def _mark_those_not_told_apart(self, table: dict[str, Any], metric: str, rule: Rule) -> None:
-        chosen, eligible = self.best_index_, table["eligible"]
-        if looks_at_agreement(rule):
-            value = "agreement"
-            alike = not_told_apart(self.agreement_terms_, self._pairs, chosen, eligible)
-        elif isinstance(rule, BestExpected):
-            value = "expected score"
-            alike = eligible & self._differences[""].not_told_from(chosen)
-        else:
+    def _mark_the_indistinguishable(self, table: dict[str, Any], rule: SelectionRule) -> None:
+        terms = getattr(self, "agreement_terms_", None)
+        differences = self._differences.get("")
+        if rule.decides != f"expected_{first_metric(self, table)}":  # or of another metric
+            differences = None
+        given = rule, table, self.best_index_, terms, self._pairs
+        found = indistinguishable(*given, differences)
+        if found is None:
             return
-        table["not_told_apart"] = alike
-        if alike.any():
-            table["reason"][chosen] += f"; {among_equals(value, int(alike.sum()))}"
+        table["not_told_apart"] = found
+        if found.any():
+            value = "agreement" if rule.by_agreement else "expected score"
+            added = indistinguishable_in_words(value, int(found.sum()))
+            table["reason"][self.best_index_] += f"; {added}"
 
     def _warn_of_interruption(self, n_finished: int, n: int) -> None:
         resume = "" if self.memory is None else " Call fit again to continue from there."
@@ -607,7 +609,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
                     f"{n - 1}, got {value!r}."
                 )
         expected = f"expected_{first_metric(self, table)}"
-        if expected in table and not looks_at_agreement(rule_of(self, table)):
+        if expected in table and not rule_of(self, table).by_agreement:
             if site not in {None, *self._differences} - {""}:
                 raise ValueError(
                     f"site: expected one of {list(self._differences)[1:]}, got {site!r}."

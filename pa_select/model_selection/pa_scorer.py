@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakSet
 
 import numpy as np
 from sklearn import get_config
@@ -21,7 +20,7 @@ from pa_select.utils.arrays import check_column, check_weight, stacked
 from pa_select.utils.devices import resolve_device
 from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.frames import check_columns, check_view, is_shifted, look_up, view_of
-from pa_select.utils.messages import warn_caller
+from pa_select.utils.messages import warn_once_by
 from pa_select.utils.scorers import NoThreshold, called_as_scorer, stop_search
 from pa_select.utils.typing import (
     Array,
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 PAIRINGS = ("label", "views", "environments", "paired")
 # With fewer pairs for each class the marginal prior lowers the agreement clearly.
 _FEWEST_PAIRS_PER_CLASS = 2
-# Scorers that have warned; their own attributes would change what a search caches.
-_HAVE_WARNED: WeakSet[Any] = WeakSet()
 
 
 class _NoScorer:
@@ -364,9 +361,7 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
         return True
 
     def _warn_once(self, why: str) -> None:
-        if self not in _HAVE_WARNED:
-            _HAVE_WARNED.add(self)
-            warn_caller(f"PAScorer: {why} This warning is given once.")
+        warn_once_by(self, f"PAScorer: {why} This warning is given once.")
 
     def _check(self) -> None:
         """Check what can be checked without a classifier."""

@@ -84,8 +84,8 @@ class PASearchCV(BasePASearch):
           that tie the best score on all rows; needs `environments` in ``fit``.
         - "expected": the best expected score at the other site, at the worst one of several;
           needs `paired` in ``fit``.
-        - a function ``cv_results -> index``, such as your own `GuardedSelection` or
-          `within_one_standard_error`.
+        - a rule object, such as your own `GuardedSelection`, `within_one_standard_error` or a
+          `pa_select.model_selection.SelectionRule`; or a function ``cv_results -> index``.
     refit : bool, str, callable or PACommittee, default=True
         Whether to fit the best candidate to all rows. "committee": keep all candidates that the
         data cannot tell apart, as `PACommittee` does; a `PACommittee` without a search sets its

@@ -25,7 +25,6 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 
 from pa_select.model_selection.candidate_posterior import no_parts
-from pa_select.model_selection.choice import looks_at_agreement
 from pa_select.model_selection.committee import PACommittee, beta_of
 from pa_select.model_selection.committee_vote import CommitteeVote
 from pa_select.model_selection.evaluation import chance_scores
@@ -41,6 +40,7 @@ from pa_select.model_selection.kinds.kind import (
 from pa_select.model_selection.kinds.kind_of import kind_of
 from pa_select.model_selection.out_of_fold import OutOfFold
 from pa_select.model_selection.pa_scorer import PAScorer
+from pa_select.model_selection.rules import DEFAULT, make_rule, selection_of
 from pa_select.model_selection.split_scores import (
     OF_X,
     Data,
@@ -425,18 +425,19 @@ def _check_selection(search: Search, given: Mapping[str, Any]) -> None:
             raise TypeError(
                 f"{argument}: expected an object such as {value.__name__}(), got the class."
             )
-    if callable(refit) and (callable(selection) or selection != "guarded"):
+    if callable(refit) and (callable(selection) or selection != DEFAULT):
         raise ValueError(
-            "selection: expected 'guarded', the default, with a callable refit, which is the "
+            f"selection: expected {DEFAULT!r}, the default, with a callable refit, which is the "
             f"rule then, got {selection!r}."
         )
-    needed = {"score_views": "views", "worst_environment": "environments", "expected": "paired"}
-    for rule, name in needed.items():
-        if isinstance(selection, str) and selection == rule and given.get(name) is None:
-            raise ValueError(
-                f"{name}: expected some in fit(X, y, {name}=...) with selection={rule!r}, got "
-                "None."
-            )
+    chosen_by = selection_of(search)
+    name = make_rule(chosen_by).needs
+    if name and given.get(name) is None:
+        argument = "refit" if chosen_by is refit else "selection"
+        raise ValueError(
+            f"{name}: expected some in fit(X, y, {name}=...) with {argument}={chosen_by!r}, got "
+            "None."
+        )
 
 
 def _check_scorers(scorers: object, refit: object) -> None:
@@ -504,8 +505,8 @@ def _check_data(
         check_column(y, _num_samples(X), "y")
         check_classification_targets(y)
         return X, y
-    rule = search.refit if callable(search.refit) else search.selection
-    if looks_at_agreement(rule) or rule == "agreement":
+    rule = selection_of(search)
+    if make_rule(rule, pairing="paired").by_agreement:
         name = "refit" if rule is search.refit else "selection"
         raise ValueError(
             f"{name}: expected a rule that does not look at the agreement, which regressors do "

@@ -11,14 +11,16 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from pa_select._version import __version__
-from pa_select.model_selection.choice import looks_at_agreement
+from pa_select.model_selection.choice import with_ties
 from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.results_table import (
     by_what_decides,
     candidate_names,
     class_of_all,
+    column_in_words,
     columns_that_decide,
     cv_results_of,
+    error_column,
     figure,
     first_metric,
     metric_in_words,
@@ -27,10 +29,8 @@ from pa_select.model_selection.results_table import (
     scoring_of,
     some_names,
     table_of_candidates,
-    what_decides,
     with_error,
 )
-from pa_select.model_selection.selection_rules import with_ties
 from pa_select.utils.html import visible
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Frame, Mask, Search
@@ -84,7 +84,7 @@ def summary(search: Search) -> Frame:
     order = by_what_decides(search)
     number = np.arange(len(order))
     columns = {"index": number, "chosen": number == chosen}
-    for value, error in columns_that_decide(table, metric, search.scoring).values():
+    for value, error in columns_that_decide(search, metric, search.scoring).values():
         columns |= {name: table[name] for name in (value, error) if name in table}
     worst = f"worst_environment_{metric}"
     for name in (worst, "adapted", "worst_site", "eligible", "not_told_apart", "weight"):
@@ -122,39 +122,35 @@ class _Report:
         self.expected = f"expected_{self.metric}"
         self.home = f"mean_test_{self.metric}"
         self.has_pairs = self.expected in self.table
+        self.rule = rule_of(search, self.table)
         #: The column that decides, its error and its name.
-        self.decides = self.expected if self.has_pairs else what_decides(search)
-        score = self.decides.removeprefix("mean_test_")
-        self.by_score = score != self.decides
-        self.error = f"se_test_{score}" if self.by_score else f"{self.decides}_se"
-        self.value = score.replace("_", " ")
-        if self.by_score:
-            self.value = metric_in_words(score, scoring_of(search)).removeprefix("neg ")
-        elif self.has_pairs:
-            self.value = f"expected {self.words}"
-        #: The eligible candidates that agree as well, as far as can be told, if that matters.
-        self.alike = self.table.get("not_told_apart", np.zeros(len(self.names), dtype=bool))
+        self.decides = self.rule.column(self.table)
+        self.error = error_column(self.decides)
+        self.by_expected = self.decides == self.expected
+        self.value = column_in_words(self.decides, scoring_of(search)).replace("neg ", "", 1)
+        #: The eligible candidates that are as good, as far as can be told, if that matters.
+        self.indistinguishable = self.table.get(
+            "not_told_apart", np.zeros(len(self.names), dtype=bool)
+        )
         self.order = by_what_decides(search)
-        self.n_alike, n_others = int(np.sum(self.alike)), len(self.names) - 1
-        names, can = self._some(self.alike), "cannot"
-        self.all_alike = self.n_alike == n_others > 1
-        if self.all_alike:
+        self.n_indistinguishable = int(np.sum(self.indistinguishable))
+        n_others = len(self.names) - 1
+        names, can = self._some(self.indistinguishable), "cannot"
+        self.all_indistinguishable = self.n_indistinguishable == n_others > 1
+        if self.all_indistinguishable:
             names, can = f"none of the {n_others} others", "can"
-        #: What is said of them; with pairs a rule may look at the agreement nevertheless.
-        self.compared = self.value
-        if looks_at_agreement(rule_of(search, self.table)):
-            self.compared = "agreement"
-        self.not_told = (
-            f"{self.compared} of {names} {can} be told from that of the chosen candidate"
+        self.cannot_be_told = (
+            f"{self.value} of {names} {can} be told from that of the chosen candidate"
         )
         #: The other eligible candidates whose value is the same, but for rounding.
-        self.equal = np.zeros(len(self.names), dtype=bool)
+        self.tied = np.zeros(len(self.names), dtype=bool)
         if self.chosen is not None:
             values = with_ties(self.table[self.decides])
-            self.equal = self._eligible & (values == values[self.chosen]) & ~self.alike
-            self.equal[self.chosen] = False
-        have = "has" if self.equal.sum() == 1 else "have"
-        self.have_the_same = f"{self._some(self.equal)} {have} the same"
+            same = values == values[self.chosen]
+            self.tied = self._eligible & same & ~self.indistinguishable
+            self.tied[self.chosen] = False
+        have = "has" if self.tied.sum() == 1 else "have"
+        self.have_the_same = f"{self._some(self.tied)} {have} the same"
         start = f"{self.home}_environment_"
         self.environments = [x.removeprefix(start) for x in self.table if x.startswith(start)]
         self.relies_on = "the predicted probabilities"
@@ -255,11 +251,11 @@ class _Report:
         usual = int(np.nanargmax(scores)) if np.isfinite(scores).any() else chosen
         usual = usual if scores[usual] > scores[chosen] else chosen
         if not self.has_pairs:
-            better = self._better_of_those_alike(chosen)
+            better = self._better_of_the_indistinguishable(chosen)
             lines += better.values()
             whose = f"The cross-validated {words} of {escape(name)}"
             lines.append(f"{whose if better else f'Its cross-validated {words}'} is {at_home}.")
-            lines += self._as_good(better)
+            lines += self._say_indistinguishable(better)
             lines += self._elsewhere(chosen)
             if usual not in {chosen, *better}:
                 lines.append(
@@ -275,7 +271,7 @@ class _Report:
         error = self._number(f"{self.expected}_se", chosen)
         ends = self._interval(self.expected, chosen)
         lines += self._how_sure(self._score(self.expected, chosen), error, *ends)
-        lines += self._as_good()
+        lines += self._say_indistinguishable()
         lines.append(f"At the site of the labelled rows it is {at_home}.")
         lines += self._seems_better(chosen)
         if self._number("adapted", chosen) == 1:
@@ -290,12 +286,12 @@ class _Report:
             )
         return " ".join(lines)
 
-    def _better_of_those_alike(self, chosen: int) -> dict[int, str]:
+    def _better_of_the_indistinguishable(self, chosen: int) -> dict[int, str]:
         """Say which candidate agrees as well and has the best score, if it is not the chosen."""
         views = "_views" if f"{self.home}_views" in self.table else ""
         scores = with_ties(self.table[f"{self.home}{views}"])
-        best = int(np.argmax(np.where(self.alike, scores, -np.inf)))
-        if not self.alike[best] or not scores[best] > scores[chosen]:
+        best = int(np.argmax(np.where(self.indistinguishable, scores, -np.inf)))
+        if not self.indistinguishable[best] or not scores[best] > scores[chosen]:
             return {}
         value = self._with_error(f"{self.home}{views}", f"se_test_{self.metric}{views}", best)
         words = escape(self.words + (" on the views" if views else ""))
@@ -304,19 +300,19 @@ class _Report:
             f"{words} is {value}: take it if the {escape(self.words)} matters more to you."
         }
 
-    def _as_good(self, named: Collection[int] = ()) -> Iterator[str]:
+    def _say_indistinguishable(self, named: Collection[int] = ()) -> Iterator[str]:
         """Say how many candidates are as good, but for one that is named already."""
-        if self.equal.any():
+        if self.tied.any():
             yield f"{escape(self.have_the_same)} {escape(self.value)}."
-        if self.n_alike > len(named):
+        if self.n_indistinguishable > len(named):
             whose = "this candidate"
-            whose += " by their agreement" if self.compared == "agreement" else ""
-            if self.all_alike:
-                yield f"None of the {self.n_alike} others can be told from {whose}."
-            elif self.n_alike > 1:
-                yield f"{self.n_alike} others cannot be told from {whose}."
+            whose += " by their agreement" if self.rule.by_agreement else ""
+            if self.all_indistinguishable:
+                yield f"None of the {self.n_indistinguishable} others can be told from {whose}."
+            elif self.n_indistinguishable > 1:
+                yield f"{self.n_indistinguishable} others cannot be told from {whose}."
             else:
-                yield f"{escape(self._some(self.alike))} cannot be told from {whose}."
+                yield f"{escape(self._some(self.indistinguishable))} cannot be told from {whose}."
 
     def _how_sure(self, expected: float, error: float, low: float, high: float) -> Iterator[str]:
         """Say where the score is, first if the posteriors are right, and then if they are not."""
@@ -401,10 +397,10 @@ class _Report:
     def _question(self) -> str:
         search, n = self.search, len(self.names)
         asked, compared, _ = search._said
-        if self.has_pairs:
+        if self.by_expected:
             asked = f"has the best {self.words} at {self.where}, where nothing is labelled"
-        elif self.by_score:
-            asked = f"has the best {self.value}"
+        elif not self.rule.by_agreement:
+            asked = self.rule.claim.format(value=self.value)
         said = {
             "Question": f"Which candidate {asked}?",
             "Candidates": f"{n}" + (f" of {self.of_class}" if self.of_class else ""),
@@ -431,24 +427,23 @@ class _Report:
         return _definitions(said)
 
     def _why(self, chosen: int) -> str:
-        """Say that the chosen candidate has the best value among the eligible, or the reason."""
+        """Say what the chosen candidate is among the eligible ones, and the reason."""
         reason = self._reason(chosen)
-        if self.alike.any():  # the column has no names
-            reason = f"{reason.partition('; chosen, ')[0]}; the {self.not_told}"
+        if self.indistinguishable.any():  # the column has no names
+            reason = f"{reason.partition('; chosen, ')[0]}; the {self.cannot_be_told}"
         if not self._eligible.any():
             return f"no candidate is eligible: {reason}"
-        values = with_ties(self.table[self.decides])
-        if not values[chosen] >= np.nanmax(values[self._eligible], initial=-np.inf):
-            return reason
         n, n_all = int(self._eligible.sum()), len(self.names)
         if n == 1:
             return f"no other candidate is eligible{self._why_no_other(chosen)}"
-        among = (
-            f"the best {self.value} of {f'the {n}' if n == n_all else f'{n} eligible'} candidates"
-        )
-        if self.equal.any():
+        claim, values = f"it {self.rule.claim.format(value=self.value)}", self.table[self.decides]
+        is_best = values[chosen] >= np.nanmax(values[self._eligible], initial=-np.inf)
+        if self.rule.tie_tol and not is_best:
+            claim += f", to within {self.rule.tie_tol:g},"
+        among = f"{claim} among {f'the {n}' if n == n_all else f'{n} eligible'} candidates"
+        if self.tied.any():
             among += f"; {self.have_the_same}"
-        return among if self.has_pairs or reason == "eligible" else f"{among}: {reason}"
+        return among if self.by_expected or reason == "eligible" else f"{among}: {reason}"
 
     def _why_no_other(self, chosen: int) -> str:
         """Say why the best of the others by its score is not eligible."""
@@ -495,7 +490,7 @@ class _Report:
             f'<text x="{at}" y="1.2em" text-anchor="middle">{t:g}</text>'
             for t, at in ticks.items()
         )
-        if self.has_pairs:
+        if self.by_expected:
             where = "the worst site" if "worst_site" in self.table else self.where
             legend = (
                 f"Circle and thick line: {self.value} at {where}, with 1.96 standard errors. "
@@ -503,7 +498,7 @@ class _Report:
                 "from."
             )
         else:
-            unit = "" if self.by_score else " in nats per pair"
+            unit = " in nats per pair" if self.rule.by_agreement else ""
             legend = f"Circle: {self.value}{unit}."
             if np.isfinite([self._number(error, candidate) for candidate in shown]).any():
                 legend = f"Circle and line: {self.value}{unit}, with standard error."
@@ -519,12 +514,12 @@ class _Report:
     def _marks(self, value: str, error: str, candidate: int) -> dict[str, float]:
         """Return the numbers that a row of the picture shows; nan are not drawn."""
         error_or_0 = np.nan_to_num(self._number(error, candidate))
-        centre, low, high, home = self._number(value, candidate), np.nan, np.nan, np.nan
-        if self.by_score:
-            centre = self._score(value, candidate)
+        centre, low, high, home = self._score(value, candidate), np.nan, np.nan, np.nan
+        if self.rule.by_agreement:
+            centre = self._number(value, candidate)
         first, last = centre - error_or_0, centre + error_or_0
-        if self.has_pairs:
-            centre, home = self._score(value, candidate), self._score(self.home, candidate)
+        if self.by_expected:
+            home = self._score(self.home, candidate)
             low, high = self._interval(value, candidate)
             first, last = self._likely(centre, self._number(error, candidate))
         ends = {"first": first, "last": last}
@@ -609,9 +604,9 @@ class _Report:
             said.append(f"{failed} of {len(self.names)} candidates failed in some fit.")
         if self.has_pairs:
             said.append(
-                f"The {self.value}, its error and its interval assume that the labelled rows, the "
-                "objects measured at both sites and those to come are random draws from one "
-                "population."
+                f"The expected {self.words}, its error and its interval assume that the labelled "
+                "rows, the objects measured at both sites and those to come are random draws from "
+                "one population."
             )
         return _items(said) if said else "<p>The search gave no warning.</p>"
 
@@ -621,10 +616,10 @@ class _Report:
             return
         chosen = self.chosen
         if not self.has_pairs:
-            if self.alike.any():
+            if self.indistinguishable.any():
                 yield (
-                    f"The {self.not_told}: of all these take the one of the best score or the "
-                    "simplest one, if that matters more to you. More labelled rows make the "
+                    f"The {self.cannot_be_told}: of all these take the one of the best score or "
+                    "the simplest one, if that matters more to you. More labelled rows make the "
                     "difference clearer."
                 )
             yield (
@@ -634,8 +629,8 @@ class _Report:
                 "model on the first labelled rows from there."
             )
             return
-        if self.alike.any():
-            yield f"The {self.not_told}. Among them take what suits you best."
+        if self.indistinguishable.any():
+            yield f"The {self.cannot_be_told}. Among them take what suits you best."
         error, of_pairs = (
             self._number(f"{self.expected}_se{part}", chosen) for part in ("", "_pairs")
         )
@@ -645,16 +640,16 @@ class _Report:
                 both = f"at {self.table['worst_site'][chosen]}, too,"
             twice, four = self.search.plan_pairs([2 * n, 4 * n]).values()
             yield (
-                f"More objects make the {self.value} more exact: with {2 * n} measured {both} "
-                f"its standard error would be about {figure(twice)} instead of {figure(error)}, "
-                f"and with {4 * n} about {figure(four)}. The function draw_objects of pa_select "
-                "says which to measure."
+                f"More objects make the expected {self.words} more exact: with {2 * n} measured "
+                f"{both} its standard error would be about {figure(twice)} instead of "
+                f"{figure(error)}, and with {4 * n} about {figure(four)}. The function "
+                "draw_objects of pa_select says which to measure."
             )
         else:
             yield (
                 f"Most of the standard error, {figure(error)}, comes from the labelled rows. More "
-                f"of them, where the present ones come from, would make the {self.value} more "
-                "exact."
+                f"of them, where the present ones come from, would make the expected {self.words} "
+                "more exact."
             )
         yield f"Label some rows of {self.where} if you can, and score the chosen model on them."
 
@@ -676,9 +671,9 @@ class _Report:
         if self.words == "accuracy":
             means = {"Accuracy": "the share of rows that are predicted correctly"} | means
         if not self._eligible.all():
-            near = (
-                "" if self.has_pairs else "a score within some standard errors of the best, and "
-            )
+            near = ""
+            if np.isfinite(self.rule.threshold(self.table)):
+                near = "a score within some standard errors of the best, and "
             means["Eligible"] = (
                 f"good enough to be chosen: usually {near}better than predictions that look at no "
                 "feature by two standard errors. Others need not be clearly worse"
@@ -690,14 +685,14 @@ class _Report:
                 "apart share them. The largest weight is no better a reason to choose one "
                 "candidate than the best score: the weights are for keeping several"
             )
-        if not self.has_pairs:
+        if self.rule.by_agreement or not self.has_pairs:
             means["Agreement"] = (
                 "how much the two compared predictions say about each other, in nats; 0 is nothing"
             )
             classes = getattr(self.search, "classes_", ())
             if len(classes):
                 means["Agreement"] += f", {np.log(len(classes)):.2f} the most for these classes"
-        else:
+        if self.has_pairs:
             means["Expected"] = (
                 f"the score on labelled rows, shrunk towards what {self.relies_on} let expect, "
                 "and corrected for the objects whose predictions differ between the sites. For "

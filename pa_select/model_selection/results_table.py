@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from pa_select.model_selection.choice import make_rule
-from pa_select.model_selection.selection_rules import BestScore, with_ties
+from pa_select.model_selection.choice import SelectionRule
+from pa_select.model_selection.rules import make_rule, selection_of
 from pa_select.utils.html import bar_cell, table
 from pa_select.utils.typing import Array, Estimator, Floats, Ints, Scoring, Search
 
@@ -212,7 +212,7 @@ def table_of_candidates(search: Search, longest_name: int = _LONGEST_NAME) -> st
     cv_results = search.cv_results_
     metric = first_metric(search, cv_results)
     columns, decides = {}, what_decides(search)
-    shown = columns_that_decide(cv_results, metric, scoring_of(search))
+    shown = columns_that_decide(search, metric, scoring_of(search))
     # The column that decides is the first, as a narrow screen cuts the last ones.
     for head, (value, error) in sorted(shown.items(), key=lambda item: item[1][0] != decides):
         # Errors are recorded with a minus sign, since larger scores are better.
@@ -246,9 +246,10 @@ def table_of_candidates(search: Search, longest_name: int = _LONGEST_NAME) -> st
 
 
 def columns_that_decide(
-    cv_results: dict[str, Any], metric: str, scoring: object
+    search: Search, metric: str, scoring: object
 ) -> dict[str, tuple[str, str]]:
     """Return by its head in words each column that decides, and the column of its error."""
+    cv_results, decides = search.cv_results_, what_decides(search)
     words, expected, score = metric_in_words(metric, scoring), f"expected_{metric}", "mean_test_"
     at_worst = " at the worst site" if "worst_site" in cv_results else ""
     shown = {f"expected {words}{at_worst}": (expected, f"{expected}_se")}
@@ -260,9 +261,27 @@ def columns_that_decide(
         f"{words} on the views": (f"{score}{metric}_views", f"se_test_{metric}_views"),
         f"{words} in the worst environment": (f"{score}{metric}_worst_environment", ""),
     }
-    if expected not in cv_results:  # with pairs the agreement decides nothing
+    if expected not in cv_results:  # with pairs the agreement is shown only if it decides
         shown["agreement (nats)"] = "agreement", "agreement_se"
+    if decides not in {value for value, _ in shown.values()}:
+        unit = " (nats)" if decides.startswith("agreement") else ""
+        shown[column_in_words(decides, scoring) + unit] = decides, error_column(decides)
     return {head: names for head, names in shown.items() if names[0] in cv_results}
+
+
+def column_in_words(column: str, scoring: object) -> str:
+    """Return in words what is in a column: the mean of a metric, or what its name says."""
+    for start in ("mean_test_", "expected_"):
+        if column.startswith(start):
+            words = metric_in_words(column.removeprefix(start), scoring)
+            return words if start == "mean_test_" else f"expected {words}"
+    return column.replace("_", " ")
+
+
+def error_column(column: str) -> str:
+    """Return the name of the column of the standard errors of a column."""
+    metric = column.removeprefix("mean_test_")
+    return f"{column}_se" if metric == column else f"se_test_{metric}"
 
 
 def sites_of(cv_results: dict[str, Any]) -> list[str]:
@@ -299,31 +318,21 @@ def _digits(value: float) -> str:
     return ".3f" if abs(value) < _LARGE else ".1f"
 
 
-def rule_of(search: Search, table: dict[str, Any]) -> Any:
-    """Return the rule by which a search chose, or None if it has no rule."""
-    if callable(search.refit):
-        return search.refit
-    if not hasattr(search, "selection"):
-        return None
-    metric = first_metric(search, table)
-    return make_rule(search.selection, metric, search.pairing_, search._only_class)
+def rule_of(search: Search, table: dict[str, Any]) -> SelectionRule:
+    """Return the rule by which a search chose."""
+    only_class = getattr(search, "_only_class", "")
+    pairing, metric = getattr(search, "pairing_", ""), first_metric(search, table)
+    return make_rule(selection_of(search), metric, pairing, only_class)
 
 
 def what_decides(search: Search) -> str:
     """Return the column by which a search ranks its candidates."""
-    table = search.cv_results_
-    rule, metric = rule_of(search, table), first_metric(search, table)
-    names = [f"expected_{metric}", "agreement", f"mean_test_{metric}"]
-    if isinstance(rule, BestScore):
-        names.insert(1, f"mean_test_{rule.score}")
-    return next(name for name in names if name in table)
+    return rule_of(search, search.cv_results_).column(search.cv_results_)
 
 
 def by_what_decides(search: Search) -> Ints:
-    """Return the candidates in the order of what decided: the chosen one, then eligible ones."""
-    cv_results, chosen = search.cv_results_, getattr(search, "best_index_", None)
-    decides = with_ties(cv_results[what_decides(search)])
-    eligible = np.asarray(cv_results.get("eligible", np.ones(len(decides))), dtype=bool)
-    others = np.arange(len(decides)) != chosen
-    ranked: Ints = np.lexsort((-np.nan_to_num(decides, nan=-np.inf), ~eligible, others))
-    return ranked
+    """Return the candidates as the rule orders them: the chosen one, then eligible ones."""
+    table, chosen = search.cv_results_, getattr(search, "best_index_", None)
+    eligible = np.asarray(table.get("eligible", np.ones(len(table["params"]))), dtype=bool)
+    order = rule_of(search, table).order(table, eligible)
+    return np.array(sorted(order, key=lambda candidate: candidate != chosen))

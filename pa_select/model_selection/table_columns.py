@@ -64,10 +64,11 @@ def split_scores_of(cv_results: Mapping[str, Any], metric: str) -> Floats:
 
 
 def recorded_errors(cv_results: dict[str, Any], metric: str) -> Floats:
-    """Return the standard error of each mean over the splits; 0 for a single split."""
-    if f"se_test_{metric}" in cv_results:
-        error: Floats = np.asarray(cv_results[f"se_test_{metric}"], dtype=np.float64)
-        return np.nan_to_num(error)
+    """Return the recorded standard errors, or else those over the splits; 0 for a single split."""
+    for name in (f"se_test_{metric}", f"{metric}_se"):
+        if name in cv_results:
+            error: Floats = np.asarray(cv_results[name], dtype=np.float64)
+            return np.nan_to_num(error)
     splits = [
         np.asarray(values, dtype=np.float64)
         for key, values in cv_results.items()

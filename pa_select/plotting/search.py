@@ -16,7 +16,6 @@ from pa_select.model_selection.results_table import (
     metric_in_words,
     rule_of,
 )
-from pa_select.model_selection.selection_rules import BestExpected
 from pa_select.model_selection.table_columns import column, recorded_errors, scores_and_errors
 from pa_select.plotting.axes import AGREEMENT, GREY, Display, bars_within, ink, look, pyplot
 from pa_select.utils.typing import Axes, Floats, Labels, Line, Mask, Search, Vector
@@ -149,24 +148,18 @@ class PASearchDisplay(Display):
         pyplot()
         table = cv_results_of(result, "result")
         rule, metric = rule_of(result, table), first_metric(result, table)
-        of_agreement = getattr(rule, "agreement", "agreement")
+        of_agreement = rule.decides if rule.by_agreement else "agreement"
         agreement = column(table, of_agreement, "result")
-        guard = getattr(rule, "score", None)
-        name = score or guard or metric
+        name = score or rule.score
         value, error = scores_and_errors(table, name)
-        threshold = np.nan
-        if hasattr(rule, "n_se") and name == guard:
-            top = int(np.nanargmax(value))
-            threshold = float(value[top] - rule.n_se * error[top])
         if "eligible" in table:
             eligible = table["eligible"]
-        elif hasattr(rule, "explain"):
-            eligible = rule.explain(table).eligible
-        else:
-            eligible = np.isfinite(value) & np.isfinite(agreement)
+        else:  # a rule that is only a function does not know what it needs
+            known = np.isfinite(value) & np.isfinite(agreement)
+            eligible = rule.explain(table).eligible & known
         scoring = getattr(result, "scoring", None)
         expected: dict[str, Any] = {}
-        if isinstance(rule, BestExpected) or is_regressor(result.estimator):
+        if rule.decides == f"expected_{metric}" or is_regressor(result.estimator):
             expected = {
                 "expected": table[f"expected_{metric}"],
                 "expected_error": table[f"expected_{metric}_se"],
@@ -180,7 +173,7 @@ class PASearchDisplay(Display):
             eligible=np.asarray(eligible),
             names=candidate_names(table["params"], getattr(result, "estimator", None)),
             best_index=getattr(result, "best_index_", None),
-            threshold=threshold,
+            threshold=rule.threshold(table) if name == rule.score else np.nan,
             score_name=metric_in_words(name, scoring),
             weights=table.get("weight"),
             **expected,

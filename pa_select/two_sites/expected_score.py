@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import compress
 from pickle import PicklingError
 from typing import Any
-from weakref import WeakSet
 
 import joblib
 import numpy as np
@@ -30,7 +29,7 @@ from pa_select.two_sites.trained import ExpectedScore, doubts_of_labels, estimat
 from pa_select.utils.arrays import as_numbers, as_numpy, check_column, labels_of, stacked
 from pa_select.utils.estimators import SavedWithVersions, named_estimators
 from pa_select.utils.frames import check_columns, check_not_missing
-from pa_select.utils.messages import warn_caller
+from pa_select.utils.messages import warn_caller, warn_once_by
 from pa_select.utils.score_checks import check_matrix, check_same_shape, look_like_probabilities
 from pa_select.utils.scorers import NoThreshold, called_as_scorer, stop_search
 from pa_select.utils.typing import (
@@ -43,9 +42,6 @@ from pa_select.utils.typing import (
     Rows,
     Scorer,
 )
-
-# Scorers that have warned; their own attributes would change what a search caches.
-_HAVE_WARNED: WeakSet[Any] = WeakSet()
 
 
 def expected_score(
@@ -380,9 +376,8 @@ class ExpectedScorer(NoThreshold, SavedWithVersions, BaseEstimator):
         except NoProbabilitiesError as error:
             stopped = stop_search(error)
             return stopped
-        if warnings and self not in _HAVE_WARNED:
-            _HAVE_WARNED.add(self)
-            warn_caller(warnings[0])
+        if warnings:
+            warn_once_by(self, warnings[0])
         return float(expected.score)
 
     def _rows(self) -> tuple[Any, Any]:

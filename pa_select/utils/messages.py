@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from functools import wraps
 from importlib import import_module
 from typing import Any
+from weakref import WeakSet
 
 from pa_select.utils.score_checks import BadScoresError
 
@@ -45,8 +46,10 @@ def warn_caller(message: str, category: type[Warning] = UserWarning, *, keep: bo
     warnings.warn(message, category, stacklevel=max(level - 1, 1) + 1)
 
 
-# What this process was told once. Advice that every search would repeat is not worth its lines.
+# The state of this process, all of it. Advice that each search would repeat is given once, and a
+# scorer, which each fold calls, warns once; an attribute of it would change what a search caches.
 _SAID: set[str] = set()
+_HAVE_WARNED: WeakSet[Any] = WeakSet()
 
 
 def warn_once(message: str, about: str) -> None:
@@ -54,6 +57,13 @@ def warn_once(message: str, about: str) -> None:
     if about not in _SAID:
         _SAID.add(about)
         warn_caller(message, keep=False)
+
+
+def warn_once_by(scorer: Any, message: str) -> None:
+    """Warn if this scorer has not warned yet."""
+    if scorer not in _HAVE_WARNED:
+        _HAVE_WARNED.add(scorer)
+        warn_caller(message)
 
 
 # Other types may take other arguments than a message.

@@ -132,7 +132,3 @@ RandomState: TypeAlias = int | np.random.RandomState | None
 ErrorScore: TypeAlias = Literal["raise"] | float
 PairingName: TypeAlias = Literal["repeated", "split-half"]
 Pairing: TypeAlias = PairingName | HasPairs | Callable[..., Any]
-SelectionName: TypeAlias = Literal[
-    "guarded", "agreement", "score", "score_views", "worst_environment", "expected"
-]
-Selection: TypeAlias = SelectionName | Callable[..., Any]

@@ -16,7 +16,7 @@ from sklearn import datasets
 from sklearn.model_selection import GridSearchCV
 
 import pa_select
-from pa_select.model_selection.base import SELECTIONS
+from pa_select.model_selection.rules import SELECTIONS
 
 ROOT = Path(pa_select.__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").glob("*.rst"), *(ROOT / "docs").glob("*.md")])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pa_select
+from pa_select.model_selection.rules import SELECTIONS
 
 PACKAGE = Path(pa_select.__file__).parent
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
@@ -142,3 +143,43 @@ def test_an_agreement_is_computed_in_few_files(prior):
         sys.setprofile(None)
     files = {path for path in FILES if str(path) in entered}
     assert 0 < len(files) <= 17, sorted(path.name for path in files)
+
+
+def names_of_rules():
+    """The classes of the package's rules, and the names that `selection` takes."""
+    tree = ast.parse((PACKAGE / "model_selection/rules.py").read_text())
+    classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    return classes, set(SELECTIONS)
+
+
+def mentions_of_rules(tree):
+    """What in a file names a rule: its class, or its name where a rule is asked for."""
+    classes, names = names_of_rules()
+    # These are names of columns and metrics, too: only comparisons show what they mean.
+    ambiguous = {"agreement", "score", "expected", "worst_environment"}
+    for node in ast.walk(tree):
+        named = {getattr(node, "id", ""), getattr(node, "attr", ""), getattr(node, "name", "")}
+        if not isinstance(node, ast.ClassDef) and named & classes:
+            yield node.lineno
+        elif isinstance(node, ast.Constant) and node.value in names - ambiguous:
+            yield node.lineno
+        elif isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            sides += [x for side in sides for x in getattr(side, "elts", ())]
+            about = {getattr(x, "id", getattr(x, "attr", "")) for x in sides}
+            values = {x.value for x in sides if isinstance(x, ast.Constant)}
+            if about & {"selection", "rule", "refit"} and values & names:
+                yield node.lineno
+
+
+def test_the_file_of_the_rules_alone_knows_which_rules_there_are():
+    # It has the table of their names, too.
+    own = PACKAGE / "model_selection/rules.py"
+    assert len(list(mentions_of_rules(ast.parse(own.read_text())))) > 10
+    found = {
+        f"{path.relative_to(PACKAGE).as_posix()}:{line}"
+        for path in FILES
+        if path != own
+        for line in mentions_of_rules(ast.parse(path.read_text()))
+    }
+    assert not found

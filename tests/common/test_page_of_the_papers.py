@@ -83,7 +83,10 @@ def test_every_number_of_the_papers_has_a_row(title, kind):
     assert numbers(title, kind) == expected(PAPERS[title][kind])
 
 
-@pytest.mark.parametrize("title", [*PAPERS, "The study of robustness measures"])
+TITLES = [*PAPERS, "The study of robustness measures"]
+
+
+@pytest.mark.parametrize("title", TITLES)
 def test_every_row_has_a_state_and_says_what_differs_or_is_missing(title):
     assert len(rows(title)) >= 6
     for row in rows(title):
@@ -93,6 +96,18 @@ def test_every_row_has_a_state_and_says_what_differs_or_is_missing(title):
         needs_a_word = state[1] in ("runs, result differs", "different on purpose", "partly")
         assert not needs_a_word or row[2] != state[0], row
         assert row[1] or state[1] == "not here", row
+
+
+def test_every_row_with_an_example_says_in_which_regime_it_was_measured():
+    regimes = re.findall(r"(?m)^- \*\*(.+)\*\*: ", PAGE)
+    assert len(regimes) == 6
+    measured = [row for title in TITLES for row in rows(title) if "sphx_glr" in row[1]]
+    assert len(measured) > 20
+    for row in measured:
+        [said] = re.findall(r"Regime(?: of the \w+)?: (.*)", row[2]) or [""]
+        assert any(regime in said for regime in regimes), row
+    used = " ".join(row[2] for row in measured)
+    assert all(regime in used for regime in regimes)
 
 
 def test_states_are_explained_and_used():

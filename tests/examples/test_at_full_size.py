@@ -1,7 +1,12 @@
 """The papers' experiments on the data sets' own files: on small files in the same formats."""
 
 import gzip
+import os
 import pickle
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -35,12 +40,19 @@ def run(script, tmp_path):
     """Run the script with small nets, and read its table."""
     pd = pytest.importorskip("pandas")
 
-    def run(dataset, *options):
-        given = f"--dataset={dataset} --data-dir={tmp_path} --network=small --batch-size=64"
-        script.main([*given.split(), f"--output={tmp_path / 'table.csv'}", *options])
-        return pd.read_csv(tmp_path / "table.csv")
+    def run(dataset, *options, output="output"):
+        given = f"--dataset={dataset} --network=small --batch-size=64"
+        script.main([*given.split(), f"--output={tmp_path / output}", *options])
+        return pd.read_csv(tmp_path / output / "table.csv")
 
-    return run
+    yield run
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture
+def data(tmp_path):
+    """The option that names the folder with the data."""
+    return f"--data-dir={tmp_path}"
 
 
 def idx(array):
@@ -91,64 +103,218 @@ def test_files_are_read_as_they_were_written(script, mnist, cifar, tmp_path):
 MNIST = "--size=16 --epochs=2 --factors hue --learners ERM LISA".split()
 
 
-def test_epochs_of_digits_are_selected(run, mnist):
-    table = run("mnist", *MNIST)
+def test_epochs_of_digits_are_selected(run, mnist, data):
+    table = run("mnist", data, *MNIST)
     of_6, of_7 = (part for _, part in table.groupby("experiment"))
     # LISA has no shortcuts to learn from. Each pair of samples is of other or of the same digits.
     assert of_6.groupby("learner").size().to_dict() == {"ERM": 10 * RULES, "LISA": 10 * RULES}
-    assert of_7.groupby(["learner", "setting"]).size().tolist() == 5 * [2 * RULES]
+    assert of_7.groupby(["learner", "training"]).size().tolist() == 5 * [2 * RULES]
     assert set(table["epoch"]) == {1, 2}
     tests = [f"test {j}" for j in range(6)]
     assert table[tests].stack().between(0, 100).all()
     assert (table["beta"] >= 0).all()
-    best = table.set_index(["model", "setting", "pairs", "rule"])[tests[1:]].mean(axis=1)
-    best = best[best.index.get_level_values(0).str.contains("experiment 6")].unstack("rule")
+    best = table.set_index(["experiment", "training", "learner", "pairs", "rule"])
+    assert_allclose(best.loc[6, "target"], best.loc[6, tests[1:]].mean(axis=1))
+    assert_allclose(best.loc[7, "target"], best.loc[7, "test 1"])
+    best = best["target"].unstack("rule")
     assert (best["best epoch"] >= best["accuracy"] - 1e-9).all()
 
 
-def test_an_interrupted_run_goes_on(run, script, mnist, monkeypatch, tmp_path, capsys):
+def test_rules_choose_from_the_files_alone(run, script, mnist, data, monkeypatch, tmp_path):
     pd = pytest.importorskip("pandas")
-    few = [*MNIST, "--epochs=1", "--size=16", "--learners=ERM"]
-    whole = run("mnist", *few)
-    printed = capsys.readouterr().out.split("lr")[-1]
-    file, trained = tmp_path / "table.csv", []
-    train = script.selection.train
+    few = ["--size=16", "--epochs=2", "--factors=hue", "--learners=ERM"]
+    whole = run("mnist", data, *few)
+    assert run("mnist").equals(whole)
+    # The scores in the files are what the study of the miniature finds with the same net.
+    digits = script.selection.Digits(
+        np.float32(IMAGES[:900] / np.float32(255)),
+        Y[:900],
+        16,
+        (15 / 48, 15 / 48, 7.5 / 48, 7.5 / 48),
+    )
+    problem = script.selection.experiment_7("hue", "ZSO", 0, digits)
+    trained = script.selection.train(
+        problem, "ERM", 0, 2, {"optimizer": torch.optim.Adam, "lr": 1e-3}, batch_size=64
+    )
+    found, tests = script.selection.study(7, problem, trained)
+    folder = next((tmp_path / "output").glob("*training ZSO*"))
+    lines = pd.read_csv(folder / "epochs.csv")
+    assert lines["epoch"].tolist() == [1, 2]
+    assert_array_equal(lines[[f"test {j}" for j in range(6)]].to_numpy().T, tests)
+    rows, logits = np.load(folder / "rows.npz"), np.load(folder / "logits.npy", mmap_mode="r")
+    for (setting, pairing), (a, b, _) in found.items():
+        assert_array_equal(logits[:, rows[f"{setting}, {pairing}"][0]], a)
+        assert_array_equal(logits[:, rows[f"{setting}, {pairing}"][1]], b)
+        kept = whole[(whole["training"] == "ZSO") & (whole["pairs"] == f"{setting}, {pairing}")]
+        chosen = script.selection.choices(found[setting, pairing][2])
+        assert dict(zip(kept["rule"], kept["epoch"] - 1, strict=True)) == chosen
+    # A new rule needs no training.
+    choices = script.selection.choices
+    monkeypatch.setattr(script.selection, "choices", lambda f: choices(f) | {"second epoch": 1})
+    table = run("mnist")
+    assert (table.loc[table["rule"] == "second epoch", "epoch"] == 2).all()
+    assert len(table) == len(whole) // RULES * (RULES + 1)
 
-    def counted(problem, learner, *given):
-        if len(trained) == 3:
-            raise KeyboardInterrupt
-        trained.append(learner)
-        return train(problem, learner, *given)
 
-    monkeypatch.setattr(script.selection, "train", counted)
-    # A line is missing: its model is trained again.
-    lines = file.read_text().splitlines(keepends=True)
-    file.write_text("".join(lines[:-1]))
-    capsys.readouterr()
-    pd.testing.assert_frame_equal(run("mnist", *few, "--resume"), whole)
-    assert capsys.readouterr().out.split("lr")[-1] == printed
-    assert len(trained) == 1
-    # Interrupted in the fourth model: three are in the file, and are not trained again.
-    file.unlink()
-    trained.clear()
-    with pytest.raises(KeyboardInterrupt):
-        run("mnist", *few)
-    assert pd.read_csv(file)["model"].nunique() == 3
-    trained.clear()
-    pd.testing.assert_frame_equal(run("mnist", *few, "--resume"), whole)
-    assert len(trained) == 3
+FORMATS = {
+    "mnist": ["--size=16", "--epochs=3", "--factors=hue", "--learners", "ERM", "LISA"],
+    "cifar10": ["--epochs=5", "--steps=1"],
+    "waterbirds": ["--size=16", "--epochs=4", "--batch-size=8"],
+    "camelyon17": ["--size=16", "--epochs=4", "--batch-size=8"],
+}
 
 
-def test_a_table_is_not_overwritten(run, tmp_path, capsys):
-    (tmp_path / "table.csv").write_text("model,lines\n")
+@pytest.fixture
+def folder(request, tmp_path, monkeypatch):
+    """Write a small folder in the format of a data set."""
+
+    def write_folder(dataset):
+        if dataset in WRITERS:
+            pytest.importorskip("wilds")
+            without_torchvision(monkeypatch)
+            write(dataset, tmp_path)
+        else:
+            request.getfixturevalue({"mnist": "mnist", "cifar10": "cifar"}[dataset])
+
+    return write_folder
+
+
+@pytest.fixture
+def stopped(monkeypatch):
+    """Count steps of training and files that take their place; stop at a given one."""
+    count = SimpleNamespace(n=0, stop=None)
+
+    def counted(work):
+        def counts(*given, **named):
+            count.n += 1
+            if count.n == count.stop:
+                raise KeyboardInterrupt
+            return work(*given, **named)
+
+        return counts
+
+    monkeypatch.setattr(torch.optim.Adam, "step", counted(torch.optim.Adam.step))
+    monkeypatch.setattr(os, "replace", counted(os.replace))
+    return count
+
+
+def contents(output):
+    """Return the bytes of all files of a run but the checkpoints."""
+    files = (file for file in output.rglob("*") if file.is_file() and file.suffix != ".pt")
+    return {str(file.relative_to(output)): file.read_bytes() for file in files}
+
+
+@pytest.mark.filterwarnings("ignore:estimators:UserWarning")
+@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable:UserWarning")
+@pytest.mark.parametrize(
+    ("dataset", "kills", "few"),
+    [
+        ("mnist", 1, ["--learners=LISA"]),
+        *(pytest.param(name, 5, [], marks=pytest.mark.slow) for name in FORMATS),
+    ],
+)
+def test_a_run_survives_being_stopped(dataset, kills, few, run, folder, stopped, data, tmp_path):
+    folder(dataset)
+    options = [data, *FORMATS[dataset], *few]
+    run(dataset, *options, output="whole")
+    n, rng = stopped.n, np.random.default_rng(0)
+    for k in range(kills):
+        # Together less than the whole run, so that none ends before its stop.
+        stopped.n, stopped.stop = 0, int(rng.integers(n // kills // 2, n // kills))
+        with pytest.raises(KeyboardInterrupt):
+            run(dataset, *options, *(["--resume"] if k else []))
+    stopped.stop = None
+    run(dataset, *options, "--resume")
+    assert contents(tmp_path / "output") == contents(tmp_path / "whole")
+
+
+KILLED = """
+import os, sys, torch
+step, left = torch.optim.Adam.step, [int(sys.argv.pop(1))]
+
+def killed(*given):
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), 9)
+    return step(*given)
+
+torch.optim.Adam.step = killed
+import at_full_size
+at_full_size.main()
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_process_can_go_on(script, mnist, data, tmp_path):
+    given = [data, "--dataset=mnist", "--network=small", "--batch-size=64", *FORMATS["mnist"]]
+    here = Path(script.__file__).parent
+
+    def finish(output, *options, after=0):
+        command = [
+            sys.executable,
+            "-c",
+            KILLED,
+            str(after),
+            *given,
+            f"--output={tmp_path / output}",
+        ]
+        path = os.pathsep.join([str(here), *sys.path])
+        environment = {**os.environ, "PYTHONPATH": path}
+        return subprocess.run([*command, *options], env=environment).returncode
+
+    assert finish("whole") == 0
+    assert finish("output", after=17) != 0
+    assert finish("output", "--resume", after=30) != 0
+    assert finish("output", "--resume") == 0
+    assert contents(tmp_path / "output") == contents(tmp_path / "whole")
+
+
+def test_an_output_is_not_overwritten(run, data, tmp_path, capsys):
+    (tmp_path / "output").mkdir()
+    with pytest.raises(SystemExit):
+        run("mnist", data)
+    assert "is there; --resume goes on with it" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         run("mnist")
-    assert "is there; --resume goes on with it" in capsys.readouterr().err
+    assert "--output: expected a folder with results, got none in" in capsys.readouterr().err
+
+
+def test_digits_on_the_disk_are_those_in_memory(script, tmp_path):
+    levels = np.where(Y[:1100] % 2, "red", "blue")
+    factors = {"hue": levels, "position": "UL"}
+    how = {"size": 16, "random_state": 3}
+    drawn = script.drawn_on_disk(tmp_path, IMAGES[:1100] / 255, factors, **how)
+    assert isinstance(drawn, np.memmap)
+    assert_array_equal(drawn, script.factor_images(IMAGES[:1100] / 255, factors, **how))
+    assert not list(tmp_path.iterdir())
+
+
+def test_images_for_training_are_shifted_and_mirrored(script):
+    image = np.zeros((1, 3, 32, 32), np.float32)
+    image[..., 8, 20] = 1
+    augmented = script.Augmented(image, np.array([7]))
+    torch.manual_seed(0)
+    seen = [augmented[0] for _ in range(400)]
+    assert {label for _, label in seen} == {7}
+    places = {tuple(np.argwhere(shown)[0][1:]) for shown, _ in seen}
+    whole = set(product(range(4, 13), [*range(16, 25), *range(7, 16)]))
+    assert places <= whole
+    assert len(places) > len(whole) / 2
+    assert image.sum() == 3
+
+
+def test_small_images_keep_their_places(script):
+    pytest.importorskip("torchvision")
+    small, large = (script.new_module(10, "resnet18", size, None) for size in (32, 96))
+    assert small.conv1.kernel_size == (3, 3)
+    assert large.conv1.kernel_size == (7, 7)
+    through = [m.maxpool(m.conv1(torch.zeros(1, 3, 32, 32))).shape[-1] for m in (small, large)]
+    assert through == [32, 8]
 
 
 @pytest.mark.filterwarnings("ignore:estimators:UserWarning")  # nets that learnt little
-def test_nets_are_attacked(run, cifar):
-    table = run("cifar10", "--epochs=2", "--steps=2")
+def test_nets_are_attacked(run, cifar, data):
+    table = run("cifar10", data, "--epochs=2", "--steps=2")
     assert table.groupby("defence").size().to_dict() == {"adversarial": 44, "undefended": 44}
     for (_, attack, _), curve in table.groupby(["defence", "attack", "power"]):
         assert curve["ratio"].tolist() == pytest.approx(np.linspace(0, 1, 11))
@@ -190,7 +356,7 @@ class Domains(torch.utils.data.Dataset):
         return self.images[row], self.y_array[row], self.metadata_array[row]
 
 
-def test_epochs_of_domains_are_selected(script, monkeypatch, tmp_path, run):
+def test_epochs_of_domains_are_selected(script, monkeypatch, tmp_path, run, data):
     pytest.importorskip("PIL")
     sizes = {"train": 160, "val": 60, "test": 80}
     asked = []
@@ -200,7 +366,8 @@ def test_epochs_of_domains_are_selected(script, monkeypatch, tmp_path, run):
         return WILDSData(Domains(sizes[split], len(split)), "place", transform=transform)
 
     monkeypatch.setattr(script, "WILDSData", SimpleNamespace(load=load))
-    table = run("waterbirds", "--size=16", "--epochs=6", "--lr=0.01", "--learners", "ERM", "IRM")
+    learners = ["--learners", "ERM", "IRM"]
+    table = run("waterbirds", data, "--size=16", "--epochs=6", "--lr=0.01", *learners)
     assert asked == [("waterbirds", str(tmp_path), split) for split in sizes]
     assert table.groupby("learner").size().to_dict() == {"ERM": RULES, "IRM": RULES}
     worst = table[["average", "worst environment", "worst group"]]
@@ -211,11 +378,11 @@ def test_epochs_of_domains_are_selected(script, monkeypatch, tmp_path, run):
 
 @pytest.mark.filterwarnings("ignore:The given NumPy array is not writable:UserWarning")
 @pytest.mark.parametrize("name", WRITERS)
-def test_folders_of_wilds_are_read(name, run, tmp_path, monkeypatch):
+def test_folders_of_wilds_are_read(name, run, data, tmp_path, monkeypatch):
     pytest.importorskip("wilds")
     without_torchvision(monkeypatch)
     environments, split, codes = write(name, tmp_path)
-    table = run(name, "--size=16", "--epochs=2", "--learners=LISA")
+    table = run(name, data, "--size=16", "--epochs=2", "--learners=LISA")
     assert table["rule"].nunique() == len(table) == RULES
     # The accuracy is that of a whole number of the rows of the test.
     right = table["average"] / 100 * np.sum(split == codes["test"])
@@ -229,7 +396,7 @@ def test_weights_of_a_file_are_where_training_begins(script, tmp_path):
     torch.manual_seed(0)
     begun = script.selection.Net(7)
     torch.save(begun.state_dict(), file)
-    module = script.new_module(3, "small", file)
+    module = script.new_module(3, "small", 32, file)
     assert module[-1].out_features == 3
     pairs = list(zip(begun, module, strict=True))[:-1]
     for before, after in pairs:
@@ -237,4 +404,4 @@ def test_weights_of_a_file_are_where_training_begins(script, tmp_path):
             assert torch.equal(after.state_dict()[name], value)
     torch.save({"other": torch.ones(3)}, file)
     with pytest.raises(SystemExit, match=r"--weights: expected 0\.weight of small, got none"):
-        script.new_module(3, "small", file)
+        script.new_module(3, "small", 32, file)

@@ -75,7 +75,7 @@ def test_the_error_descends_twice_and_agreement_is_lowest_where_it_is_highest(by
     assert error.loc[300:].is_monotonic_decreasing
     assert (by_width["training error"].loc[300:] == 0).all()
     for kind in ("halves", "measurements"):
-        assert by_width[f"agreement, {kind}"].idxmin() == 300
+        assert by_width[f"agreement, marginal prior, {kind}"].idxmin() == 300
         assert by_width[f"beta, {kind}"].idxmin() == 300
 
 
@@ -83,8 +83,14 @@ def test_equally_accurate_classifiers_agree_differently(by_width):
     """Of two rows with nearly the same error the narrow one has more agreement of halves."""
     narrow, wide = by_width.loc[40], by_width.loc[4000]
     assert narrow["test error"] == pytest.approx(wide["test error"], abs=0.005)
-    assert narrow["agreement, halves"] > wide["agreement, halves"] + 0.3
-    assert narrow["agreement, measurements"] < wide["agreement, measurements"] - 0.2
+    assert (
+        narrow["agreement, marginal prior, halves"]
+        > wide["agreement, marginal prior, halves"] + 0.3
+    )
+    assert (
+        narrow["agreement, marginal prior, measurements"]
+        < wide["agreement, marginal prior, measurements"] - 0.2
+    )
 
 
 @pytest.mark.slow
@@ -92,8 +98,8 @@ def test_equally_accurate_classifiers_agree_differently(by_width):
 def test_double_descent_is_run_with_one_split(run):
     table = run("plot_double_descent.py", "--seeds=1").set_index("width")
     assert table["test error"].idxmax() == 300
-    assert table["agreement, halves"].loc[300] < 0.2
-    assert table["agreement, halves"].max() > 1.2
+    assert table["agreement, marginal prior, halves"].loc[300] < 0.2
+    assert table["agreement, marginal prior, halves"].max() > 1.2
 
 
 def test_accuracy_of_54_networks_before_and_after():
@@ -125,7 +131,7 @@ def test_agreement_predicts_the_losses_of_the_nets_of_the_study():
     tau = table.map(lambda cell: float(cell.split(" ")[0]))
     for shift in ("noise", "turned", "PGD"):
         lost, gained = tau.loc[f"lost accuracy, {shift}"], tau.loc[f"gained log-loss, {shift}"]
-        assert lost["agreement"] < -0.4 < lost["entropy"]
+        assert lost["agreement, marginal prior"] < -0.4 < lost["entropy"]
         without_labels = gained.drop("with labels").abs()
         assert without_labels.idxmax() == "inverse temperature"
 
@@ -135,6 +141,6 @@ def test_agreement_predicts_the_losses_of_the_nets_of_the_study():
 def test_nets_of_the_study_are_compared(run):
     table = run("plot_measures_of_small_nets.py", "--grid=study", "--nets=4")
     assert len(table) == 6
-    for name in ("agreement", "entropy", "sharpness, magnitude-aware"):
+    for name in ("agreement, marginal prior", "entropy", "sharpness, magnitude-aware"):
         tau = table[name].str.split(" ").str[0].astype(float)
         assert tau.between(-1, 1).all()

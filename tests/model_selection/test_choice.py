@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pa_select import GuardedSelection, PASearchCV
 from pa_select.model_selection.choice import certify_choice
-from pa_select.model_selection.selection_rules import BestAgreement, BestScore
+from pa_select.model_selection.rules import BestAgreement, BestScore
 
 X, Y = load_wine(return_X_y=True)
 MODEL = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pa_select import PASearchCV
-from pa_select.model_selection.choice import not_told_apart
+from pa_select.model_selection.choice import indistinguishable_by_agreement
 from pa_select.utils import messages
 from pa_select.utils.p_values import error_of_rate
 
@@ -56,12 +56,13 @@ def test_clear_differences_are_no_draw():
     terms = search.agreement_terms_.copy()
     eligible = np.ones(3, dtype=bool)
     terms[1] += np.linspace(0.5, 1.5, terms.shape[1])
-    assert not not_told_apart(terms, search._pairs, 1, eligible).any()
+    assert not indistinguishable_by_agreement(terms, search._pairs, 1, eligible).any()
     terms[2] = terms[1]
-    assert not_told_apart(terms, search._pairs, 1, eligible).tolist() == [False, False, True]
-    assert not not_told_apart(terms, search._pairs, 1, eligible & False).any()
+    found = indistinguishable_by_agreement(terms, search._pairs, 1, eligible)
+    assert found.tolist() == [False, False, True]
+    assert not indistinguishable_by_agreement(terms, search._pairs, 1, eligible & False).any()
     terms[2] = np.nan
-    assert not not_told_apart(terms, search._pairs, 1, eligible).any()
+    assert not indistinguishable_by_agreement(terms, search._pairs, 1, eligible).any()
 
 
 def test_accuracy_on_the_views_and_the_worst_environment_can_choose():

@@ -8,12 +8,13 @@ import pytest
 from sklearn.base import clone
 
 from pa_select import GuardedSelection, PASearchCV, within_one_standard_error
-from pa_select.model_selection.base import SELECTIONS
-from pa_select.model_selection.choice import make_rule
-from pa_select.model_selection.selection_rules import (
+from pa_select.model_selection.rules import (
+    SELECTIONS,
     BestAgreement,
     BestExpected,
     BestScore,
+    BestWorstEnvironment,
+    make_rule,
 )
 
 
@@ -49,17 +50,17 @@ def test_best_score_and_best_agreement():
     # In a small environment scores tie: the score on all rows decides.
     worst = {"mean_test_score_worst_environment": [0.7, 0.8, 0.8, 0.8]}
     tied = table([0.95, 0.8, 0.9, 0.9], np.zeros(4), **worst)
-    assert BestScore("score_worst_environment")(tied) == 2
+    assert BestWorstEnvironment("score_worst_environment")(tied) == 2
     # The mean of a worst environment has roundings, too.
     worst = {"mean_test_score_worst_environment": [0.7, 0.8, 0.1 + 0.7, 0.8]}
     assert worst["mean_test_score_worst_environment"][2] < 0.8
     tied = table([0.95, 0.8, 0.9, 0.6 + 0.3 - 1e-16], np.zeros(4), **worst)
-    assert BestScore("score_worst_environment")(tied) == 2
+    assert BestWorstEnvironment("score_worst_environment")(tied) == 2
     assert BestAgreement()(found) == 2
     assert BestAgreement()(table([0.8, 0.9], [0.4, 0.4 + 1e-8])) == 1
     with pytest.warns(UserWarning, match="near-constant: its score 0.51 is not above that"):
         assert BestAgreement()(table([0.9, 0.51], [0.1, 0.4])) == 1
-    with pytest.raises(ValueError, match="a finite 'score' and an agreement, got none"):
+    with pytest.raises(ValueError, match="got none; the first is not eligible: no agreement"):
         BestAgreement()(table([0.9], [np.nan]))
 
 

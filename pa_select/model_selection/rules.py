@@ -1,0 +1,554 @@
+"""The rules by which a search chooses a candidate, and their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
+
+import numpy as np
+from sklearn.metrics import get_scorer_names
+
+from pa_select.model_selection.choice import (
+    Condition,
+    Eligibility,
+    Metric,
+    SelectionRule,
+    Table,
+    Words,
+    errors_in_words,
+)
+from pa_select.model_selection.table_columns import column, recorded_chance, warn_of_one_split
+from pa_select.utils.messages import warn_caller
+from pa_select.utils.typing import Floats, Labels, Pairing, Rule, Search
+
+#: The name of a parameter or of a column, or a function of the parameters.
+Complexity: TypeAlias = str | Callable[[dict[str, Any]], float]
+# A score of chance above this means that most rows have the same class.
+_FREQUENT = 0.6
+
+
+class BestScore(SelectionRule):
+    """The best score; the first candidate if several tie, as in GridSearchCV."""
+
+    _by_order = True
+
+
+class BestScoreOnViews(BestScore):
+    """The best score on the rows of the views."""
+
+    needs = "views"
+
+
+class BestWorstEnvironment(BestScore):
+    """The best score in a candidate's worst environment.
+
+    These scores often tie, as an environment may have few rows: the score on all decides.
+    """
+
+    needs = "environments"
+
+    def keys(self, cv_results: Table) -> list[Floats]:
+        """Return the score in the worst environment, and that on all rows."""
+        return [*super().keys(cv_results), self._against_chance(cv_results).values]
+
+
+class BestAgreement(SelectionRule):
+    """The best agreement, whatever the score; warns if the chosen candidate is trivial."""
+
+    decides = "agreement"
+    tie_tol = 1e-6
+    _chosen = "The candidate of the best agreement is near-constant: its"
+    _advice = ". Agreement measures stability, not truth: use selection='guarded'"
+
+    def conditions(self, cv_results: Table) -> list[Condition]:
+        """Return the conditions: a score and an agreement."""
+        return self._known(cv_results)
+
+
+class BestExpected(SelectionRule):
+    """The best expected score at another site."""
+
+    needs = "paired"
+
+    @property
+    def decides(self) -> str:
+        """The name of the expected score."""
+        return f"expected_{self.score}"
+
+    def why(self, cv_results: Table) -> Words:
+        """Say both scores."""
+        score, expected = Metric.read(cv_results, self.score), self._against_chance(cv_results)
+        adapted, worst = cv_results.get("adapted"), cv_results.get("worst_site")
+
+        def words(candidate: int) -> str:
+            how = ["adapted"] if adapted is not None and adapted[candidate] else []
+            how += [f"worst at {worst[candidate]}"] if worst is not None else []
+            return (
+                f"{self.score} {score.values[candidate]:.4g}, expected at the other site "
+                f"{expected.values[candidate]:.4g} with a standard error of "
+                f"{expected.errors[candidate]:.2g}" + (f" ({', '.join(how)})" if how else "")
+            )
+
+        return words
+
+    def _known(self, cv_results: Table) -> list[Condition]:
+        score = Metric.read(cv_results, self.score)
+        return [score.known(), self._against_chance(cv_results).known()]
+
+    def _against_chance(self, cv_results: Table) -> Metric:
+        # Predictions that ignore the features do not change from site to site, nor their score.
+        chance = recorded_chance(cv_results, self.score)
+        expected = Metric.read(cv_results, self.decides)
+        return expected._replace(name=f"expected {self.score}", chance=chance)
+
+
+@dataclass(eq=False, repr=False)
+class GuardedSelection(SelectionRule):
+    """Choose the best agreement among the candidates that are also accurate.
+
+    This is a ``selection`` rule of `PASearchCV`, and a ``refit`` rule for scikit-learn's
+    multi-metric searches. A candidate is eligible if its mean score is within `n_se`
+    standard errors of the best score and above chance by `floor_se` standard errors. A search of
+    scikit-learn checks chance only if the metric "majority_rate" is recorded, see `floor`. The
+    eligible candidate of the best agreement is chosen. Ties are decided by the score, then by the
+    log-loss if it was recorded, then by the smaller standard error of the score, and never by the
+    order of the grid.
+
+    Parameters
+    ----------
+    agreement : str, default="agreement"
+        Name of the agreement: one of the search's metrics, or a column of its results.
+    score : str, default="score"
+        Name of the score that decides who is eligible; higher is better.
+    n_se : float, default=1
+        How many standard errors, over the splits, an eligible candidate's score may lie
+        below the best score. With views, `PASearchCV` uses the score on the views and 2
+        standard errors. If that score was not recorded, 4 standard errors of the score on
+        the rows keep more of the gain.
+    floor_se : float, default=2
+        How many of its own standard errors an eligible candidate's score must lie above
+        the floor.
+    tie_tol : float, default=1e-6
+        Agreements that differ by less than this, in nats, are tied.
+    floor : "auto", str, float or None, default="auto"
+        The score of predictions that ignore the features: the name of a recorded metric, a
+        number, or None for no floor. "auto": what `PASearchCV` measured; else a recorded
+        metric "majority_rate" (`pa_select.model_selection.majority_rate`); else no floor.
+
+    Notes
+    -----
+    The standard error is the standard deviation over the splits divided by the square root of
+    their number. If rows are tested several times, `PASearchCV` counts the splits as if each
+    row was tested once. Folds share training data, so the standard error is a rule of thumb.
+    If the splits of `PASearchCV` hold out whole environments, or all test the same rows, as a
+    single split does, it is the error over the rows. A single split of scikit-learn's searches
+    has no standard error: it counts as 0, with a warning. Candidates that failed in a split,
+    have no agreement or are not above chance are not eligible, and their scores are ignored
+    when the best score is found. If no candidate is eligible, the score decides, with a
+    warning.
+
+    With this ``refit`` rule scikit-learn's searches have no ``best_score_``, and their ``score``
+    raises a KeyError: read ``cv_results_`` at ``best_index_``, and score ``best_estimator_``.
+    Halving searches have one metric, and ignore the rule.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from pa_select import GuardedSelection, pa_scorer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), LogisticRegression())
+    >>> search = GridSearchCV(
+    ...     model,
+    ...     {"logisticregression__C": [1e-6, 1e-2, 1, 100]},
+    ...     scoring={"pa": pa_scorer, "accuracy": "accuracy"},
+    ...     refit=GuardedSelection("pa", "accuracy"),
+    ... ).fit(X, y)
+    >>> bool(search.cv_results_["mean_test_accuracy"][search.best_index_] > 0.97)
+    True
+    """
+
+    agreement: str = "agreement"
+    score: str = "score"
+    n_se: float = 1
+    floor_se: float = 2
+    tie_tol: float = 1e-6
+    _: KW_ONLY
+    floor: str | float | None = "auto"
+
+    # If no candidate is eligible, the score decides.
+    _needs_eligible: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.agreement, dict):  # a search calls its refit with its results
+            raise TypeError(
+                "refit: expected an object such as GuardedSelection('pa', 'accuracy'), got the "
+                "class."
+            )
+
+    @property
+    def decides(self) -> str:
+        """The name of the agreement."""
+        return self.agreement
+
+    @property
+    def by_agreement(self) -> bool:
+        """True, whatever the name of the agreement."""
+        return True
+
+    def __call__(self, cv_results: Table) -> int:
+        """Choose a candidate.
+
+        Parameters
+        ----------
+        cv_results : dict
+            ``cv_results_`` of a search with both metrics.
+
+        Returns
+        -------
+        int
+            Index of the chosen candidate.
+
+        Raises
+        ------
+        ValueError
+            If a metric was not recorded, a parameter is out of range, or every candidate
+            failed.
+        """
+        eligible = self.explain(cv_results).eligible
+        warn_of_one_split(cv_results, self.score)
+        if eligible.any():
+            return int(self.order(cv_results, eligible)[0])
+        score = self._score_above_floor(cv_results)
+        warn_caller(
+            f"No candidate is within {errors_in_words(self.n_se)} of the best "
+            f"{self.score!r} and {errors_in_words(self.floor_se)} above chance, with a "
+            f"finite {self.agreement!r}: the {self.score!r} alone decides."
+            f"{self._advice_on(score)}"
+        )
+        _, *others = self.keys(cv_results)
+        return int(self._ordered(cv_results, score.known().met, others)[0])
+
+    def explain(self, cv_results: Table) -> Eligibility:
+        """Explain which candidates are eligible.
+
+        Parameters
+        ----------
+        cv_results : dict
+            As for ``__call__``.
+
+        Returns
+        -------
+        Eligibility
+            Whether each candidate is eligible, and the reason in words.
+
+        Raises
+        ------
+        ValueError
+            As ``__call__``.
+        """
+        self._check()
+        return super().explain(cv_results)
+
+    def conditions(self, cv_results: Table) -> list[Condition]:
+        """Return the conditions: a score, an agreement, near the best score, above chance.
+
+        Parameters
+        ----------
+        cv_results : dict
+            As for ``__call__``.
+
+        Returns
+        -------
+        list of Condition
+
+        Raises
+        ------
+        ValueError
+            As ``__call__``.
+        """
+        agreement = column(cv_results, self.agreement, "agreement")
+        score = self._score_above_floor(cv_results)
+        known, above = score.known(), score.above_chance(self.floor_se)
+        if not known.met.any():
+            raise ValueError(f"cv_results: expected a finite {self.score!r}, got none.")
+        agrees = Condition(np.isfinite(agreement), lambda _: f"no {self.agreement}")
+        # One that cannot be chosen must not exclude others.
+        comparable = known.met & agrees.met
+        useful = (comparable & above.met, comparable)
+        among = next((mask for mask in useful if mask.any()), known.met)
+        return [known, agrees, score.near_best(among, self.n_se), above]
+
+    def keys(self, cv_results: Table) -> list[Floats]:
+        """Return the agreement, the score, the log-loss and the error of the score.
+
+        Parameters
+        ----------
+        cv_results : dict
+            As for ``__call__``.
+
+        Returns
+        -------
+        list of ndarray of shape (n_candidates,)
+        """
+        score = Metric.read(cv_results, self.score)
+        log_loss = cv_results.get("mean_test_neg_log_loss", np.zeros_like(score.values))
+        agreement = column(cv_results, self.agreement, "agreement")
+        return [agreement, score.values, np.asarray(log_loss, dtype=np.float64), -score.errors]
+
+    def _check(self) -> None:
+        if self.agreement == self.score:
+            raise ValueError(f"score: expected another metric than agreement={self.agreement!r}.")
+        known = get_scorer_names()
+        if self.agreement in known and self.score not in known:
+            warn_caller(
+                f"agreement: expected the name of an agreement, got {self.agreement!r}, a score "
+                f"of scikit-learn, with score={self.score!r}. If the two are swapped, give "
+                f"GuardedSelection({self.score!r}, {self.agreement!r})."
+            )
+        for name in ("n_se", "floor_se", "tie_tol"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float, np.number)) or not value >= 0:
+                raise ValueError(f"{name}: expected a number >= 0, got {value!r}.")
+
+    def _advice_on(self, score: Metric) -> str:
+        """Return advice on the scoring if always predicting one class scores high."""
+        floor, best = float(score.chance.max()), float(np.nanmax(score.values))
+        if not _FREQUENT < floor <= 1:
+            return ""
+        return (
+            f" The best {self.score!r} is {best:.4g}, and always predicting one class gives "
+            f"{floor:.4g}: scoring='balanced_accuracy', 'roc_auc' or 'neg_log_loss' "
+            "would show what the candidates have learnt."
+        )
+
+    def _score_above_floor(self, cv_results: Table) -> Metric:
+        """Return the score, whose chance is the floor."""
+        score = Metric.read(cv_results, self.score)
+        floor: Any = self.floor
+        if isinstance(floor, str) and floor == "auto":
+            recorded = (f"chance_test_{self.score}", "mean_test_majority_rate")
+            floor = next((cv_results[name] for name in recorded if name in cv_results), None)
+        elif isinstance(floor, str):
+            floor = column(cv_results, floor, "floor")
+        floors = np.asarray(-np.inf if floor is None else floor, dtype=float)
+        chance = np.broadcast_to(np.nan_to_num(floors, nan=-np.inf), score.values.shape)
+        return score._replace(chance=chance)
+
+
+def majority_rate(estimator: object, X: object, y: Labels) -> float:
+    """Return the accuracy of always predicting the most frequent class of ``y``.
+
+    This scorer is recorded with the accuracy, as the floor of `GuardedSelection`.
+
+    Parameters
+    ----------
+    estimator, X : object
+        Not used.
+    y : array-like of shape (n,)
+        Labels.
+
+    Returns
+    -------
+    float
+        Share of the most frequent label, in (0, 1].
+
+    Examples
+    --------
+    >>> from pa_select.model_selection import majority_rate
+    >>> majority_rate(None, None, ["a", "b", "b", "b"])
+    0.75
+    """
+    _, counts = np.unique(np.asarray(y), return_counts=True)
+    return float(counts.max() / counts.sum())
+
+
+class _SimplestWithin(SelectionRule):
+    claim = "is the simplest with nearly the best {value}"
+
+    def __init__(self, complexity: Complexity, score: str = "score", n_se: float = 1) -> None:
+        self.complexity = complexity
+        self.score = score
+        self.n_se = n_se
+
+    def __call__(self, cv_results: Table) -> int:
+        warn_of_one_split(cv_results, self.score)
+        return super().__call__(cv_results)
+
+    def conditions(self, cv_results: Table) -> list[Condition]:
+        known, above = super().conditions(cv_results)
+        score = Metric.read(cv_results, self.score)
+        return [known, above, score.near_best(known.met & above.met, self.n_se)]
+
+    def keys(self, cv_results: Table) -> list[Floats]:
+        return [-self._complexities(cv_results), *super().keys(cv_results)]
+
+    def _complexities(self, cv_results: Table) -> Floats:
+        if callable(self.complexity):
+            values = [self.complexity(params) for params in cv_results["params"]]
+        else:
+            names = (self.complexity, f"param_{self.complexity}")
+            key = next((name for name in names if name in cv_results), None)
+            if key is None:
+                raise ValueError(
+                    "complexity: expected a function of the parameters, or a parameter or "
+                    f"column of cv_results, got {self.complexity!r}."
+                )
+            values = list(cv_results[key])
+        try:
+            return np.array(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"complexity: expected a number for each candidate, got {values!r}."
+            ) from None
+
+
+def within_one_standard_error(
+    complexity: Complexity, *, score: str = "score", n_se: float = 1
+) -> Rule:
+    """Make the classic rule: the simplest candidate within a standard error of the best.
+
+    Parameters
+    ----------
+    complexity : str or callable
+        The complexity of a candidate: the name of a numeric parameter or of a column of
+        ``cv_results_`` (such as "mean_fit_time"), or a function that takes a candidate's
+        parameters (a dict) and returns a number. Higher is more complex.
+    score : str, default="score"
+        Name of the score.
+    n_se : float, default=1
+        How many standard errors, over the splits, a score may lie below the best one.
+
+    Returns
+    -------
+    callable
+        A function ``cv_results -> index``, for ``selection`` of `PASearchCV` or ``refit`` of
+        scikit-learn's searches. Among equally simple candidates the best score wins.
+
+    Raises
+    ------
+    ValueError
+        Raised by the rule, if complexities are not numbers or the score was not recorded.
+
+    References
+    ----------
+    .. [1] T. Hastie, R. Tibshirani, J. Friedman, "The Elements of Statistical Learning",
+       section 7.10.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from pa_select import within_one_standard_error
+    >>> X, y = load_iris(return_X_y=True)
+    >>> search = GridSearchCV(
+    ...     DecisionTreeClassifier(random_state=0),
+    ...     {"max_depth": [1, 2, 3, 4, 5]},
+    ...     refit=within_one_standard_error("max_depth"),
+    ... )
+    >>> search.fit(X, y).best_params_
+    {'max_depth': 3}
+    """
+    return _SimplestWithin(complexity, score, n_se)
+
+
+class _OnlyAFunction(SelectionRule):
+    """A function ``cv_results -> index``, which does not say what decides; None chooses nothing.
+
+    What may have decided is shown: the expected score, the agreement, or else the score.
+    """
+
+    claim = "was chosen by a function"
+    _needs_eligible = False
+
+    def __init__(self, function: Rule | None, score: str) -> None:
+        self.function, self.score = function, score
+
+    @property
+    def decides(self) -> str:
+        return ""
+
+    def column(self, cv_results: Table) -> str:
+        names = (f"expected_{self.score}", "agreement", f"mean_test_{self.score}")
+        return next(name for name in names if name in cv_results)
+
+    def __call__(self, cv_results: Table) -> Any:
+        assert self.function is not None
+        return self.function(cv_results)
+
+    def conditions(self, cv_results: Table) -> list[Condition]:
+        n = len(cv_results["params"])
+        n_failed = np.asarray(cv_results.get("n_failed_splits", np.zeros(n)))
+        agreement = np.asarray(cv_results.get("agreement", np.zeros(n)))
+        return [
+            Condition(n_failed == 0, lambda _: "failed in a split"),
+            Condition(~np.isnan(agreement), lambda _: "no agreement"),
+        ]
+
+    def keys(self, cv_results: Table) -> list[Floats]:
+        return [np.asarray(cv_results[self.column(cv_results)], dtype=np.float64)]
+
+    def explain(self, cv_results: Table) -> Eligibility:
+        # An object may explain itself without being a `SelectionRule`.
+        explain = getattr(self.function, "explain", super().explain)
+        return Eligibility(*explain(cv_results))
+
+
+#: The rules that have a name.
+SelectionName: TypeAlias = Literal[
+    "guarded", "agreement", "score", "score_views", "worst_environment", "expected"
+]
+#: What ``selection`` may be.
+Selection: TypeAlias = SelectionName | Callable[..., Any]
+SELECTIONS: tuple[SelectionName, ...] = get_args(SelectionName)
+DEFAULT: SelectionName = "guarded"
+
+# They are functions of the metric's name.
+_NAMED: dict[SelectionName, Callable[[str], SelectionRule]] = {
+    "guarded": lambda score: GuardedSelection(score=score),
+    "agreement": BestAgreement,
+    "score": BestScore,
+    "score_views": lambda score: BestScoreOnViews(f"{score}_views"),
+    "worst_environment": lambda score: BestWorstEnvironment(f"{score}_worst_environment"),
+    "expected": BestExpected,
+}
+# What the default means with some kinds of data, by ``pairing_``.
+_DEFAULT_OF_KIND: dict[str, Callable[[str], SelectionRule]] = {
+    # In our studies the score on the rows of X excludes candidates that resist the shift.
+    "views": lambda score: GuardedSelection(score=f"{score}_views", n_se=2),
+    # The expected score says what agreement only hints at.
+    "paired": BestExpected,
+}
+
+
+def selection_of(search: Search) -> Selection | None:
+    """Return what names the rule of a search; None if a search of scikit-learn has no rule."""
+    if callable(search.refit):
+        return search.refit
+    return getattr(search, "selection", None)
+
+
+def make_rule(
+    selection: Selection | None,
+    score: str = "score",
+    pairing: Pairing | str = "",
+    only_class: str = "",
+) -> SelectionRule:
+    """Return the rule that ``selection`` names; one that is only a function says nothing.
+
+    If only the rows of one class are compared, which `only_class` names, agreements say nothing,
+    and the score decides instead of a rule that has a name.
+    """
+    if not isinstance(selection, str):
+        return (
+            selection if isinstance(selection, SelectionRule) else _OnlyAFunction(selection, score)
+        )
+    rule = _NAMED[selection](score)
+    if selection == DEFAULT and isinstance(pairing, str) and pairing in _DEFAULT_OF_KIND:
+        rule = _DEFAULT_OF_KIND[pairing](score)
+    return BestScore(score) if only_class and rule.by_agreement else rule
