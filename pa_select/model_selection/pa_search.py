@@ -298,7 +298,7 @@ class PASearchCV(BasePASearch):
     >>> search = PASearchCV(model, {"logisticregression__C": [0.01, 1, 100]})
     >>> search = search.fit(X, y, paired=(X_a, X_b))
     >>> print(f"{search.expected_score_:.2f} +- {1.96 * search.expected_score_se_:.2f}")
-    0.77 +- 0.08
+    0.77 +- 0.09
     """
 
     param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]]

@@ -97,7 +97,8 @@ def warn_of_one_split(cv_results: dict[str, Any], metric: str) -> None:
 
 def recorded_chance(cv_results: dict[str, Any], metric: str) -> Floats:
     """Return the score of predictions that look at no feature; -inf if it is not known."""
-    chance = cv_results.get(f"chance_test_{metric}", np.full(len(cv_results["params"]), np.nan))
+    unknown = np.full(len(column(cv_results, metric, "score")), np.nan)
+    chance = cv_results.get(f"chance_test_{metric}", unknown)
     return np.nan_to_num(np.asarray(chance, dtype=np.float64), nan=-np.inf)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,8 +20,9 @@ from pa_select.two_sites.score_of_units import (
 from pa_select.utils.p_values import LEVEL_TOLD_APART, normal_p_value
 from pa_select.utils.typing import Floats, Ints, Mask, Scorer
 
-if TYPE_CHECKING:
-    from pa_select.two_sites.engine import Outputs, Task
+#: `Classification` or `Regression`, and what models predict; see `engine`, which imports this.
+Task: TypeAlias = Any
+Outputs: TypeAlias = Sequence[Any]
 
 
 def scored_rows(
