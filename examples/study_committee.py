@@ -16,7 +16,8 @@ candidate, and with other ways to keep several (``committee_rules.py``), in five
 - *pairs*: the made shifts of ``pair_problems.py``, with 40 unlabelled pairs and 100 labelled
   rows: the committee of ``PASearchCV(refit="committee")`` against the choice by the
   expected score, and by accuracy;
-- *regressors*: the error of the committee against that of the choice;
+- *regressors*: the error of the committee against that of the choice, in three times as many
+  draws, and that of committees whose weights come from single folds, or from the squared error;
 - *nets*: six small convolutional nets, trained on 200 images of digits or of MNIST (of
   ``digit_collections.py``).
 
@@ -25,9 +26,11 @@ models. What is finished is kept in the folder of ``--memory``, so a study that 
 stopped continues where it was. ``--table FILE`` writes the table that docs/measured.md quotes:
 points of accuracy over the choice by accuracy (for pairs also over that by expected score, for
 regressors the change of the root mean squared error in percent), their mean and standard error
-over the data sets, and the worst data set. Its lines "its promise" are the score that a search
-states for what it returns, minus the accuracy on test rows of the same distribution, or for pairs
-on those of the other site.
+over the data sets, and the worst data set; of regressors also the standard error of the worst one
+over the draws, and how many data sets lie above 0.5 %. With ``--keep`` the other parts of the
+table in FILE remain as they are. Its lines "its promise" are the score that a search states for
+what it returns, minus the accuracy on test rows of the same distribution, or for pairs on those of
+the other site.
 """
 
 import argparse
@@ -38,7 +41,7 @@ from functools import partial
 import joblib
 import numpy as np
 import pandas as pd
-from committee_rules import BEST, CHOICE, COMMITTEE, Rows, accuracies
+from committee_rules import BEST, CHOICE, COMMITTEE, Rows, accuracies, remaining
 from label_free_problems import CANDIDATES as EVERY
 from label_free_problems import (
     PROBLEMS,
@@ -85,11 +88,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
-from pa_select import PACommittee, PASearchCV, SiteAdapter
+from pa_select import PACommittee, PASearchCV, SiteAdapter, candidate_posterior
 
 N_LABELS = (60, 100, 300)
 N_TEST = 300  # at most
 NOISE = 0.5  # standard deviations of a column
+MORE_DRAWS = 3  # of regressors, whose errors vary more than hits do, and which are fast
 SAME = "same distribution"
 # The score that a search promises, minus the accuracy of the test.
 PROMISE = "its promise"
@@ -255,13 +259,33 @@ def accuracy_of(rows, table, candidate, adapted):
     return 100 * np.mean(model.fit(rows.X, rows.y).predict(X) == rows.y_test)
 
 
+N_NUMBERS = 2300  # rows of each made regression; those that are not drawn are for the test
+
+
+def with_heavy_tails(seed):
+    """Return the first problem of Friedman with errors that have no fourth moment."""
+    X, y = make_friedman1(N_NUMBERS, noise=0, random_state=seed)
+    return X, y + 2 * np.random.default_rng(seed).standard_t(2.5, N_NUMBERS)
+
+
+def with_outliers(seed):
+    """Return linear numbers, one in twenty of which is far off."""
+    X, y = make_regression(N_NUMBERS, 10, noise=30, random_state=seed)
+    rng = np.random.default_rng(seed)
+    return X, y + 1000 * rng.normal(size=N_NUMBERS) * (rng.random(N_NUMBERS) < 0.05)
+
+
 REGRESSIONS = {
     "diabetes": lambda seed: load_diabetes(return_X_y=True),
-    "friedman 1": lambda seed: make_friedman1(1000, noise=1, random_state=seed),
-    "friedman 2": lambda seed: make_friedman2(1000, noise=100, random_state=seed),
-    "friedman 3": lambda seed: make_friedman3(1000, noise=0.1, random_state=seed),
-    "linear": lambda seed: make_regression(1000, 10, noise=50, random_state=seed),
-    "sparse": lambda seed: make_regression(1000, 60, n_informative=5, noise=20, random_state=seed),
+    "friedman 1": lambda seed: make_friedman1(N_NUMBERS, noise=1, random_state=seed),
+    "friedman 2": lambda seed: make_friedman2(N_NUMBERS, noise=100, random_state=seed),
+    "friedman 3": lambda seed: make_friedman3(N_NUMBERS, noise=0.1, random_state=seed),
+    "linear": lambda seed: make_regression(N_NUMBERS, 10, noise=50, random_state=seed),
+    "sparse": lambda seed: make_regression(
+        N_NUMBERS, 60, n_informative=5, noise=20, random_state=seed
+    ),
+    "heavy tails": with_heavy_tails,
+    "outliers": with_outliers,
 }
 REGRESSOR = Pipeline([("scale", StandardScaler()), ("model", Ridge())])
 REGRESSORS = [
@@ -276,7 +300,7 @@ REGRESSORS = [
 
 
 def of_regressors(name, n, seed):
-    """Return the root mean squared error of the committee, the choice, and all with equal weights.
+    """Return the root mean squared error of committees, the choice, and all with equal weights.
 
     The regressors learn standardised numbers, since their settings are for these.
     """
@@ -285,21 +309,28 @@ def of_regressors(name, n, seed):
     X, X_test, y, y_test = train_test_split(X, y, train_size=n, random_state=seed)
     centre, spread = y.mean(), y.std()
     y, y_test = ((numbers - centre) / spread for numbers in (y, y_test))
-    tests = states(X_test[:N_TEST], np.random.default_rng(seed))
+    tests = states(X_test, np.random.default_rng(seed))
     cv = RepeatedKFold(n_splits=5, n_repeats=2, random_state=seed)
-    grid = GridSearchCV(REGRESSOR, {"model": REGRESSORS}, cv=cv)
+    metrics = ["r2", "neg_mean_squared_error"]
+    grid = GridSearchCV(REGRESSOR, {"model": REGRESSORS}, cv=cv, scoring=metrics, refit="r2")
     committee = PACommittee(grid).fit(X, y)
+    search = committee.search_
+    posteriors = {
+        "committee, single folds": candidate_posterior(search, parts="folds"),
+        "committee, cost: squared error": candidate_posterior(search, metrics[1]),
+    }
     models = [clone(REGRESSOR).set_params(model=clone(one)).fit(X, y) for one in REGRESSORS]
     found = {}
     for where in (SAME, "noise"):
         single = np.array([model.predict(tests[where]) for model in models])
         predicted = {
             COMMITTEE: committee.predict(tests[where]),
-            CHOICE: single[committee.search_.best_index_],
+            CHOICE: single[search.best_index_],
             "all, equal weights": single.mean(axis=0),
         }
-        errors = {r: root_mean_squared_error(y_test[:N_TEST], p) for r, p in predicted.items()}
-        errors[BEST] = min(root_mean_squared_error(y_test[:N_TEST], one) for one in single)
+        predicted |= {rule: remaining(one.weights) @ single for rule, one in posteriors.items()}
+        errors = {r: root_mean_squared_error(y_test, p) for r, p in predicted.items()}
+        errors[BEST] = min(root_mean_squared_error(y_test, one) for one in single)
         found |= {(where, rule): error for rule, error in errors.items()}
     return lines_of(found, {})
 
@@ -389,8 +420,10 @@ def measure(part, arguments):
 def measure_all(parts, seeds, memory=None):
     """Measure all units, the first draws of all parts first; show the progress."""
     kept, lines, start = joblib.Memory(memory, verbose=0).cache(measure), [], time.perf_counter()
-    for seed in range(seeds):
+    for seed in range(MORE_DRAWS * seeds):
         for part in parts:
+            if seed >= seeds and part != "regressors":
+                continue
             for name, *fixed, n, _ in problems_of(part, seed):
                 unit = {"part": part, "data": name, "rows": n, "seed": seed}
                 unit["adapter"] = fixed[0] or "" if part == "pairs" else ""
@@ -433,20 +466,28 @@ def summary(lines):
             known = values[rule].droplevel(keys).dropna()
             if known.empty or (rule == CHOICE and regime[-1] != PROMISE):
                 continue
-            worst = known.idxmax() if regime[0] == "regressors" else known.idxmin()
+            of_regressors = regime[0] == "regressors"
+            worst = known.idxmax() if of_regressors else known.idxmin()
+            of_worst = gained.xs(regime, level=keys).xs(worst, level="data")[rule]
             found.append(
                 dict(zip(keys, regime, strict=True))
                 | {
                     "rule": rule,
                     "gain": with_error(known.mean(), known.sem()),
-                    "worst": f"{known[worst]:.1f}",
+                    "worst": with_error(known[worst], of_worst.sem())
+                    if of_regressors
+                    else f"{known[worst]:.1f}",
                     "worst data set": worst,
                     "data sets": len(known),
                     "draws": int(by_draw[rule].count()),
-                    "below -1": int((known < -1).sum()) if regime[0] != "regressors" else "",
+                    "below -1": "" if of_regressors else int((known < -1).sum()),
+                    "above 0.5": int((known > 0.5).sum()) if of_regressors else "",
                 }
             )
-    table = pd.DataFrame(found)
+    return sorted_by_part(pd.DataFrame(found))
+
+
+def sorted_by_part(table):
     order = {part: i for i, part in enumerate(PARTS)}
     return table.sort_values(
         ["part", "adapter", "rows"],
@@ -463,9 +504,16 @@ def main(arguments=None):
     )
     parser.add_argument("--memory", metavar="FOLDER", help="keep finished units there")
     parser.add_argument("--table", metavar="FILE", help="write the table there")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the other parts of the table in FILE"
+    )
     options = parser.parse_args(arguments)
     table = summary(measure_all(options.parts, options.seeds, options.memory))
     print(table.to_string(index=False))
+    if options.keep:
+        known = pd.read_csv(options.table, dtype=str, keep_default_na=False)
+        others = known[~known["part"].isin(options.parts)]
+        table = sorted_by_part(pd.concat([others, table.astype(object)]).fillna(""))
     if options.table:
         table.to_csv(options.table, index=False)
 

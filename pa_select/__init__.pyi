@@ -18,6 +18,7 @@ from pa_select.model_selection import PACommittee as PACommittee
 from pa_select.model_selection import PARandomizedSearchCV as PARandomizedSearchCV
 from pa_select.model_selection import PASearchCV as PASearchCV
 from pa_select.model_selection import candidate_posterior as candidate_posterior
+from pa_select.model_selection import new_site_interval as new_site_interval
 from pa_select.model_selection import within_one_standard_error as within_one_standard_error
 from pa_select.model_selection.pa_scorer import PAScorer as PAScorer
 from pa_select.model_selection.pa_scorer import pa_scorer as pa_scorer

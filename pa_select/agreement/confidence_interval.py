@@ -15,10 +15,10 @@ from pa_select.agreement.result import PosteriorAgreement, source_of
 from pa_select.agreement.solved_problems import solve_problems
 from pa_select.agreement.standard_errors import (
     check_groups,
-    check_level,
     error_of_mean,
     warn_of_few_pairs,
 )
+from pa_select.utils.score_checks import check_level
 from pa_select.utils.typing import Floats, Groups, Ints, Mask
 
 # Classes below this mean posterior are taken as absent.

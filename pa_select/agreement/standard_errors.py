@@ -149,12 +149,3 @@ def check_groups(groups: Labels, n: int) -> Ints:
     except TypeError as error:
         kinds = sorted({type(value).__name__ for value in values.tolist()})
         raise TypeError(f"groups: expected values of one type, got {kinds}.") from error
-
-
-def check_level(confidence_level: float) -> None:
-    """Raise a ValueError unless the level of an interval is between 0 and 1."""
-    number = isinstance(confidence_level, (int, float, np.number))
-    if not (number and 0 < confidence_level < 1):
-        raise ValueError(
-            f"confidence_level: expected a number between 0 and 1, got {confidence_level!r}."
-        )

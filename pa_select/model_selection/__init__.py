@@ -13,6 +13,7 @@ from pa_select.model_selection.rules import (
 )
 from pa_select.model_selection.split_scores import PairsOfModels
 from pa_select.scores.candidate_posterior import CandidatePosterior
+from pa_select.scores.new_site import new_site_interval
 
 __all__ = [
     "CandidatePosterior",
@@ -29,6 +30,7 @@ __all__ = [
     "SelectionRule",
     "candidate_posterior",
     "majority_rate",
+    "new_site_interval",
     "pa_scorer",
     "within_one_standard_error",
 ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from sklearn.base import is_regressor
 
 from pa_select.model_selection.results_table import cv_results_of, first_metric
 from pa_select.model_selection.table_columns import split_scores_of
@@ -23,13 +24,15 @@ def candidate_posterior(
     metric: str | Matrix | None = None,
     *,
     splits: Iterable[Any] | None = None,
+    parts: Literal["folds", "halves"] | None = None,
 ) -> CandidatePosterior:
     r"""Compute how many candidates of a search its data can tell apart, and their weights.
 
     Two disjoint parts X' and X'' of the labelled data, such as two test folds, each have a Gibbs
     posterior over the candidates :math:`p_\beta(c \mid X') \propto \exp(\beta R(c, X'))`, where
-    :math:`R(c, X')` is the score of candidate c on X', summed over its rows. The agreement over
-    the candidates is the maximum over :math:`\beta` of the mean, over all pairs of parts, of
+    :math:`R(c, X')` is the score of candidate c on X', summed over its rows. Parts of regressors
+    are half of the folds and the others. The agreement over the candidates is the maximum over
+    :math:`\beta` of the mean, over all pairs of parts, of
 
     .. math:: \log\Bigl(M \sum_{c=1}^M p_\beta(c \mid X')\, p_\beta(c \mid X'')\Bigr).
 
@@ -49,6 +52,10 @@ def candidate_posterior(
         The splits of the search, in their order: a fold's rows are the weight of its score, and
         only disjoint folds are paired. None: folds of equal size, each row tested once in every
         repetition, as the search's `cv` says.
+    parts : {"folds", "halves"}, default=None
+        "folds": each part is a test fold. "halves": it is half of the test folds of a repetition.
+        None: "halves" for a fitted search of regressors, since a few large errors decide which
+        one is best on a single fold; otherwise "folds". A table does not say what it is of.
 
     Returns
     -------
@@ -95,10 +102,12 @@ def candidate_posterior(
     >>> bool(posterior.weights[0] < 0.01)
     True
     """
+    if parts not in ("folds", "halves", None):
+        raise ValueError(f"parts: expected 'folds', 'halves' or None, got {parts!r}.")
     if isinstance(results, Mapping):
-        return _of_table(results, metric, splits)
+        return _of_table(results, metric, splits, parts == "halves")
     if hasattr(results, "fit"):
-        return _of_search(results, metric, splits)
+        return _of_search(results, metric, splits, parts)
     if metric is None or isinstance(metric, str):
         raise TypeError(
             "results: expected a fitted search or its cv_results_, or the scores of two parts, "
@@ -107,12 +116,14 @@ def candidate_posterior(
     return posterior_of_parts(_matrix(results, "results"), _matrix(metric, "metric"))
 
 
-def _of_search(search: Any, metric: Any, splits: Iterable[Any] | None) -> CandidatePosterior:
+def _of_search(
+    search: Any, metric: Any, splits: Iterable[Any] | None, parts: str | None
+) -> CandidatePosterior:
     table = cv_results_of(search, "results")
     usual = first_metric(search, table)
     metric = usual if metric is None else metric
     known: CandidatePosterior | None = getattr(search, "posterior_", None)
-    if known is not None and splits is None and metric == usual:
+    if known is not None and splits is None and parts is None and metric == usual:
         return known
     n_folds = None
     if splits is None:
@@ -131,11 +142,16 @@ def _of_search(search: Any, metric: Any, splits: Iterable[Any] | None) -> Candid
                 "splits: expected the splits of the search, such as list(search.cv.split(X, y)), "
                 f"with cv={cv!r}, got None."
             )
-    return _of_table(table, metric, splits, n_folds)
+    of_halves = parts == "halves" or (parts is None and is_regressor(search.estimator))
+    return _of_table(table, metric, splits, of_halves, n_folds)
 
 
 def _of_table(
-    table: Mapping[str, Any], metric: Any, splits: Iterable[Any] | None, n_folds: int | None = None
+    table: Mapping[str, Any],
+    metric: Any,
+    splits: Iterable[Any] | None,
+    of_halves: bool,
+    n_folds: int | None = None,
 ) -> CandidatePosterior:
     """Compute the posterior of a table; each repetition has `n_folds` splits, or there is one."""
     known = [key[len("mean_test_") :] for key in table if key.startswith("mean_test_")]
@@ -156,7 +172,7 @@ def _of_table(
     if "iter" in table:  # a halving search scores the other candidates on fewer rows
         rounds = np.asarray(table["iter"])
         scores = np.where(rounds == rounds.max(), scores, np.nan)
-    a, b = scores_of_pairs(scores, folds)
+    a, b = scores_of_pairs(scores, folds, of_halves)
     if not len(a):
         raise ValueError(no_parts(len(folds)))
     return posterior_of_parts(a, b)

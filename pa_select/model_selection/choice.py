@@ -240,6 +240,9 @@ class SelectionRule(BaseEstimator):
     ----------
     needs : str
         What ``fit`` must be given: "paired", "views", "environments", or "" (the default).
+    n_unseen_sites : int
+        How many sites that no fitted model has seen ``fit`` must be given: environments that are
+        held out as a whole, or sites with pairs. The default is 0.
     tie_tol : float
         Values of the first key that are less below the best one tie with it. The default is 0.
     claim : str
@@ -277,6 +280,7 @@ class SelectionRule(BaseEstimator):
     """
 
     needs: ClassVar[str] = ""
+    n_unseen_sites: ClassVar[int] = 0
     tie_tol: float = 0.0
     claim: ClassVar[str] = "has the best {value}"
     # Whether the order of the grid decides the last ties, as in GridSearchCV.

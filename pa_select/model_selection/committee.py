@@ -28,7 +28,7 @@ from pa_select.model_selection.fits import Parallel, Split
 from pa_select.model_selection.results_table import first_metric
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
-    pairs_of_folds,
+    pairs_of_parts,
     posterior_of_parts,
     random_folds,
     scores_of_folds,
@@ -287,7 +287,7 @@ class PACommittee(
         splitter = check_cv(search.cv, y, classifier=is_classifier(search.estimator))
         splits = list(splitter.split(X, y, **routed.splitter.split))
         folds = folds_of(splits)
-        if not pairs_of_folds(folds):
+        if not pairs_of_parts(folds, is_regressor(search.estimator)):
             raise ValueError(no_parts(len(folds)))
         # The members are fitted to the same splits, also if the splitter draws them anew.
         search.set_params(cv=splits)
@@ -493,7 +493,8 @@ class PACommittee(
 
         Notes
         -----
-        The parts are the pairs of five random folds of the rows, in ten repetitions.
+        The parts are the pairs of five random folds of the rows, in ten repetitions; for
+        regressors ten random halves and the rest.
 
         Examples
         --------
@@ -519,7 +520,8 @@ class PACommittee(
         if len(labels) < 2:
             raise ValueError(f"X: expected at least two labelled rows, got {len(labels)}.")
         outputs: list[Any]
-        if regress == {True}:
+        of_regressors = regress == {True}
+        if of_regressors:
             outputs = [RecordedRegressor.of(one, X) for one in known]
         else:
             outputs = [RecordedClassifier.of(one, X) for one in known]
@@ -527,9 +529,10 @@ class PACommittee(
             outputs = [one.with_classes(classes) for one in outputs]
             committee.classes_ = classes
         scorer = check_scoring(outputs[0], scoring)
-        folds = random_folds(len(labels))
+        folds = random_folds(len(labels), of_regressors)
         # A metric may not be defined on the few rows of a fold, whatever the model.
-        pairs = scores_of_pairs(scores_of_folds(scorer, outputs, labels, folds), folds)
+        by_fold = scores_of_folds(scorer, outputs, labels, folds)
+        pairs = scores_of_pairs(by_fold, folds, of_regressors)
         defined = np.all([np.isfinite(side).any(axis=1) for side in pairs], axis=0)
         posterior = posterior_of_parts(*(side[defined] for side in pairs))
         committee.posterior_ = posterior
@@ -538,7 +541,7 @@ class PACommittee(
         committee.estimators_ = [known[i] for i in candidates.tolist()]
         committee.search_, committee.n_fits_, committee.metric_ = None, 0, "score"
         committee.scorer_ = None if scoring is None else scorer
-        if regress != {True}:
+        if not of_regressors:
             committee.betas_ = np.array(
                 [beta_of(outputs[i].scores, labels, committee.classes_) for i in candidates]
             )

@@ -61,6 +61,9 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
     scikit-learn. Pass the object, ``scoring=pa_scorer`` or ``scoring=PAScorer(...)``: there
     is no name for it, since scikit-learn has no public way to register one.
 
+    One model makes all predictions, so the score does not see how much models of other samples
+    would differ. `PASearchCV` compares such models.
+
     Parameters
     ----------
     pairing : {"label", "views", "environments", "paired"} or callable, default="label"

@@ -62,7 +62,7 @@ from pa_select.model_selection.table_columns import (
 )
 from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
-    pairs_of_folds,
+    pairs_of_parts,
     posterior_of_parts,
 )
 from pa_select.scores.class_scores import refuse_doubles
@@ -143,6 +143,7 @@ class Plan:
         splits = _splits_of(search, rows, self.kind, routed.splitter.split)
         #: What is compared, and what follows from it.
         self.comparison: Comparison = self.kind.compare(splits, data, weight)
+        _check_unseen_sites(search, self.comparison.n_unseen_sites)
         # The kind may compare other models than it was asked to.
         self.kind, splits = self.comparison.kind, list(self.comparison.splits)
         #: The data that each fit needs.
@@ -157,7 +158,7 @@ class Plan:
         comparison = self.comparison
         scored = [*comparison.compared, *comparison.scored_too]
         if search._committee is not None:
-            if not pairs_of_folds(comparison.folds):
+            if not pairs_of_parts(comparison.folds, self.of_regressors):
                 raise ValueError(no_parts(len(splits)))
             # The test rows give the members' temperatures and the committee's own score.
             scored += [PairsOfModels(i, test, i, test) for i, (_, test) in enumerate(splits)]
@@ -234,7 +235,7 @@ class Plan:
         self, table: dict[str, Any], metric: str, expected: ExpectedElsewhere
     ) -> CandidatePosterior | None:
         """Compute the posterior over the candidates; None without disjoint parts, or scores."""
-        if not pairs_of_folds(self.comparison.folds):
+        if not pairs_of_parts(self.comparison.folds, self.of_regressors):
             return None
         parts = self.comparison.scores_of_parts(table, metric, expected)
         # A metric may not be defined on any part.
@@ -437,6 +438,19 @@ def _check_selection(search: Search, given: Mapping[str, Any]) -> None:
         raise ValueError(
             f"{name}: expected some in fit(X, y, {name}=...) with {argument}={chosen_by!r}, got "
             "None."
+        )
+
+
+def _check_unseen_sites(search: Search, n: int) -> None:
+    """Check that there are the sites that the rule needs, which no fitted model has seen."""
+    chosen_by = selection_of(search)
+    needed = make_rule(chosen_by).n_unseen_sites
+    if n < needed:
+        argument = "refit" if chosen_by is search.refit else "selection"
+        raise ValueError(
+            f"{argument}: expected at least {needed} environments that no training rows are from, "
+            f"as with fit(X, y, environments=...) and cv=LeaveOneGroupOut(), or pairs of {needed} "
+            f"sites, with {chosen_by!r}, got {n}."
         )
 
 

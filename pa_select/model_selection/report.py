@@ -13,6 +13,7 @@ from sklearn.base import is_regressor
 from pa_select._version import __version__
 from pa_select.model_selection.choice import with_ties
 from pa_select.model_selection.committee import PACommittee
+from pa_select.model_selection.new_site import new_site_interval_of, new_site_names
 from pa_select.model_selection.results_table import (
     by_what_decides,
     candidate_names,
@@ -31,6 +32,7 @@ from pa_select.model_selection.results_table import (
     table_of_candidates,
     with_error,
 )
+from pa_select.scores.new_site import FEWEST_SITES
 from pa_select.utils.html import visible
 from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import Frame, Mask, Search
@@ -87,7 +89,8 @@ def summary(search: Search) -> Frame:
     for value, error in columns_that_decide(search, metric, search.scoring).values():
         columns |= {name: table[name] for name in (value, error) if name in table}
     worst = f"worst_environment_{metric}"
-    for name in (worst, "adapted", "worst_site", "eligible", "not_told_apart", "weight"):
+    others = ("adapted", "worst_site", "eligible", "not_told_apart", "weight")
+    for name in (worst, *new_site_names(metric), *others):
         if name in table:
             columns[name] = table[name]
     names = candidate_names(table["params"], search.estimator)
@@ -271,6 +274,7 @@ class _Report:
         error = self._number(f"{self.expected}_se", chosen)
         ends = self._interval(self.expected, chosen)
         lines += self._how_sure(self._score(self.expected, chosen), error, *ends)
+        lines += self._at_new_site(chosen)
         lines += self._say_indistinguishable()
         lines.append(f"At the site of the labelled rows it is {at_home}.")
         lines += self._seems_better(chosen)
@@ -375,24 +379,35 @@ class _Report:
                 if only
                 else f"Its agreement is {agreement} nats per pair; more is more stable."
             )
-        unseen, of_several = self.search._held_out, len(self.names)
+        unseen = self.search._held_out
         if unseen:
             start, n = f"{self.home}_environment_", len(unseen)
             scores = [self._score(f"{start}{name}", chosen) for name in unseen]
-            chosen_by_these = (
-                f" because this candidate was chosen among {of_several} by these environments, and"
-                if of_several > 1
-                else ""
-            )
             lowest, highest = figure(np.nanmin(scores)), figure(np.nanmax(scores))
             yield (
                 f"Over the {n} environments, which the fits had not seen, it ranged from {lowest} "
-                f"to {highest}. In a new one like these it will be worse than in the worst with a "
-                f"chance of at least about 1 in {n + 1}: more often{chosen_by_these} if "
-                "environments drift, as years do."
+                f"to {highest}."
             )
+            if n < FEWEST_SITES:
+                yield "What it will be at a new site is not known: three are needed."
+            yield from self._at_new_site(chosen)
         else:
             yield f"Its {escape(self.words)} at another site is not known."
+
+    def _at_new_site(self, chosen: int) -> Iterator[str]:
+        """Say what is expected at a site that nobody has seen."""
+        ends = new_site_interval_of(self.table, self.metric, chosen)
+        low, high = sorted(self.sign * end for end in ends)
+        if not np.isfinite([low, high]).all():
+            return
+        yield (
+            f"At a new site like these it is probably {figure(low)} to {figure(high)} (95 % "
+            "interval)."
+        )
+        by_these = (
+            "because this candidate was chosen by these sites, and " if len(self.names) > 1 else ""
+        )
+        yield f"It may be worse {by_these}if sites drift, as years do."
 
     def _question(self) -> str:
         search, n = self.search, len(self.names)

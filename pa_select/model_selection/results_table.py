@@ -11,6 +11,7 @@ from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from pa_select.model_selection.choice import SelectionRule
+from pa_select.model_selection.new_site import new_site_names
 from pa_select.model_selection.rules import make_rule, selection_of
 from pa_select.utils.html import bar_cell, table
 from pa_select.utils.typing import Array, Estimator, Floats, Ints, Scoring, Search
@@ -256,10 +257,12 @@ def columns_that_decide(
     for site in sites_of(cv_results):
         shown[f"expected {words} at {site}"] = f"{expected}_{site}", f"{expected}_se_{site}"
     at_home = " at the labelled site" if expected in cv_results else ""
+    at_new_site, _ = new_site_names(metric)
     shown |= {
         f"{words}{at_home}": (score + metric, f"se_test_{metric}"),
         f"{words} on the views": (f"{score}{metric}_views", f"se_test_{metric}_views"),
         f"{words} in the worst environment": (f"{score}{metric}_worst_environment", ""),
+        column_in_words(at_new_site, scoring): (at_new_site, ""),
     }
     if expected not in cv_results:  # with pairs the agreement is shown only if it decides
         shown["agreement (nats)"] = "agreement", "agreement_se"
@@ -271,6 +274,9 @@ def columns_that_decide(
 
 def column_in_words(column: str, scoring: object) -> str:
     """Return in words what is in a column: the mean of a metric, or what its name says."""
+    if column.startswith("new_site_low"):
+        metric = column.removeprefix("new_site_low").removeprefix("_") or "score"
+        return f"{metric_in_words(metric, scoring)} at a new site (worse end)"
     for start in ("mean_test_", "expected_"):
         if column.startswith(start):
             words = metric_in_words(column.removeprefix(start), scoring)

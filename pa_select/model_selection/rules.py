@@ -18,7 +18,9 @@ from pa_select.model_selection.choice import (
     Words,
     errors_in_words,
 )
+from pa_select.model_selection.new_site import new_site_names
 from pa_select.model_selection.table_columns import column, recorded_chance, warn_of_one_split
+from pa_select.scores.new_site import FEWEST_SITES
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Labels, Pairing, Rule, Search
 
@@ -101,6 +103,35 @@ class BestExpected(SelectionRule):
         chance = recorded_chance(cv_results, self.score)
         expected = Metric.read(cv_results, self.decides)
         return expected._replace(name=f"expected {self.score}", chance=chance)
+
+
+class BestAtNewSite(SelectionRule):
+    """The best lower end of the interval of the score at a new site."""
+
+    n_unseen_sites = FEWEST_SITES
+
+    @property
+    def decides(self) -> str:
+        """The name of the lower end."""
+        return new_site_names(self.score)[0]
+
+    def conditions(self, cv_results: Table) -> list[Condition]:
+        """Return the conditions: a score, a lower end, above chance."""
+        if self.decides not in cv_results:
+            raise ValueError(
+                f"score: expected a metric that is defined at {FEWEST_SITES} or more sites that "
+                f"no model has seen, got {self.score!r}."
+            )
+        return super().conditions(cv_results)
+
+    def why(self, cv_results: Table) -> Words:
+        """Say the score and the interval."""
+        score = Metric.read(cv_results, self.score).values
+        low, high = (cv_results[name] for name in new_site_names(self.score))
+        return lambda candidate: (
+            f"{self.score} {score[candidate]:.4g}, at a new site {low[candidate]:.4g} to "
+            f"{high[candidate]:.4g}"
+        )
 
 
 @dataclass(eq=False, repr=False)
@@ -501,7 +532,7 @@ class _OnlyAFunction(SelectionRule):
 
 #: The rules that have a name.
 SelectionName: TypeAlias = Literal[
-    "guarded", "agreement", "score", "score_views", "worst_environment", "expected"
+    "guarded", "agreement", "score", "score_views", "worst_environment", "new_site", "expected"
 ]
 #: What ``selection`` may be.
 Selection: TypeAlias = SelectionName | Callable[..., Any]
@@ -515,6 +546,7 @@ _NAMED: dict[SelectionName, Callable[[str], SelectionRule]] = {
     "score": BestScore,
     "score_views": lambda score: BestScoreOnViews(f"{score}_views"),
     "worst_environment": lambda score: BestWorstEnvironment(f"{score}_worst_environment"),
+    "new_site": BestAtNewSite,
     "expected": BestExpected,
 }
 # What the default means with some kinds of data, by ``pairing_``.

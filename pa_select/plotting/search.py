@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import is_regressor
 
+from pa_select.model_selection.new_site import new_site_names
 from pa_select.model_selection.results_table import (
     candidate_names,
     cv_results_of,
@@ -68,6 +69,9 @@ class PASearchDisplay(Display):
         they are drawn instead of the agreement.
     score_name, expected_name : str
         Names of the score and of the expected score.
+    new_site_low, new_site_high : array-like of shape (n_candidates,), default=None
+        The ends of the interval of each candidate's score at a new site, which the legend gives
+        for the chosen one; nan if they are not known. None: no interval.
     weights : array-like of shape (n_candidates,), default=None
         Share of the vote that each candidate has in a committee, the area of a disc behind its
         mark. None: no discs.
@@ -116,11 +120,13 @@ class PASearchDisplay(Display):
     expected_error: Vector | None = None
     score_name: str = "score"
     expected_name: str = "expected score"
+    new_site_low: Vector | None = None
+    new_site_high: Vector | None = None
     weights: Vector | None = None
 
     _shapes = dict.fromkeys(
         ("score_error", "agreement", "agreement_error", "eligible", "names", "expected")
-        + ("expected_error", "weights"),
+        + ("expected_error", "new_site_low", "new_site_high", "weights"),
         ("score",),
     )
 
@@ -165,6 +171,7 @@ class PASearchDisplay(Display):
                 "expected_error": table[f"expected_{metric}_se"],
                 "expected_name": f"expected {metric_in_words(metric, scoring)}",
             }
+        low, high = new_site_names(name)
         return cls(
             score=value,
             score_error=error,
@@ -175,6 +182,8 @@ class PASearchDisplay(Display):
             best_index=getattr(result, "best_index_", None),
             threshold=rule.threshold(table) if name == rule.score else np.nan,
             score_name=metric_in_words(name, scoring),
+            new_site_low=table.get(low),
+            new_site_high=table.get(high),
             weights=table.get("weight"),
             **expected,
         ).plot(ax, **kwargs)
@@ -216,6 +225,12 @@ class PASearchDisplay(Display):
         self.chosen_ = self.score_choice_ = None
         if chosen is not None:
             self.chosen_ = self._mark_one(ax, chosen, points, "chosen", "*", look(1).color)
+            if self.new_site_low is not None and self.new_site_high is not None:
+                ends = np.column_stack([self.new_site_low, self.new_site_high])
+                low, high = ends[chosen]
+                if np.isfinite(ends[chosen]).all():
+                    label = f"{self.chosen_.get_label()},\nat a new site {low:.2f} to {high:.2f}"
+                    self.chosen_.set_label(label)
         if by_score is not None:
             name = f"best {self.score_name}"
             self.score_choice_ = self._mark_one(ax, by_score, points, name, "D", look(2).color)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, islice
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,16 @@ from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 
 # Few labelled rows are divided into so many folds, so many times.
 _FOLDS, _REPETITIONS = 5, 10
-# Sites or paired objects are halved so many times.
+# Sites, paired objects, or the folds of a repetition are halved so many times.
 _HALVINGS = 10
 # Scores of a part that differ by no more than this, relative to the larger one, are equal: sums
 # of the same numbers in another order differ by rounding.
 _ROUNDING = 1e-12
 # A candidate that is so many times further below the best one than the next one has no weight.
 _HOPELESS = 1e12
+
+#: The numbers of the folds that make a part of the labelled rows.
+Part = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,29 +148,64 @@ def _without_extremes(below: Floats) -> Floats:
     return np.maximum(below, -_HOPELESS * float(np.median(gaps[np.isfinite(gaps)])))
 
 
-def pairs_of_folds(folds: Sequence[Ints]) -> list[tuple[int, int]]:
-    """Pair the test folds of each repetition; one begins where a row is tested again."""
-    pairs: list[tuple[int, int]] = []
-    repetition: list[int] = []
+def repetitions_of(folds: Sequence[Ints]) -> list[list[int]]:
+    """Number the test folds of each repetition; one begins where a row is tested again."""
+    repetitions: list[list[int]] = []
     tested = np.zeros(1 + max((int(fold.max(initial=0)) for fold in folds), default=0), dtype=bool)
     for number, fold in enumerate(folds):
-        if tested[fold].any():
-            pairs += combinations(repetition, 2)
-            repetition = []
+        if not repetitions or tested[fold].any():
+            repetitions.append([])
             tested[:] = False
-        repetition.append(number)
+        repetitions[-1].append(number)
         tested[fold] = True
-    return pairs + list(combinations(repetition, 2))
+    return repetitions
 
 
-def scores_of_pairs(by_fold: Floats, folds: Sequence[Ints]) -> tuple[Floats, Floats]:
-    """Return the scores on both parts of all pairs of folds, summed over the rows of each.
+def pairs_of_parts(folds: Sequence[Ints], of_regressors: bool) -> list[tuple[Part, Part]]:
+    """Return the folds of both parts of each pair, all of one repetition.
+
+    Parts are single folds. For regressors they are the halves of a repetition: a few large errors
+    decide which regressor is best on a single fold, so that the folds contradict each other.
+    """
+    pairs = _halves_of_repetition if of_regressors else _pairs_of_folds
+    return [pair for repetition in repetitions_of(folds) for pair in pairs(repetition)]
+
+
+def _pairs_of_folds(repetition: Sequence[int]) -> list[tuple[Part, Part]]:
+    return [((i,), (j,)) for i, j in combinations(repetition, 2)]
+
+
+def _halves_of_repetition(repetition: Sequence[int]) -> list[tuple[Part, Part]]:
+    """Return all divisions of the folds into halves, or as many at random if these are fewer."""
+    numbers, n = np.array(repetition), len(repetition)
+    if n < 2:
+        return []
+    n_halvings = comb(n, n // 2) // (2 if n % 2 == 0 else 1)  # even numbers have each one twice
+    if n_halvings > _HALVINGS:
+        masks = [half for half, _ in halves_of(n, seed=0)]
+    else:
+        halves = islice(combinations(range(n), n // 2), n_halvings)
+        masks = [np.isin(np.arange(n), half) for half in halves]
+    return [(tuple(numbers[mask].tolist()), tuple(numbers[~mask].tolist())) for mask in masks]
+
+
+def scores_of_pairs(
+    by_fold: Floats, folds: Sequence[Ints], of_regressors: bool
+) -> tuple[Floats, Floats]:
+    """Return the scores on both parts of all pairs of parts, summed over the rows of each.
 
     `by_fold` has the mean scores, (n_folds, n_candidates).
     """
-    pairs = np.array(pairs_of_folds(folds), dtype=np.intp).reshape(-1, 2)
     summed = by_fold * np.array([len(fold) for fold in folds], dtype=np.float64)[:, None]
-    return summed[pairs[:, 0]], summed[pairs[:, 1]]
+    return _of_parts(summed, summed, pairs_of_parts(folds, of_regressors))
+
+
+def _of_parts(a: Floats, b: Floats, pairs: Sequence[tuple[Part, Part]]) -> tuple[Floats, Floats]:
+    """Sum the first scores over the folds of the first parts, and the second over the second."""
+    return (
+        np.array([a[list(part)].sum(axis=0) for part, _ in pairs]).reshape(-1, a.shape[1]),
+        np.array([b[list(part)].sum(axis=0) for _, part in pairs]).reshape(-1, b.shape[1]),
+    )
 
 
 def halves_of(n: int, seed: int) -> list[tuple[Mask, Mask]]:
@@ -177,45 +216,52 @@ def halves_of(n: int, seed: int) -> list[tuple[Mask, Mask]]:
 
 
 def scores_of_halves(
-    folds: Sequence[Ints], halves: Iterable[Sequence[Any]], score: Callable[[int, Any], Floats]
+    folds: Sequence[Ints],
+    halves: Iterable[Sequence[Any]],
+    score: Callable[[Any], Floats],
+    of_regressors: bool,
 ) -> tuple[Floats, Floats]:
     """Return the scores on pairs of parts that share neither rows nor what is halved.
 
-    Each part is a fold with one half of something else, such as sites or paired objects; ``score``
-    takes the number of a fold and a half, and returns the scores of all candidates. `halves` are
-    pairs of disjoint halves.
+    Each part is one of `pairs_of_parts` with one half of something else, such as sites or paired
+    objects; ``score`` takes a half, and returns the scores of all candidates on all folds, summed
+    over their rows. `halves` are pairs of disjoint halves.
     """
-    both = [
-        (score(i, half), score(j, other))
-        for half, other in halves
-        for i, j in pairs_of_folds(folds)
-    ]
-    a, b = (np.stack(side) for side in zip(*both, strict=True))
+    pairs = pairs_of_parts(folds, of_regressors)
+    both = [_of_parts(score(half), score(other), pairs) for half, other in halves]
+    a, b = (np.concatenate(side) for side in zip(*both, strict=True))
     return a, b
 
 
 def scores_of_changes(
-    folds: Sequence[Ints], expected: Floats, of_rows: Floats, halves: Iterable[Sequence[Floats]]
+    folds: Sequence[Ints],
+    expected: Floats,
+    of_rows: Floats,
+    halves: Iterable[Sequence[Floats]],
+    of_regressors: bool,
 ) -> tuple[Floats, Floats]:
-    """Return the expected scores from folds of the labelled rows with halves of the pairs.
+    """Return the expected scores from parts of the labelled rows with halves of the pairs.
 
     A part's expected score is that of all data, plus what its rows and its pairs change in it, to
     first order. `of_rows` has what the rows of each fold change, (n_folds, n_candidates), and
     `halves` what the pairs of two disjoint halves do.
     """
+    sizes = np.array([len(fold) for fold in folds], dtype=np.float64)[:, None]
+    return scores_of_halves(
+        folds, halves, lambda of_half: sizes * (expected + of_rows + of_half), of_regressors
+    )
 
-    def score(fold: int, of_half: Floats) -> Floats:
-        return len(folds[fold]) * (expected + of_rows[fold] + of_half)
 
-    return scores_of_halves(folds, halves, score)
+def random_folds(n: int, of_regressors: bool) -> list[Ints]:
+    """Return random folds of n rows on which trained models are scored, in several repetitions.
 
-
-def random_folds(n: int) -> list[Ints]:
-    """Return random folds of n rows on which trained models are scored, in several repetitions."""
+    They are what is compared: two halves for regressors.
+    """
+    n_folds = 2 if of_regressors else min(_FOLDS, n)
     return [
         test
         for seed in range(_REPETITIONS)
-        for _, test in KFold(min(_FOLDS, n), shuffle=True, random_state=seed).split(np.empty(n))
+        for _, test in KFold(n_folds, shuffle=True, random_state=seed).split(np.empty(n))
     ]
 
 

@@ -177,6 +177,9 @@ def expected_score(
     often as labelled rows have it ([7]_); a normal prior of standard deviation 1 keeps the
     biases of rare classes small.
 
+    With pairs of three or more other sites, `new_site_interval` takes the scores expected at each,
+    with the numbers of pairs as sizes, and says what to expect at a site without pairs.
+
     References
     ----------
     .. [1] C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On calibration of modern neural

@@ -19,7 +19,7 @@ from pa_select.scores.candidate_posterior import (
     scores_of_folds,
 )
 from pa_select.scores.class_scores import columns_of
-from pa_select.scores.precomputed import row_numbers
+from pa_select.scores.precomputed import RecordedRegressor, row_numbers
 from pa_select.two_sites.classification import Classification, calibrated, doubt_of_lapses
 from pa_select.two_sites.engine import LABELLED, Engine, Output, SiteExpectation, reference_labels
 from pa_select.two_sites.errors_of_scores import Differences
@@ -290,17 +290,20 @@ class Expected:
     def posterior(self) -> CandidatePosterior | None:
         """Compute the posterior over the models; None without two parts of the labelled rows.
 
-        A part is one of five random folds of the labelled rows with half of the pairs.
+        A part is one of five random folds of the labelled rows, or for regressors half of these
+        rows, with half of the pairs.
         """
         if len(self._y) < 2:
             return None
-        found, folds = self._found, random_folds(len(self._y))
+        of_regressors = isinstance(self._outputs[0], RecordedRegressor)
+        found, folds = self._found, random_folds(len(self._y), of_regressors)
         by_fold = scores_of_folds(self._scorer, self._outputs, self._y, folds)
         of_rows = found.believed * (by_fold - by_fold.mean(axis=0))
         halves = halves_of(found.contributions.shape[1], seed=0)
         changes = [[found.change_by(half) for half in both] for both in halves]
         expected = np.array([one.score for one in self.by_name.values()])
-        return posterior_of_parts(*scores_of_changes(folds, expected, of_rows, changes))
+        parts = scores_of_changes(folds, expected, of_rows, changes, of_regressors)
+        return posterior_of_parts(*parts)
 
 
 def of_outputs(

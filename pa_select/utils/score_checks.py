@@ -62,6 +62,15 @@ def check_tol(tol: object, default: float, name: str = "tol") -> float:
     return nats
 
 
+def check_level(confidence_level: float) -> None:
+    """Raise a ValueError unless the level of an interval is between 0 and 1."""
+    number = isinstance(confidence_level, (int, float, np.number))
+    if not (number and 0 < confidence_level < 1):
+        raise ValueError(
+            f"confidence_level: expected a number between 0 and 1, got {confidence_level!r}."
+        )
+
+
 def check_count(value: object, name: str, what: str) -> int:
     """Check a number of things, which is whole and at least 1, and return it."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):

@@ -185,6 +185,7 @@ MEASURED = [
     ("robustness_measured.rst", "Words that help and words that contradict"),
     ("robustness_measured.rst", "A pretrained encoder"),
     ("comparison.rst", "Real shifts"),
+    ("environments.rst", "A site that nobody has seen"),
     ("comparison.rst", "Estimate the accuracy at another site"),
     ("comparison.rst", "Sets of classes at another site"),
     ("few_labels.rst", "What we measured"),

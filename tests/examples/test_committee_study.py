@@ -158,7 +158,7 @@ def test_gains_are_summed_up_by_hand():
     assert ("tables", "same", CHOICE) not in found.index
     assert found.loc[("tables", "its promise", CHOICE), "gain"].startswith("3.0")
     errors = found.loc[("regressors", "same", COMMITTEE)]
-    assert (errors["gain"], errors["worst"]) == ("0.0 +- 5.0", "5.0")
+    assert (errors["gain"], errors["worst"]) == ("0.0 +- 5.0", "5.0 +- nan")
 
 
 def test_the_study_runs_at_its_smallest_size(monkeypatch, tmp_path, capsys):
@@ -262,3 +262,41 @@ def test_the_page_quotes_the_gains_and_the_worst_data_set(words, query, rules):
         [gain] = table.query(query).query("rule == @rule")["gain"]
         [worst] = table.query(query).query("rule == @rule")["worst"]
         assert f"{gain} (worst {worst})" in row, rule
+
+
+def test_the_page_quotes_the_errors_of_regressors_and_that_of_the_worst_one():
+    import pandas as pd
+
+    table = pd.read_csv(ROOT / "docs/figures/committee.csv", keep_default_na=False)
+    table = table.query("part == 'regressors' and where == 'same distribution'")
+    lines = (ROOT / "docs/measured.md").read_text().splitlines()
+    [row] = [line for line in lines if line.startswith("| 8 regressions")]
+    above = []
+    for n in ("60", "100", "300"):
+        for rule in ("committee", "committee, single folds", "all, equal weights"):
+            [line] = table[(table["rows"] == n) & (table["rule"] == rule)].to_dict("records")
+            assert line["data sets"] == 8
+            assert f"{line['gain']} (worst {line['worst']}" in row, (n, rule)
+            if rule == "committee":
+                above.append(str(int(float(line["above 0.5"]))))
+    assert f"{above[0]}, {above[1]} and {above[2]} data sets above 0.5" in row
+
+
+def test_the_other_parts_of_a_table_are_kept(monkeypatch, tmp_path):
+    import pandas as pd
+    import study_committee as study
+
+    monkeypatch.setattr(study, "REGRESSIONS", {"diabetes": study.REGRESSIONS["diabetes"]})
+    monkeypatch.setattr(study, "REGRESSORS", [Ridge(), DecisionTreeRegressor(max_depth=2)])
+    monkeypatch.setattr(study, "N_LABELS", (60,))
+    file = tmp_path / "committee.csv"
+    known = pd.read_csv(ROOT / "docs/figures/committee.csv", dtype=str, keep_default_na=False)
+    known.to_csv(file, index=False)
+    study.main(["--parts", "regressors", "--keep", "--table", str(file)])
+    found = pd.read_csv(file, dtype=str, keep_default_na=False)
+    others = known[known["part"] != "regressors"].reset_index(drop=True)
+    kept = found[found["part"] != "regressors"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept, others)
+    new = found[found["part"] == "regressors"]
+    assert set(new["rows"]) == {"60"}
+    assert set(new["draws"]) == {str(study.MORE_DRAWS)}

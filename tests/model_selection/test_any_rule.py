@@ -10,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from sklearn.base import clone
 from sklearn.datasets import load_wine
+from sklearn.model_selection import LeaveOneGroupOut
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
@@ -43,6 +44,7 @@ DATA = {
     "paired": (X[:120], Y[:120], {"paired": (X[120:], NOISY[120:])}),
     "views": (X, Y, {"views": drift}),
     "environments": (X, Y, {"environments": np.arange(len(X)) % 3}),
+    "held out": (X, Y, {"environments": np.arange(len(X)) % 4}),
 }
 
 
@@ -86,7 +88,8 @@ RULES = {
     "own column": LowestRank(),
     "function": lambda table: 1,
 }
-NEEDED = {"score_views": "views", "worst_environment": "environments", "expected": "paired"}
+NEEDED = {"score_views": "views", "worst_environment": "environments", "new_site": "held out"}
+NEEDED["expected"] = "paired"
 CASES = [(rule, data) for rule in RULES for data in DATA if NEEDED.get(rule, data) == data]
 
 
@@ -96,7 +99,8 @@ def search(request):
     x, y, given = DATA[data]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return PASearchCV(MODEL, GRID, selection=RULES[rule], cv=3).fit(x, y, **given)
+        cv = LeaveOneGroupOut() if data == "held out" else 3
+        return PASearchCV(MODEL, GRID, selection=RULES[rule], cv=cv).fit(x, y, **given)
 
 
 def limits_in(reasons):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import logsumexp, softmax
-from sklearn.datasets import load_iris, load_wine
+from sklearn.datasets import load_diabetes, load_iris, load_wine
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.model_selection import (
@@ -24,10 +24,10 @@ from sklearn.model_selection import (
     StratifiedKFold,
 )
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from pa_select import PASearchCV, candidate_posterior, posterior_agreement
-from pa_select.scores.candidate_posterior import pairs_of_folds
+from pa_select.scores.candidate_posterior import pairs_of_parts
 
 X, Y = load_wine(return_X_y=True)
 TREE, GRID = DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2, 3, None]}
@@ -180,10 +180,27 @@ def test_a_single_candidate_has_all():
 def test_only_disjoint_folds_of_one_repetition_are_paired():
     rows = np.arange(6)
     twice = [rows[:2], rows[2:4], rows[4:], rows[::2], rows[1::2]]
-    assert pairs_of_folds(twice) == [(0, 1), (0, 2), (1, 2), (3, 4)]
-    assert pairs_of_folds([rows]) == []
-    assert pairs_of_folds([]) == []
-    assert pairs_of_folds([rows[:4], rows[2:]]) == []
+    singles = [(0, 1), (0, 2), (1, 2), (3, 4)]
+    assert pairs_of_parts(twice, False) == [((i,), (j,)) for i, j in singles]
+    halves = [((0,), (1, 2)), ((1,), (0, 2)), ((2,), (0, 1)), ((3,), (4,))]
+    assert pairs_of_parts(twice, True) == halves
+    for alone in ([rows], [], [rows[:4], rows[2:]]):
+        assert pairs_of_parts(alone, False) == pairs_of_parts(alone, True) == []
+
+
+@pytest.mark.parametrize("n_folds", range(2, 12))
+def test_halves_of_a_repetition_share_no_fold_and_each_division_comes_once(n_folds):
+    repetition = np.array_split(np.arange(20), n_folds)
+    pairs = pairs_of_parts(2 * repetition, True)
+    assert len(pairs) % 2 == 0
+    for number, (a, b) in enumerate(pairs):
+        first = n_folds * (number >= len(pairs) / 2)
+        assert sorted(a + b) == list(range(first, first + n_folds))
+        assert len(a) == n_folds // 2
+    # Up to six folds have at most ten divisions, of which none is left out.
+    assert len(pairs) == 2 * {2: 1, 3: 3, 4: 3}.get(n_folds, 10)
+    if n_folds <= 6:
+        assert len({frozenset(pair) for pair in pairs}) == len(pairs)
 
 
 def test_a_search_is_read_as_its_scores_times_the_rows_of_its_folds():
@@ -214,6 +231,35 @@ def test_folds_of_repetitions_are_those_of_the_splitter():
     assert candidate_posterior(shuffled).n_pairs == 6
     randomized = RandomizedSearchCV(TREE, GRID, n_iter=3, random_state=0).fit(*iris)
     assert candidate_posterior(randomized).n_pairs == 10
+
+
+def test_of_regressors_half_of_the_folds_are_compared_with_the_others():
+    grid = {"max_depth": [1, 2, 3, None]}
+    X, y = load_diabetes(return_X_y=True)
+    search = GridSearchCV(DecisionTreeRegressor(random_state=0), grid, cv=KFold(4)).fit(X, y)
+    table = search.cv_results_
+    summed = np.array(
+        [
+            table[f"split{i}_test_score"] * len(rows)
+            for i, (_, rows) in enumerate(KFold(4).split(X))
+        ]
+    )
+    first = np.array([summed[0] + summed[i] for i in (1, 2, 3)])
+    expected = candidate_posterior(first, summed.sum(axis=0) - first)
+    splits = list(KFold(4).split(X))
+    for found in (
+        candidate_posterior(search, splits=splits),
+        candidate_posterior(search, parts="halves", splits=splits),
+        candidate_posterior(table, parts="halves", splits=splits),
+    ):
+        np.testing.assert_allclose(found.weights, expected.weights, atol=1e-12)
+        assert found.n_pairs == 3
+    folds = candidate_posterior(search, parts="folds", splits=splits)
+    assert folds.n_pairs == 6
+    np.testing.assert_array_equal(folds.weights, candidate_posterior(table, splits=splits).weights)
+    assert np.abs(folds.weights - expected.weights).max() > 0.01
+    with pytest.raises(ValueError, match="parts: expected 'folds', 'halves' or None, got 'rows'"):
+        candidate_posterior(search, parts="rows")
 
 
 def test_of_a_halving_search_the_last_round_counts():

@@ -195,6 +195,18 @@ def test_regressors_vote_by_their_mean(members):
     )
 
 
+def test_the_doors_agree_for_regressors():
+    search = GridSearchCV(Ridge(), {"alpha": [0.01, 0.1, 0.3, 1, 10]}).fit(X_T, Y_T)
+    splits = list(KFold(5).split(X_T))
+    fitted = PACommittee(search).fit(X_T, Y_T)
+    table = candidate_posterior(search.cv_results_, splits=splits, parts="halves")
+    for posterior in (fitted.posterior_, candidate_posterior(search, splits=splits)):
+        np.testing.assert_allclose(posterior.weights, table.weights, atol=1e-12)
+        assert posterior.score == pytest.approx(table.score, abs=1e-12)
+        assert posterior.n_pairs == 10
+    assert 0 < np.delete(table.weights, table.weights.argmax()).max() < 1
+
+
 def test_regressors_of_several_outputs():
     Y2 = np.column_stack([Y_T, -Y_T])
     committee = PACommittee(GridSearchCV(Ridge(), {"alpha": [0.1, 1, 10]})).fit(X_T, Y2)

@@ -19,6 +19,7 @@ from pa_select.model_selection.kinds.kind import (
     check_text,
     made_by,
 )
+from pa_select.model_selection.new_site import new_site_columns
 from pa_select.model_selection.split_scores import (
     OF_X,
     Data,
@@ -167,6 +168,10 @@ class ComparisonOfEnvironments(Comparison):
     are_held_out: bool
     scorable: ScorableEnvironments
 
+    @property
+    def n_unseen_sites(self) -> int:
+        return int(np.count_nonzero(self.sizes)) if self.are_held_out else 0
+
     def held_out_environments(self, metric: str) -> list[Any]:
         left_out = self.scorable.left_out.get(metric, {})
         return [x for x in self.distinct if x not in left_out] if self.are_held_out else []
@@ -181,7 +186,18 @@ class ComparisonOfEnvironments(Comparison):
             for environment, known in zip(self.distinct, defined, strict=True):
                 by_environment[environment] = np.where(known, by_environment[environment], np.nan)
         left_out = self.scorable.left_out.get(scores.metric, {})
-        return environment_columns(scores.metric, by_environment, scores.n_disjoint, left_out)
+        columns = environment_columns(scores.metric, by_environment, scores.n_disjoint, left_out)
+        if self.are_held_out:
+            mean = f"mean_test_{scores.metric}_environment_"
+            means = np.stack([columns[f"{mean}{environment}"] for environment in self.distinct])
+            columns |= new_site_columns(scores.metric, means, self.sizes, of_regressors=False)
+        return columns
+
+    @property
+    def sizes(self) -> Floats:
+        """The number of different test rows of each environment, 0 if it is never tested."""
+        tested = self.names[np.unique(np.concatenate(self.folds))]
+        return np.array([np.count_nonzero(tested == x) for x in self.distinct], dtype=np.float64)
 
     def scores_of_parts(
         self, table: Mapping[str, Any], metric: str, expected: ExpectedElsewhere
@@ -201,10 +217,13 @@ class ComparisonOfEnvironments(Comparison):
         # A metric may not be defined on the rows of an environment in a fold.
         counts = np.where(np.isfinite(scores).any(axis=2), counts, 0)
         summed = np.where(counts[..., None] > 0, scores, 0.0) * counts[..., None]
+        # The number of rows is one more column.
+        both = np.concatenate([summed, counts[..., None]], axis=2)
         a, b = scores_of_halves(
             folds,
             halves_of(len(self.distinct), self.kind.rows.seed),
-            lambda fold, half: np.append(summed[half, fold].sum(0), counts[half, fold].sum()),
+            lambda half: both[half].sum(axis=0),
+            of_regressors=False,
         )
         known = (a[:, -1] > 0) & (b[:, -1] > 0)
         return a[known, :-1], b[known, :-1]

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from pa_select.model_selection.fits import Split
 from pa_select.model_selection.kinds.kind import ExpectedElsewhere
 from pa_select.model_selection.kinds.sites import Site, is_adapted
+from pa_select.model_selection.new_site import new_site_columns
 from pa_select.model_selection.split_scores import OF_X, Data, Stacks
 from pa_select.model_selection.table_columns import (
     ranks,
@@ -184,6 +185,10 @@ class ExpectedScores:
             for site, columns in zip(sites, by_site, strict=True):
                 joined |= {f"{name}_{site.name}": value for name, value in columns.items()}
             joined["worst_site"] = np.array([site.name for site in sites], dtype=object)[worst]
+            sizes = np.array([site.n_pairs for site in sites], dtype=np.float64)
+            for name in self.scorers:
+                at_sites = np.stack([columns[f"expected_{name}"] for columns in by_site])
+                joined |= new_site_columns(name, at_sites, sizes, of_regressors=self.of_regressors)
         for name in joined:
             if name == "adapted" or name.startswith("adapted_"):
                 joined[name] = joined[name] == 1
@@ -208,7 +213,7 @@ class ExpectedAtSites(ExpectedElsewhere):
     def scores_of_parts(self, folds: Sequence[Ints], seed: int) -> tuple[Floats, Floats]:
         """Return the expected scores from parts of the rows and of the pairs, for all candidates.
 
-        A part is a fold of the rows with half of the objects; see `scores_of_changes`.
+        A part is one of `pairs_of_parts` with half of the objects; see `scores_of_changes`.
         """
         expected = np.asarray(self.columns[f"expected_{self.metric}"])
         scores = split_scores_of(self.table, self.metric)
@@ -234,7 +239,7 @@ class ExpectedAtSites(ExpectedElsewhere):
         # At every site the same objects are halved alike.
         by_site = zip(*(halves_of(n, seed) for n in n_units), strict=True)
         halves = [[of_pairs(masks) for masks in zip(*both, strict=True)] for both in by_site]
-        return scores_of_changes(folds, expected, of_rows, halves)
+        return scores_of_changes(folds, expected, of_rows, halves, self.made_by.of_regressors)
 
     @property
     def _names(self) -> list[str]:

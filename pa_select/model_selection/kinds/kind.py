@@ -115,11 +115,18 @@ class Comparison:
         self, table: Mapping[str, Any], metric: str, expected: ExpectedElsewhere
     ) -> tuple[Floats, Floats]:
         """Return what the candidates score on the two parts of each pair of disjoint parts."""
-        return scores_of_pairs(self.scores_of_folds(table, metric), self.folds)
+        # Searches compare regressors with pairs only.
+        by_fold = self.scores_of_folds(table, metric)
+        return scores_of_pairs(by_fold, self.folds, of_regressors=False)
 
     def score_columns(self, scores: ScoresOfMetric) -> dict[str, Any]:
         """Make the columns of a metric's scores on the extra rows."""
         return {}
+
+    @property
+    def n_unseen_sites(self) -> int:
+        """The number of sites that are scored by models that have not seen them."""
+        return 0
 
     def held_out_environments(self, metric: str) -> list[Any]:
         """Return the environments that are scored by models that have not seen them."""

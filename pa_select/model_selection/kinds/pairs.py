@@ -95,6 +95,10 @@ class ComparisonOfPairs(Comparison):
     samples: Sequence[Any]
     adapter: Adapter
 
+    @property
+    def n_unseen_sites(self) -> int:
+        return len(self.scores.sites)
+
     def expected(self, stacks: Stacks, table: Mapping[str, Any], metric: str) -> ExpectedAtSites:
         return self.scores.at_sites(stacks, table, metric)
 

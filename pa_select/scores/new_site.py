@@ -1,0 +1,262 @@
+"""What to expect at a site that has not been seen, from the scores at the sites that have."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from pa_select.utils.arrays import as_numbers
+from pa_select.utils.score_checks import check_level
+from pa_select.utils.typing import Floats, Vector
+
+#: Two sites have one difference between them, whose size says nothing of a third site.
+FEWEST_SITES = 3
+# The weights of the sites are those of the variance that they yield, after so many rounds.
+_ROUNDS = 10
+
+
+class Scale(NamedTuple):
+    """The scale on which scores of sites vary alike: it has no end where the scores have one."""
+
+    low: float
+    high: float
+
+    def to_line(self, scores: Floats) -> Floats:
+        """Map scores between the bounds to real numbers: logits, logs, or what they are."""
+        if not self.is_bounded:
+            return scores
+        line = np.zeros_like(scores)
+        if math.isfinite(self.low):
+            line += np.log(scores - self.low)
+        if math.isfinite(self.high):
+            line -= np.log(self.high - scores)
+        return line
+
+    def to_scores(self, values: Floats) -> Floats:
+        """Map the real numbers back to scores."""
+        if not self.is_bounded:
+            return values
+        # Imported here: scipy would slow the command line.
+        from scipy.special import expit
+
+        if self.is_rate:
+            share: Floats = expit(values)
+            return self.low + (self.high - self.low) * share
+        with np.errstate(over="ignore"):  # few sites that differ much say nothing of one end
+            if math.isinf(self.high):
+                return self.low + np.exp(values)
+            return self.high - np.exp(-values)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether scores have an end."""
+        return math.isfinite(self.low) or math.isfinite(self.high)
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether scores have both ends, as shares of rows have."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+
+def new_site_interval(
+    scores: Vector,
+    sizes: Vector | None = None,
+    *,
+    bounds: tuple[float, float] = (0, 1),
+    confidence_level: float = 0.95,
+) -> tuple[float, float]:
+    r"""Compute an interval for the score at a new site from the scores at several others.
+
+    The sites may be hospitals, instruments, years or persons, and the scores those of a model that
+    has not seen the site, as ``cross_validate`` with ``LeaveOneGroupOut`` returns them.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_sites,)
+        The score at each of at least three sites.
+    sizes : array-like of shape (n_sites,), default=None
+        The number of rows that each score was measured on. A site of few rows then counts less,
+        and scores at a bound are those of few rows. They need two finite `bounds`.
+    bounds : tuple of two floats, default=(0, 1)
+        The lowest and the highest score that are possible. The default fits accuracies, areas
+        under curves and other shares; ``(0, inf)`` fits errors, ``(-inf, 0)`` their negatives,
+        ``(-inf, 1)`` the R2, and ``(-inf, inf)`` scores without bounds.
+    confidence_level : float, default=0.95
+        Level of the interval, in (0, 1).
+
+    Returns
+    -------
+    low, high : float
+        Where the score at a new site is expected, within the bounds.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument does not fit, or there are fewer than three sites.
+
+    See Also
+    --------
+    PASearchCV : Has this interval for each candidate, if its splits hold out whole sites.
+    confidence_interval : The interval of an agreement, over pairs.
+
+    Notes
+    -----
+    If the sites are drawn from a population whose scores are normal after a transformation, the
+    score at the next one is in
+
+    .. math:: m \pm t_{k-1}\, s\, \sqrt{1 + 1/k}
+
+    with the mean m and the standard deviation s of k sites, and the quantile t of Student's
+    distribution [1]_. Unlike the standard error of the mean it does not fall to zero with more
+    sites. The transformation is the logit between two bounds, and the logarithm of the distance
+    to a single one.
+
+    With `sizes` half a row is added to each side of a rate, which keeps logits finite, and each
+    site has the weight w = 1 / (s^2 + v), where s^2 is the weighted variance over the sites and v
+    the binomial variance of the site's logit at the mean rate of all rows. k is then the
+    effective number of sites, (sum w)^2 / sum w^2. So sites of one size count alike, and a site of
+    few rows counts as a part of a site. The binomial variance is not subtracted from s^2: such
+    intervals held too few of the new sites. The interval is at least as wide as that of the rate
+    of all rows, and it reaches a bound if a site does with at least half of the largest weight.
+
+    Without `sizes` the logit of a score at a bound is unknown. The interval of such scores is not
+    transformed, but cut at the bounds. :doc:`/environments` has what these intervals held.
+
+    The sites must be like the next one. If they drift, as years do, the next one may be outside;
+    and if the model is the best of many at these sites, it may be lower.
+
+    References
+    ----------
+    .. [1] J. P. T. Higgins, S. G. Thompson, D. J. Spiegelhalter, "A re-evaluation of
+       random-effects meta-analysis", Journal of the Royal Statistical Society A 2009.
+
+    Examples
+    --------
+    >>> from pa_select import new_site_interval
+    >>> low, high = new_site_interval([0.85, 0.91, 0.78, 0.88], sizes=[120, 45, 200, 80])
+    >>> print(f"at a new site {low:.2f} to {high:.2f}")
+    at a new site 0.56 to 0.96
+    """
+    check_level(confidence_level)
+    scale = _check_bounds(bounds)
+    given = _check_numbers(scores, "scores")
+    if len(given) < FEWEST_SITES:
+        raise ValueError(
+            f"scores: expected those of at least {FEWEST_SITES} sites, got {len(given)}: two do "
+            "not tell how much sites differ, so three are needed."
+        )
+    outside = (given < scale.low) | (given > scale.high)
+    if outside.any():
+        raise ValueError(
+            f"scores: expected scores between the bounds {scale.low:g} and {scale.high:g}, got "
+            f"{given[outside][0]:g}; give the bounds of this metric, such as "
+            "bounds=(0, numpy.inf) for errors."
+        )
+    rows = None if sizes is None else _check_sizes(sizes, len(given), scale)
+    low, high = interval_of_new_site(given[None], rows, scale, confidence_level)
+    return float(low[0]), float(high[0])
+
+
+def interval_of_new_site(
+    scores: Floats, sizes: Floats | None, scale: Scale, level: float = 0.95
+) -> tuple[Floats, Floats]:
+    """Return the ends of the interval for each row of scores (n, n_sites); nan stays nan.
+
+    Sizes are of shape (n_sites,); those that are not known, or have no meaning, are None.
+    """
+    tail = (1 + level) / 2
+    if sizes is None:
+        return _of_scores(scores, scale, tail)
+    return _of_rates(scores, sizes, scale, tail)
+
+
+def _of_scores(scores: Floats, scale: Scale, tail: float) -> tuple[Floats, Floats]:
+    """Return the interval if nothing is known of the sites' rows."""
+    # Imported here: scipy would slow the command line.
+    from scipy.special import stdtrit
+
+    k = scores.shape[1]
+    with np.errstate(divide="ignore"):
+        values = scale.to_line(scores)
+    unknown = np.asarray(np.isinf(values).any(axis=1))
+    values = np.where(unknown[:, None], scores, values)
+    mean, spread = values.mean(axis=1), values.std(axis=1, ddof=1)
+    width = stdtrit(k - 1, tail) * spread * math.sqrt(1 + 1 / k)
+    low, high = (
+        np.where(unknown, np.clip(end, scale.low, scale.high), scale.to_scores(end))
+        for end in (mean - width, mean + width)
+    )
+    return low, high
+
+
+def _of_rates(scores: Floats, sizes: Floats, scale: Scale, tail: float) -> tuple[Floats, Floats]:
+    """Return the interval of rates of so many rows."""
+    from scipy.special import ndtri, stdtrit
+
+    share = (scores - scale.low) / (scale.high - scale.low)
+    share = (share * sizes + 0.5) / (sizes + 1)
+    logits = np.log(share) - np.log1p(-share)
+    rate = (share @ sizes / sizes.sum())[:, None]
+    binomial = 1 / (sizes * rate * (1 - rate))
+    variance = logits.var(axis=1, ddof=1, keepdims=True)
+    for _ in range(_ROUNDS):
+        weight = 1 / (variance + binomial)
+        weight /= weight.sum(axis=1, keepdims=True)
+        k = 1 / (weight**2).sum(axis=1, keepdims=True)
+        mean = (weight * logits).sum(axis=1, keepdims=True)
+        variance = (weight * (logits - mean) ** 2).sum(axis=1, keepdims=True) * k / (k - 1)
+    of_sites = stdtrit(k - 1, tail) * np.sqrt(variance * (1 + 1 / k))
+    of_rows = ndtri(tail) / np.sqrt((1 / binomial).sum(axis=1, keepdims=True))
+    width = np.maximum(of_sites, of_rows)
+    low, high = (scale.to_scores(end)[:, 0] for end in (mean - width, mean + width))
+    counts = weight >= weight.max(axis=1, keepdims=True) / 2
+    low[(counts & (scores == scale.low)).any(axis=1)] = scale.low
+    high[(counts & (scores == scale.high)).any(axis=1)] = scale.high
+    return low, high
+
+
+def _check_numbers(values: Vector, name: str) -> Floats:
+    """Check a vector of finite numbers, one for each site."""
+    numbers = as_numbers(values, name)
+    if numbers.ndim != 1 or numbers.dtype.kind == "c":
+        raise ValueError(f"{name}: expected shape (n_sites,), got shape {numbers.shape}.")
+    numbers = numbers.astype(np.float64)
+    wrong = ~np.isfinite(numbers)
+    if wrong.any():
+        raise ValueError(
+            f"{name}: expected finite numbers, got {numbers[wrong][0]} at site "
+            f"{int(wrong.argmax())}; leave sites without a score out."
+        )
+    return numbers
+
+
+def _check_bounds(bounds: tuple[float, float]) -> Scale:
+    """Check the lowest and the highest possible score."""
+    try:
+        low, high = (float(bound) for bound in bounds)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not low < high:
+        raise ValueError(
+            f"bounds: expected the lowest and the highest possible score, got {bounds!r}."
+        )
+    return Scale(low, high)
+
+
+def _check_sizes(sizes: Vector, n: int, scale: Scale) -> Floats:
+    """Check the numbers of rows of n sites."""
+    rows = _check_numbers(sizes, "sizes")
+    if len(rows) != n:
+        raise ValueError(
+            f"sizes: expected a number of rows for each of {n} sites, got {len(rows)}."
+        )
+    if not (rows >= 1).all():
+        raise ValueError(f"sizes: expected at least one row at each site, got {rows.min():g}.")
+    if not scale.is_rate:
+        raise ValueError(
+            "sizes: expected None for scores without two finite bounds, whose error is not "
+            "binomial, got sizes."
+        )
+    return rows
