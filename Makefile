@@ -115,6 +115,8 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--coverage docs/figures/new_site_tables.csv --choices docs/figures/new_site_choices.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_committee.py --seeds 4 \
 		--memory build/committee --table docs/figures/committee.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/study_first_page.py \
+		--table docs/figures/first_page.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_stability.py \
 		--table docs/figures/stability.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_training_with_few_labels.py \
@@ -125,10 +127,12 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 		--table docs/figures/optimiser.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_richness.py --table docs/figures/richness.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_epoch_selection_under_shift.py \
-		--seeds 8 --epochs 30 --factors hue position --learners ERM IRM LISA \
-		--table docs/figures/epoch_selection.csv \
+		--seeds 6 --epochs 12 --factors hue position --learners ERM \
+		--memory build/epoch_selection --table docs/figures/epoch_selection.csv \
 		--settings docs/figures/epoch_selection_settings.csv \
 		--betas docs/figures/epoch_selection_betas.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/study_epochs.py --memory build/study_epochs \
+		--collapse docs/figures/epochs_collapsed.csv --attacks docs/figures/epochs_attacked.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_optimisers.py --seeds 8 \
 		--memory build/study_optimisers --table docs/figures/epoch_selection_optimisers.csv
 	OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python examples/plot_many_environments.py \

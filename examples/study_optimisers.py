@@ -13,6 +13,10 @@ epoch. This choice needs the labels of the tests. Here are all trainings of such
 - "any": each rule chooses among the epochs of all optimisers. This is what a user would do who has
   no labels of the tests.
 
+This is a miniature: an epoch has 9 batches, where the thesis has hundreds, and early nets are
+hardly trained. So the rules that keep them, AFR_P and PA with the uniform prior, lose more than
+they would in the thesis (``study_epochs.py``).
+
 Rows are means over the five settings of the validation pairs (other digits of the same class),
 with the standard error over the seeds. ``--table FILE`` writes them, and ``--memory FOLDER`` keeps
 each seed, so that an interrupted run goes on.

@@ -197,7 +197,7 @@ def posterior_agreement(
         [_notices.which_are_probabilities(*result.source[:2]) for result in results]
     )
     if process_group is None:
-        _notices.warn_of_disjoint_pairs([r.source for r in results if r.beta == 0])
+        _notices.warn_of_disjoint_pairs((r.source, r.terms) for r in results)
     if isinstance(prior, str) and prior == "uniform" and process_group is None:
         _notices.warn_of_one_class([result.source for result in results])
     return output

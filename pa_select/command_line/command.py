@@ -156,9 +156,9 @@ def _score(options: argparse.Namespace, own_process: bool) -> int:
     except RuntimeError as error:
         message = str(error).replace("tol, or for certify=False", "--tol")
         return output.complain(f"the computation failed: {message}", output.FAILED)
-    if result.beta == 0:
-        for message in notices.doubt_of_disjoint_pairs(result.source, f"{a.name} and {b.name}"):
-            output.warn(message)
+    names = f"{a.name} and {b.name}"
+    for message in notices.doubt_of_disjoint_pairs(result.source, result.terms, names):
+        output.warn(message)
     share = notices.share_of_one_class(result.source) if options.prior == "uniform" else None
     if share is not None:
         output.warn(

@@ -41,6 +41,9 @@ _FIRST_ROWS = 100
 _LEAVE_OUT = "delete the column, or its name if it is the first one"
 # Decimal numbers, which R's write.csv2 writes with commas.
 _WITH_POINT, _WITH_COMMA = r"\s*[+-]?\d*\.\d+(e[+-]?\d+)?\s*", r"\s*[+-]?\d*,\d+(e[+-]?\d+)?\s*"
+# A table of one column beside unnamed names of rows, as R's write.table writes it: line 1 is the
+# name of the column alone, and in line 2 a mark stands behind the name of the row.
+_ONE_NAME, _NAMED_ROW = r"\s*(\"[^\"]*\"|[^,;\t]+)\s*", r"\s*(?:\"[^\"]*\"|\d+)\s*([,;\t ])\s*\S"
 # What programs write for a missing value.
 _MISSING = {"", "NA", "N/A", "#N/A", "NULL", "NONE", "<NA>", "MISSING", "?", "."}
 # Largest number of names in a message.
@@ -555,12 +558,19 @@ def _are_names(cells: list[str]) -> bool:
 
 def _csv_labels(text: TextIO, n: int) -> _Content:
     """Read labels; a line 1 of strings is the name of the column if n more lines follow."""
+    line_1, line_2 = text.readline(), text.readline()
+    text.seek(0)
+    row = re.match(_NAMED_ROW, line_2)
+    is_r = row is not None and re.fullmatch(_ONE_NAME, line_1) and not re.match(_NAMED_ROW, line_1)
+    if row is not None and is_r:
+        text = text if row[1] == "," else _with_commas(text, row[1])
+        text.readline()
     cells = _cells(text, "labels", np.str_)
     if not cells.size:
         raise InputError("expected labels, got an empty file.")
     if cells.shape[1] == 1 and cells[0, 0][:1] in (";", "\t"):
         raise InputError("expected commas between row names and labels.")
-    has_ids = cells.shape[1] == 2 and not cells[0, 0].strip()
+    has_ids = cells.shape[1] == 2 and (bool(is_r) or not cells[0, 0].strip())
     if cells.shape[1] != 1 + has_ids:
         raise InputError(
             "expected one column of labels (and perhaps unnamed row names), got "
@@ -569,7 +579,8 @@ def _csv_labels(text: TextIO, n: int) -> _Content:
     labels = cells[:, -1]
     are_numbers = all(map(_is_number, np.unique(labels[len(labels) > 1 :]).tolist()))
     has_name = has_ids or (not _is_number(labels[0]) if are_numbers else len(labels) == n + 1)
-    labels, ids = labels[int(has_name) :], cells[1:, 0].tolist() if has_ids else None
+    begin = int(has_name and not is_r)
+    labels, ids = labels[begin:], cells[begin:, 0].tolist() if has_ids else None
     return labels.astype(np.float64) if are_numbers else labels, None, ids
 
 

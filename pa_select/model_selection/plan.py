@@ -134,7 +134,8 @@ class Plan:
         #: What ``fit`` was given beside X and y.
         self.kind: DataKind = kind_of(rows, search, given)
         name = next((name for name, value in given.items() if value is not None), "X")
-        refuse_doubles(search.estimator, [("X", X), *((name, x) for x in self.kind.samples)])
+        samples = [("X", X), *((name, x) for x in self.kind.samples)]
+        refuse_doubles(search.estimator, samples, y)
         #: The distinct labels; none for regressors.
         self.labels = np.unique(np.asarray(y)[: 0 if self.of_regressors else None])
         #: Parameters of `pooled_agreement`.

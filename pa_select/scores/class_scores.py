@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,10 @@ from pa_select.utils.score_checks import (
     clipped_logs,
     wrong_row,
 )
-from pa_select.utils.typing import Array, Floats, Index, Ints, Model, Rows
+from pa_select.utils.typing import Array, Floats, Index, Ints, Labels, Model, Rows
 
+# The steps before a net are fitted to so many rows, to see which precision they return.
+_TRIED = 100
 # Advice for estimators with these parameters, if they lack a score for each class.
 _HINTS = {
     "decision_function_shape": "; give it decision_function_shape='ovr'.",
@@ -134,21 +137,47 @@ def class_scores(estimator: Model, X: Rows, *, batch_size: int = 1024) -> tuple[
     return scores, classes
 
 
-def refuse_doubles(estimator: Model, samples: Sequence[tuple[str, Rows]]) -> None:
+def refuse_doubles(estimator: Model, samples: Sequence[tuple[str, Rows]], y: Labels) -> None:
     """Refuse samples, by name, in double precision that a skorch net in single precision lacks.
 
-    A new net tries two rows of each, if nothing comes before it in a pipeline. What fails for
+    A new net tries two rows of each; `y` has the labels of the first sample. What fails for
     another reason is left to the fits.
     """
     *_, final = unwrapped(estimator)
-    doubles = [(name, rows) for name, rows in samples if is_of_doubles(rows)]
-    if final is not estimator or not doubles or not is_instance(final, "skorch", "NeuralNet"):
+    if not is_instance(final, "skorch", "NeuralNet"):
         return
+    steps: Any = estimator if is_pipeline(estimator) else [estimator]
+    if steps[-1] is not final:
+        return
+    advice = ""
+    if len(steps) > 1:
+        samples = _behind(steps[:-1], samples, y)
+        advice = " Or add a step before the net that returns float32."
     from pa_select.scores import modules
 
-    for name, rows in doubles:
-        if modules.needs_other_precision(final, rows):
-            raise TypeError(WRONG_PRECISION.format(name=name))
+    for name, rows in samples:
+        if is_of_doubles(rows) and modules.needs_other_precision(final, rows):
+            raise TypeError(WRONG_PRECISION.format(name=name) + advice)
+
+
+def _behind(steps: Any, samples: Sequence[tuple[str, Rows]], y: Labels) -> list[tuple[str, Rows]]:
+    """Return two rows of each sample as new steps return them, fitted to some of the first."""
+    from sklearn.base import clone
+    from sklearn.utils import _safe_indexing
+    from sklearn.utils.validation import _num_samples
+
+    def some(rows: Any, most: int) -> Any:
+        n = _num_samples(rows)
+        return _safe_indexing(rows, np.linspace(0, n - 1, min(n, most)).astype(int))
+
+    found = []
+    # The fits explain what fails.
+    with warnings.catch_warnings(), suppress(Exception):
+        warnings.simplefilter("ignore")
+        fitted = clone(steps).fit(some(samples[0][1], _TRIED), some(y, _TRIED))
+        for name, rows in samples:
+            found.append((name, fitted.transform(some(rows, 2))))
+    return found
 
 
 def comparable_scores(

@@ -193,6 +193,10 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         y = aligned_by_index(y, X, "X_a", "X_b")
         warn_of_other_names(X, y, self.regressor)
         check_known(X, y, self.regressor)
+        return self._learn(X, y)
+
+    def _learn(self, X: Any, y: Any) -> SiteAdapter:
+        """Learn the map of aligned rows, of which `check_pairs` has warned."""
         regressor = _regressor(self.regressor, X, y)
         rows_b, rows_a = _matrix(X, "X_b"), _matrix(y, "X_a")
         self.regressor_ = _fitted(regressor, rows_b, rows_a)

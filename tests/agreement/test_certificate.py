@@ -234,9 +234,11 @@ def test_one_pair_needs_no_search():
 
 def test_a_maximum_is_polished_without_a_certificate():
     rng = np.random.default_rng(5)
-    for _ in range(60):
-        a, b, w = random_problem(rng)
-        result = posterior_agreement(a, b, prior="marginal", sample_weight=w, certify=False)
+    problems = [random_problem(rng) for _ in range(60)]
+    # Together they take a third of the time that they take one by one.
+    a, b, w = map(list, zip(*problems, strict=True))
+    results = posterior_agreement(a, b, prior="marginal", sample_weight=w, certify=False)
+    for (a, b, w), result in zip(problems, results, strict=True):
         if 0 < result.beta < np.inf and result.score > 1e-6:
             near = result.beta * (1 + np.array([-1e-3, 1e-3]))
             values = pa_kernel(a, b, near, prior="marginal", sample_weight=w)
@@ -310,8 +312,19 @@ def test_cost_in_evaluations_of_the_data():
         counts[name] = result.n_evaluations
     assert np.median(list(counts.values())) <= 13, counts
     assert max(counts.values()) <= 75, counts
-    # 735; without the expected maximum 854.
+    # 730; without the expected maximum 847.
     assert sum(counts.values()) <= 770, counts
+
+
+@pytest.mark.parametrize(("n_classes", "n_pairs", "most"), [(1000, 50, 33), (300, 150, 24)])
+def test_cost_of_many_classes_with_the_marginal_prior(n_classes, n_pairs, most):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, n_classes, n_pairs)
+    a = rng.normal(size=(n_pairs, n_classes)) + 6 * np.eye(n_classes)[y]
+    result = posterior_agreement(a, a + rng.normal(size=a.shape), prior="marginal")
+    assert result.gap <= 1e-5
+    # 30 and 22; 37 and 27 if intervals are split close to their ends.
+    assert result.n_evaluations <= most
 
 
 def suite_of_few_classes():

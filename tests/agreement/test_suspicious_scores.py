@@ -272,6 +272,22 @@ def test_pairs_that_share_no_class_are_counted(prior, n_disjoint):
         assert posterior_agreement(*floored, prior=prior).score > 1
 
 
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+@pytest.mark.parametrize("n_disjoint", [1, 3])
+@pytest.mark.parametrize("floor", [-9999.0, -200.0])
+def test_pairs_that_share_no_class_above_a_floor_are_counted(prior, n_disjoint, floor):
+    few, many = ([np.maximum(x, floor) for x in top_five(n)] for n in (n_disjoint, 0))
+    with pytest.warns(UserWarning, match=f"got {n_disjoint} of 200 pairs that share none above"):
+        found = posterior_agreement(*few, prior=prior)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        others = posterior_agreement(*many, prior=prior)
+        # Decisions in any unit share no class where they differ.
+        labels = np.random.default_rng(0).integers(0, 4, (2, 200))
+        posterior_agreement(*(-floor * np.eye(4)[labels]), prior=prior)
+    assert found.score < others.score - 0.3
+
+
 def test_the_command_line_counts_them_too(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name, scores in zip("ab", top_five(2), strict=True):
@@ -280,3 +296,7 @@ def test_the_command_line_counts_them_too(tmp_path, monkeypatch, capsys):
     error = capsys.readouterr().err
     assert error.startswith("pa-select: warning: a.npy and b.npy: expected pairs of which both")
     assert "got 2 of 200 pairs that share none, the first in row 7." in error
+    for name, scores in zip("ab", top_five(2), strict=True):
+        np.save(f"{name}.npy", np.maximum(scores, -9999))
+    assert main(["score", "a.npy", "b.npy", "--json"]) == 0
+    assert "got 2 of 200 pairs that share none above the floors" in capsys.readouterr().err

@@ -78,6 +78,16 @@ def save_categories(path, labels):
     pd.DataFrame({"y": pd.Categorical(labels)}).to_parquet(path)
 
 
+def r_table(mark, quote='"'):
+    """What R's write.table writes: names of rows from 1, and no name above them."""
+
+    def write(path, labels):
+        rows = (f"{quote}{i}{quote}{mark}{quote}{y}{quote}" for i, y in enumerate(labels, 1))
+        Path(path).write_text("\n".join([f"{quote}class{quote}", *rows]) + "\n")
+
+    return write
+
+
 WRITERS = {
     "npy": save_npy,
     "npy_bytes": lambda path, y: save_npy(path, np.array(y).astype("S")),
@@ -89,6 +99,10 @@ WRITERS = {
     "csv_index": lambda path, y: pd.Series(y, name="y").to_csv(path),
     "csv_index_no_name": lambda path, y: pd.Series(y).to_csv(path),
     "csv_no_name": lambda path, y: pd.Series(y).to_csv(path, index=False),
+    "r": r_table(" "),
+    "r_tabs": r_table("\t"),
+    "r_commas": r_table(","),
+    "r_unquoted": r_table(" ", ""),
     "parquet": save_parquet,
     "parquet_categories": save_categories,
 }
@@ -106,6 +120,22 @@ def test_names_of_classes_in_every_format(kind, stdin, right, monkeypatch):
     assert right("a.csv", "b.csv", "--labels", name) == RIGHT
     assert right("a.csv", "b.npy", "--labels", "labels") == RIGHT
     assert right("a.npy", "b.csv", "--labels", "labels") == RIGHT
+
+
+@pytest.mark.parametrize("mark", [" ", ";"])
+def test_numbers_and_names_of_rows_in_tables_of_r(mark, right, refused):
+    r_table(mark, "")("labels", Y.tolist())
+    assert right("a.npy", "b.npy", "--labels", "labels") == RIGHT
+    other = pd.DataFrame(A, columns=COLUMNS, index=range(60, 0, -1))
+    other.to_csv("ids.csv")
+    assert "labels: expected the rows of ids.csv" in refused("labels", "ids.csv", "ids.csv")
+
+
+def test_blanks_in_names_of_classes_are_no_marks(right):
+    Path("labels").write_text("\n".join(f"1 {name}" for name in NAMED))
+    np.save("a.npy", A[:, [2, 0, 1]])  # in the order of sorted names
+    np.save("b.npy", B[:, [2, 0, 1]])
+    assert right("a.npy", "b.npy", "--labels", "labels") == RIGHT
 
 
 def test_bytes_in_another_encoding_are_shown(refused):

@@ -9,10 +9,13 @@ import pytest
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_wine
+from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, TunedThresholdClassifierCV
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import shuffle
 from skorch import NeuralNetClassifier
@@ -160,6 +163,19 @@ def test_rows_in_double_precision_are_refused_before_the_first_fit():
         message = f"{name}: expected rows of the net's precision, got float64; give {name}.astype("
         with pytest.raises(TypeError, match=re.escape(message)):
             fit()
+
+
+@pytest.mark.parametrize("steps", [[StandardScaler()], [MinMaxScaler(), PCA(5)]])
+def test_rows_in_double_precision_behind_other_steps_are_refused_before_the_first_fit(steps):
+    n = 5 if len(steps) > 1 else 13
+    model = make_pipeline(*steps, Untouched(lambda: torch.nn.Linear(n, 3), verbose=0))
+    single, pairs = V.astype(np.float32), (A.astype(np.float32), B.astype(np.float32))
+    for name, X, paired in (("X", V, pairs), ("paired", single, (A, B))):
+        cure = re.escape(f'got float64; give {name}.astype("float32"). Or add a step')
+        with pytest.raises(TypeError, match=f"^{name}: expected rows.*{cure}"):
+            PASearchCV(model, {}).fit(X, LABELS, paired=paired)
+    with pytest.raises(AssertionError, match="fitted"):
+        PASearchCV(model, {}, error_score="raise").fit(single, LABELS, paired=pairs)
 
 
 def test_a_net_in_double_precision_keeps_its_rows():

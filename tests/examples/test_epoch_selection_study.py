@@ -1,5 +1,7 @@
 """The studies of epoch selection choose as they say."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -52,3 +54,74 @@ def test_rows_of_the_study_of_optimisers(study, monkeypatch):
     assert (table["best epoch"] >= table["accuracy"] - 1e-9).all()
     # The best epoch of all optimisers is as good as the best one of each, in the mean.
     assert table["best epoch"][study.ANY] >= table["best epoch"][list(few)].max() - 1e-9
+
+
+def test_epochs_vote_with_the_weight_that_their_labels_give_them():
+    import epoch_selection as selection
+
+    labels = np.array([0, 1] * 20)
+    good, bad = np.eye(2)[labels], 3 * np.eye(2)[1 - labels]
+    # The third epoch is right, and the last one wrong and more sure. The first two do not vote.
+    logits = np.stack([bad, bad, good, bad])
+    problem = selection.Problem(
+        [], {"a": (None, labels), "b": (None, labels)}, {}, [(None, labels)]
+    )
+    found = selection.votes(problem, ({"a": logits, "b": logits}, [logits]), ("a", "b"))
+    weighted, equal = (found[name].item() for name in selection.COMMITTEES)
+    assert (weighted, equal) == (100, 0)
+
+
+def test_each_digit_is_shown_as_often_as_asked():
+    import epoch_selection as selection
+
+    once = selection.experiment_6("hue", 0)
+    twice = selection.experiment_6("hue", 0, selection.SMALL._replace(draws=2))
+    for (images, labels), (more, their_labels) in zip(once.sources, twice.sources, strict=True):
+        np.testing.assert_array_equal(their_labels, np.tile(labels, 2))
+        # The second time with other values of the factors.
+        assert len(np.unique(more, axis=0)) == 2 * len(np.unique(images, axis=0))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_tables_of_collapses_and_attacks(monkeypatch, tmp_path):
+    pd = pytest.importorskip("pandas")
+    import study_epochs
+
+    few = {name: study_epochs.CAUSES[name] for name in list(study_epochs.CAUSES)[:3]}
+    monkeypatch.setattr(study_epochs, "CAUSES", few)
+    files = [tmp_path / name for name in ("collapse.csv", "attacks.csv")]
+    options = ["--seeds", "2", "2", "--epochs", "3", "3", "--memory", str(tmp_path / "memory")]
+    for name, file in zip(("--collapse", "--attacks"), files, strict=True):
+        options += [name, str(file)]
+    monkeypatch.setattr(sys, "argv", ["study_epochs.py", *options])
+    study_epochs.main()
+    collapses, attacks = map(pd.read_csv, files)
+    assert collapses["normalisation"].tolist() == list(few)
+    assert collapses["collapsed: PA"].str.endswith(" of 10").all()
+    # Each of the five settings chooses from the same epochs.
+    gain = attacks.set_index("rule")["attacked"].str.split(" ").str[0].astype(float)
+    assert gain["best epoch"] == gain.drop("accuracy (percent)").max()
+    assert 50 < float(attacks["clean"][0]) <= 100
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_recomputed_statistics_leave_the_training_as_it_is():
+    import epoch_selection as selection
+    import study_epochs
+
+    problem = selection.experiment_6("hue", 0)
+    images = np.concatenate([images for images, _ in problem.sources])
+    classes, labels = np.unique(
+        np.concatenate([labels for _, labels in problem.sources]), return_inverse=True
+    )
+    environments = np.repeat([0, 1], [len(rows) for _, rows in problem.sources])
+    states = []
+    for callbacks in ([], [("statistics", study_epochs.Recomputed(images))]):
+        net = selection.net_of("ERM", 0, len(classes), **selection.ADAM, callbacks=callbacks)
+        for _ in range(2):
+            net.partial_fit(images, labels, environments=environments)
+        states.append(net.module_.state_dict())
+    for name, value in states[0].items():
+        same = np.array_equal(value, states[1][name])
+        assert same != ("running" in name or "tracked" in name), name

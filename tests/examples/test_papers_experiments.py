@@ -39,13 +39,25 @@ def test_words_that_amplify_raise_the_accuracy_and_lower_the_agreement():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_epochs_of_lisa_are_selected(run):
-    table = run(
-        "plot_epoch_selection_under_shift.py", "--seeds=1", "--epochs=3", "--learners=LISA"
-    )
-    assert table["learner"].tolist() == ["LISA"] * 4
-    assert table["thesis: PA"].notna().tolist() == [True, True, False, False]
+def test_epochs_are_selected_and_their_trainings_remembered(run, tmp_path):
+    pytest.importorskip("mlxtend")
+    settings, memory = tmp_path / "settings.csv", tmp_path / "memory"
+    options = [
+        "plot_epoch_selection_under_shift.py",
+        *("--seeds=1", "--epochs=3", "--learners=LISA"),
+        *(f"--settings={settings}", f"--memory={memory}"),
+    ]
+    table = run(*options)
+    assert table["learner"].tolist() == ["LISA"] * 2
+    assert table["thesis: PA"].notna().tolist() == [True, False]
     assert table["accuracy"].between(0, 100).all()
+    pd = pytest.importorskip("pandas")
+    by_setting = pd.read_csv(settings)
+    assert by_setting.groupby("experiment").size().tolist() == [5, 5]
+    kept = {path: path.stat().st_mtime_ns for path in memory.rglob("output.pkl")}
+    assert len(kept) == 6
+    pd.testing.assert_frame_equal(run(*options), table)
+    assert {path: path.stat().st_mtime_ns for path in memory.rglob("output.pkl")} == kept
 
 
 @pytest.mark.slow

@@ -268,6 +268,17 @@ def test_as_many_columns_of_other_names_are_noticed_by_every_door(shift):
         expected_scorer(a, b, adapter=SiteAdapter())
 
 
+@pytest.mark.parametrize("names", [[""], ["p", "q"]])
+def test_a_search_warns_once_of_the_columns_of_a_site(names, recwarn):
+    X, y = wavelengths(200)
+    pairs = X[:40], 1.1 * wavelengths(200, 0.5)[0][:40]
+    search = PASearchCV(LogisticRegression(), {}, adapter="ridge", cv=2)
+    search.fit(X[40:], y[40:], paired={n: pairs for n in names} if names[0] else pairs)
+    warned = [str(w.message) for w in recwarn if "other names" in str(w.message)]
+    assert len(warned) == len(set(warned)) == len(names)
+    assert sum("other names" in message for message in search.warnings_) == len(names)
+
+
 @pytest.mark.parametrize("side", [0, 1])
 def test_missing_values_of_a_side_are_named(side):
     X, y = make_classification(200, 8, n_informative=4, random_state=0)

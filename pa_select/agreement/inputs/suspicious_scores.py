@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress
 
 import numpy as np
@@ -12,7 +12,7 @@ import torch
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.score_checks import are_probabilities, look_like_probabilities
-from pa_select.utils.typing import Floats, Ints
+from pa_select.utils.typing import Floats, Ints, Mask
 
 #: A warning is given if at least this share of the predictions is of one class, for at least
 #: this many pairs.
@@ -29,6 +29,13 @@ _CONSTANT_IS_BEST = (
 # share of their predictions (the first of tied classes).
 _SAMPLED_ROWS = 1 << 11
 _NEAR = 0.85
+
+# A floor is below the other scores of its row by more than single precision can hold as a
+# probability, and by more than so many times their range, since logits have any scale.
+_UNDERFLOWS, _FLOOR_TO_RANGE = 87.0, 10.0
+# Pairs that share no class matter from such a term on, in nats. So many rows show whether there
+# are floors.
+_COSTLY, _ROUNDING, _FEW_ROWS = 1.0, 1e-9, 64
 
 # This many scores are compared at once: it bounds the memory.
 _SCORES_AT_ONCE = 1 << 20
@@ -101,26 +108,74 @@ def warn_of_one_class(problems: Sequence[Problem]) -> None:
     warn_caller(f"scores_a and scores_b: {what}. {_CONSTANT_IS_BEST}")
 
 
-def doubt_of_disjoint_pairs(problem: Problem, names: str) -> list[str]:
-    """Return what to warn of if pairs of a problem share no class of positive probability."""
+def doubt_of_disjoint_pairs(problem: Problem, terms: Floats, names: str) -> list[str]:
+    """Return what to warn of if pairs of a problem share no class of positive probability.
+
+    Nor do those of which each class is at a floor, such as -9999, in one row or the other.
+    `terms` are what the pairs contribute to the agreement: those that cost little are no reason to
+    warn, unless they took all of it, so that every term is 0.
+    """
+    none_is_left = np.abs(terms).max(initial=0.0) < _ROUNDING
+    if terms.min(initial=0.0) > -_COSTLY and not none_is_left:
+        return []
     overlap = torch.isfinite(problem.a) & torch.isfinite(problem.b).to(problem.a.device)
-    disjoint = ~overlap.any(1).cpu().numpy() & (problem.weight > 0)
-    if not disjoint.any():
+    apart = ~overlap.any(1).cpu().numpy() & (problem.weight > 0)
+    above, effect, floor = "", "makes the agreement of all pairs 0", "-inf"
+    if not apart.any():
+        apart = _apart_by_floors(problem) & (problem.weight > 0)
+        above, floor = " above the floors of their rows", "the floors"
+        effect = "may take most of the agreement of all pairs"
+    if not apart.any():
         return []
     return [
         f"{names}: expected pairs of which both rows give some class a positive probability, got "
-        f"{np.count_nonzero(disjoint)} of {np.count_nonzero(problem.weight)} pairs that share "
-        f"none, the first in row {int(disjoint.argmax())}. A single such pair makes the agreement "
-        "of all pairs 0. If only the largest probabilities are known, replace -inf by a floor, "
-        "such as the logarithm of each missing class's part of the rest of the probability. The "
-        "lower the floor, the more such a pair costs."
+        f"{np.count_nonzero(apart)} of {np.count_nonzero(problem.weight)} pairs that share none"
+        f"{above}, the first in row {int(apart.argmax())}. A single such pair {effect}. If only "
+        f"the largest probabilities are known, replace {floor} by the logarithm of each missing "
+        "class's part of the rest of the probability. The lower the floor, the more such a pair "
+        "costs."
     ]
 
 
-def warn_of_disjoint_pairs(problems: Sequence[Problem]) -> None:
-    """Warn once if, in some of these problems, pairs share no class of positive probability."""
+def _apart_by_floors(problem: Problem) -> Mask:
+    """Return which pairs have no class that is above a floor in both rows."""
+    a, b = problem.a, problem.b
+    apart = np.zeros(len(a), dtype=bool)
+    # Floors are in nearly all rows, if in any.
+    step = max(len(a) // _FEW_ROWS, 1)
+    if not all(bool((_above_floor(x[::step])[0] < torch.inf).any()) for x in (a, b)):
+        return apart
+    at_once = max(_SCORES_AT_ONCE // a.shape[1], 1)
+    for begin in range(0, len(a), at_once):
+        rows = slice(begin, begin + at_once)
+        (range_a, above_a), (range_b, above_b) = map(_above_floor, (a[rows], b[rows].to(a.device)))
+        # Where both rows are a decision, the floors are the unit of the scores.
+        graded = (range_a < torch.inf) & (range_b < torch.inf) & (range_a + range_b > 0)
+        apart[rows] = (graded & ~(above_a & above_b).any(1)).cpu().numpy()
+    return apart
+
+
+def _above_floor(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return which scores are above the floor of their row, and the range of these.
+
+    A floor is the lowest score of several classes, so far below all others that its probability
+    underflows. Without one the range is infinite.
+    """
+    x = scores.double()
+    low = x.amin(1, keepdim=True)
+    above = x > low
+    lowest = torch.where(above, x, torch.inf).amin(1)
+    spread = x.amax(1) - lowest
+    depth = lowest - low[:, 0]
+    is_floor = (above.sum(1) < x.shape[1] - 1) & (depth > _UNDERFLOWS)
+    is_floor &= depth > _FLOOR_TO_RANGE * spread
+    return torch.where(is_floor, spread, torch.inf), above
+
+
+def warn_of_disjoint_pairs(solved: Iterable[tuple[Problem, Floats]]) -> None:
+    """Warn once if pairs share no class in some of these problems, which have these terms."""
     names = "scores_a and scores_b"
-    for message in [m for one in problems for m in doubt_of_disjoint_pairs(one, names)][:1]:
+    for message in [m for one in solved for m in doubt_of_disjoint_pairs(*one, names)][:1]:
         warn_caller(message)
 
 

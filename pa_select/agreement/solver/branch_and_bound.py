@@ -54,6 +54,10 @@ _WORTH_A_STEP = 1e-7
 # Speed only: of several points in an interval each is closer than the last to where it is split by
 # this factor, which is below 1.
 _CLOSER = 0.4
+# Speed only: a split is at least this share of an interval away from its ends; of one beside the
+# best point, whose near part closes if it is short, and of another one, where a short part would
+# leave the bound of the long one as it is.
+_LEAST_BESIDE, _LEAST = 0.1, 0.4
 # Speed only: so many Newton steps lead to where a maximum is expected, and so many maxima are
 # expected at once, which bounds the memory.
 _STEPS_TO_MAXIMUM, _MAXIMA_AT_ONCE = 6, 1 << 12
@@ -422,7 +426,9 @@ def _splits(
     near = 1 / (1 + np.sqrt(2 * np.abs(fall) / rise))
     beside = (a > 0) & (rise - excess[row] <= tol) & (np.abs(fall) > tol)
     share = np.where(beside, np.where(fall > 0, near, 1 - near), share)
-    split = _away_from_the_ends(a + (c - a) * np.where(np.isnan(share), 0.5, share), a, c)
+    least = np.where(beside, _LEAST_BESIDE, _LEAST)
+    split = a + (c - a) * np.where(np.isnan(share), 0.5, share)
+    split = _away_from_the_ends(split, a, c, least)
     split = np.where((maximum > a) & (maximum < c), maximum, split)
     beyond = _split_beyond(a, slope[table.problem[row]], excess[row])
     return np.where(last[row], beyond, split), np.where(inside, gain, np.inf)
@@ -503,11 +509,11 @@ def _expected_maximum(table: _Table, last: Mask, row: Ints) -> Floats:
     return maximum
 
 
-def _away_from_the_ends(split: Floats, a: Floats, c: Floats) -> Floats:
-    """Move a splitting point away from the ends of its interval, and never onto them."""
+def _away_from_the_ends(split: Floats, a: Floats, c: Floats, least: Floats) -> Floats:
+    """Move a splitting point away from the ends of its interval, by this share of it at least."""
     ratio = c / a
     wide = (a > 0) & (ratio > _WIDE)
-    low = np.where(wide, a * ratio**0.25, a + 0.1 * (c - a))
-    high = np.where(wide, a * ratio**0.75, c - 0.1 * (c - a))
+    low = np.where(wide, a * ratio**0.25, a + least * (c - a))
+    high = np.where(wide, a * ratio**0.75, c - least * (c - a))
     low = np.where(a == 0, 0.02 * c, low)
     return np.clip(np.clip(split, low, high), np.nextafter(a, c), np.nextafter(c, a))

@@ -211,6 +211,8 @@ class MarginalPasses:
         small = [beta, unit] if nearest is None else [beta, unit, nearest[:, :, index]]
         self._beta, self._unit, *nearest_of_runs = pairs.tensors(*small, dtype=dtype)
         self._nearest = nearest_of_runs[0] if nearest_of_runs else None
+        #: The classes of each side that are the top of no row in some run.
+        self._far = [] if nearest is None else [np.flatnonzero(x.any(1)) for x in small[2]]
         #: (2, n, n_classes) how much is missing in the logs of masses, if anything.
         self._shift: Floats | float = 0.0
         if nearest is not None:
@@ -305,22 +307,21 @@ class MarginalPasses:
         rows = torch.stack(
             [torch.ones_like(mean), mean, mean * mean, variance, growth, decline, entropy]
         )
-        if self._nearest is not None:
-            # In units of the largest posterior of each class no mass underflows.
-            nearest = block.spread(self._nearest[side]) * unit
+
+        def class_sums(e: torch.Tensor, *powers: torch.Tensor) -> torch.Tensor:
+            each = zip([e, *powers], (rows, rows[:2], rows[:1]), strict=True)
+            return torch.cat([block.class_sums(x, some * weight) for x, some in each])
+
+        sums = class_sums(e, ex, exx)
+        if self._nearest is not None and len(self._far[side]):
+            # In units of the largest posterior of its class no mass underflows.
+            far = torch.from_numpy(self._far[side]).to(x.device)
+            x = x[far]
+            nearest = block.spread(self._nearest[side][far]) * unit
             scale = torch.exp((nearest - x).clamp_max(0) * ratio)
             if self._pairs.has_zero_posteriors:
-                scale = scale * torch.isfinite(block.b if side else block.a)
-            classes = [scale, scale * x, scale * x * x]
-        else:
-            classes = [e, ex, exx]
-        sums = torch.cat(
-            [
-                block.class_sums(classes[0], rows * weight),
-                block.class_sums(classes[1], rows[:2] * weight),
-                block.class_sums(classes[2], weight[None]),
-            ]
-        )
+                scale = scale * torch.isfinite((block.b if side else block.a)[far])
+            sums[:, far] = class_sums(scale, scale * x, scale * x * x)
         totals = block.weighted_sum(torch.stack([log_z, -mean, variance, growth, decline]))
         return torch.cat([sums.flatten(0, 1), totals])
 

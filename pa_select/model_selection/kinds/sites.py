@@ -103,7 +103,7 @@ def adapted_to_sites(
     for site in sites:
         helped, learnt = is_adapted(site, table), None
         if helped.any():
-            learnt = SiteAdapter(adapter).fit(samples[site.b], samples[site.a])
+            learnt = SiteAdapter(adapter)._learn(samples[site.b], samples[site.a])
 
         def adapted(
             model: Any, candidate: int, helped: Mask = helped, learnt: Any = learnt
