@@ -98,6 +98,8 @@ figures: $(VENV)/.docs $(VENV)-tools/.installed ## the tables in docs/figures of
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_typefaces.py --seeds 5 \
 		--memory build/typefaces --table docs/figures/typefaces.csv \
 		--errors docs/figures/typefaces_errors.csv
+	OMP_NUM_THREADS=1 $(BIN)/python examples/study_errors.py --repeats 60 \
+		--table docs/figures/errors.csv --differences docs/figures/errors_of_differences.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_pair_planning.py \
 		--table docs/figures/pair_planning.csv
 	OMP_NUM_THREADS=1 $(BIN)/python examples/study_regressors.py --seeds 10 \

@@ -150,6 +150,14 @@ def read_folds(search, y, n_sites, members):
         }
 
 
+def errors_of_differences(search, site):
+    """Return the standard errors of the differences of each candidate from every other one."""
+    candidates = range(len(search.cv_results_["params"]))
+    return {
+        i: [search.compare(i, j, site=site).standard_error for j in candidates] for i in candidates
+    }
+
+
 def measure(rows, model, grid, n_pairs):
     """Return what is known of each candidate, for these numbers of pairs, and the truth."""
     sites, sites_of_others, adapters, others = {}, {}, {}, {}
@@ -212,6 +220,9 @@ def measure(rows, model, grid, n_pairs):
             unit[f"truth, {name}"] = [m.score(others[n, name], rows.y_test) for m in fitted]
         unit = pd.DataFrame(unit).assign(pairs=n, candidate=np.arange(len(fitted)))
         unit["truth_se adapted"] = error_of(unit["truth adapted"], len(rows.y_test))
+        for end, site in (("", f"{n}"), (" adapted", f"{n} mapped")):
+            for other, errors in errors_of_differences(search, site).items():
+                unit[f"error of the difference from {other}{end}"] = errors
         for end in ("", " adapted"):
             unit[f"product{end}"] = unit["accuracy"] * (1 - unit[f"disagreement{end}"])
         units.append(unit)
@@ -341,7 +352,8 @@ def error_table(data):
 def differences(unit):
     """Return how sure the differences are between the choice and the other candidates.
 
-    With the adapter each candidate is judged on the rows for which it is expected to score more.
+    With the adapter each candidate is judged on the rows for which it is expected to score more;
+    the errors of a candidate with and one without it count as independent.
     """
     found = {}
     better = unit["expected adapted"] > unit["expected"]
@@ -353,7 +365,11 @@ def differences(unit):
         chosen = best(expected, unit["accuracy"].to_numpy())
         others = np.arange(len(unit)) != chosen
         behind, in_truth = ((x[chosen] - x)[others] for x in (expected, truth))
-        reach = 1.96 * np.hypot(error[chosen], error[others])
+        columns = (f"error of the difference from {chosen}{end}" for end in ("", " adapted"))
+        of_difference = np.where(adapted, *(unit[column] for column in reversed([*columns])))
+        alike = np.equal(adapted, np.asarray(adapted)[chosen])
+        of_difference = np.where(alike, of_difference, np.hypot(error[chosen], error))
+        reach = 1.96 * of_difference[others]
         clear = behind > reach
         found |= {
             (rows, "reach"): 100 * reach.mean(),

@@ -147,10 +147,10 @@ print(errors.to_string(index=False))
 # %%
 # How sure a difference is
 # ------------------------
-# A candidate is clearly behind the choice if its expected score is lower by more than 1.96 times
-# the root of the sum of both squared standard errors. The table shows this reach in points, how
-# often the true difference is within it of the expected one, the share of the other candidates
-# that are clearly behind, and how many of these are worse at b.
+# A candidate is clearly behind the choice if its expected score is lower by more than 1.96
+# standard errors of the difference, as ``PASearchCV.compare`` has it. The table shows this reach
+# in points, how often the true difference is within it of the expected one, the share of the other
+# candidates that are clearly behind, and how many of these are worse at b.
 distances = difference_table(counted)
 print(distances.to_string())
 if options.table:

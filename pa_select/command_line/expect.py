@@ -26,7 +26,8 @@ several models:
   for all models. The most accurate models stand in for the labels of the pairs, and the
   validation accuracies are shrunk towards what they say. The model with the highest expected
   accuracy comes first. The last line names those that cannot be told from it: they are at most
-  1.96 times the root of the sum of both squared standard errors below it.
+  1.96 standard errors of the difference below it. That error is smaller than both +- suggest,
+  since all models predict the same rows and pairs.
 
 what is printed:
   expected accuracy    the validation accuracy and the change to expect: the mean posterior,
@@ -213,7 +214,8 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
             of_models[name]["weight"] = weight
         output.print_result(output.as_json(of_models if options.model else one._asdict()))
     elif options.model:
-        output.print_result(output.models_as_text(expected, weights, *sizes))
+        alike = found.not_told_from_best()
+        output.print_result(output.models_as_text(expected, alike, weights, *sizes))
     else:
         output.print_result(output.expected_as_text(one, *sizes))
     return output.DONE

@@ -10,7 +10,6 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from pa_select.utils.html import visible
-from pa_select.utils.p_values import LEVEL_TOLD_APART, normal_p_value
 
 if TYPE_CHECKING:
     from pa_select.agreement import Part, PosteriorAgreement
@@ -141,6 +140,7 @@ def expected_as_text(
 
 def models_as_text(
     expected: dict[str, ExpectedScore],
+    alike: list[str],
     weights: dict[str, float],
     n_labelled: int,
     n_classes: int,
@@ -148,7 +148,8 @@ def models_as_text(
 ) -> str:
     """Return a table of the expected accuracies of several models, the best first.
 
-    Without `weights` there is no column of them.
+    The models that are `alike` cannot be told from the best one. Without `weights` there is no
+    column of them.
     """
     by_rank = sorted(expected, key=lambda x: (-expected[x].score, -expected[x].validation_score))
     ranked = [(_one_line(name), expected[name]) for name in by_rank]
@@ -163,16 +164,10 @@ def models_as_text(
         lines = [f"{line}  {weight:>6}" for line, weight in zip(lines, last, strict=True)]
     n_pairs, classes = ranked[0][1].n_pairs, f"{n_classes} classes{_names(columns, ' ({})')}"
     lines += ["", f"{n_pairs} pairs, {n_labelled} labelled rows, {classes}"]
-    (best, of_best), *others = ranked
-    alike = [
-        name
-        for name, one in others
-        if normal_p_value(of_best.score - one.score, of_best.standard_error, one.standard_error)
-        >= LEVEL_TOLD_APART
-    ]
-    if alike:
-        listed = " and ".join(filter(None, [", ".join(alike[:-1]), alike[-1]]))
-        lines.append(f"{listed} cannot be told from {best}")
+    shown = [_one_line(name) for name in by_rank if name in alike]
+    if shown:
+        listed = " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+        lines.append(f"{listed} cannot be told from {ranked[0][0]}")
     return "\n".join(lines)
 
 

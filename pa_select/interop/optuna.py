@@ -376,12 +376,12 @@ class AgreementObjective:
 
         Also return why the value of the trial is not in it, or None.
         """
-        columns, metrics = self.plan.score_columns([outcomes])
+        stacks = self.plan.stacks([outcomes])
+        columns, metrics = self.plan.score_columns([outcomes], stacks)
         scores = [outcome.test_scores for outcome in outcomes]
         for name in metrics:
             values = [[x[name] if isinstance(x, dict) else x for x in scores]]
             columns |= metric_columns(name, np.array(values, dtype=np.float64))
-        stacks = self.plan.stacks([outcomes])
         of_agreements, agreements = self.plan.agreement_columns(stacks)
         columns |= of_agreements
         columns |= self.plan.comparison.expected(stacks, columns, self.metric).columns

@@ -371,9 +371,9 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
                 for o in of_candidate
             ],
         )
-        columns, metrics = plan.score_columns(outcomes)
-        table |= columns
         stacks = plan.stacks(outcomes)
+        columns, _ = plan.score_columns(outcomes, stacks)
+        table |= columns
         columns, agreements = plan.agreement_columns(stacks)
         table |= columns
         report_unsolved(agreements.failures, params, self.error_score)
@@ -401,6 +401,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         )
         expected = plan.comparison.expected(stacks, table, metric)
         table |= expected.columns
+        self._differences = expected.differences()
         self.posterior_ = plan.posterior(table, metric, expected)
         if self.posterior_ is not None:
             table["weight"] = self.posterior_.weights
@@ -451,7 +452,11 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
 
     def _mark_the_indistinguishable(self, table: dict[str, Any], rule: SelectionRule) -> None:
         terms = getattr(self, "agreement_terms_", None)
-        found = indistinguishable(rule, table, self.best_index_, terms, self._pairs)
+        differences = self._differences.get("")
+        if rule.decides != f"expected_{first_metric(self, table)}":  # or of another metric
+            differences = None
+        given = rule, table, self.best_index_, terms, self._pairs
+        found = indistinguishable(*given, differences)
         if found is None:
             return
         table["not_told_apart"] = found
@@ -546,13 +551,16 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
                 f"PACommittee(metric={next(iter(scores))!r}), got metric={committee.metric!r}."
             )
 
-    def compare(self, i: int, j: int) -> AgreementComparison:
+    def compare(self, i: int, j: int, *, site: str | None = None) -> AgreementComparison:
         """Compare two candidates: their agreement, or with pairs their expected score.
 
         Parameters
         ----------
         i, j : int
             Indices of candidates in ``cv_results_["params"]``; the column ``index`` of `summary`.
+        site : str, default=None
+            The site of a dict of pairs at which the expected scores are compared. None: each
+            candidate's worst one.
 
         Returns
         -------
@@ -561,12 +569,11 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             difference of their expected scores; its ``standard_error``; and the two-sided
             ``p_value`` of no difference. The error of agreements is that of the mean over the
             same pairs, and allows for pairs that share a row. The error of expected scores is
-            the root of the sum of both squared errors; on simulated shifts 1.96 times it held
-            98 % of the differences with 40 pairs, and 91 % with 300. The p-value is valid for
-            two candidates that were named beforehand: the best of many looks better than it is,
-            and ``p_adjusted`` is the same. ``interval`` is nan: nothing is resampled. All are nan
-            if a candidate has no such value. With pairs and a rule that looks at the agreement,
-            it is the agreement.
+            that of the differences over the labelled rows and over the pairs, which both
+            candidates predict (:doc:`/paired`). The p-value is valid for two candidates that were
+            named beforehand: the best of many looks better than it is, and ``p_adjusted`` is the
+            same. ``interval`` is nan: nothing is resampled. All are nan if a candidate has no
+            such value. With pairs and a rule that looks at the agreement, it is the agreement.
 
         Raises
         ------
@@ -574,6 +581,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             If the search is not fitted.
         IndexError
             If i or j is not the index of a candidate.
+        ValueError
+            If `site` is not the name of one, or agreements are compared.
 
         Warns
         -----
@@ -601,8 +610,13 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
                 )
         expected = f"expected_{first_metric(self, table)}"
         if expected in table and not rule_of(self, table).by_agreement:
-            columns = table[expected], table[f"{expected}_se"]
-            return expected_comparison(*(value[k] for k in (i, j) for value in columns))
+            if site not in {None, *self._differences} - {""}:
+                raise ValueError(
+                    f"site: expected one of {list(self._differences)[1:]}, got {site!r}."
+                )
+            return expected_comparison(self._differences[site or ""], i, j)
+        if site is not None:
+            raise ValueError(f"site: expected None to compare agreements, got {site!r}.")
         return agreement_comparison(
             self.agreement_terms_[i], self.agreement_terms_[j], self._pairs
         )

@@ -16,13 +16,14 @@ from sklearn.base import BaseEstimator
 
 from pa_select.model_selection.table_columns import recorded_chance, scores_and_errors
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.p_values import LEVEL_TOLD_APART, normal_p_value
+from pa_select.utils.p_values import LEVEL_TOLD_APART
 from pa_select.utils.typing import Floats, Ints, Mask
 
 if TYPE_CHECKING:
     from pa_select.agreement.bootstrap import AgreementComparison
     from pa_select.agreement.pooled_agreement import PooledPairs
     from pa_select.agreement.standard_errors import MeanDifference
+    from pa_select.two_sites.errors_of_scores import Differences
 
 #: The columns of ``cv_results_`` by name.
 Table: TypeAlias = dict[str, Any]
@@ -580,16 +581,12 @@ def _mean_difference(terms: Floats, others: Floats, pairs: PooledPairs) -> MeanD
     return mean_difference(terms, others, weight, (pairs.object_a, pairs.object_b))
 
 
-def expected_comparison(
-    expected: float, error: float, other: float, error_of_other: float
-) -> AgreementComparison:
+def expected_comparison(differences: Differences, i: int, j: int) -> AgreementComparison:
     """Compare the expected scores of two candidates."""
     from pa_select.agreement.bootstrap import AgreementComparison
 
-    difference = float(expected - other)
-    p_value = normal_p_value(difference, error, error_of_other)
-    of_difference = math.hypot(error, error_of_other)
-    return AgreementComparison(difference, of_difference, p_value, p_value, (math.nan, math.nan))
+    found = differences.between(i, j)
+    return AgreementComparison(*found, found.p_value, (math.nan, math.nan))
 
 
 def indistinguishable(
@@ -598,19 +595,21 @@ def indistinguishable(
     chosen: int,
     terms: Floats | None,
     pairs: PooledPairs,
+    differences: Differences | None,
 ) -> Mask | None:
     """Find the eligible candidates whose value of what decides differs little from the chosen's.
 
-    `terms` are the agreements of all pairs, (n_candidates, n_pairs). A candidate is found if the
+    `terms` are the agreements of all pairs, (n_candidates, n_pairs), and `differences` those of
+    the expected scores. A candidate is found if the
     p-value of no difference is at least 0.05, but not the chosen one, nor one without a p-value.
     None: no comparison is known of what decides.
     """
     if rule.by_agreement and terms is not None:
         return indistinguishable_by_agreement(terms, pairs, chosen, table["eligible"])
-    if not rule.decides.startswith("expected_"):
+    if differences is None or not rule.decides.startswith("expected_"):
         return None
-    values = table[rule.decides], table[f"{rule.decides}_se"]
-    return indistinguishable_by_errors(*values, chosen, table["eligible"])
+    found: Mask = table["eligible"] & differences.not_told_from(chosen)
+    return found
 
 
 def indistinguishable_by_agreement(
@@ -622,17 +621,6 @@ def indistinguishable_by_agreement(
         if candidate != chosen:
             comparison = _mean_difference(terms[chosen], terms[candidate], pairs)
             found[candidate] = comparison.p_value >= LEVEL_TOLD_APART
-    return found
-
-
-def indistinguishable_by_errors(
-    values: Floats, errors: Floats, chosen: int, eligible: Mask
-) -> Mask:
-    """Find them by values with independent standard errors."""
-    away = values - values[chosen]
-    p_values = [normal_p_value(*pair, errors[chosen]) for pair in zip(away, errors, strict=True)]
-    found: Mask = eligible & (np.array(p_values) >= LEVEL_TOLD_APART)
-    found[chosen] = False
     return found
 
 

@@ -165,9 +165,10 @@ class PASearchCV(BasePASearch):
           Left out if something else decides;
         - ``weight``: the posterior of the candidate in `posterior_`; left out if that is None;
         - ``n_failed_splits``: in how many splits the fit failed;
-        - ``se_test_<metric>``, ``chance_test_<metric>``: standard error of the mean score,
-          and the best score of predictions that ignore the features. If splits hold out whole
-          environments, the error covers only the rows within them;
+        - ``se_test_<metric>``, ``chance_test_<metric>``: standard error of the mean score, from
+          the out-of-fold rows (from the scores of the splits, if the metric needs more than the
+          recorded predictions), and the best score of predictions that ignore the features. If
+          splits hold out whole environments, the error covers only the rows within them;
         - with views: ``mean_test_<metric>_views``, the score on the views' rows (the
           control that uses the labels);
         - with environments: ``mean_test_<metric>_environment_<name>`` for each,
@@ -300,7 +301,7 @@ class PASearchCV(BasePASearch):
     >>> search.cv_results_["agreement"].round(2)
     array([0.01, 1.09, 1.05, 1.04])
     >>> search.cv_results_["reason"][0]
-    'not eligible: score 0.399 is below 0.9741, the best (0.983) less 1 standard error'
+    'not eligible: score 0.399 is below 0.9709, the best (0.983) less 1 standard error'
     >>> search.n_fits_  # 4 candidates, 10 splits, and the refit
     41
 
@@ -311,7 +312,7 @@ class PASearchCV(BasePASearch):
     >>> search = PASearchCV(model, {"logisticregression__C": [0.01, 1, 100]})
     >>> search = search.fit(X, y, paired=(X_a, X_b))
     >>> print(f"{search.expected_score_:.2f} +- {1.96 * search.expected_score_se_:.2f}")
-    0.77 +- 0.08
+    0.77 +- 0.09
     """
 
     param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]]

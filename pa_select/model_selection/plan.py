@@ -38,6 +38,7 @@ from pa_select.model_selection.kinds.kind import (
     check_text,
 )
 from pa_select.model_selection.kinds.kind_of import kind_of
+from pa_select.model_selection.out_of_fold import OutOfFold
 from pa_select.model_selection.pa_scorer import PAScorer
 from pa_select.model_selection.rules import DEFAULT, make_rule, selection_of
 from pa_select.model_selection.split_scores import (
@@ -117,6 +118,7 @@ class Plan:
         groups = given.pop("groups", None)
         _check_arguments(search, X, params, groups, given)
         X, y = _check_data(search, X, y, given.get("paired"))
+        of_environments = groups is None and needs_groups(search.cv)
         groups, params = _with_groups(search, X, y, groups, params, given.get("environments"))
         routed = search._get_routed_params_for_fit(params)
         #: Whether the candidates are regressors, which have no agreement.
@@ -124,6 +126,10 @@ class Plan:
         #: Weights of the rows, or None.
         self.sample_weight = params.get("sample_weight")
         rows = _rows_of_x(search, X, y, groups)
+        #: The groups of the rows; environments that are held out are none.
+        self._groups = None
+        if groups is not None and not of_environments:
+            self._groups = check_column(groups, len(rows.y), "groups")
         weight = None if self.sample_weight is None else check_weight(self.sample_weight, len(y))
         #: What ``fit`` was given beside X and y.
         self.kind: DataKind = kind_of(rows, search, given)
@@ -164,10 +170,11 @@ class Plan:
             comparison.compared, weight if comparison.pairs_have_weights else None
         )
         extras = list(comparison.extra_test_rows) or [[] for _ in splits]
-        #: The number of test rows, by metric, if the error of its scores has a formula.
-        self._n_rows: dict[str, int] = {}
-        if n_disjoint(splits) <= 1:  # splits of the same rows do not show how a score varies
-            self._n_rows, extras = self._errors_over_rows(rows, splits, extras)
+        if n_disjoint(splits) <= 1 and not self._are_rates():
+            # Splits of the same rows do not show how a score varies.
+            extras = [
+                _with_parts(x, test, rows) for x, (_, test) in zip(extras, splits, strict=True)
+            ]
         #: What is fitted and scored.
         self.splits = [
             SplitTask(train, test, scored_rows, of_split, comparison.samples_to_predict)
@@ -176,20 +183,15 @@ class Plan:
             )
         ]
 
-    def _errors_over_rows(
-        self, rows: RowsOfX, splits: list[Split], extras: list[Any]
-    ) -> tuple[dict[str, int], list[Any]]:
-        """Return the number of rows of metrics with a formula, and parts of rows for others."""
+    def _are_rates(self) -> bool:
+        """Whether the numbers of rows say how certain the scores of all metrics are."""
         # Imported here: workers that fit and score do not need torch.
         from pa_select.two_sites.classification import is_accuracy
 
+        if self.of_regressors or self._groups is not None or self.data.score_params:
+            return False
         named = getattr(self.data.scorer, "_scorers", {"score": self.data.scorer})
-        accuracies = [x for x in named if not self.of_regressors and is_accuracy(named[x])]
-        if len(accuracies) < len(named):
-            extras = [
-                _with_parts(x, test, rows) for x, (_, test) in zip(extras, splits, strict=True)
-            ]
-        return dict.fromkeys(accuracies, len(np.unique(splits[0][1]))), extras
+        return all(map(is_accuracy, named.values()))
 
     @property
     def n_disjoint(self) -> float:
@@ -205,13 +207,14 @@ class Plan:
         """Stack the scores of the candidates that have all scores."""
         return Stacks(outcomes, self.layout, self.labels)
 
-    def score_columns(self, outcomes: list[list[Outcome]]) -> tuple[dict[str, Any], list[str]]:
+    def score_columns(
+        self, outcomes: list[list[Outcome]], stacks: Stacks
+    ) -> tuple[dict[str, Any], list[str]]:
         """Make the columns of the scores, and list the names of the metrics."""
-        extras = self.splits[0].extras
-        columns_of = self.comparison.score_columns
-        return score_columns(
-            outcomes, self.chance, extras, self.n_disjoint, self._n_rows, columns_of
-        )
+        tests = [task.test for task in self.splits]
+        out_of_fold = OutOfFold(stacks, self.layout, tests, self.data, self._groups)
+        given = outcomes, self.chance, self.splits[0].extras, self.n_disjoint
+        return score_columns(*given, out_of_fold, self.comparison.score_columns)
 
     def agreement_columns(self, stacks: Stacks) -> tuple[dict[str, Any], Agreements]:
         """Make the columns of the agreements; return the agreements, too."""

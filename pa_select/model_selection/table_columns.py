@@ -10,14 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from pa_select.model_selection.split_scores import N_PARTS, Extra, Outcome, PairsOfModels, Stacks
+from pa_select.model_selection.split_scores import (
+    N_PARTS,
+    OF_X,
+    Extra,
+    Outcome,
+    PairsOfModels,
+    Stacks,
+)
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.p_values import error_of_rate
 from pa_select.utils.typing import Floats
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
     from pa_select.agreement.result import PosteriorAgreement
+    from pa_select.model_selection.out_of_fold import OutOfFold
 
 
 def column(cv_results: dict[str, Any], name: str, argument: str) -> Floats:
@@ -90,7 +97,8 @@ def warn_of_one_split(cv_results: dict[str, Any], metric: str) -> None:
 
 def recorded_chance(cv_results: dict[str, Any], metric: str) -> Floats:
     """Return the score of predictions that look at no feature; -inf if it is not known."""
-    chance = cv_results.get(f"chance_test_{metric}", np.full(len(cv_results["params"]), np.nan))
+    unknown = np.full(len(column(cv_results, metric, "score")), np.nan)
+    chance = cv_results.get(f"chance_test_{metric}", unknown)
     return np.nan_to_num(np.asarray(chance, dtype=np.float64), nan=-np.inf)
 
 
@@ -179,25 +187,23 @@ class ScoresOfMetric(NamedTuple):
     #: (n_candidates,) what predictions that look at no feature score.
     chance: Floats
     n_disjoint: float
-    #: The number of test rows if the metric is the accuracy and they are the same in all splits.
-    n_rows: int | None = None
+    out_of_fold: OutOfFold
 
-    def errors(self, scores: Floats, suffix: str = "") -> Floats:
+    def errors(self, scores: Floats, suffix: str = "", samples: Sequence[int] = (OF_X,)) -> Floats:
         """Return the standard errors of mean scores, (n_candidates, n_splits), of the test rows.
 
-        They are over the splits, or over the rows if the splits do not show how a score varies:
-        by a formula, or from scores of parts of the rows, which are extras. `suffix` says on which
-        rows the scores are.
+        They are over the rows, or where the predictions that were recorded do not give the scores
+        over the splits; if the splits do not show how a score varies, over parts of the rows,
+        which are extras. `suffix` and `samples` say on which rows the scores are.
         """
-        if self.n_rows is not None:
-            return error_of_rate(scores.mean(axis=1), self.n_rows)
         error = error_over_splits(scores, self.n_disjoint)
         if (parts := self.extras.get(f"part{suffix}")) is not None:
             # Several views have parts of the same rows, one view after the other.
             by_view = np.reshape(parts, (-1, N_PARTS, *scores.shape))
-            of_rows = error_of_rows(list(by_view.mean(axis=0)), self.n_disjoint)
-            error = np.where(np.isfinite(of_rows), of_rows, error)
-        return error
+            of_parts = error_of_rows(list(by_view.mean(axis=0)), self.n_disjoint)
+            error = np.where(np.isfinite(of_parts), of_parts, error)
+        of_rows = self.out_of_fold.errors(self.metric, scores, samples)
+        return np.where(np.isfinite(of_rows), of_rows, error)
 
 
 def score_columns(
@@ -205,7 +211,7 @@ def score_columns(
     chance: Sequence[Sequence[Any]],
     extras: Sequence[Extra],
     n_disjoint: float,
-    n_rows: Mapping[str, int],
+    out_of_fold: OutOfFold,
     extra_columns: Callable[[ScoresOfMetric], dict[str, Any]],
 ) -> tuple[dict[str, Any], list[str]]:
     """Make the columns of errors, of chance and of the extras; list the metrics, too."""
@@ -228,7 +234,7 @@ def score_columns(
     for metric, splits in scores.items():
         chances = columns[f"chance_test_{metric}"]
         scores_of_metric = ScoresOfMetric(
-            metric, on_extras[metric], chances, n_disjoint, n_rows.get(metric)
+            metric, on_extras[metric], chances, n_disjoint, out_of_fold
         )
         columns[f"se_test_{metric}"] = scores_of_metric.errors(splits)
         columns |= extra_columns(scores_of_metric)

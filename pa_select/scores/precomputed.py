@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -165,3 +166,17 @@ class RecordedRegressor(RegressorMixin, _KnownPredictions):
                 f"{np.flatnonzero(~np.isfinite(predicted))[0]}."
             )
         return cls(predicted)
+
+
+def joined(
+    models: Sequence[RecordedClassifier] | Sequence[RecordedRegressor],
+) -> RecordedClassifier | RecordedRegressor:
+    """Return one model with the predictions of several, one after the other, of equal classes."""
+    first = models[0]
+    predicted = np.concatenate([model.predicted for model in models])
+    if isinstance(first, RecordedRegressor):
+        return RecordedRegressor(predicted)
+    scores = np.concatenate([model.scores for model in models])
+    probabilities = [model.probabilities for model in models if model.probabilities is not None]
+    of_all = np.concatenate(probabilities) if len(probabilities) == len(models) else None
+    return replace(first, scores=scores, predicted=predicted, probabilities=of_all)

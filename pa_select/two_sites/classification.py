@@ -142,19 +142,30 @@ class Classification:
         y, every = np.tile(model.classes, len(rows)), np.repeat(rows, labels.shape[1])
         return _weighted(scorer, model, every, y, labels.ravel())
 
+    def is_rate(self, scorer: Scorer) -> bool:
+        """Whether a metric is a share of the rows."""
+        return is_accuracy(scorer)
+
     def error_of_rate(
         self,
         scorer: Scorer,
         score: float,
         model: RecordedClassifier,
         y: Array,
-        groups: Array | None,
+        labelled: LabelledRows,
     ) -> float | None:
         """Return the standard error of an accuracy, after two successes and failures are added."""
         if not is_accuracy(scorer):
             return None
-        n = len(y) if groups is None else effective_number(model.predicted == y, groups, len(y))
+        n = labelled.n_independent
+        if labelled.groups is not None:
+            groups = labelled.groups[labelled.tested]
+            n = effective_number(model.predicted == y, groups, labelled.n)
         return float(error_of_rate(np.asarray(score), n))
+
+    def validated(self, scorer: Scorer, labelled: object, outputs: object, score: float) -> float:
+        """Return the score on the labelled rows, the mean over the splits."""
+        return score
 
     def in_range(self, scorer: Scorer, score: float) -> float:
         """Return an expected score that the metric can have."""

@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from pa_select.scores.precomputed import row_numbers
-from pa_select.two_sites.score_of_units import (
-    LabelledRows,
-    ScoreOfUnits,
-    parts_of,
-    parts_of_groups,
-    widening,
-)
+from pa_select.two_sites.errors_of_scores import Differences, error_of_score, scored_rows
+from pa_select.two_sites.score_of_units import LabelledRows, ScoreOfUnits, parts_of
 from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 
 if TYPE_CHECKING:
@@ -60,11 +54,11 @@ class Pairs(Protocol):
 
 
 class Estimate(NamedTuple):
-    """An expected value, its standard error, and contributions as in `ScoreOfUnits`."""
+    """An expected value, its standard error, and the units that it was computed from."""
 
     score: float
     standard_error: float
-    contributions: Floats = np.zeros(0)
+    units: ScoreOfUnits = ScoreOfUnits(np.nan, np.zeros(0))
 
 
 class ShrunkScores(NamedTuple):
@@ -100,15 +94,16 @@ class SiteExpectation(NamedTuple):
     contributions : ndarray of shape (n_models, n_units)
         What each unit of the pairs contributes to the expected score of the metric that decides;
         nan for a model without one.
-    changes : ndarray of shape (n_models,)
-        By how much the metric that decides is expected to change.
+    changes : list of ScoreOfUnits
+        By how much the metric that decides is expected to change; without units for a model
+        without an expected score.
     """
 
     columns: dict[str, Floats]
     shares: list[Floats]
     believed: Floats
     contributions: Floats
-    changes: Floats
+    changes: list[ScoreOfUnits]
 
     def change_by(self, units: Mask) -> Floats:
         """Return what changes in the expected scores if only some units are known."""
@@ -132,7 +127,7 @@ class Engine:
         Source 0 has the labelled rows.
     validation : dict of str to (scores, errors or None)
         The scores of all models on labelled rows, and their standard errors, by metric. None:
-        the errors over the rows, since the score of a single split does not show how it varies.
+        the errors are computed here; see `error_of_score`.
     metric : str
         It decides which models are the most accurate, and whether rows are adapted.
     reference : {"ensemble", "self"} or dict of int to ndarray
@@ -155,7 +150,10 @@ class Engine:
         self.task, self.scorers, self.labelled, self.models = task, scorers, labelled, models
         self.metric, self.errors = metric, errors
         self.validation = {
-            name: (scores, self._errors_of_rows(name, scores) if of_scores is None else of_scores)
+            name: (
+                np.array([self.validated(name, *of_model) for of_model in enumerate(scores)]),
+                self._errors_of(name, scores) if of_scores is None else of_scores,
+            )
             for name, (scores, of_scores) in validation.items()
         }
         self._is_shared = not isinstance(reference, str) or reference == "ensemble"
@@ -189,7 +187,7 @@ class Engine:
             outputs_b = [self._outputs(model, source) for source in site.b_samples]
             level, changed, better = self._changes(labels, outputs_a, outputs_b)
             changes.append(changed)
-            of_levels.append(level[self.metric].contributions)
+            of_levels.append(level[self.metric].units.contributions)
             # Its own stand-ins are calibrated by its score, and say no more than it.
             for name in level if self._is_shared else ():
                 if np.isfinite(changed[name][0].score):
@@ -205,7 +203,7 @@ class Engine:
         }
         believed = shrunk[self.metric].believed
         units = [
-            (1 - share) * level + of_model[self.metric][0].contributions
+            (1 - share) * level + of_model[self.metric][0].units.contributions
             for share, level, of_model in zip(believed, of_levels, changes, strict=True)
         ]
         n_units = max((len(x) for x in units), default=0)
@@ -214,8 +212,28 @@ class Engine:
             if len(of_model):  # the metric of a model may have failed
                 contributions[model] = of_model
         totals = self._totals(shrunk, changes)
-        of_metric = np.array([of_model[self.metric][0].score for of_model in changes])
+        of_metric = [of_model[self.metric][0].units for of_model in changes]
         return SiteExpectation(totals | columns, shares, believed, contributions, of_metric)
+
+    def differences(self, at_sites: Sequence[SiteExpectation], sites: Ints) -> Differences:
+        """Return the differences between expected scores, of each model at one of the sites."""
+        name, models = f"expected_{self.metric}", range(len(self.models))
+        expected, of_pairs = (
+            np.array([at_sites[sites[model]].columns[column][model] for model in models])
+            for column in (name, f"{name}_se_pairs")
+        )
+        changes = [at_sites[sites[model]].changes[model] for model in models]
+        units = [None if x.of_parts or not len(x.contributions) else x for x in changes]
+        errors, groups = self.validation[self.metric][1], self.labelled.groups_of_units
+        return Differences(expected, self._units_of_rows(), units, errors, of_pairs, sites, groups)
+
+    def _units_of_rows(self) -> list[ScoreOfUnits | None]:
+        """Return each model's score on the labelled rows, by the metric that decides."""
+        scorer = self.scorers[self.metric]
+        return [
+            scored_rows(self.task, scorer, self.labelled, self._outputs(model, LABELLED))
+            for model in range(len(self.models))
+        ]
 
     def calibration(self, model: int) -> Calibration:
         """Calibrate a model by the labelled rows of all splits together."""
@@ -273,18 +291,27 @@ class Engine:
         means = [one / len(members) for one in total]
         return [self.task.ensemble(x, y) for x, y in zip(means, outputs, strict=True)]
 
-    def _errors_of_rows(self, name: str, scores: Floats) -> Floats:
-        """Return the standard errors of the scores of single splits, over the labelled rows."""
-        (rows,), y, groups = self.labelled.rows, self.labelled.y, self.labelled.groups
-        groups = None if groups is None else groups[rows]
+    def validated(self, name: str, model: int, score: float) -> float:
+        """Return the score of a model on labelled rows, given the mean over the splits."""
+        if not np.isfinite(score):
+            return score
+        return self.task.validated(
+            self.scorers[name], self.labelled, partial(self._outputs, model, LABELLED), score
+        )
 
-        def error(model: int) -> list[Estimate]:
-            known, score = self.models.recorded(model, 0, LABELLED), float(scores[model])
-            of_rows = error_of_score(self.task, self.scorers[name], score, known, y[rows], groups)
-            return [Estimate(score, of_rows)]
+    def error_of_score(self, name: str, model: int, score: float) -> float:
+        """Return the standard error of a model's score on labelled rows."""
 
-        errors = [self._tried(name, 1, partial(error, model))[0] for model in range(len(scores))]
-        return np.array([one.standard_error for one in errors])
+        def compute() -> list[Estimate]:
+            given = self.scorers[name], score, self.labelled, self._outputs(model, LABELLED)
+            return [Estimate(score, error_of_score(self.task, *given))]
+
+        return self._tried(name, 1, compute)[0].standard_error
+
+    def _errors_of(self, name: str, scores: Floats) -> Floats:
+        """Return the standard errors of the scores on the labelled rows."""
+        errors = [self.error_of_score(name, *of_model) for of_model in enumerate(scores.tolist())]
+        return np.array(errors)
 
     def _changes(
         self, labels: Sequence[Floats], outputs_a: Outputs, outputs_b: Sequence[Outputs]
@@ -311,11 +338,8 @@ class Engine:
 
         def compute() -> list[Estimate]:
             first, *others = expected_scores(self.task, self.scorers[name], labels, *sides)
-            changes = [
-                Estimate(*one.change_from(first), one.contributions - first.contributions)
-                for one in others
-            ]
-            return [Estimate(*first.expectation(), first.contributions), *changes]
+            changes = [Estimate(*one.change_from(first), one.less(first)) for one in others]
+            return [Estimate(*first.expectation(), first), *changes]
 
         return self._tried(name, len(sides), compute)
 
@@ -404,26 +428,6 @@ def expected_scores(
         return float(np.mean([task.counted(scorer, m, known[rows], rows) for known, m in pairs]))
 
     return [ScoreOfUnits.by_leaving_out(partial(score_of, models), part) for models in sides]
-
-
-def error_of_score(
-    task: Task, scorer: Scorer, score: float, model: Output, y: Array, groups: Array | None = None
-) -> float:
-    """Return the standard error of the score of labelled rows, which may be in groups."""
-    if (of_rate := task.error_of_rate(scorer, score, model, y, groups)) is not None:
-        return of_rate
-    labels = task.certain(model, y)
-    if (scored := task.by_formula(scorer, labels, model, is_counted=False)) is not None:
-        return scored.standard_error(groups)
-
-    def score_of(rows: Ints) -> float:
-        return float(scorer(model, row_numbers(rows), y[rows]))
-
-    if groups is None:
-        part = parts_of(labels, *task.content(model))
-        return ScoreOfUnits.by_leaving_out(score_of, part).standard_error()
-    error = ScoreOfUnits.by_leaving_out(score_of, parts_of_groups(groups)).standard_error()
-    return error * widening(len(np.unique(groups)), len(y))
 
 
 def near_best(score: Floats, error: Floats, among: Mask, n_se: float = N_SE_OF_NEAR) -> Mask:

@@ -165,7 +165,11 @@ def expected_score(
     metrics of predicted classes, log-loss, Brier score, area under the curve and the usual
     regression errors. For other metrics twenty parts of the rows are left out in turn
     (jackknife). For metrics of predicted classes two pseudo-pairs are added to the change
-    ([6]_): half a pair becomes right and half a pair becomes wrong.
+    ([6]_): half a pair becomes right and half a pair becomes wrong. Their scores on labelled rows
+    get two successes and two failures. The error of the score by another metric is multiplied so
+    that 1.96 of it are the quantile of Student's t; the degrees of freedom are fewer if the
+    rows' losses have heavy tails. Two estimators predict the same rows and pairs, so the error of
+    their difference is computed from the differences (`difference_standard_error`).
 
     The inverse temperature is where the agreement of the scores with the labels is highest:
     with labels on one side, posterior agreement is the log-likelihood, and its maximisation is

@@ -16,7 +16,8 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 
-from pa_select.scores.precomputed import RecordedRegressor, row_numbers
+from pa_select.scores.precomputed import RecordedRegressor, joined, row_numbers
+from pa_select.two_sites.errors_of_scores import scored_rows
 from pa_select.two_sites.score_of_units import LabelledRows, ScoreOfUnits
 from pa_select.utils.sklearn_private import _PassthroughScorer
 from pa_select.utils.typing import Array, Floats, Ints, Predictor, Rows, Scorer
@@ -142,9 +143,29 @@ class Regression:
         repeated = row_numbers(np.repeat(rows, labels.shape[1]))
         return float(scorer(model, repeated, labels.ravel()))
 
+    def is_rate(self, *_: Any) -> bool:
+        """Return False: no metric of numbers is a share of the rows."""
+        return False
+
     def error_of_rate(self, *_: Any) -> float | None:
         """Return None: no metric of numbers is a rate."""
         return None
+
+    def validated(
+        self,
+        scorer: Scorer,
+        labelled: LabelledRows,
+        outputs: Callable[[], Outputs],
+        score: float,
+    ) -> float:
+        """Return the score on the labelled rows; R2 of the rows of all splits together.
+
+        The mean R2 of small splits is too low, since each compares with its own mean.
+        """
+        if not _is_r2(scorer):
+            return score
+        model, tested = joined(outputs()), labelled.tested
+        return float(scorer(model, row_numbers(np.arange(len(tested))), labelled.y[tested]))
 
     def in_range(self, scorer: Scorer, score: float) -> float:
         """Return an expected score that the metric can have."""
@@ -183,10 +204,10 @@ class Regression:
         ]
         if metric is root_mean_squared_error:  # the mean of the roots of all splits
             changes = [_root(one) for one in changes]
-        change, error = (
-            ScoreOfUnits.mean_of(changes),
-            self._error_of_rows(scorer, labelled, outputs()),
-        )
+        change = ScoreOfUnits.mean_of(changes)
+        scored = scored_rows(self, scorer, labelled, outputs())
+        assert scored is not None
+        error = scored.standard_error(labelled.groups_of_units)
         norm = -score
         if metric is mean_squared_error:
             norm, change = float(np.sqrt(norm)), _root(change)
@@ -199,24 +220,17 @@ class Regression:
         power = 2 if metric is mean_squared_error else 1
         return -(high**power), -(low**power)
 
-    def _error_of_rows(self, scorer: Scorer, labelled: LabelledRows, outputs: Outputs) -> float:
-        """Return the standard error of the mean score over the splits, from the labelled rows."""
-        units = []
-        for model, rows in zip(outputs, labelled.rows, strict=True):
-            scored = self.by_formula(scorer, self.certain(model, labelled.y[rows]), model)
-            assert scored is not None
-            units.append(scored.contributions / len(outputs))
-        groups = labelled.groups
-        if groups is not None:
-            groups = groups[labelled.tested]
-        elif labelled.n < len(labelled.tested):  # rows that several models predict
-            groups = labelled.tested
-        return ScoreOfUnits(0.0, np.concatenate(units)).standard_error(groups)
+
+def _is_r2(scorer: object) -> bool:
+    """Whether a scorer computes R2; a regressor's own score does."""
+    return (
+        isinstance(scorer, _PassthroughScorer) or getattr(scorer, "_score_func", None) is r2_score
+    )
 
 
 def _best(scorer: object) -> float:
     """Return the largest value of a metric: errors are not negative, and R2 is 1 at most."""
-    if isinstance(scorer, _PassthroughScorer) or getattr(scorer, "_score_func", None) is r2_score:
+    if _is_r2(scorer):
         return 1.0
     return 0.0 if getattr(scorer, "_sign", 1) == -1 else np.inf
 

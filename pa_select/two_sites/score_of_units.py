@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import beta, t
+from scipy.stats import beta, norm, t
 from sklearn.base import is_classifier
 
 from pa_select.utils.typing import Array, Floats, Ints, Mask
@@ -40,6 +40,27 @@ class LabelledRows(NamedTuple):
         """The number of different rows that are scored."""
         return len(np.unique(self.tested))
 
+    @property
+    def units(self) -> Ints:
+        """For each scored row the position of its number among those of all different rows."""
+        return np.unique(self.tested, return_inverse=True)[1]
+
+    @property
+    def groups_of_units(self) -> Array | None:
+        """The groups of the different rows; None if there are no groups."""
+        return None if self.groups is None else self.groups[np.unique(self.tested)]
+
+    @property
+    def weight_of_splits(self) -> Floats:
+        """For each scored row, by how much more it counts in a mean over splits of equal sizes."""
+        sizes = np.array([len(rows) for rows in self.rows])
+        return np.repeat(sizes.mean() / sizes, sizes)
+
+    @property
+    def n_independent(self) -> float:
+        """How many rows in splits of equal sizes have the error of the mean over the splits."""
+        return self.n / float(np.mean(self.weight_of_splits**2))
+
 
 class Expectation(NamedTuple):
     """An expected value, and its standard error over the objects."""
@@ -54,18 +75,23 @@ class ScoreOfUnits(NamedTuple):
     To first order, a contribution is by how much the score changes if the weight of a unit
     doubles. The units are objects, or parts of them that were left out in turn. For metrics of
     predicted classes, `step` is the root mean square, over wrong classes, of what a unit adds to
-    the sum of all units if its prediction becomes right; 1 for the accuracy.
+    the sum of all units if its prediction becomes right; 1 for the accuracy. `of_parts` says that
+    the units are parts, which differ from model to model.
     """
 
     score: float
     contributions: Floats
     step: float = 0.0
+    of_parts: bool = False
 
     @classmethod
     def mean_of(cls, scores: Sequence[ScoreOfUnits]) -> ScoreOfUnits:
         """Return the mean of scores of the same units."""
-        values, contributions, steps = zip(*scores, strict=True)
-        return cls(float(np.mean(values)), np.mean(contributions, axis=0), float(np.mean(steps)))
+        values, contributions, steps, of_parts = zip(*scores, strict=True)
+        mean_step = float(np.mean(steps))
+        return cls(
+            float(np.mean(values)), np.mean(contributions, axis=0), mean_step, any(of_parts)
+        )
 
     @classmethod
     def of_mean(cls, terms: Floats, step: float = 0.0) -> ScoreOfUnits:
@@ -78,14 +104,24 @@ class ScoreOfUnits(NamedTuple):
         """Leave out the parts of the rows in turn (jackknife); ``score_of`` takes row numbers."""
         score, n_parts = score_of(np.arange(len(part))), int(part.max()) + 1
         if n_parts < 2:
-            return cls(score, np.zeros(1))
+            return cls(score, np.zeros(1), of_parts=True)
         without = np.array([score_of(np.flatnonzero(part != p)) for p in range(n_parts)])
-        return cls(score, (without.mean() - without) * (n_parts - 1) / n_parts)
+        changes = (without.mean() - without) * (n_parts - 1) / n_parts
+        return cls(score, changes, of_parts=True)
 
     def times(self, factor: float) -> ScoreOfUnits:
         """Return a multiple of the score."""
-        return ScoreOfUnits(
-            factor * self.score, factor * self.contributions, abs(factor) * self.step
+        return self._replace(
+            score=factor * self.score,
+            contributions=factor * self.contributions,
+            step=abs(factor) * self.step,
+        )
+
+    def less(self, other: ScoreOfUnits) -> ScoreOfUnits:
+        """Return the difference from another score of the same units."""
+        return self._replace(
+            score=self.score - other.score,
+            contributions=self.contributions - other.contributions,
         )
 
     def change_from(self, other: ScoreOfUnits) -> Expectation:
@@ -100,7 +136,7 @@ class ScoreOfUnits(NamedTuple):
         .. [1] A. Agresti, Y. Min, "Simple improved confidence intervals for comparing matched
            proportions", Statistics in Medicine 2005 (one half is added to each of four counts).
         """
-        change = ScoreOfUnits(self.score - other.score, self.contributions - other.contributions)
+        change = self.less(other)
         n = len(change.contributions)
         if n < 2 or self.step == 0:
             return change.expectation()
@@ -231,6 +267,26 @@ def widening(n_groups: int, n: int) -> float:
     """
     quantile: Floats = t.ppf(_TAILS[1], np.array([n_groups, max(n, n_groups)]) - 1)
     return float(quantile[0] / quantile[1])
+
+
+def student_factor(contributions: Floats) -> float:
+    """Return by how much an error from values with heavy tails is too small, for 1.96 of it.
+
+    The variance of n values with the kurtosis k is known as well as that of 2 n / (k - 1) normal
+    ones [1]_; the factor is the quantile of Student's t for so many, relative to 1.96.
+
+    References
+    ----------
+    .. [1] F. E. Satterthwaite, "An approximate distribution of estimates of variance components",
+       Biometrics Bulletin 1946.
+    """
+    n, squares = len(contributions), np.square(contributions)
+    total = float(squares.sum())
+    if n < 2 or not total > 0:
+        return 1.0
+    kurtosis = n * float(squares @ squares) / total**2
+    degrees = n - 1 if kurtosis <= 1 else min(2 * n / (kurtosis - 1), n - 1)
+    return float(t.ppf(_TAILS[1], max(degrees, 1.0)) / norm.ppf(_TAILS[1]))
 
 
 def check_several(n_groups: int) -> None:

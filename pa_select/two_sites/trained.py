@@ -22,6 +22,7 @@ from pa_select.scores.class_scores import columns_of
 from pa_select.scores.precomputed import RecordedRegressor, row_numbers
 from pa_select.two_sites.classification import Classification, calibrated, doubt_of_lapses
 from pa_select.two_sites.engine import LABELLED, Engine, Output, SiteExpectation, reference_labels
+from pa_select.two_sites.errors_of_scores import Differences
 from pa_select.two_sites.paired_rows import aligned_pairs, other_mix_of_posteriors
 from pa_select.two_sites.regression import Regression, doubt_of_sites
 from pa_select.two_sites.score_of_units import LabelledRows, check_reference
@@ -54,8 +55,7 @@ class ExpectedScore(NamedTuple):
         Standard error of `score`, from the pairs and the labelled rows; with several estimators
         it includes how wrong the posteriors are on labelled rows. With few groups of labelled
         rows it is larger, so that plus and minus 1.96 of it give an interval of Student's t.
-        nan for one pair. Two estimators differ clearly if more than 1.96 times the root of the sum
-        of both squared errors is between their scores.
+        nan for one pair.
     low, high : float
         For the accuracy, a 95 % interval in [0, 1] that does not assume calibrated posteriors:
         the accuracy on the labelled rows minus and plus the rate of disagreement, widened by
@@ -76,6 +76,11 @@ class ExpectedScore(NamedTuple):
         What the pairs add to the score on labelled rows: by how much the metric is expected to be
         higher for the rows of the second sample, or for a new version of the model, and the
         standard error over the pairs. A change within 1.96 standard errors is not clear.
+    difference_standard_error : float
+        Of several estimators, the standard error of the difference between `score` and that of the
+        estimator with the highest expected score; 0 for that one. It is smaller than both
+        `standard_error` suggest, since all estimators predict the same rows and pairs. A
+        difference within 1.96 of these errors is not clear. 0 for a single estimator, too.
 
     Examples
     --------
@@ -102,6 +107,7 @@ class ExpectedScore(NamedTuple):
     n_pairs: int
     change: float = float("nan")
     change_standard_error: float = float("nan")
+    difference_standard_error: float = 0.0
 
     def to_frame(self) -> Frame:
         """Return a table of one row.
@@ -268,12 +274,18 @@ class Expected:
     _outputs: Sequence[Output]
     _y: Array
     _found: SiteExpectation
+    differences: Differences
     #: For each model, the labelled rows whose label seems to say nothing of its scores.
     _lapses: list[Ints]
 
     def doubts_of_scores(self, name: str) -> list[str]:
         """Return what to warn of if labelled rows, which `name` has, lack scores of labels."""
         return doubt_of_lapses(max(self._lapses, key=len), len(self._y), name)
+
+    def not_told_from_best(self) -> list[str]:
+        """Return the other models whose expected score differs little from the highest one."""
+        found = self.differences.not_told_from(self.differences.best)
+        return [name for name, is_alike in zip(self.by_name, found, strict=True) if is_alike]
 
     def posterior(self) -> CandidatePosterior | None:
         """Compute the posterior over the models; None without two parts of the labelled rows.
@@ -322,6 +334,7 @@ def of_outputs(
     labelled = LabelledRows(y_val, [every], groups)
     engine = Engine(task, {"score": scorer}, labelled, models, validation, "score", reference)
     found = engine.at(models)
+    differences = engine.differences([found], np.zeros(len(names), dtype=np.intp))
     columns = found.columns
     unknown = np.full(len(names), np.nan)
     fields: dict[str, Any] = {
@@ -331,9 +344,10 @@ def of_outputs(
         "high": columns.get("expected_score_high", unknown),
         "validation_score": scores,
         "disagreement": columns["disagreement"],
-        "change": found.changes,
+        "change": [one.score for one in found.changes],
         "change_standard_error": columns["expected_score_se_pairs"],
         "beta": [engine.calibration(model).strength for model in range(len(names))],
+        "difference_standard_error": differences.errors_from(differences.best),
     }
     n_pairs = len(outputs[models.a][0].predicted)
     by_name = {
@@ -341,7 +355,7 @@ def of_outputs(
         for model, name in enumerate(names)
     }
     lapses = [engine.lapses(model) for model in range(len(names))]
-    return Expected(by_name, scorer, outputs[LABELLED], y_val, found, lapses)
+    return Expected(by_name, scorer, outputs[LABELLED], y_val, found, differences, lapses)
 
 
 def _with_all_classes(

@@ -60,17 +60,16 @@ def adjust_by_holm(p_values: Floats) -> Floats:
     return adjusted
 
 
-def normal_p_value(difference: float, error: float, error_of_other: float) -> float:
-    """Return the two-sided p-value of no difference between expected scores; nan without errors.
+def normal_p_value(difference: float, error: float) -> float:
+    """Return the two-sided p-value of no difference, given its standard error; nan without one.
 
-    The errors count as independent. Models have most of the labelled rows and pairs in common,
-    which makes a difference more certain, but each has a bias of its own, which does not: in our
-    studies an error that counts both was a tenth smaller, and too small with many pairs.
+    1 if there is no difference, however small its error.
     """
-    of_difference = math.hypot(error, error_of_other)
-    if not of_difference > 0:
+    if not error >= 0 or math.isnan(difference):
         return math.nan
-    return math.erfc(abs(difference) / of_difference / math.sqrt(2))
+    if difference == 0 or error == 0:
+        return float(difference == 0)
+    return math.erfc(abs(difference) / error / math.sqrt(2))
 
 
 def error_of_rate(rate: Floats, n: float) -> Floats:

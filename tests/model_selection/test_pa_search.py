@@ -26,7 +26,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from pa_select import GuardedSelection, PASearchCV
-from pa_select.utils.p_values import p_value
+from pa_select.utils.p_values import error_of_rate, p_value
 
 X, Y = load_wine(return_X_y=True)
 X = X[:, :4]
@@ -76,8 +76,9 @@ def test_repeated_compares_rows_tested_by_two_models():
     np.testing.assert_allclose([table[f"split{i}_test_score"][1] for i in range(6)], scores)
     assert search.n_splits_ == 6
     assert search.best_score_ == table["mean_test_score"][search.best_index_]
-    # Six scores, but only three of rows of their own.
-    assert table["se_test_score"][1] == pytest.approx(scores.std(ddof=1) / np.sqrt(3))
+    # Two models test each row, which counts once.
+    by_rows = error_of_rate(scores.mean(), len(Y))
+    assert table["se_test_score"][1] == pytest.approx(by_rows, rel=1e-3)
 
 
 @pytest.mark.slow

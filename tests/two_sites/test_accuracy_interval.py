@@ -10,8 +10,9 @@ from sklearn.model_selection import KFold
 from pa_select import PASearchCV, expected_score
 from pa_select.scores.precomputed import RecordedClassifier
 from pa_select.two_sites.classification import Classification
-from pa_select.two_sites.engine import error_of_score
+from pa_select.two_sites.errors_of_scores import error_of_score
 from pa_select.two_sites.score_of_units import (
+    LabelledRows,
     accuracy_interval,
     effective_number,
     widening,
@@ -141,7 +142,8 @@ def test_few_groups_that_differ_are_covered(n_groups):
         right = model.predicted == y
         n, score = effective_number(right, groups, len(y)), right.mean()
         low, high = accuracy_interval(score, n, 0.0, 1e12)
-        error = error_of_score(Classification(), scorer, score, model, y, groups)
+        labelled = LabelledRows(y, [np.arange(len(y))], groups)
+        error = error_of_score(Classification(), scorer, score, labelled, [model])
         held.append([low <= 0.7 <= high, abs(score - 0.7) <= 1.96 * error])
     assert np.mean(held, axis=0).min() >= 0.925
 
@@ -155,7 +157,6 @@ def test_errors_of_all_metrics_widen_for_few_groups(n_groups):
     expected = spread * t.ppf(0.975, n_groups - 1) / t.ppf(0.975, len(y) - 1)
     for metric in (zero_one_loss, plain_accuracy):
         scorer = make_scorer(metric)
-        error = error_of_score(
-            Classification(), scorer, metric(y, model.predicted), model, y, groups
-        )
+        score, labelled = metric(y, model.predicted), LabelledRows(y, [np.arange(len(y))], groups)
+        error = error_of_score(Classification(), scorer, score, labelled, [model])
         assert error == pytest.approx(expected)

@@ -9,9 +9,10 @@ from sklearn.metrics import get_scorer, make_scorer
 
 from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
 from pa_select.two_sites.classification import Classification
-from pa_select.two_sites.engine import error_of_score, expected_scores
+from pa_select.two_sites.engine import expected_scores
+from pa_select.two_sites.errors_of_scores import scored_rows
 from pa_select.two_sites.regression import Regression
-from pa_select.two_sites.score_of_units import ScoreOfUnits, parts_of
+from pa_select.two_sites.score_of_units import LabelledRows, ScoreOfUnits, parts_of
 from pa_select.two_sites.trained import estimates
 
 CLASSES, NUMBERS = Classification(), Regression()
@@ -85,9 +86,10 @@ def test_labelled_rows_have_the_same_error(name):
     scorer, (_, model) = get_scorer(name), objects(60, 2 if name == "roc_auc" else 3, seed=1)
     y = np.where(np.arange(60) % 3 == 0, np.roll(model.predicted, 1), model.predicted)
     every = np.arange(60)
-    score = scorer(model, every[:, None], y)
     error = left_out(lambda rows: scorer(model, rows[:, None], y[rows]), 60)
-    assert error_of_score(CLASSES, scorer, score, model, y) == pytest.approx(error, rel=0.05)
+    found = scored_rows(CLASSES, scorer, LabelledRows(y, [every]), [model])
+    assert found.score == pytest.approx(scorer(model, every[:, None], y))
+    assert found.standard_error() == pytest.approx(error, rel=0.05)
 
 
 @pytest.mark.filterwarnings("ignore:Precision is ill-defined")
@@ -125,9 +127,8 @@ def test_the_error_of_the_area_is_that_of_delong():
     placed = (ahead > 0) + 0.5 * (ahead == 0)
     variance = sum(placed.mean(k).var(ddof=1) / placed.shape[1 - k] for k in (0, 1))
     assert area == pytest.approx(placed.mean())
-    assert error_of_score(CLASSES, scorer, area, model, y) == pytest.approx(
-        np.sqrt(variance), rel=0.02
-    )
+    found = scored_rows(CLASSES, scorer, LabelledRows(y, [np.arange(200)]), [model])
+    assert found.standard_error() == pytest.approx(np.sqrt(variance), rel=0.02)
 
 
 def test_a_formula_calls_no_metric(monkeypatch):

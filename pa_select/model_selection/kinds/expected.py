@@ -15,7 +15,6 @@ from pa_select.model_selection.kinds.sites import Site, is_adapted
 from pa_select.model_selection.new_site import new_site_columns
 from pa_select.model_selection.split_scores import OF_X, Data, Stacks
 from pa_select.model_selection.table_columns import (
-    error_over_splits,
     ranks,
     scores_and_errors,
     split_scores_of,
@@ -31,6 +30,7 @@ from pa_select.utils.typing import Array, Floats, Ints, Mask, Reference
 if TYPE_CHECKING:
     from pa_select.model_selection.committee_vote import CommitteeVote
     from pa_select.two_sites.engine import Engine
+    from pa_select.two_sites.errors_of_scores import Differences
 
 
 def attributes_of(table: Mapping[str, Any], metric: str, model: int) -> dict[str, Any]:
@@ -74,7 +74,6 @@ class ExpectedScores:
         self.sites, self._error_score = sites, data.error_score
         self._task = Regression() if data.of_regressors else Classification()
         rows = [np.unique(test) for _, test in splits]
-        self.n_splits = len(rows)
         #: The labelled rows, on which each split's model is scored.
         y = np.asarray(data.y, dtype=np.float64 if data.of_regressors else None)
         self.labelled = LabelledRows(y, rows, groups, weight)
@@ -134,8 +133,7 @@ class ExpectedScores:
         validation: dict[str, tuple[Floats, Floats | None]] = {}
         for name in self.scorers:
             scores, of_scores = scores_and_errors(dict(cv_results), name)
-            single = self.n_splits == 1
-            validation[name] = scores[candidates], None if single else of_scores[candidates]
+            validation[name] = scores[candidates], of_scores[candidates]
         engine = Engine(
             self._task,
             self.scorers,
@@ -219,10 +217,7 @@ class ExpectedAtSites(ExpectedElsewhere):
         """
         expected = np.asarray(self.columns[f"expected_{self.metric}"])
         scores = split_scores_of(self.table, self.metric)
-        names = [site.name for site in self.made_by.sites]
-        at_worst = np.zeros(len(expected), dtype=np.intp)
-        if names[0]:
-            at_worst = np.array([names.index(name) for name in self.columns["worst_site"]])
+        names, at_worst = self._names, self._worst
         n_units = [found.contributions.shape[1] for found in self.found]
         known, every = self.candidates, np.arange(len(expected))
 
@@ -246,6 +241,28 @@ class ExpectedAtSites(ExpectedElsewhere):
         halves = [[of_pairs(masks) for masks in zip(*both, strict=True)] for both in by_site]
         return scores_of_changes(folds, expected, of_rows, halves, self.made_by.of_regressors)
 
+    @property
+    def _names(self) -> list[str]:
+        return [site.name for site in self.made_by.sites]
+
+    @property
+    def _worst(self) -> Ints:
+        """The position of each candidate's worst site."""
+        if "worst_site" not in self.columns:
+            return np.zeros(len(self.columns["disagreement"]), dtype=np.intp)
+        return np.array([self._names.index(name) for name in self.columns["worst_site"]])
+
+    def differences(self) -> dict[str, Differences]:
+        """Return the differences between expected scores: at "", the worst sites, and by site."""
+        worst, known = self._worst, self.candidates
+        places = {"": worst} | {
+            name: np.full_like(worst, i) for i, name in enumerate(self._names) if name
+        }
+        return {
+            name: self.engine.differences(self.found, at[known]).among(known, len(worst))
+            for name, at in places.items()
+        }
+
     def attributes_of_choice(self, chosen: int) -> dict[str, Any]:
         """Return what the chosen candidate is expected to score; warn if this is in doubt."""
         for message in [
@@ -264,13 +281,13 @@ class ExpectedAtSites(ExpectedElsewhere):
         It is one more model of the engine. Its members predict the rows of each site as they are
         judged: as measured, or adapted.
         """
-        n, made_by = len(vote.stacks), self.made_by
-        labelled, validation = made_by.labelled, {}
+        n, made_by, validation = len(vote.stacks), self.made_by, {}
+        with_vote = self.engine.with_models(vote, self.engine.validation)
         for name, (scores, errors) in self.engine.validation.items():
-            of_splits = vote.scores(made_by.scorers[name], name)
-            n_disjoint = made_by.n_splits * labelled.n / len(labelled.tested)
-            error = error_over_splits(of_splits[None], n_disjoint)[0]
-            validation[name] = np.append(scores, of_splits.mean()), np.append(errors, error)
+            score = float(vote.scores(made_by.scorers[name], name).mean())
+            error = with_vote.error_of_score(name, n, score)
+            score = with_vote.validated(name, n, score)
+            validation[name] = np.append(scores, score), np.append(errors, error)
         by_site = []
         for site in made_by.sites:
             adapted = site.b if site.adapted is None else site.adapted
@@ -320,14 +337,15 @@ class ExpectedAtSites(ExpectedElsewhere):
         """Say if a regressor should be clearly better at the other site."""
         from pa_select.two_sites.regression import doubt_of_sites
 
-        if not self.made_by.of_regressors:
+        position = self._position(chosen)
+        if not self.made_by.of_regressors or position is None:
             return []
         column = f"expected_{self.metric}"
         expected, of_pairs = (self.columns[f"{column}{x}"][chosen] for x in ("", "_se_pairs"))
-        scores, errors = scores_and_errors(dict(self.table), self.metric)
-        error = float(np.hypot(of_pairs, np.nan_to_num(errors[chosen])))
+        score, of_rows = (values[position] for values in self.engine.validation[self.metric])
+        error = float(np.hypot(of_pairs, np.nan_to_num(of_rows)))
         scorer = self.made_by.scorers[self.metric]
-        return doubt_of_sites("paired", scorer, expected, error, scores[chosen])
+        return doubt_of_sites("paired", scorer, expected, error, float(score))
 
 
 def _add_adapted_columns(columns: dict[str, Floats], metric: str) -> None:

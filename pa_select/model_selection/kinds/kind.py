@@ -21,6 +21,7 @@ from pa_select.utils.typing import Array, Floats, Groups, Ints, Rows
 
 if TYPE_CHECKING:
     from pa_select.model_selection.committee_vote import CommitteeVote
+    from pa_select.two_sites.errors_of_scores import Differences
 
 #: Takes a function of a fitted model and its candidate's number, which maps the model, and
 #: returns what a search predicts with, its model or models mapped.
@@ -43,6 +44,10 @@ class ExpectedElsewhere:
 
     #: The columns of ``cv_results_``.
     columns: Mapping[str, Any] = field(default_factory=dict)
+
+    def differences(self) -> dict[str, Differences]:
+        """Return the differences between expected scores, by site; "" are those that decide."""
+        return {}
 
     def attributes_of_choice(self, chosen: int) -> dict[str, Any]:
         """Return attributes of a search that chose a candidate; warn if these are in doubt."""

@@ -49,10 +49,8 @@ class PairedObjects(DataKind):
 
     def compare(self, splits: list[Split], data: Data, weight: Floats | None) -> Comparison:
         scores = ExpectedScores(self._sites, splits, self._groups, data, self._reference, weight)
-        to_predict = [x for site in self._sites for x in (site.a, *site.b_samples)]
-        if len(splits) == 1 or self._groups is not None:
-            # One score does not show how it varies, nor several how alike rows of a group are.
-            to_predict.append(OF_X)
+        # The labelled rows say how certain the scores are.
+        to_predict = [OF_X, *(x for site in self._sites for x in (site.a, *site.b_samples))]
         return ComparisonOfPairs(
             self,
             splits,

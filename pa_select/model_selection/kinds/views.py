@@ -51,7 +51,9 @@ class ComparisonOfViews(Comparison):
     def score_columns(self, scores: ScoresOfMetric) -> dict[str, Any]:
         means, name = np.mean(scores.extras["views"], axis=0), f"{scores.metric}_views"
         columns = metric_columns(name, means, rank=True)
-        columns[f"se_test_{name}"] = scores.errors(means, "_views")
+        columns[f"se_test_{name}"] = scores.errors(
+            means, "_views", range(1, 1 + len(self.kind.samples))
+        )
         columns[f"chance_test_{name}"] = scores.chance
         return columns
 

@@ -1,0 +1,335 @@
+"""Errors of scores on rows, and of differences: by hand, in any order, at all doors alike."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm, t
+from sklearn.datasets import load_diabetes, load_wine
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import balanced_accuracy_score, get_scorer, make_scorer, r2_score
+from sklearn.model_selection import KFold, RepeatedKFold, cross_val_predict
+from sklearn.neighbors import KNeighborsClassifier
+
+from pa_select import PASearchCV, expected_score
+from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
+from pa_select.two_sites.classification import Classification
+from pa_select.two_sites.errors_of_scores import error_of_score, scored_rows
+from pa_select.two_sites.regression import Regression
+from pa_select.two_sites.score_of_units import LabelledRows, student_factor
+from pa_select.utils.p_values import error_of_rate, normal_p_value
+
+CLASSES, NUMBERS = Classification(), Regression()
+METRICS = ["accuracy", "balanced_accuracy", "f1_macro", "neg_log_loss", "roc_auc_ovr"]
+X, Y = load_wine(return_X_y=True)
+X = ((X - X.mean(0)) / X.std(0))[:, :4] + np.random.default_rng(3).normal(size=(178, 4))
+ORDER = np.random.default_rng(0).permutation(178)
+X, Y = X[ORDER], Y[ORDER]
+A, B = X[120:], X[120:] + np.random.default_rng(1).normal(0, 0.7, (58, 4))
+PAIRED = pytest.mark.filterwarnings("ignore:(paired|X_a).*:UserWarning")
+
+
+def rows_of(model, X, y, splits):
+    """The labelled rows, and what models fitted to the splits predict for them."""
+    outputs = [RecordedClassifier.of(model.fit(X[a], y[a]), X[b]) for a, b in splits]
+    return LabelledRows(y, [test for _, test in splits]), outputs
+
+
+def test_each_row_of_a_mean_counts_once_however_often_it_is_tested():
+    model, splits = KNeighborsClassifier(3), list(RepeatedKFold(random_state=0).split(X))
+    labelled, outputs = rows_of(model, X, Y, splits)
+    right = np.zeros(178)
+    for (_, test), output in zip(splits, outputs, strict=True):
+        right[test] += (output.predicted == Y[test]) / 10
+    found = scored_rows(CLASSES, get_scorer("accuracy"), labelled, outputs)
+    assert found.score == pytest.approx(right.mean())
+    # Folds have 35 or 36 rows, and each fold counts as much.
+    assert found.standard_error() == pytest.approx(right.std(ddof=1) / np.sqrt(178), rel=1e-3)
+    error = error_of_score(CLASSES, get_scorer("accuracy"), right.mean(), labelled, outputs)
+    assert error == pytest.approx(float(error_of_rate(right.mean(), 178)), rel=1e-3)
+
+
+def test_splits_of_few_rows_have_the_error_of_a_mean_of_means():
+    sizes, classes = np.array([10, 150]), np.array([0, 1])
+    y = np.zeros(160, dtype=int)
+    outputs = [
+        RecordedClassifier(classes, np.zeros((n, 2)), np.repeat([0, 1], [n - n // 5, n // 5]))
+        for n in sizes
+    ]
+    labelled = LabelledRows(y, [np.arange(10), np.arange(10, 160)])
+    # The mean of two rates of 0.8 varies as much as that of so many rows.
+    n = 4 / np.sum(1 / sizes)
+    assert labelled.n_independent == pytest.approx(n)
+    accuracy = get_scorer("accuracy")
+    error = error_of_score(CLASSES, accuracy, 0.8, labelled, outputs)
+    assert error == pytest.approx(float(error_of_rate(0.8, n)))
+    of_means = np.sqrt(np.sum(0.8 * 0.2 / sizes)) / 2
+    found = scored_rows(CLASSES, accuracy, labelled, outputs)
+    assert found.standard_error() == pytest.approx(of_means, rel=0.01)
+
+
+def test_an_accuracy_and_balanced_classes_have_the_error_of_a_rate():
+    y = np.arange(60) % 3
+    wrong = np.arange(60) < 6  # two of each class
+    model = RecordedClassifier(np.arange(3), np.eye(3)[y], np.where(wrong, (y + 1) % 3, y))
+    labelled = LabelledRows(y, [np.arange(60)])
+    by_rate = float(error_of_rate(0.9, 60))
+    for scorer in (get_scorer("accuracy"), get_scorer("balanced_accuracy")):
+        # The classes have equal shares, so both metrics are the same share of the rows.
+        error = error_of_score(CLASSES, scorer, 0.9, labelled, [model])
+        assert error == pytest.approx(by_rate, rel=0.02)
+    plain = make_scorer(lambda y, predicted: np.mean(y == predicted))  # leaves parts out
+    assert error_of_score(CLASSES, plain, 0.9, labelled, [model]) == pytest.approx(
+        by_rate, rel=0.1
+    )
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "balanced_accuracy", "f1_macro"])
+def test_rows_without_an_error_still_have_one(metric):
+    y = np.arange(30) % 3
+    model = RecordedClassifier(np.arange(3), np.eye(3)[y], y)
+    labelled = LabelledRows(y, [np.arange(30)])
+    error = error_of_score(CLASSES, get_scorer(metric), 1.0, labelled, [model])
+    assert 0.02 < error < 0.08
+
+
+def test_heavy_tails_widen_the_error_as_students_t_does():
+    rng = np.random.default_rng(0)
+    terms = np.abs(rng.standard_t(2, size=50))
+    y, model = np.zeros(50), RecordedRegressor(terms)
+    labelled, scorer = LabelledRows(y, [np.arange(50)]), get_scorer("neg_mean_absolute_error")
+    away = terms - terms.mean()
+    kurtosis = np.mean(away**4) / np.mean(away**2) ** 2
+    factor = t.ppf(0.975, 100 / (kurtosis - 1)) / norm.ppf(0.975)
+    assert factor > 1.1
+    found = error_of_score(NUMBERS, scorer, -terms.mean(), labelled, [model])
+    assert found == pytest.approx(factor * terms.std(ddof=1) / np.sqrt(50))
+    normal = student_factor(norm.ppf((np.arange(1000) + 0.5) / 1000))
+    assert normal == pytest.approx(1, abs=2e-3)
+    assert student_factor(np.zeros(10)) == 1
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_no_error_depends_on_the_order_of_the_rows(metric):
+    splits = list(KFold(5).split(X))
+    again = np.random.default_rng(2).permutation(178)
+    back = np.argsort(again)
+    moved = [(back[train], back[test]) for train, test in splits]
+    errors = [
+        error_of_score(CLASSES, get_scorer(metric), 0.9, *rows_of(LogisticRegression(), *given))
+        for given in ((X, Y, splits), (X[again], Y[again], moved))
+    ]
+    assert errors[0] == pytest.approx(errors[1], rel=1e-9)
+
+
+def test_errors_of_numbers_have_their_unit():
+    rng = np.random.default_rng(0)
+    y, predicted = rng.normal(size=(2, 40))
+    labelled = LabelledRows(y, [np.arange(20), np.arange(20, 40)])
+
+    def error(metric, unit):
+        outputs = [RecordedRegressor(unit * part) for part in np.split(predicted, 2)]
+        scorer = get_scorer(metric)
+        return error_of_score(NUMBERS, scorer, 0.0, labelled._replace(y=unit * y), outputs)
+
+    for metric, power in (
+        ("neg_mean_absolute_error", 1),
+        ("neg_root_mean_squared_error", 1),
+        ("neg_mean_squared_error", 2),
+        ("r2", 0),
+    ):
+        assert error(metric, 1000.0) == pytest.approx(1000.0**power * error(metric, 1.0))
+
+
+@PAIRED
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_search_of_one_model_and_trained_models_have_the_same_error(metric):
+    train, labelled = np.arange(60), np.arange(60, 120)
+    model = LogisticRegression().fit(X[train], Y[train])
+    found = expected_score(model, A, B, X[labelled], Y[labelled], scoring=metric)
+    cv = [(train, labelled)]
+    search = PASearchCV(LogisticRegression(), {"C": [1.0]}, cv=cv, scoring=metric)
+    search.fit(X[:120], Y[:120], paired=(A, B))
+    assert search.expected_score_se_ == pytest.approx(found.standard_error)
+    assert search.expected_score_ == pytest.approx(found.score)
+    error = search.cv_results_["se_test_score"][0]
+    assert np.hypot(error, found.change_standard_error) == pytest.approx(found.standard_error)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.filterwarnings("ignore:fit was given no|cv tests no row")
+def test_a_search_without_pairs_has_the_error_of_its_rows(metric):
+    splits = list(KFold(5).split(X))
+    with_views = PASearchCV(LogisticRegression(), {"C": [1.0]}, cv=splits, scoring=metric)
+    table = with_views.fit(X, Y, views=0.9 * X).cv_results_
+    labelled, outputs = rows_of(LogisticRegression(), X, Y, splits)
+    scorer, score = get_scorer(metric), table["mean_test_score"][0]
+    by_hand = error_of_score(CLASSES, scorer, score, labelled, outputs)
+    assert table["se_test_score"][0] == pytest.approx(by_hand)
+    outputs = [
+        RecordedClassifier.of(LogisticRegression().fit(X[a], Y[a]), 0.9 * X[b]) for a, b in splits
+    ]
+    on_views = error_of_score(
+        CLASSES, scorer, table["mean_test_score_views"][0], labelled, outputs
+    )
+    assert table["se_test_score_views"][0] == pytest.approx(on_views)
+    halves = PASearchCV(LogisticRegression(), {"C": [1.0]}, cv=splits, scoring=metric)
+    of_halves = halves.set_params(pairing="split-half").fit(X, Y).cv_results_["se_test_score"][0]
+    # Two models test each row, which count once.
+    assert of_halves == pytest.approx(table["se_test_score"][0], rel=0.3)
+
+
+@pytest.mark.filterwarnings("ignore:fit was given no|cv tests no row")
+def test_scores_that_recorded_predictions_do_not_give_have_the_error_of_the_folds():
+    def of_rows(model, X, y):  # looks at the rows
+        return balanced_accuracy_score(y, model.predict(X)) + 0.1 * np.mean(X[:, 0] > 0)
+
+    table = (
+        PASearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=of_rows, cv=5)
+        .fit(X, Y, views=0.9 * X)
+        .cv_results_
+    )
+    folds = np.array([table[f"split{i}_test_score"] for i in range(5)])
+    np.testing.assert_allclose(table["se_test_score"], folds.std(0, ddof=1) / np.sqrt(5))
+
+
+@pytest.mark.filterwarnings("ignore:fit was given no|cv tests no row")
+def test_groups_have_the_error_of_groups():
+    groups = np.repeat(np.arange(60), 3)[:178]
+    copies = X[::3][groups % 60], Y[::3][groups % 60]  # three equal rows in each group
+    model = {"estimator": LogisticRegression(), "param_grid": {"C": [1.0]}, "cv": 5}
+    for scoring in ("accuracy", "neg_log_loss"):
+        alone = PASearchCV(**model, scoring=scoring).fit(copies[0][::3], copies[1][::3])
+        many = PASearchCV(**model, scoring=scoring).fit(*copies)
+        grouped = PASearchCV(**model, scoring=scoring).fit(*copies, groups=groups)
+        errors = [s.cv_results_["se_test_score"][0] for s in (many, alone, grouped)]
+        assert errors[0] < 0.75 * errors[2]
+        assert errors[2] == pytest.approx(errors[1], rel=0.4)
+
+
+@PAIRED
+def test_r2_is_that_of_all_rows_together():
+    X, y = load_diabetes(return_X_y=True)
+    a, b = X[60:160], X[60:160] + np.random.default_rng(0).normal(0, 0.01, (100, 10))
+    search = PASearchCV(Ridge(), {"alpha": [0.1]}, scoring="r2", cv=5)
+    search.fit(X[:60], y[:60], paired=(a, b))
+    predicted = cross_val_predict(Ridge(alpha=0.1), X[:60], y[:60], cv=KFold(5))
+    pooled = r2_score(y[:60], predicted)
+    table = search.cv_results_
+    assert table["mean_test_score"][0] < pooled - 0.02
+    models = [Ridge(alpha=0.1).fit(X[i], y[i]) for i, _ in KFold(5).split(X[:60])]
+    slope, offset = np.polyfit(predicted, y[:60], 1)
+    residuals = y[:60] - slope * predicted - offset
+    changes = []
+    for model in models:
+        targets = offset + slope * model.predict(a)[:, None] + residuals
+        spread = np.mean((targets - targets.mean()) ** 2)
+        before, after = (np.mean((targets - model.predict(Z)[:, None]) ** 2) for Z in (a, b))
+        changes.append((before - after) / spread)
+    assert search.expected_score_ == pytest.approx(pooled + np.mean(changes), abs=0.01)
+    labelled = LabelledRows(y, [test for _, test in KFold(5).split(X[:60])])
+    outputs = [RecordedRegressor(m.predict(X[r])) for m, r in zip(models, labelled.rows)]  # noqa: B905
+    error = error_of_score(NUMBERS, get_scorer("r2"), pooled, labelled, outputs)
+    assert table["se_test_score"][0] == pytest.approx(error)
+
+
+def differences_by_hand(models, splits, labels):
+    """The error of the difference of two expected accuracies, with two units in each part."""
+    right = np.zeros((2, 120))
+    for c, of_model in enumerate(models):
+        for (_, test), model in zip(splits, of_model, strict=True):
+            right[c, test] = model.predict(X[test]) == Y[test]
+    changes = np.zeros((2, 58))
+    for c, of_model in enumerate(models):
+        for posterior, model in zip(labels, of_model, strict=True):
+            at_a, at_b = model.predict(A), model.predict(B)
+            changes[c] += (posterior[np.arange(58), at_b] - posterior[np.arange(58), at_a]) / 5
+    squares = 0.0
+    for terms in (right[0] - right[1], changes[0] - changes[1]):
+        # Half of a unit in favour of each model, twice.
+        with_two = np.sum(terms**2) + 1, len(terms) + 2
+        mean = terms.sum() / with_two[1]
+        squares += (with_two[0] / with_two[1] - mean**2) / with_two[1]
+    return np.sqrt(squares)
+
+
+@PAIRED
+def test_the_error_of_a_difference_is_that_of_both_differences_of_rows():
+    grid, splits = {"C": [1e-3, 1.0]}, list(KFold(5).split(X[:120]))
+    reference = KNeighborsClassifier(9).fit(X[:120], Y[:120])
+    search = PASearchCV(LogisticRegression(), grid, cv=splits, reference=reference)
+    search.fit(X[:120], Y[:120], paired=(A, B))
+    models = [
+        [LogisticRegression(C=C).fit(X[train], Y[train]) for train, _ in splits] for C in grid["C"]
+    ]
+    posterior = stand_ins(reference)
+    error = differences_by_hand(models, splits, [posterior] * 5)
+    found, table = search.compare(0, 1), search.cv_results_
+    assert found.standard_error == pytest.approx(error, rel=1e-4)
+    assert found.difference == pytest.approx(np.subtract(*table["expected_score"]))
+    assert found.p_value == pytest.approx(2 * norm.sf(abs(found.difference) / error), rel=1e-3)
+    assert search.compare(1, 0).standard_error == found.standard_error
+    assert search.compare(1, 0).difference == -found.difference
+    assert search.compare(1, 1)[:4] == (0, 0, 1, 1)
+    # It is smaller than both errors suggest, and so more candidates are told apart.
+    assert error < 0.8 * np.hypot(*table["expected_score_se"])
+    with pytest.raises(ValueError, match=r"site: expected one of \[\], got 'b'"):
+        search.compare(0, 1, site="b")
+
+
+def stand_ins(reference):
+    """The posteriors of a reference that the engine calibrates."""
+    from pa_select.two_sites.engine import reference_labels
+
+    outputs = [RecordedClassifier.of(reference, rows) for rows in (X[:120], A)]
+    return reference_labels(CLASSES, outputs[0], Y[:120], outputs[1])
+
+
+@PAIRED
+@pytest.mark.parametrize("metric", METRICS)
+def test_trained_models_have_the_errors_of_differences_of_a_search(metric):
+    train, labelled = np.arange(60), np.arange(60, 120)
+    grid = [1e-3, 0.1, 1.0]
+    models = [LogisticRegression(C=C).fit(X[train], Y[train]) for C in grid]
+    trained = list(expected_score(models, A, B, X[labelled], Y[labelled], scoring=metric).values())
+    search = PASearchCV(
+        LogisticRegression(), {"C": grid}, cv=[(train, labelled)], scoring=metric
+    ).fit(X[:120], Y[:120], paired=(A, B))
+    best = int(np.argmax([one.score for one in trained]))
+    for c, one in enumerate(trained):
+        found = search.compare(best, c)
+        assert found.standard_error == pytest.approx(one.difference_standard_error, abs=1e-9)
+    assert trained[best].difference_standard_error == 0
+    single = expected_score(models[0], A, B, X[labelled], Y[labelled], scoring=metric)
+    assert single.difference_standard_error == 0
+
+
+@PAIRED
+def test_candidates_are_compared_at_each_site():
+    grid = {"C": [1e-3, 1.0]}
+    sites = {"near": (A, 0.99 * A), "far": (A, B)}
+    search = PASearchCV(LogisticRegression(), grid).fit(X[:120], Y[:120], paired=sites)
+    for name, pair in sites.items():
+        alone = PASearchCV(LogisticRegression(), grid).fit(X[:120], Y[:120], paired=pair)
+        np.testing.assert_allclose(
+            search.compare(0, 1, site=name)[:2], alone.compare(0, 1)[:2], rtol=1e-9
+        )
+    with pytest.raises(ValueError, match=r"site: expected one of \['near', 'far'\]"):
+        search.compare(0, 1, site="elsewhere")
+
+
+@PAIRED
+def test_metrics_without_a_formula_count_as_independent():
+    scorer = make_scorer(
+        lambda y, predicted, sample_weight=None: np.average(y == predicted, weights=sample_weight)
+    )
+    search = PASearchCV(LogisticRegression(), {"C": [1e-3, 1.0]}, scoring=scorer)
+    table = search.fit(X[:120], Y[:120], paired=(A, B)).cv_results_
+    errors = np.hypot(table["se_test_score"], table["expected_score_se_pairs"])
+    assert search.compare(0, 1).standard_error == pytest.approx(np.hypot(*errors))
+
+
+def test_p_values_of_differences():
+    assert normal_p_value(1.96, 1.0) == pytest.approx(0.05, abs=1e-3)
+    assert normal_p_value(0.0, 0.0) == 1
+    assert normal_p_value(0.1, 0.0) == 0
+    assert np.isnan(normal_p_value(0.1, np.nan))
+    assert np.isnan(normal_p_value(np.nan, 0.1))
