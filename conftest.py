@@ -5,6 +5,9 @@ from importlib import import_module
 
 import pytest
 
+# The former name of another module, which warns when it is imported.
+collect_ignore = ["pa_select/environments.py"]
+
 
 def pytest_collect_file(file_path, parent):
     """Import a module of the package as Python does, before pytest imports it.

@@ -29,7 +29,7 @@ def by_hand(values, confidence_level=0.95):
         ((-INF, 1), [0.5, -3.5, 0.9], lambda x: -math.log(1 - x), lambda z: 1 - math.exp(-z)),
         ((-INF, INF), [2.0, -3.5, 1.0], float, float),
     ],
-    ids=str,
+    ids=["0 to 1", "-1 to 1", "from 0", "up to 0", "up to 1", "any"],
 )
 def test_the_formula_on_the_scale_of_the_bounds(bounds, scores, there, back):
     for level in (0.95, 0.8):
