@@ -24,7 +24,7 @@ from pa_select.agreement.pairs.block import converted
 from pa_select.agreement.pairs.paired_scores import PairedScores
 from pa_select.agreement.solved_problems import solve_pairs
 from pa_select.utils.devices import resolve_device
-from pa_select.utils.html import bar_cell, table
+from pa_select.utils.html import bar_cell, html_table
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Device, ErrorScore, Floats, Matrix, Prior, Weights
 
@@ -95,7 +95,7 @@ class AgreementMatrix:
             (name, [bar_cell(value, most, f"{value:.2f}") for value in row])
             for name, row in zip(samples, shown, strict=True)
         )
-        return table(caption, ["sample", *samples], rows)
+        return html_table(caption, ["sample", *samples], rows)
 
 
 def agreement_matrix(

@@ -19,7 +19,7 @@ from pa_select.agreement.posteriors import (
     entropy_change,
     generalization,
 )
-from pa_select.utils.html import bar_cell, table
+from pa_select.utils.html import bar_cell, html_table
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Floats, Ints, Labels
 
@@ -183,11 +183,11 @@ class PosteriorAgreement:
 
     def _repr_html_(self) -> str:
         if self.failure is not None:
-            return table(f"No posterior agreement: {self.failure}", [], [])
+            return html_table(f"No posterior agreement: {self.failure}", [], [])
         most = self._most()
         score = f"{self.score:.3g} ± {self.standard_error:.1g} of at most {most:.3g} nats"
         rate = f"{self.agreement_rate:.1%} of {self.n_pairs} pairs"
-        return table(
+        return html_table(
             f"Posterior agreement at the inverse temperature {self.beta:.3g}",
             [],
             [

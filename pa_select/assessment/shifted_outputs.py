@@ -20,7 +20,7 @@ from pa_select.assessment.feature_measures import feature_discrepancy
 from pa_select.scores.class_scores import comparable_scores
 from pa_select.scores.features import features_of
 from pa_select.shifts import Shift, Shifted, shifted_rows
-from pa_select.utils.html import bar_cell, table
+from pa_select.utils.html import bar_cell, html_table
 from pa_select.utils.messages import named_error, warn_caller
 from pa_select.utils.score_checks import look_like_probabilities
 from pa_select.utils.typing import Array, Floats, Index, Ints, Mask, Prior, RandomState, Rows
@@ -387,4 +387,4 @@ def table_of_curve(columns: Mapping[str, Any]) -> str:
     if n > _SHOWN:
         caption += f"; the first {_SHOWN} of {n} rows"
     header = ["estimator", "agreement", *(_SHARES[column] for column in shares)]
-    return table(caption, header, [row(i) for i in range(min(n, _SHOWN))])
+    return html_table(caption, header, [row(i) for i in range(min(n, _SHOWN))])

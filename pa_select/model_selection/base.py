@@ -31,8 +31,8 @@ from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.evaluation import (
     check_some_succeeded,
     evaluate,
-    failure,
-    report_unsolved,
+    first_failure,
+    warn_of_failed_agreements,
     warn_of_missing_scores,
     with_parameters,
 )
@@ -376,7 +376,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         table |= columns
         columns, agreements = plan.agreement_columns(stacks)
         table |= columns
-        report_unsolved(agreements.failures, params, self.error_score)
+        warn_of_failed_agreements(agreements.failures, params, self.error_score)
         if not plan.of_regressors:
             self.agreement_terms_ = agreements.terms
         self._pairs, self._only_class = plan.pairs, plan.only_class
@@ -384,7 +384,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             self.fold_scores_ = [[o.matrices for o in of_candidate] for of_candidate in outcomes]
             self.fold_rows_ = plan.layout.scored_rows
         failures = [
-            failure(of_candidate, agreements.failures.get(candidate), plan.of_regressors)
+            first_failure(of_candidate, agreements.failures.get(candidate), plan.of_regressors)
             for candidate, of_candidate in enumerate(outcomes)
         ]
         table["n_failed_splits"] = np.array([n for n, _ in failures])

@@ -456,7 +456,7 @@ class SelectionRule(BaseEstimator):
         if not metric.above_chance().met[chosen]:
             warn_caller(
                 f"{self._chosen} {metric.name} {metric.values[chosen]:.4g} is not above that of "
-                f"predictions that look at no feature, {metric.chance[chosen]:.4g}, by "
+                f"predictions that ignore the features, {metric.chance[chosen]:.4g}, by "
                 f"{errors_in_words(_ABOVE_CHANCE)}{self._advice}."
             )
         return chosen

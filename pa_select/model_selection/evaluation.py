@@ -173,7 +173,7 @@ _CONSTANTS = 3
 
 
 def chance_scores(splits: Sequence[SplitTask], data: Data) -> list[list[Any]]:
-    """Return the test scores, for each split, of classifiers that look at no feature.
+    """Return the test scores, for each split, of classifiers that ignore the features.
 
     The first list is for predicting the class frequencies. One list follows for always
     predicting each of the most frequent classes. Regressors predict the mean and the median.
@@ -181,7 +181,7 @@ def chance_scores(splits: Sequence[SplitTask], data: Data) -> list[list[Any]]:
     """
     weight = data.fit_params.get("sample_weight")
     blind = Data(
-        # The dummies look at no feature, so that none is copied.
+        # The dummies ignore the features, so that none is copied.
         samples=[np.zeros((_num_samples(data.samples[0]), 1))],
         y=data.y,
         scorer=data.scorer,
@@ -211,7 +211,7 @@ def chance_scores(splits: Sequence[SplitTask], data: Data) -> list[list[Any]]:
         ]
 
 
-def failure(
+def first_failure(
     outcomes: Sequence[Outcome], unsolved: str | None, of_regressors: bool
 ) -> tuple[int, str | None]:
     """Return the number of splits in which a candidate failed, and the first error.
@@ -288,7 +288,7 @@ def _undefined_split(
     return None
 
 
-def report_unsolved(
+def warn_of_failed_agreements(
     failures: dict[int, str], params: Sequence[Any], error_score: ErrorScore
 ) -> None:
     """Warn of candidates whose agreement could not be computed, or raise an error."""

@@ -200,7 +200,7 @@ class Plan:
 
     @cached_property
     def chance(self) -> list[list[Any]]:
-        """Scores of predictions that look at no feature; see `chance_scores`."""
+        """Scores of predictions that ignore the features; see `chance_scores`."""
         return chance_scores(self.splits, self.data)
 
     def stacks(self, outcomes: list[list[Outcome]]) -> Stacks:

@@ -25,8 +25,8 @@ from pa_select.model_selection.results_table import (
     columns_that_decide,
     cv_results_of,
     error_column,
-    figure,
     first_metric,
+    in_digits,
     metric_in_words,
     objects_of_choice,
     rule_of,
@@ -296,9 +296,9 @@ class _Report:
             yield from self._how_stable(chosen)
         if usual not in {chosen, *better}:
             there = (
-                f"which is expected to have {figure(self._score(self.expected, usual))} there"
+                f"which is expected to have {in_digits(self._score(self.expected, usual))} there"
                 if self.has_pairs
-                else f"whose {escape(self.words)} is {figure(self._score(self.home, usual))}"
+                else f"whose {escape(self.words)} is {in_digits(self._score(self.home, usual))}"
             )
             yield f"Cross-validation alone would choose {escape(self.names[usual])}, {there}."
 
@@ -359,11 +359,11 @@ class _Report:
         least, most = self._likely(expected, error)
         if np.isfinite([least, most]).all():
             yield (
-                f"If {self.relies_on} are right, it is probably between {figure(least)} and "
-                f"{figure(most)} (1.96 standard errors)."
+                f"If {self.relies_on} are right, it is probably between {in_digits(least)} and "
+                f"{in_digits(most)} (1.96 standard errors)."
             )
         if np.isfinite([low, high]).all():
-            bound = f"at most {figure(high)}" if self.sign < 0 else f"at least {figure(low)}"
+            bound = f"at most {in_digits(high)}" if self.sign < 0 else f"at least {in_digits(low)}"
             yield f"Even if {self.relies_on} are wrong, it is {bound} (95 % interval)."
 
     def _likely(self, expected: float, error: float) -> tuple[float, float]:
@@ -379,7 +379,7 @@ class _Report:
         """Say that the other site is not better if it only seems so."""
         there, here = (self._number(name, chosen) for name in (self.expected, self.home))
         error = self._number(f"{self.expected}_se", chosen)
-        if figure(there) != figure(here) and 0 < there - here <= 1.96 * error:
+        if in_digits(there) != in_digits(here) and 0 < there - here <= 1.96 * error:
             yield (
                 f"Do not expect {self.where} to be better: the difference is within its "
                 "error, and may come from shrinkage (see below)."
@@ -393,7 +393,7 @@ class _Report:
         if not np.isfinite(measured).any():
             return " The columns there are others: no candidate could predict rows as measured."
         best = self.sign * np.nanmax(measured)
-        return f" On rows as measured the best expected {escape(self.words)} is {figure(best)}."
+        return f" On rows as measured the best expected {escape(self.words)} is {in_digits(best)}."
 
     def _elsewhere(self, chosen: int) -> Iterator[str]:
         """Say what the score is on views and in the worst environment."""
@@ -425,7 +425,7 @@ class _Report:
             return f"Its {words} at another site is not known."
         start, n = f"{self.home}_environment_", len(unseen)
         scores = [self._score(f"{start}{name}", chosen) for name in unseen]
-        lowest, highest = figure(np.nanmin(scores)), figure(np.nanmax(scores))
+        lowest, highest = in_digits(np.nanmin(scores)), in_digits(np.nanmax(scores))
         said = [
             f"Over the {n} environments, which the fits had not seen, its {words} ranged from "
             f"{lowest} to {highest}."
@@ -441,7 +441,7 @@ class _Report:
         if not np.isfinite([low, high]).all():
             return
         yield (
-            f"At a new site like these it is probably {figure(low)} to {figure(high)} (95 % "
+            f"At a new site like these it is probably {in_digits(low)} to {in_digits(high)} (95 % "
             "interval)."
         )
         by_these = (
@@ -476,8 +476,8 @@ class _Report:
         chance = np.ravel(self.table.get(f"chance_test_{self.metric}", np.nan))[0]
         if np.isfinite(chance):
             said["To beat"] = (
-                f"{figure(self.sign * chance)}, the best {self.words} of predictions that look at "
-                "no feature"
+                f"{in_digits(self.sign * chance)}, the best {self.words} of predictions that "
+                "ignore the features"
             )
         return _definitions(said)
 
@@ -712,15 +712,15 @@ class _Report:
             twice, four = self.search.plan_pairs([2 * n, 4 * n]).values()
             yield (
                 f"More objects make the expected {self.words} more exact: with {2 * n} measured "
-                f"{both} its standard error would be about {figure(twice)} instead of "
-                f"{figure(error)}, and with {4 * n} about {figure(four)}. The function "
+                f"{both} its standard error would be about {in_digits(twice)} instead of "
+                f"{in_digits(error)}, and with {4 * n} about {in_digits(four)}. The function "
                 "draw_objects of pa_select says which to measure."
             )
         else:
             yield (
-                f"Most of the standard error, {figure(error)}, comes from the labelled rows. More "
-                f"of them, where the present ones come from, would make the expected {self.words} "
-                "more exact."
+                f"Most of the standard error, {in_digits(error)}, comes from the labelled rows. "
+                "More of them, where the present ones come from, would make the expected "
+                f"{self.words} more exact."
             )
         yield f"Label some rows of {self.where} if you can, and score the chosen model on them."
 
@@ -745,8 +745,8 @@ class _Report:
             if np.isfinite(self.rule.threshold(self.table)):
                 near = "a score within some standard errors of the best, and "
             means["Eligible"] = (
-                f"good enough to be chosen: usually {near}better than predictions that look at no "
-                "feature by two standard errors. Others need not be clearly worse"
+                f"good enough to be chosen: usually {near}better than predictions that "
+                "ignore the features by two standard errors. Others need not be clearly worse"
             )
         if "weight" in self.table:
             means["Weight"] = (

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from pa_select.model_selection.choice import SelectionRule
 from pa_select.model_selection.new_site import new_site_names
 from pa_select.model_selection.rules import make_rule, selection_of
-from pa_select.utils.html import bar_cell, table
+from pa_select.utils.html import bar_cell, html_table
 from pa_select.utils.typing import Array, Estimator, Floats, Ints, Scoring, Search
 
 #: An axis of agreement begins at 0 and has at least this length: less is hardly any agreement.
@@ -247,7 +247,7 @@ def table_of_candidates(search: Search, longest_name: int = _LONGEST_NAME) -> st
     if n > _SHOWN:
         caption += f", of which {_SHOWN} are shown"
     rows = map(row, by_what_decides(search)[:_SHOWN].tolist())
-    return table(caption, ["candidate", *columns], rows)
+    return html_table(caption, ["candidate", *columns], rows)
 
 
 def columns_that_decide(
@@ -312,14 +312,14 @@ def _text(values: Floats, errors: Floats | None, candidate: int, where: Array | 
     return with_error(values[candidate], np.nan if errors is None else errors[candidate])
 
 
-def figure(value: float) -> str:
+def in_digits(value: float) -> str:
     """Return a number as pages show it: three decimals, one from 10 on, two digits below 0.01."""
     return f"{value:{_digits(value)}}"
 
 
 def with_error(value: float, error: float) -> str:
     """Return a value with its standard error, if it is known."""
-    return figure(value) + (f" ± {error:{_digits(value)}}" if np.isfinite(error) else "")
+    return in_digits(value) + (f" ± {error:{_digits(value)}}" if np.isfinite(error) else "")
 
 
 def _digits(value: float) -> str:

@@ -96,7 +96,7 @@ def warn_of_one_split(cv_results: dict[str, Any], metric: str) -> None:
 
 
 def recorded_chance(cv_results: dict[str, Any], metric: str) -> Floats:
-    """Return the score of predictions that look at no feature; -inf if it is not known."""
+    """Return the score of predictions that ignore the features; -inf if it is not known."""
     unknown = np.full(len(column(cv_results, metric, "score")), np.nan)
     chance = cv_results.get(f"chance_test_{metric}", unknown)
     return np.nan_to_num(np.asarray(chance, dtype=np.float64), nan=-np.inf)
@@ -184,7 +184,7 @@ class ScoresOfMetric(NamedTuple):
     metric: str
     #: The scores on the extras by suffix, each (n_candidates, n_splits).
     extras: Mapping[str, Sequence[Floats]]
-    #: (n_candidates,) what predictions that look at no feature score.
+    #: (n_candidates,) what predictions that ignore the features score.
     chance: Floats
     n_disjoint: float
     out_of_fold: OutOfFold

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pa_select.plotting.axes import AGREEMENT, DOTTED, Display, check_kind, look, number, pyplot
+from pa_select.plotting.axes import (
+    AGREEMENT,
+    DOTTED,
+    Display,
+    check_kind,
+    number,
+    pyplot,
+    style_of,
+)
 from pa_select.utils.typing import Axes, Floats, Line, Model, Prior, Rows, Vector, Weights
 
 if TYPE_CHECKING:
@@ -157,7 +165,7 @@ class AgreementCurveDisplay(Display):
         return cls.from_result(result, betas=betas, name=name, ax=ax, **kwargs)
 
     def _draw(self, ax: Axes, **kwargs: Any) -> None:
-        appearance = look(self._n_drawn(ax))
+        appearance = style_of(self._n_drawn(ax))
         style = {"color": appearance.color, "linestyle": appearance.linestyle} | kwargs
         # The legend shows only the mark of the maximum, which has the style of the line.
         style["label"] = "_nolegend_"

@@ -106,7 +106,7 @@ class Display(ABC):
     def _mark(ax: Axes, x: Vector, y: Vector, marker: str, **style: Any) -> Line:
         """Draw a mark with an edge; "*" is the large one of what is chosen."""
         style = {"markersize": 16 if marker == "*" else 10, "linestyle": "none"} | style
-        edge = {"markeredgecolor": ink(ax), "markeredgewidth": 0.8}
+        edge = {"markeredgecolor": text_colour(ax), "markeredgewidth": 0.8}
         return ax.plot(x, y, marker=marker, **edge, **style)[0]
 
     def _register(self, artist: Any) -> Any:
@@ -162,7 +162,7 @@ _LOOKS = (
 )
 
 
-def look(number: int) -> Look:
+def style_of(number: int) -> Look:
     """Return the look with this number; the looks repeat."""
     return _LOOKS[number % len(_LOOKS)]
 
@@ -194,7 +194,7 @@ def bars_within(
     return np.fmin([errors, errors], room)
 
 
-def ink(ax: Axes) -> Any:
+def text_colour(ax: Axes) -> Any:
     """Return the colour of the axes' labels."""
     return ax.xaxis.label.get_color()
 

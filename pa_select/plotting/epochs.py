@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pa_select.plotting.axes import AGREEMENT, DOTTED, Display, look, pyplot
+from pa_select.plotting.axes import AGREEMENT, DOTTED, Display, pyplot, style_of
 from pa_select.utils.typing import Axes, Ints, Line, Net, Vector
 
 _WORDS = {
@@ -146,7 +146,7 @@ class EpochsDisplay(Display):
 
     def _draw_line(self, ax: Axes, values: Vector, label: str, number: int, **kwargs: Any) -> Line:
         known = np.isfinite(values)
-        style = look(number).of_line | {"markersize": 4, "label": label} | kwargs
+        style = style_of(number).of_line | {"markersize": 4, "label": label} | kwargs
         x, y = np.asarray(self.epochs)[known], np.asarray(values)[known]
         return self._register(ax.plot(x, y, **style)[0])
 

@@ -16,7 +16,15 @@ from pa_select.model_selection.results_table import (
     sites_of,
 )
 from pa_select.model_selection.table_columns import scores_and_errors
-from pa_select.plotting.axes import GREY, Display, bars_within, ink, look, named_results, pyplot
+from pa_select.plotting.axes import (
+    GREY,
+    Display,
+    bars_within,
+    named_results,
+    pyplot,
+    style_of,
+    text_colour,
+)
 from pa_select.utils.typing import Axes, Floats, Ints, Labels, Line, Search, Vector
 
 _OTHER_SITE = "the other site"
@@ -165,20 +173,20 @@ class ExpectedScoreDisplay(Display):
         n, rows = len(self.score), np.arange(len(self.candidates_))
         self.intervals_ = None
         if self.low is not None and self.high is not None:
-            style = {"color": look(0).color, "lw": 1, "alpha": 0.8, "zorder": 2}
+            style = {"color": style_of(0).color, "lw": 1, "alpha": 0.8, "zorder": 2}
             ends = self._values("low"), self._values("high")
             self.intervals_ = ax.hlines(rows, *ends, label="interval (95 %)", **style)
         style = {"marker": "|", "color": GREY, "markersize": 11, "mew": 2.5, "zorder": 3}
         self.claimed_ = self._draw_marks(ax, "claimed", self.claimed_name, style)
         self.errorbars_ = self._draw_expected(ax, kwargs)
-        style = {"marker": "D", "color": look(2).color, "markersize": 6, "zorder": 6}
+        style = {"marker": "D", "color": style_of(2).color, "markersize": 6, "zorder": 6}
         style |= {"mfc": "none", "mew": 1.5}
         self.true_ = self._draw_marks(ax, "true_scores", f"true {self.score_name}", style)
         self.chosen_ = None
         row = np.flatnonzero(self.candidates_ == self.best_index)
         if self.best_index is not None and len(row):
             # Larger, because the mark of its score is in front of it.
-            style = {"color": look(1).color, "markersize": 20, "zorder": 4}
+            style = {"color": style_of(1).color, "markersize": 20, "zorder": 4}
             score = self._values("score")[row]
             self.chosen_ = self._mark(ax, score, row, "*", label="chosen", **style)
         ax.set_yticks(rows, self._names_shown())
@@ -223,7 +231,7 @@ class ExpectedScoreDisplay(Display):
         # The interval ends where scores end, such as an accuracy at 1.
         bars = bars_within(score, errors, self._values("low"), self._values("high"))
         style: dict[str, Any] = {"elinewidth": 3.5, "ls": "none", "markersize": 6, "zorder": 5}
-        style |= {"color": look(0).color, "mec": ink(ax), "mew": 0.8}
+        style |= {"color": style_of(0).color, "mec": text_colour(ax), "mew": 0.8}
         drawn = {}
         for kind, mask, marker in (("expected", ~is_adapted, "o"), ("adapted", is_adapted, "s")):
             if mask.any():

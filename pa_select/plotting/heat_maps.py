@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from pa_select.plotting.axes import AGREEMENT, SLANTED, Display, check_kind, ink, pyplot
+from pa_select.plotting.axes import AGREEMENT, SLANTED, Display, check_kind, pyplot, text_colour
 from pa_select.utils.typing import Array, Axes, Floats, Matrix
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class AgreementMatrixDisplay(HeatMapDisplay):
         size = np.clip(self._cell(ax) / (0.7 * longest), 4, pyplot().rcParams["font.size"])
         written = self._write_texts(ax, scores, texts, {"fontsize": float(size)} | style)
         for text in [] if "color" in style else np.diag(written):
-            text.set_color(ink(ax))
+            text.set_color(text_colour(ax))
         return written
 
     def _label(self, ax: Axes, form: str) -> None:
@@ -310,5 +310,5 @@ class RankCorrelationDisplay(HeatMapDisplay):
         ax.set(xlabel="gap", ylabel="measure")
         if self.texts_ is not None and self.p_value is not None:
             label = f"adjusted p < {self.level:g}"
-            style = {"marker": "*", "color": ink(ax), "linestyle": "none", "label": label}
+            style = {"marker": "*", "color": text_colour(ax), "linestyle": "none", "label": label}
             self._legend(ax, [pyplot().Line2D([], [], **style)], handlelength=1)

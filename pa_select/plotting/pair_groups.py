@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pa_select.plotting.axes import DOTTED, GREY, Display, ink, look, named_results, number, pyplot
+from pa_select.plotting.axes import (
+    DOTTED,
+    GREY,
+    Display,
+    named_results,
+    number,
+    pyplot,
+    style_of,
+    text_colour,
+)
 from pa_select.utils.typing import Axes, Floats, Labels, Matrix
 
 if TYPE_CHECKING:
@@ -156,7 +165,7 @@ class ConfidenceDisplay(Display):
         _name_groups(ax, self.groups, self.n_pairs)
         ax.set(xlim=(-0.5, n_groups - 0.5), ylim=(0, 1.04))
         ax.set_ylabel("average posterior of the predicted class")
-        style = {"color": ink(ax), "marker": "o", "mfc": "none", "ls": "none"}
+        style = {"color": text_colour(ax), "marker": "o", "mfc": "none", "ls": "none"}
         hollow = pyplot().Line2D([], [], label=r"at $\beta = 1$, as trained", **style)
         self._legend(ax, [*self.best_, hollow, self.uniform_], handlelength=1.5)
 
@@ -165,7 +174,7 @@ class ConfidenceDisplay(Display):
     ) -> None:
         """Draw the two marks of one model in each group, and the lines between them."""
         style: dict[str, Any] = {"ls": "none", "elinewidth": 1, "markersize": 6}
-        style |= {"color": look(i).color, "marker": look(i).marker} | kwargs
+        style |= {"color": style_of(i).color, "marker": style_of(i).marker} | kwargs
         name = "at " if self.names is None else f"{self.names[i]}: "
         trained, best = self.trained[i], self.best[i]
         gap = np.full(len(best), np.nan)
@@ -282,7 +291,11 @@ class DecompositionDisplay(Display):
         places = np.arange(n_bars) + width * (np.arange(n_models)[:, None] - (n_models - 1) / 2)
         self.bars_ = []
         for i, (x, heights) in enumerate(zip(places, exact, strict=True)):
-            style = {"color": look(i).color, "hatch": look(i).hatch, "edgecolor": ink(ax)}
+            style = {
+                "color": style_of(i).color,
+                "hatch": style_of(i).hatch,
+                "edgecolor": text_colour(ax),
+            }
             style |= {"label": "exact" if self.names is None else self.names[i], "lw": 0.8}
             self.bars_.append(ax.bar(x, heights, width, **style | kwargs))
         self.approximations_ = None
@@ -292,7 +305,7 @@ class DecompositionDisplay(Display):
             style = {"color": "white", "mec": "black", "markersize": 7, "ls": "none"}
             style |= {"marker": "D", "label": "approximation of the thesis"}
             (self.approximations_,) = ax.plot(places.ravel(), heights, **style)
-        ax.axhline(0, color=ink(ax), lw=0.8)
+        ax.axhline(0, color=text_colour(ax), lw=0.8)
         ax.axvline(n_bars - 1.5, **DOTTED)
         n_pairs = None if self.n_pairs is None else [*self.n_pairs, sum(self.n_pairs)]
         _name_groups(ax, [*self.groups, "sum"], n_pairs)

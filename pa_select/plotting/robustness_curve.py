@@ -16,8 +16,8 @@ from pa_select.plotting.axes import (
     axes_for,
     bars_within,
     check_kind,
-    look,
     pyplot,
+    style_of,
 )
 from pa_select.utils.typing import Axes, Estimators, Floats, Labels, Prior, Rows, Vector
 
@@ -280,7 +280,7 @@ class RobustnessCurveDisplay(Display):
                 error = bars_within(y, error, 0.0, 1.0)
             # From the seventh line on the colours repeat, with other dashes and marks.
             n = n_before + i
-            style = look(n + n // 6).of_line | {"color": look(n).color, "label": name}
+            style = style_of(n + n // 6).of_line | {"color": style_of(n).color, "label": name}
             style |= {"markersize": 4, "elinewidth": 0.8} | kwargs
             bars[name] = self._register(ax.errorbar(x, y, yerr=error, **style))
             line = bars[name].lines[0]

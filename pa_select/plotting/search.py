@@ -19,7 +19,15 @@ from pa_select.model_selection.results_table import (
     rule_of,
 )
 from pa_select.model_selection.table_columns import column, recorded_errors, scores_and_errors
-from pa_select.plotting.axes import AGREEMENT, GREY, Display, bars_within, ink, look, pyplot
+from pa_select.plotting.axes import (
+    AGREEMENT,
+    GREY,
+    Display,
+    bars_within,
+    pyplot,
+    style_of,
+    text_colour,
+)
 from pa_select.utils.typing import Axes, Floats, Labels, Line, Mask, Search, Vector
 
 # scikit-learn's scores that no model exceeds; "score" is that of the estimators themselves.
@@ -220,12 +228,12 @@ class PASearchDisplay(Display):
         self.weights_ = self._draw_weights(ax, points)
         self.threshold_ = None
         if np.isfinite(self.threshold):
-            style = {"color": ink(ax), "ls": "--", "lw": 1, "zorder": 1}
+            style = {"color": text_colour(ax), "ls": "--", "lw": 1, "zorder": 1}
             self.threshold_ = ax.axvline(self.threshold, label="guard", **style)
         chosen, by_score = self.best_index, self._best_by_score(points[:, 0])
         self.chosen_ = self.score_choice_ = None
         if chosen is not None:
-            self.chosen_ = self._mark_one(ax, chosen, points, "chosen", "*", look(1).color)
+            self.chosen_ = self._mark_one(ax, chosen, points, "chosen", "*", style_of(1).color)
             if self.new_site_low is not None and self.new_site_high is not None:
                 ends = np.column_stack([self.new_site_low, self.new_site_high])
                 low, high = ends[chosen]
@@ -234,7 +242,7 @@ class PASearchDisplay(Display):
                     self.chosen_.set_label(label)
         if by_score is not None:
             name = f"best {self.score_name}"
-            self.score_choice_ = self._mark_one(ax, by_score, points, name, "D", look(2).color)
+            self.score_choice_ = self._mark_one(ax, by_score, points, name, "D", style_of(2).color)
         self.outside_: list[Any] = []
         if zoom and drawn.any():
             marked = np.isin(np.arange(n), [x for x in (chosen, by_score) if x is not None])
@@ -258,7 +266,10 @@ class PASearchDisplay(Display):
     ) -> dict[str, Any]:
         """Draw the candidates with their error bars, in a style for each kind."""
         kinds = {
-            "eligible": (eligible, {"color": look(0).color, "marker": "o", "mec": ink(ax)}),
+            "eligible": (
+                eligible,
+                {"color": style_of(0).color, "marker": "o", "mec": text_colour(ax)},
+            ),
             "not eligible": (~eligible, {"color": GREY, "marker": "x", "mew": 1.6}),
         }
         names = self.score_name, AGREEMENT if self.expected is None else self.expected_name
@@ -282,7 +293,7 @@ class PASearchDisplay(Display):
         if self.weights is None:
             return None
         area = _AREA * np.asarray(self.weights, dtype=np.float64)
-        style: dict[str, Any] = {"color": look(0).color, "alpha": _ALPHA_OF_DISCS}
+        style: dict[str, Any] = {"color": style_of(0).color, "alpha": _ALPHA_OF_DISCS}
         style |= {"lw": 0, "zorder": 0}
         return ax.scatter(points[:, 0], points[:, 1], s=area, **style)
 

@@ -49,7 +49,7 @@ def check_pairs(
     check_known(X_b, X_a, adapter, name_b, name_a)
     warn_of_other_names(X_b, X_a, adapter, name_b, name_a)
     _warn_of_missing_values(X_a, X_b, name_b)
-    _warn_of_strangers(X_a, X_b, name_a, name_b)
+    _warn_if_unpaired(X_a, X_b, name_a, name_b)
     if n < FEW_PAIRS:
         warn_caller(
             f"{name_a} and {name_b}: expected at least {FEW_PAIRS} pairs, got {n}. The expected "
@@ -194,13 +194,13 @@ def _warn_of_missing_values(X_a: Rows, X_b: Rows, name_b: str) -> None:
     )
 
 
-def _warn_of_strangers(X_a: Rows, X_b: Rows, name_a: str, name_b: str) -> None:
+def _warn_if_unpaired(X_a: Rows, X_b: Rows, name_a: str, name_b: str) -> None:
     """Warn if the two rows of an object resemble each other no more than those of two objects."""
     a, b = _numbers(X_a), _numbers(X_b)
     if a is None or b is None or len(a) < FEW_PAIRS or np.isnan(a).any() or np.isnan(b).any():
         return
     some = np.random.default_rng(0).permutation(len(a))[:_MOST_COMPARED]
-    if not _resemble(_moderate(a[some]), _moderate(b[some])):
+    if not _resemble_pairwise(_moderate(a[some]), _moderate(b[some])):
         warn_caller(
             f"{name_a} and {name_b}: expected row i of both to be the same object, got rows that "
             "resemble each other no more than rows in a random order. Either the rows are in "
@@ -208,7 +208,7 @@ def _warn_of_strangers(X_a: Rows, X_b: Rows, name_a: str, name_b: str) -> None:
         )
 
 
-def _resemble(a: Floats, b: Floats) -> bool:
+def _resemble_pairwise(a: Floats, b: Floats) -> bool:
     """Whether row i of both looks like the same object, more than in all of many random orders.
 
     Row i should be like its partner, in the units of each site's columns, if these are as many.
@@ -390,7 +390,7 @@ def _same(x: Any, y: Any) -> bool:
         return False
 
 
-class OtherMix(NamedTuple):
+class ClassShift(NamedTuple):
     """The class whose shares differ most: its column, and its two shares."""
 
     column: int
@@ -407,7 +407,7 @@ class OtherMix(NamedTuple):
         )
 
 
-def other_mix(found: Floats, expected: Floats, variance: Floats) -> OtherMix | None:
+def class_shift(found: Floats, expected: Floats, variance: Floats) -> ClassShift | None:
     """Compare the shares of the classes among paired objects with those of labelled rows.
 
     `variance` is that of the difference of each share, if there are no other objects. None if no
@@ -420,10 +420,10 @@ def other_mix(found: Floats, expected: Floats, variance: Floats) -> OtherMix | N
     if 2 * len(away) * float(norm.sf(errors.max())) * _SELDOM > 1:
         return None
     most = int(away.argmax())
-    return OtherMix(most, float(found[most]), float(expected[most]))
+    return ClassShift(most, float(found[most]), float(expected[most]))
 
 
-def other_mix_of_posteriors(of_pairs: Floats, of_labelled: Floats) -> OtherMix | None:
+def class_shift_of_posteriors(of_pairs: Floats, of_labelled: Floats) -> ClassShift | None:
     """Compare the mean posteriors of one classifier, whose bias is in both of them."""
     variance = of_pairs.var(axis=0) / len(of_pairs) + of_labelled.var(axis=0) / len(of_labelled)
-    return other_mix(of_pairs.mean(axis=0), of_labelled.mean(axis=0), variance)
+    return class_shift(of_pairs.mean(axis=0), of_labelled.mean(axis=0), variance)

@@ -23,7 +23,7 @@ from pa_select.scores.precomputed import RecordedRegressor, row_numbers
 from pa_select.two_sites.classification import Classification, calibrated, doubt_of_lapses
 from pa_select.two_sites.engine import LABELLED, Engine, Output, SiteExpectation, reference_labels
 from pa_select.two_sites.errors_of_scores import Differences
-from pa_select.two_sites.paired_rows import aligned_pairs, other_mix_of_posteriors
+from pa_select.two_sites.paired_rows import aligned_pairs, class_shift_of_posteriors
 from pa_select.two_sites.regression import Regression, doubt_of_sites
 from pa_select.two_sites.score_of_units import LabelledRows, check_reference
 from pa_select.two_sites.site_adapter import cross_adapted
@@ -218,7 +218,7 @@ def doubts_of_classes(
     a, val = (
         calibrated(outputs[sample][best].scores, models[best].beta) for sample in (1, LABELLED)
     )
-    other = other_mix_of_posteriors(a, val)
+    other = class_shift_of_posteriors(a, val)
     names = outputs[LABELLED][best].classes if classes is None else np.array(classes)
     return [] if other is None else [other.message(name, names)]
 

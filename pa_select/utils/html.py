@@ -31,7 +31,9 @@ def bar_cell(value: float, largest: float, text: str) -> str:
     return f'<td style="{_CELL}; background: {fill}">{escape(text)}</td>'
 
 
-def table(caption: str, header: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]) -> str:
+def html_table(
+    caption: str, header: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]
+) -> str:
     """Return a table, whose caption, header and names of rows are escaped here.
 
     The header begins with the head of the rows' names. The cells are as `bar_cell` makes them.

@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import shuffle
 
 from pa_select import CandidatePosterior, PACommittee, PASearchCV
-from pa_select.model_selection.results_table import figure
+from pa_select.model_selection.results_table import in_digits
 from pa_select.plotting import PASearchDisplay
 from pa_select.utils import messages
 
@@ -151,7 +151,7 @@ def test_the_answer_has_the_expected_score(with_pairs):
     measured = with_pairs.cv_results_["expected_score_as_measured"].max()
     assert f"On rows as measured the best expected accuracy is {measured:.3f}." in text
     chance = with_pairs.cv_results_["chance_test_score"][0]
-    assert f"To beat{chance:.3f}, the best accuracy of predictions that look at no f" in text
+    assert f"To beat{chance:.3f}, the best accuracy of predictions that ignore the f" in text
 
 
 def test_every_site_is_named_and_escaped(with_sites):
@@ -539,7 +539,7 @@ def test_what_is_missing_is_advised(name, request):
     n = n[table["worst_site"][i]] if isinstance(n, dict) else n
     twice, four = search.plan_pairs([2 * n, 4 * n]).values()
     where = f"at {table['worst_site'][i]}, too," if name == "with_sites" else "at both sites"
-    now, twice, four = map(figure, (error, twice, four))
+    now, twice, four = map(in_digits, (error, twice, four))
     of_objects = (
         f"with {2 * n} measured {where} its standard error would be about {twice} "
         f"instead of {now}, and with {4 * n} about {four}."

@@ -34,7 +34,7 @@ from pa_select.scores.precomputed import RecordedClassifier
 from pa_select.two_sites import SiteAdapter
 from pa_select.two_sites.classification import Classification, calibrating_beta, class_bias
 from pa_select.two_sites.engine import expected_scores, shrunk_scores
-from pa_select.two_sites.paired_rows import _resemble, aligned_pairs
+from pa_select.two_sites.paired_rows import _resemble_pairwise, aligned_pairs
 from pa_select.two_sites.trained import estimates
 
 # Many pairs here are of no class: their rows are drawn around the middle of all classes.
@@ -748,13 +748,13 @@ def test_another_order_of_the_pairs_is_noticed():
     missed = 0
     for noise in (0.1, 2.0):
         b = a + noise * rng.normal(size=a.shape)
-        assert _resemble(a, b)
-        missed += sum(_resemble(a, b[rng.permutation(60)]) for _ in range(50))
+        assert _resemble_pairwise(a, b)
+        missed += sum(_resemble_pairwise(a, b[rng.permutation(60)]) for _ in range(50))
     assert missed <= 1
     # Other columns and other units: only distances between objects say who is who.
     turned = 50 + 7 * a[:, ::-1] @ np.linalg.qr(rng.normal(size=(4, 4)))[0]
-    assert _resemble(a, turned)
-    assert not _resemble(a, turned[rng.permutation(60)])
+    assert _resemble_pairwise(a, turned)
+    assert not _resemble_pairwise(a, turned[rng.permutation(60)])
 
 
 def test_an_error_of_an_estimator_has_its_name_and_its_rows():

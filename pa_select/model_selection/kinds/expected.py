@@ -306,7 +306,7 @@ class ExpectedAtSites(ExpectedElsewhere):
 
     def _doubts_of_classes(self, chosen: int) -> Iterator[str]:
         """Say if a candidate expects other class shares of the pairs than the labels have."""
-        from pa_select.two_sites.paired_rows import other_mix
+        from pa_select.two_sites.paired_rows import class_shift
 
         position, y = self._position(chosen), self.made_by.labelled.y
         if self.made_by.of_regressors or position is None:
@@ -319,7 +319,7 @@ class ExpectedAtSites(ExpectedElsewhere):
                 continue
             # Posteriors vary less than labels, so that the test is conservative.
             variance = shares * (1 - shares) * (1 / site.n_pairs + 1 / len(y))
-            other = other_mix(at_site, shares, variance)
+            other = class_shift(at_site, shares, variance)
             if other is not None:
                 where = f"paired[{site.name!r}]" if site.name else "paired"
                 yield other.message(where, classes)
