@@ -461,7 +461,7 @@ def _description(search: PASearchCV, plan: Plan) -> dict[str, Any]:
     sites = list(plan.kind.sites)  # the columns have these names
     exact = (np.asarray(plan.data.y), splits, tuple(plan.pairs), plain, sites)
     # Machines may compute views with different rounding errors.
-    rows = [np.asarray(source) for source in plan.data.samples]
+    rows = [np.asarray(sample) for sample in plan.data.samples]
     numeric = [np.abs(x.astype(np.float64)) for x in rows if x.dtype.kind in "fiub"]
     means = [float(np.nanmean(values)) for values in numeric]
     return {"exact": joblib.hash(exact), "means": means}
@@ -489,5 +489,5 @@ def _pairs_early(pairs: PooledPairs, n_splits: int) -> list[int]:
 
 def _without_scores(rows: dict[int, Any], labels: Array) -> Outcome:
     """Make an outcome for a split that is not evaluated yet."""
-    blank = {source: np.zeros((len(x), len(labels))) for source, x in rows.items()}
+    blank = {sample: np.zeros((len(x), len(labels))) for sample, x in rows.items()}
     return Outcome(0.0, 0.0, 0, None, matrices=blank, classes=labels)

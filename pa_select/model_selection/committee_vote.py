@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pa_select.model_selection.committee import sum_of
-from pa_select.model_selection.split_scores import OF_X, Stacks
+from pa_select.model_selection.split_scores import SAMPLE_X, Stacks
 from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor, row_numbers
 from pa_select.utils.typing import Array, Floats, Ints, Scorer
 
@@ -26,31 +26,31 @@ class CommitteeVote:
     candidates: Ints
     shares: Floats
     betas: Floats | None
-    #: For each split, the rows of each source that its models score, and its test rows.
+    #: For each split, the rows of each sample that its models score, and its test rows.
     scored_rows: Sequence[Mapping[int, Ints]]
     folds: Sequence[Ints]
     #: The labels of all rows.
     y: Array
-    #: By source, the source whose rows each candidate predicts instead.
+    #: By sample, the sample whose rows each candidate predicts instead.
     judged: Mapping[int, Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.stacks) + 1
 
     def as_judged(self, judged: Mapping[int, Array]) -> CommitteeVote:
-        """Return the votes of which some sources stand for a source of each candidate's own."""
+        """Return the votes of which some samples stand for a sample of each candidate's own."""
         return replace(self, judged=judged)
 
     def recorded(
-        self, model: int, split: int, source: int
+        self, model: int, split: int, sample: int
     ) -> RecordedClassifier | RecordedRegressor:
-        """Return what a split's models predict for the rows of a source; the last is the vote."""
+        """Return what a split's models predict for the rows of a sample; the last is the vote."""
         if model < len(self.stacks):
-            own = self._source(source, int(self.stacks.candidates[model]))
+            own = self._sample(sample, int(self.stacks.candidates[model]))
             return self.stacks.recorded(model, split, own)
         positions = np.searchsorted(self.stacks.candidates, self.candidates)
         of_members = [
-            (int(position), split, self._source(source, candidate))
+            (int(position), split, self._sample(sample, candidate))
             for position, candidate in zip(positions, self.candidates.tolist(), strict=True)
         ]
         if self.betas is None:
@@ -66,15 +66,15 @@ class CommitteeVote:
         scores = np.log(np.maximum(mixed, _LEAST))
         return RecordedClassifier(classes, scores, classes[mixed.argmax(axis=1)], mixed)
 
-    def _source(self, source: int, candidate: int) -> int:
-        return int(self.judged[source][candidate]) if source in self.judged else source
+    def _sample(self, sample: int, candidate: int) -> int:
+        return int(self.judged[sample][candidate]) if sample in self.judged else sample
 
     def scores(self, scorer: Scorer, metric: str) -> Floats:
         """Return the metric of the votes for the test rows of each split."""
         scores = []
         for split, test in enumerate(self.folds):
-            known = self.recorded(len(self.stacks), split, OF_X)
-            rows = np.searchsorted(self.scored_rows[split][OF_X], test)
+            known = self.recorded(len(self.stacks), split, SAMPLE_X)
+            rows = np.searchsorted(self.scored_rows[split][SAMPLE_X], test)
             score = scorer(known, row_numbers(rows), self.y[test])
             scores.append(float(score[metric] if isinstance(score, Mapping) else score))
         return np.array(scores)

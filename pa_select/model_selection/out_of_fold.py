@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pa_select.model_selection.split_scores import OF_X, Data, Layout, Stacks
+from pa_select.model_selection.split_scores import SAMPLE_X, Data, Layout, Stacks
 from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor, row_numbers
 from pa_select.utils.p_values import error_of_rate
 from pa_select.utils.typing import Array, Floats, Ints
@@ -43,7 +43,7 @@ class OutOfFold:
         y = np.asarray(data.y, dtype=np.float64 if data.of_regressors else None)
         self._labelled = LabelledRows(y, tests, groups)
 
-    def errors(self, metric: str, scores: Floats, samples: Sequence[int] = (OF_X,)) -> Floats:
+    def errors(self, metric: str, scores: Floats, samples: Sequence[int] = (SAMPLE_X,)) -> Floats:
         """Return the standard errors of all candidates' mean `scores`, (n_candidates, n_splits).
 
         With several samples, such as views, each row of which is that of X, it is their mean.
@@ -88,9 +88,9 @@ class OutOfFold:
     def _score(self, scorer: Any, model: Any, rows: Ints) -> float:
         """Return the score of a split; a formula is faster than the scorer."""
         y = self._labelled.y[rows]
-        labels = self._task.certain(model, y)
+        labels = self._task.known_labels(model, y)
         with np.errstate(divide="ignore", invalid="ignore"):  # a class may have no row
-            scored = self._task.by_formula(scorer, labels, model, is_counted=False)
+            scored = self._task.closed_form(scorer, labels, model, is_counted=False)
         if scored is not None:
             return scored.score
         return float(scorer(model, row_numbers(np.arange(len(y))), y))

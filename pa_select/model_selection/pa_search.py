@@ -243,10 +243,10 @@ class PASearchCV(BasePASearch):
         else "repeated", "split-half" or the object that made the pairs.
     fold_scores_ : list of list of dict
         For each candidate and split, the class scores of the rows in ``fold_rows_`` by
-        source (0 is X; then come the views, or for each site the rows of a, of b and the adapted
+        sample (0 is X; then come the views, or for each site the rows of a, of b and the adapted
         rows). Only with `return_fold_scores`.
     fold_rows_ : list of dict
-        For each split, the rows of each source that its model scored. Only with
+        For each split, the rows of each sample that its model scored. Only with
         `return_fold_scores`.
     n_fits_ : int
         Number of fits: candidates times splits, and one for each refitted model. It includes the

@@ -42,7 +42,7 @@ from pa_select.model_selection.out_of_fold import OutOfFold
 from pa_select.model_selection.pa_scorer import PAScorer
 from pa_select.model_selection.rules import DEFAULT, make_rule, selection_of
 from pa_select.model_selection.split_scores import (
-    OF_X,
+    SAMPLE_X,
     Data,
     Extra,
     Layout,
@@ -249,7 +249,7 @@ class Plan:
 
         nan: a candidate that has no class scores.
         """
-        rows = [of_split[OF_X] for of_split in self.layout.scored_rows]
+        rows = [of_split[SAMPLE_X] for of_split in self.layout.scored_rows]
         every = np.concatenate(rows)
         weight = None if self.sample_weight is None else np.asarray(self.sample_weight)[every]
         y = np.asarray(self.data.y)[every]
@@ -257,7 +257,7 @@ class Plan:
         for member, candidate in enumerate(candidates.tolist()):
             if candidate in stacks.candidates:
                 position = int(np.searchsorted(stacks.candidates, candidate))
-                scores = [stacks.matrix(position, split, OF_X) for split in range(len(rows))]
+                scores = [stacks.matrix(position, split, SAMPLE_X) for split in range(len(rows))]
                 betas[member] = beta_of(np.concatenate(scores), y, stacks.classes, weight)
         return betas
 
@@ -409,11 +409,14 @@ def n_disjoint(splits: Sequence[Split]) -> float:
 
 def _with_parts(extras: Sequence[Extra], test: Ints, rows: RowsOfX) -> list[Extra]:
     """Add parts of the test rows, and of those of the views."""
-    wholes = [(x.suffix, x.source) for x in extras if x.suffix == "views"]
+    wholes = [(x.suffix, x.sample) for x in extras if x.suffix == "views"]
     added = [
         part
-        for suffix, source in (("part", OF_X), *((f"part_{s}", source) for s, source in wholes))
-        for part in parts_of_rows(suffix, source, test, rows.seed, rows.y)
+        for suffix, sample in (
+            ("part", SAMPLE_X),
+            *((f"part_{s}", sample) for s, sample in wholes),
+        )
+        for part in parts_of_rows(suffix, sample, test, rows.seed, rows.y)
         if not any(x.suffix == suffix for x in extras)  # the kind has them
     ]
     return [*extras, *added]

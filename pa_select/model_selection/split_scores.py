@@ -29,24 +29,24 @@ from pa_select.utils.typing import Array, ErrorScore, Estimator, Floats, Ints, L
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
 
-#: Number of X among the sources.
-OF_X = 0
+#: Number of X among the samples.
+SAMPLE_X = 0
 #: So many parts of the test rows are scored if splits do not show the error of few rows.
 N_PARTS = 5
 
 
 class Extra(NamedTuple):
-    """Rows of a source on which a split's model is also scored with the search's scorer."""
+    """Rows of a sample on which a split's model is also scored with the search's scorer."""
 
     suffix: str
-    source: int
+    sample: int
     rows: Ints
     #: Whether the rows are so few that a metric may not be defined on them.
     may_fail: bool = False
 
 
 def parts_of_rows(
-    suffix: str, source: int, rows: Ints, seed: int, strata: Array | None = None
+    suffix: str, sample: int, rows: Ints, seed: int, strata: Array | None = None
 ) -> list[Extra]:
     """Return random parts of rows, whose scores show the error of few rows.
 
@@ -58,7 +58,7 @@ def parts_of_rows(
     if strata is not None:
         ordered = shuffled[np.argsort(strata[shuffled], kind="stable")]
         parts = [ordered[first::N_PARTS] for first in range(N_PARTS)]
-    return [Extra(suffix, source, part, may_fail=True) for part in parts]
+    return [Extra(suffix, sample, part, may_fail=True) for part in parts]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class SplitTask:
 
     train: Ints
     test: Ints
-    #: Rows of each source whose class scores are needed.
+    #: Rows of each sample whose class scores are needed.
     scored_rows: dict[int, Ints]
     extras: Sequence[Extra]
     #: Sources whose predicted classes are needed, too.
@@ -107,10 +107,10 @@ class Outcome:
     test_scores: Any
     #: Scores on the split's extras, each like ``test_scores``.
     extra_scores: list[Any] = field(default_factory=list)
-    #: Class scores of each source, and the classes of their columns.
+    #: Class scores of each sample, and the classes of their columns.
     matrices: dict[int, Array] | None = None
     classes: Array | None = None
-    #: Predicted classes, and probabilities or None, of the sources that need them.
+    #: Predicted classes, and probabilities or None, of the samples that need them.
     predictions: dict[int, tuple[Array, Array | None]] | None = None
     fit_error: str | None = None
     #: The error if a fitted model has no class scores: one line, and the whole traceback.
@@ -178,8 +178,8 @@ def fit_and_score_split(
 def _extra_scores(fitted: Estimator, extra: Extra, task: SplitTask, data: Data) -> Any:
     if not len(extra.rows):
         return np.nan
-    source = data.samples[extra.source]
-    rows, labels = _safe_split(fitted, source, data.y, extra.rows, task.train)
+    sample = data.samples[extra.sample]
+    rows, labels = _safe_split(fitted, sample, data.y, extra.rows, task.train)
     params = _check_method_params(data.samples[0], params=data.score_params, indices=extra.rows)
     if not extra.may_fail:
         return _score(fitted, rows, labels, data.scorer, params, data.error_score)
@@ -192,12 +192,12 @@ def _matrices(
     fitted: Estimator, task: SplitTask, data: Data
 ) -> tuple[dict[int, Array], Array | None]:
     matrices, classes = {}, None
-    for source, rows in task.scored_rows.items():
-        X, _ = _safe_split(fitted, data.samples[source], None, rows, task.train)
+    for sample, rows in task.scored_rows.items():
+        X, _ = _safe_split(fitted, data.samples[sample], None, rows, task.train)
         if data.of_regressors:
-            matrices[source] = RecordedRegressor.of(fitted, X).predicted[:, None]
+            matrices[sample] = RecordedRegressor.of(fitted, X).predicted[:, None]
             continue
-        matrices[source], classes = comparable_scores(fitted, X, numbers=rows, labels=data.labels)
+        matrices[sample], classes = comparable_scores(fitted, X, numbers=rows, labels=data.labels)
     return matrices, classes
 
 
@@ -209,12 +209,12 @@ def _predictions(
     classes: Array | None,
 ) -> dict[int, tuple[Array, Array | None]]:
     recorded = {}
-    for source in () if data.of_regressors else task.predicted:
+    for sample in () if data.of_regressors else task.predicted:
         X, _ = _safe_split(
-            fitted, data.samples[source], None, task.scored_rows[source], task.train
+            fitted, data.samples[sample], None, task.scored_rows[sample], task.train
         )
-        recorded[source] = predictions(
-            fitted, X, matrices[source], classes, data.with_probabilities
+        recorded[sample] = predictions(
+            fitted, X, matrices[sample], classes, data.with_probabilities
         )
     return recorded
 
@@ -228,7 +228,7 @@ class PairsOfModels(NamedTuple):
         The splits whose models score the rows of either side.
     rows_a, rows_b : ndarray of int
         The numbers of the rows; entry i of both is a pair.
-    source_a, source_b : int
+    sample_a, sample_b : int
         The samples that the rows are of: 0 is X, then follow those of the kind of data.
     """
 
@@ -236,8 +236,8 @@ class PairsOfModels(NamedTuple):
     rows_a: Ints
     split_b: int
     rows_b: Ints
-    source_a: int = OF_X
-    source_b: int = OF_X
+    sample_a: int = SAMPLE_X
+    sample_b: int = SAMPLE_X
 
 
 class Layout:
@@ -249,17 +249,17 @@ class Layout:
     def __init__(self, splits: Sequence[Split], blocks: Iterable[PairsOfModels]) -> None:
         parts: dict[tuple[int, int], list[Ints]] = {}
         for block in blocks:
-            parts.setdefault((block.split_a, block.source_a), []).append(block.rows_a)
-            parts.setdefault((block.split_b, block.source_b), []).append(block.rows_b)
-        #: For each split, the rows of each source that its model scores.
+            parts.setdefault((block.split_a, block.sample_a), []).append(block.rows_a)
+            parts.setdefault((block.split_b, block.sample_b), []).append(block.rows_b)
+        #: For each split, the rows of each sample that its model scores.
         self.scored_rows: list[dict[int, Ints]] = [{} for _ in splits]
         self._start: dict[tuple[int, int], int] = {}
         start = 0
-        for split, source in sorted(parts):
-            first, *others = parts[split, source]
+        for split, sample in sorted(parts):
+            first, *others = parts[split, sample]
             rows = np.unique(np.concatenate([first, *others]) if others else first)
-            self.scored_rows[split][source] = rows
-            self._start[split, source] = start
+            self.scored_rows[split][sample] = rows
+            self._start[split, sample] = start
             start += len(rows)
 
     def pooled(self, blocks: Sequence[PairsOfModels], weight: Floats | None) -> PooledPairs:
@@ -267,12 +267,12 @@ class Layout:
         # Imported here: workers that fit and score do not need torch.
         from pa_select.agreement.pooled_agreement import PooledPairs
 
-        def side(split: int, source: int, rows: Ints) -> Ints:
-            positions = np.searchsorted(self.scored_rows[split][source], rows)
-            return self._start[split, source] + positions
+        def side(split: int, sample: int, rows: Ints) -> Ints:
+            positions = np.searchsorted(self.scored_rows[split][sample], rows)
+            return self._start[split, sample] + positions
 
-        row_a = [side(b.split_a, b.source_a, b.rows_a) for b in blocks]
-        row_b = [side(b.split_b, b.source_b, b.rows_b) for b in blocks]
+        row_a = [side(b.split_a, b.sample_a, b.rows_a) for b in blocks]
+        row_b = [side(b.split_b, b.sample_b, b.rows_b) for b in blocks]
         lengths = [len(b.rows_a) for b in blocks]
         object_a = np.concatenate([b.rows_a for b in blocks])
         object_b = np.concatenate([b.rows_b for b in blocks])
@@ -321,9 +321,9 @@ class Stacks(Sequence[Array]):
 
     def __getitem__(self, position: Any) -> Any:
         parts = [
-            self.matrix(position, split, source)
+            self.matrix(position, split, sample)
             for split, rows in enumerate(self._rows)
-            for source in sorted(rows)
+            for sample in sorted(rows)
         ]
         return np.concatenate(parts)
 
@@ -335,26 +335,26 @@ class Stacks(Sequence[Array]):
         stacks._outcomes = [self._outcomes[position] for position in positions]
         return stacks
 
-    def matrix(self, position: int, split: int, source: int) -> Array:
-        """Return a split's scores of the rows of a source, with all classes as columns."""
+    def matrix(self, position: int, split: int, sample: int) -> Array:
+        """Return a split's scores of the rows of a sample, with all classes as columns."""
         outcome = self._outcomes[position][split]
         assert outcome.matrices is not None
         assert outcome.classes is not None
-        return align_classes(outcome.matrices[source], outcome.classes, self.classes)
+        return align_classes(outcome.matrices[sample], outcome.classes, self.classes)
 
     def recorded(
-        self, position: int, split: int, source: int
+        self, position: int, split: int, sample: int
     ) -> RecordedClassifier | RecordedRegressor:
-        """Return a split's predictions of the rows of a source, as a classifier of all classes.
+        """Return a split's predictions of the rows of a sample, as a classifier of all classes.
 
-        It has no predicted classes of sources that need none. Or return them as a regressor.
+        It has no predicted classes of samples that need none. Or return them as a regressor.
         """
         outcome = self._outcomes[position][split]
         assert outcome.matrices is not None
         assert outcome.predictions is not None
         if outcome.classes is None:
-            return RecordedRegressor(outcome.matrices[source][:, 0])
-        predicted, probabilities = outcome.predictions.get(source, (None, None))
-        scores = np.asarray(outcome.matrices[source], dtype=np.float64)
+            return RecordedRegressor(outcome.matrices[sample][:, 0])
+        predicted, probabilities = outcome.predictions.get(sample, (None, None))
+        scores = np.asarray(outcome.matrices[sample], dtype=np.float64)
         known = RecordedClassifier(outcome.classes, scores, predicted, probabilities)
         return known.with_classes(self.classes)

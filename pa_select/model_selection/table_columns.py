@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 
 from pa_select.model_selection.split_scores import (
     N_PARTS,
-    OF_X,
+    SAMPLE_X,
     Extra,
     Outcome,
     PairsOfModels,
@@ -189,7 +189,9 @@ class ScoresOfMetric(NamedTuple):
     n_disjoint: float
     out_of_fold: OutOfFold
 
-    def errors(self, scores: Floats, suffix: str = "", samples: Sequence[int] = (OF_X,)) -> Floats:
+    def errors(
+        self, scores: Floats, suffix: str = "", samples: Sequence[int] = (SAMPLE_X,)
+    ) -> Floats:
         """Return the standard errors of mean scores, (n_candidates, n_splits), of the test rows.
 
         They are over the rows, or where the predictions that were recorded do not give the scores
@@ -295,8 +297,8 @@ def agreements_of_regressors(stacks: Stacks, blocks: Sequence[PairsOfModels]) ->
     for position, candidate in enumerate(stacks.candidates.tolist()):
         agreements = []
         for block in blocks:
-            a = stacks.recorded(position, block.split_a, block.source_a).predicted
-            b = stacks.recorded(position, block.split_b, block.source_b).predicted
+            a = stacks.recorded(position, block.split_a, block.sample_a).predicted
+            b = stacks.recorded(position, block.split_b, block.sample_b).predicted
             agreements.append(regression_agreement(a[block.rows_a], b[block.rows_b]))
         columns["agreement"][candidate] = np.average([x.score for x in agreements], weights=weight)
         # All models predict the same pairs: their errors do not average out.

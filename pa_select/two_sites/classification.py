@@ -49,7 +49,7 @@ class TemperatureAndBias(NamedTuple):
     strength: float
     bias: Floats
 
-    def belief(self, model: RecordedClassifier) -> Floats:
+    def calibrated_labels(self, model: RecordedClassifier) -> Floats:
         """Return the posteriors of a classifier."""
         odds = calibrated(model.scores, self.strength) * np.exp(self.bias)
         posterior: Floats = odds / odds.sum(axis=1, keepdims=True)
@@ -57,7 +57,7 @@ class TemperatureAndBias(NamedTuple):
 
     def labels(self, model: RecordedClassifier) -> Floats:
         """Return the posteriors: they stand in for the labels."""
-        return self.belief(model)
+        return self.calibrated_labels(model)
 
 
 class Classification:
@@ -104,17 +104,17 @@ class Classification:
         scores = np.log(np.maximum(posterior, _LEAST))
         return RecordedClassifier(member.classes, scores, member.predicted)
 
-    def certain(self, model: RecordedClassifier, y: Array) -> Floats:
+    def known_labels(self, model: RecordedClassifier, y: Array) -> Floats:
         """Return labels as posteriors."""
         return (y[:, None] == model.classes).astype(np.float64)
 
-    def content(self, model: RecordedClassifier) -> list[Floats]:
+    def all_outputs(self, model: RecordedClassifier) -> list[Floats]:
         """Return all numbers that are known of a classifier's rows."""
         codes = np.unique(model.predicted, return_inverse=True)[1].astype(np.float64)
         probabilities = [] if model.probabilities is None else [model.probabilities]
         return [model.scores, codes, *probabilities]
 
-    def by_formula(
+    def closed_form(
         self, scorer: Scorer, labels: Floats, model: RecordedClassifier, *, is_counted: bool = True
     ) -> ScoreOfUnits | None:
         """Score by the formula of a metric of scikit-learn; None if there is none for a scorer.
@@ -135,7 +135,7 @@ class Classification:
             scored = formula(labels, np.asarray(getattr(model, methods[0])(every)))
         return None if scored is None else scored.times(getattr(scorer, "_sign", 1))
 
-    def counted(
+    def weighted_score(
         self, scorer: Scorer, model: RecordedClassifier, labels: Floats, rows: Ints
     ) -> float:
         """Count each of the rows once for every class, with the class's probability as weight."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Candidates within so many standard errors of the best score are the most accurate ones, and
 # within so many they may be chosen: others may have any misfit.
 N_SE_OF_NEAR, N_SE_OF_CHOICE = 2.0, 4.0
-#: The source of the labelled rows.
+#: The sample of the labelled rows.
 LABELLED = 0
 
 #: What a classifier or a regressor predicts for some rows, as a model of scikit-learn.
@@ -33,12 +33,12 @@ Outputs: TypeAlias = Sequence[Output]
 
 
 class Models(Protocol):
-    """Models, each fitted once for every split, and what they predict for rows of sources."""
+    """Models, each fitted once for every split, and what they predict for rows of samples."""
 
     def __len__(self) -> int: ...
 
-    def recorded(self, model: int, split: int, source: int) -> Output:
-        """Return what a split's model predicts for the rows of a source."""
+    def recorded(self, model: int, split: int, sample: int) -> Output:
+        """Return what a split's model predicts for the rows of a sample."""
 
 
 class Pairs(Protocol):
@@ -46,11 +46,11 @@ class Pairs(Protocol):
 
     @property
     def a(self) -> int:
-        """The source of the rows as measured at the labelled site."""
+        """The sample of the rows as measured at the labelled site."""
 
     @property
     def b_samples(self) -> Sequence[int]:
-        """The sources of the rows at the other site: as measured, and adapted."""
+        """The samples of the rows at the other site: as measured, and adapted."""
 
 
 class Estimate(NamedTuple):
@@ -131,7 +131,7 @@ class Engine:
     metric : str
         It decides which models are the most accurate, and whether rows are adapted.
     reference : {"ensemble", "self"} or dict of int to ndarray
-        What stands in for the labels; given ones by the source of the rows at the first site.
+        What stands in for the labels; given ones by the sample of the rows at the first site.
     errors : list of str, default=None
         If given, metrics that fail are nan, and the errors are added to it.
     """
@@ -184,7 +184,7 @@ class Engine:
             if labels is None:
                 labels = [self.calibration(model).labels(one) for one in outputs_a]
             shares.append(np.mean(labels, axis=(0, 1)))
-            outputs_b = [self._outputs(model, source) for source in site.b_samples]
+            outputs_b = [self._outputs(model, sample) for sample in site.b_samples]
             level, changed, better = self._changes(labels, outputs_a, outputs_b)
             changes.append(changed)
             of_levels.append(level[self.metric].units.contributions)
@@ -254,24 +254,24 @@ class Engine:
         weight = None if weight is None else weight[tested]
         return self.task.calibration(outputs, self.labelled.y[tested], weight)
 
-    def _outputs(self, model: int, source: int) -> list[Output]:
+    def _outputs(self, model: int, sample: int) -> list[Output]:
         splits = range(len(self.labelled.rows))
-        return [self.models.recorded(model, split, source) for split in splits]
+        return [self.models.recorded(model, split, sample) for split in splits]
 
-    def _shared_labels(self, source: int) -> list[Floats]:
+    def _shared_labels(self, sample: int) -> list[Floats]:
         """Return each split's stand-ins for the labels, for all models the same."""
         if self._given is not None:
-            return [self._given[source]] * len(self.labelled.rows)
+            return [self._given[sample]] * len(self.labelled.rows)
         members = self._most_accurate()
         if len(members) == 1:  # the ensemble of a single model is itself, calibrated once
             calibration = self.calibration(members[0])
-            return [calibration.labels(one) for one in self._outputs(members[0], source)]
+            return [calibration.labels(one) for one in self._outputs(members[0], sample)]
         if self._ensemble is None:
             self._ensemble = self._calibrated(self._mean_outputs(members, LABELLED))
-        if source not in self._shared:
-            outputs = self._mean_outputs(members, source)
-            self._shared[source] = [self._ensemble.labels(one) for one in outputs]
-        return self._shared[source]
+        if sample not in self._shared:
+            outputs = self._mean_outputs(members, sample)
+            self._shared[sample] = [self._ensemble.labels(one) for one in outputs]
+        return self._shared[sample]
 
     def _most_accurate(self) -> list[int]:
         """Return the models whose mean stands in for the labels."""
@@ -280,14 +280,16 @@ class Engine:
         members: list[int] = np.flatnonzero(near if near.any() else ~near).tolist()
         return members
 
-    def _mean_outputs(self, members: list[int], source: int) -> list[Output]:
+    def _mean_outputs(self, members: list[int], sample: int) -> list[Output]:
         """Return each split's mean of what some models believe."""
         # Summed one by one: all of them together may not fit into memory.
         total: list[Any] = [0.0] * len(self.labelled.rows)
         outputs: list[Output] = []
         for model in members:
-            outputs, calibration = self._outputs(model, source), self.calibration(model)
-            total = [x + calibration.belief(y) for x, y in zip(total, outputs, strict=True)]
+            outputs, calibration = self._outputs(model, sample), self.calibration(model)
+            total = [
+                x + calibration.calibrated_labels(y) for x, y in zip(total, outputs, strict=True)
+            ]
         means = [one / len(members) for one in total]
         return [self.task.ensemble(x, y) for x, y in zip(means, outputs, strict=True)]
 
@@ -411,21 +413,23 @@ def expected_scores(
     `sides` its outputs, such as those for the rows of one site. Return for each side the mean
     score over the models. An object that several models predict is one unit.
     """
-    by_formula = [
+    closed_form = [
         [
-            task.by_formula(scorer, known, model)
+            task.closed_form(scorer, known, model)
             for known, model in zip(labels, models, strict=True)
         ]
         for models in sides
     ]
-    if all(scored is not None for models in by_formula for scored in models):
-        return [ScoreOfUnits.mean_of([one for one in models if one]) for models in by_formula]
-    outputs = [output for models in sides for one in models for output in task.content(one)]
+    if all(scored is not None for models in closed_form for scored in models):
+        return [ScoreOfUnits.mean_of([one for one in models if one]) for models in closed_form]
+    outputs = [output for models in sides for one in models for output in task.all_outputs(one)]
     part = parts_of(*labels, *outputs)
 
     def score_of(models: Outputs, rows: Ints) -> float:
         pairs = zip(labels, models, strict=True)
-        return float(np.mean([task.counted(scorer, m, known[rows], rows) for known, m in pairs]))
+        return float(
+            np.mean([task.weighted_score(scorer, m, known[rows], rows) for known, m in pairs])
+        )
 
     return [ScoreOfUnits.by_leaving_out(partial(score_of, models), part) for models in sides]
 

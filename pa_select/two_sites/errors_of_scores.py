@@ -36,8 +36,8 @@ def scored_rows(
     would hide how much they vary.
     """
     model, tested = joined(outputs), labelled.tested
-    labels = task.certain(model, labelled.y[tested])
-    scored = task.by_formula(scorer, labels, model, is_counted=False)
+    labels = task.known_labels(model, labelled.y[tested])
+    scored = task.closed_form(scorer, labels, model, is_counted=False)
     if scored is None:
         return None
     weighted = labelled.weight_of_splits * scored.contributions
@@ -72,7 +72,7 @@ def error_of_score(
         return float(scorer(model, row_numbers(rows), y[rows]))
 
     if groups is None and len(tested) == labelled.n:
-        part = parts_of(task.certain(model, y), *task.content(model))
+        part = parts_of(task.known_labels(model, y), *task.all_outputs(model))
         return ScoreOfUnits.by_leaving_out(score_of, part).standard_error()
     # Rows that several models predict are left out together.
     whole = labelled.units if groups is None else groups[tested]

@@ -43,13 +43,13 @@ class Line(NamedTuple):
     offset: float
     residuals: Floats
 
-    def belief(self, model: RecordedRegressor) -> Floats:
+    def calibrated_labels(self, model: RecordedRegressor) -> Floats:
         """Return the calibrated predictions."""
         return self.offset + self.strength * model.predicted
 
     def labels(self, model: RecordedRegressor) -> Floats:
         """Return the values that each target may have, with equal probabilities."""
-        values: Floats = self.belief(model)[:, None] + self.residuals
+        values: Floats = self.calibrated_labels(model)[:, None] + self.residuals
         return values
 
 
@@ -97,15 +97,15 @@ class Regression:
         """Return a mean prediction as a regressor; it varies less than they do."""
         return RecordedRegressor(mean)
 
-    def certain(self, model: RecordedRegressor, y: Array) -> Floats:
+    def known_labels(self, model: RecordedRegressor, y: Array) -> Floats:
         """Return targets as one value for each row."""
         return y[:, None]
 
-    def content(self, model: RecordedRegressor) -> list[Floats]:
+    def all_outputs(self, model: RecordedRegressor) -> list[Floats]:
         """Return what is known of a regressor's rows."""
         return [model.predicted]
 
-    def by_formula(
+    def closed_form(
         self, scorer: Scorer, labels: Floats, model: RecordedRegressor, *, is_counted: bool = True
     ) -> ScoreOfUnits | None:
         """Score by the formula of a metric of scikit-learn; None if there is none for a scorer."""
@@ -136,7 +136,7 @@ class Regression:
             return None
         return scored.times(getattr(scorer, "_sign", 1))
 
-    def counted(
+    def weighted_score(
         self, scorer: Scorer, model: RecordedRegressor, labels: Floats, rows: Ints
     ) -> float:
         """Count each of the rows once for each of the values that its target may have."""

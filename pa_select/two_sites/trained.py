@@ -216,7 +216,7 @@ def doubts_of_classes(
     models = list(expected.values())
     best = max(range(len(models)), key=lambda i: models[i].validation_score)
     a, val = (
-        calibrated(outputs[source][best].scores, models[best].beta) for source in (1, LABELLED)
+        calibrated(outputs[sample][best].scores, models[best].beta) for sample in (1, LABELLED)
     )
     other = other_mix_of_posteriors(a, val)
     names = outputs[LABELLED][best].classes if classes is None else np.array(classes)
@@ -260,9 +260,9 @@ class _TrainedModels:
     def __len__(self) -> int:
         return len(self.outputs[0])
 
-    def recorded(self, model: int, split: int, source: int) -> Output:
-        """Return a model's outputs for the rows of a source."""
-        return self.outputs[source][model]
+    def recorded(self, model: int, split: int, sample: int) -> Output:
+        """Return a model's outputs for the rows of a sample."""
+        return self.outputs[sample][model]
 
 
 @dataclass(frozen=True)

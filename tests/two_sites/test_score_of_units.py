@@ -59,15 +59,19 @@ def left_out(score_of, n):
 
 
 def check_value(scorer, labels, model):
-    found, every = CLASSES.by_formula(scorer, labels, model), np.arange(len(labels))
-    assert found.score == pytest.approx(CLASSES.counted(scorer, model, labels, every), abs=1e-12)
+    found, every = CLASSES.closed_form(scorer, labels, model), np.arange(len(labels))
+    assert found.score == pytest.approx(
+        CLASSES.weighted_score(scorer, model, labels, every), abs=1e-12
+    )
     return found
 
 
 def check_formula(scorer, labels, model):
     found = check_value(scorer, labels, model)
     assert found.contributions.sum() == pytest.approx(0, abs=1e-12)
-    error = left_out(lambda rows: CLASSES.counted(scorer, model, labels[rows], rows), len(labels))
+    error = left_out(
+        lambda rows: CLASSES.weighted_score(scorer, model, labels[rows], rows), len(labels)
+    )
     assert found.standard_error() == pytest.approx(error, rel=0.08)
 
 
@@ -103,7 +107,7 @@ def test_classes_that_no_row_has_or_no_prediction_is():
         scorer = get_scorer(name)
         score = scorer(model, np.arange(40)[:, None], y)
         hot = (y[:, None] == model.classes).astype(float)
-        assert CLASSES.by_formula(scorer, hot, model, is_counted=False).score == pytest.approx(
+        assert CLASSES.closed_form(scorer, hot, model, is_counted=False).score == pytest.approx(
             score
         )
 
@@ -111,7 +115,7 @@ def test_classes_that_no_row_has_or_no_prediction_is():
 def test_a_metric_of_two_classes_is_none_of_three():
     labels, model = objects()
     for name in ("f1", "roc_auc"):
-        assert CLASSES.by_formula(get_scorer(name), labels, model) is None
+        assert CLASSES.closed_form(get_scorer(name), labels, model) is None
         with pytest.raises(ValueError, match="multiclass|multi_class"):
             expected_scores(CLASSES, get_scorer(name), [labels], [model])
 
@@ -147,10 +151,10 @@ def test_a_formula_calls_no_metric(monkeypatch):
 @pytest.mark.parametrize("name", OTHERS)
 def test_metrics_without_a_formula_leave_out_parts(name):
     scorer, (labels, model) = OTHERS[name], objects()
-    assert CLASSES.by_formula(scorer, labels, model) is None
+    assert CLASSES.closed_form(scorer, labels, model) is None
     (found,) = expected_scores(CLASSES, scorer, [labels], [model])
     assert len(found.contributions) == 20
-    error = left_out(lambda rows: CLASSES.counted(scorer, model, labels[rows], rows), 40)
+    error = left_out(lambda rows: CLASSES.weighted_score(scorer, model, labels[rows], rows), 40)
     assert found.standard_error() == pytest.approx(error, rel=0.5)
 
 
@@ -162,11 +166,11 @@ def test_so_it_is_with_metrics_of_numbers(scoring):
     def score_of(rows):
         return scorer(model, rows.repeat(7)[:, None], targets[rows].ravel())
 
-    found = NUMBERS.by_formula(scorer, targets, model)
+    found = NUMBERS.closed_form(scorer, targets, model)
     assert found.score == pytest.approx(score_of(np.arange(80)))
     assert found.standard_error() == pytest.approx(left_out(score_of, 80), rel=0.05)
     median = get_scorer("neg_median_absolute_error")
-    assert NUMBERS.by_formula(median, targets, model) is None
+    assert NUMBERS.closed_form(median, targets, model) is None
 
 
 class Columns(ClassifierMixin, BaseEstimator):
@@ -268,15 +272,15 @@ def test_a_step_is_what_one_right_prediction_adds(name):
     y = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [300, 200, 100]))
     labels, predicted = np.eye(3)[y], np.where(every % 3 > 0, y, (y + 1 + every % 2) % 3)
     model = RecordedClassifier(np.arange(3), labels, predicted)
-    score, added = CLASSES.counted(scorer, model, labels, every), []
+    score, added = CLASSES.weighted_score(scorer, model, labels, every), []
     some = np.concatenate([np.flatnonzero(y == k)[:m] for k, m in enumerate((3, 2, 1))])
     for i in some:  # each of its two wrong predictions becomes right
         for wrong in (y[i] + 1, y[i] + 2):
             before, after = predicted.copy(), predicted.copy()
             before[i], after[i] = wrong % 3, y[i]
             both = (RecordedClassifier(np.arange(3), labels, p) for p in (before, after))
-            worse, better = (CLASSES.counted(scorer, one, labels, every) for one in both)
+            worse, better = (CLASSES.weighted_score(scorer, one, labels, every) for one in both)
             added.append(n * (better - worse))
-    found = CLASSES.by_formula(scorer, labels, model)
+    found = CLASSES.closed_form(scorer, labels, model)
     assert found.score == pytest.approx(score)
     assert found.step == pytest.approx(np.sqrt(np.mean(np.square(added))), rel=0.05)

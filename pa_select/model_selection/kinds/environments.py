@@ -21,7 +21,7 @@ from pa_select.model_selection.kinds.kind import (
 )
 from pa_select.model_selection.new_site import new_site_columns
 from pa_select.model_selection.split_scores import (
-    OF_X,
+    SAMPLE_X,
     Data,
     Extra,
     PairsOfModels,
@@ -91,7 +91,7 @@ class Environments(DataKind):
         names, distinct = self.names, np.unique(self.names).tolist()
         of_environments = [
             [
-                Extra(f"environment_{environment}", OF_X, test[names[test] == environment])
+                Extra(f"environment_{environment}", SAMPLE_X, test[names[test] == environment])
                 for environment in distinct
             ]
             for _, test in splits
@@ -102,7 +102,7 @@ class Environments(DataKind):
             # Splits that hold out whole environments differ for other reasons than few rows.
             # The scores of random parts of the test rows show the error of few rows.
             for of_split, (_, test) in zip(of_environments, splits, strict=True):
-                of_split += parts_of_rows("part", OF_X, test, self.rows.seed)
+                of_split += parts_of_rows("part", SAMPLE_X, test, self.rows.seed)
         return ComparisonOfEnvironments(
             self,
             splits,

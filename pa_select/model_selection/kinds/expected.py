@@ -13,7 +13,7 @@ from pa_select.model_selection.fits import Split
 from pa_select.model_selection.kinds.kind import ExpectedElsewhere
 from pa_select.model_selection.kinds.sites import Site, is_adapted
 from pa_select.model_selection.new_site import new_site_columns
-from pa_select.model_selection.split_scores import OF_X, Data, Stacks
+from pa_select.model_selection.split_scores import SAMPLE_X, Data, Stacks
 from pa_select.model_selection.table_columns import (
     ranks,
     scores_and_errors,
@@ -116,7 +116,7 @@ class ExpectedScores:
             scores = align_classes(np.asarray(as_numpy(scores)), classes, data.labels)
             return RecordedClassifier(data.labels, scores, None)
 
-        known = output(OF_X), self.labelled.y
+        known = output(SAMPLE_X), self.labelled.y
         return {
             site.a: reference_labels(self._task, *known, output(site.a), self.labelled.weight)
             for site in self.sites

@@ -21,7 +21,7 @@ from pa_select.model_selection.kinds.kind import (
     RowsOfX,
 )
 from pa_select.model_selection.kinds.sites import Site, adapted_to_sites, make_sites
-from pa_select.model_selection.split_scores import OF_X, Data, PairsOfModels, Stacks
+from pa_select.model_selection.split_scores import SAMPLE_X, Data, PairsOfModels, Stacks
 from pa_select.utils.arrays import check_column
 from pa_select.utils.typing import Adapter, Floats, PairedRows, Search
 
@@ -50,7 +50,7 @@ class PairedObjects(DataKind):
     def compare(self, splits: list[Split], data: Data, weight: Floats | None) -> Comparison:
         scores = ExpectedScores(self._sites, splits, self._groups, data, self._reference, weight)
         # The labelled rows say how certain the scores are.
-        to_predict = [OF_X, *(x for site in self._sites for x in (site.a, *site.b_samples))]
+        to_predict = [SAMPLE_X, *(x for site in self._sites for x in (site.a, *site.b_samples))]
         return ComparisonOfPairs(
             self,
             splits,

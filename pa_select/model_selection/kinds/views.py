@@ -10,7 +10,7 @@ import numpy as np
 
 from pa_select.model_selection.fits import Split
 from pa_select.model_selection.kinds.kind import Comparison, DataKind, RowsOfX, check_text
-from pa_select.model_selection.split_scores import OF_X, Data, Extra, PairsOfModels
+from pa_select.model_selection.split_scores import SAMPLE_X, Data, Extra, PairsOfModels
 from pa_select.model_selection.table_columns import ScoresOfMetric, metric_columns
 from pa_select.utils.arrays import are_rows, stacked
 from pa_select.utils.frames import check_columns, check_not_shifted, named_like, view_of
@@ -36,7 +36,7 @@ class Views(DataKind):
     def compare(self, splits: list[Split], data: Data, weight: Floats | None) -> Comparison:
         numbers = range(1, 1 + len(self.samples))
         compared = [
-            PairsOfModels(split, test, split, test, OF_X, sample)
+            PairsOfModels(split, test, split, test, SAMPLE_X, sample)
             for split, (_, test) in enumerate(splits)
             for sample in numbers
         ]
