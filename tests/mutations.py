@@ -128,6 +128,13 @@ TABLE = {
     ("solver/branch_and_bound.py", "test_certificate.py", "cannot_be_certified"): [
         ("no limit on evaluations", "count[active] >= most", "count[active] < 0"),
     ],
+    ("solver/branch_and_bound.py", "test_certificate.py", "by_the_same_condition"): [
+        ("bounds ten times too far away", "return excess > tol", "return excess > 10 * tol"),
+        ("problems that end open taken for certified", "_is_open(upper - value, tol)).t", "[]).t"),
+    ],
+    ("solver/branch_and_bound.py", "test_precision.py", "ends_at_the_largest"): [
+        ("no end at the largest inverse temperature", "] >= LARGEST_BETA", "] > LARGEST_BETA"),
+    ],
     ("solver/branch_and_bound.py", "test_replicate_maxima.py", "certified_ones or several_m"): [
         (
             "nothing beyond the last point",

@@ -15,7 +15,7 @@ from pa_select.agreement.pooled_agreement import PooledPairs, pooled_agreement
 from pa_select.model_selection import PASearchCV
 from pa_select.model_selection.choice import choose, explain
 from pa_select.model_selection.evaluation import with_parameters
-from pa_select.model_selection.plan import GIVEN, Plan
+from pa_select.model_selection.plan import Plan
 from pa_select.model_selection.rules import DEFAULT, Selection, make_rule
 from pa_select.model_selection.split_scores import Outcome, fit_and_score_split
 from pa_select.model_selection.table_columns import metric_columns, ranks
@@ -147,8 +147,8 @@ def agreement_objective(
     )
     _check_space(space)
     search._validate_params()
-    given = dict(zip(GIVEN, (environments, views, paired, groups), strict=True))
-    plan = Plan(search, X, y, dict(fit_params or {}), **given)
+    given = {"environments": environments, "views": views, "paired": paired}
+    plan = Plan(search, X, y, dict(fit_params or {}), **given, groups=groups)
     if not plan.of_regressors and len(plan.labels) < 2:
         raise ValueError(f"y: expected at least two classes, got only {plan.labels[0]}.")
     return AgreementObjective(search, plan, space)

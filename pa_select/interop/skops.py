@@ -7,6 +7,9 @@ from typing import Any
 
 from scipy import stats
 from sklearn import metrics, model_selection
+from sklearn.base import BaseEstimator
+
+from pa_select import pairing, shifts
 
 
 def _name(value: Any) -> str:
@@ -15,26 +18,6 @@ def _name(value: Any) -> str:
 
 _OWN = [
     "pa_select.agreement.pooled_agreement.PooledPairs",
-    "pa_select.shifts.images.Blur",
-    "pa_select.shifts.images.Contrast",
-    "pa_select.shifts.images.Dim",
-    "pa_select.shifts.images.Pixelate",
-    "pa_select.shifts.images.Translate",
-    "pa_select.shifts.images.Quantize",
-    "pa_select.shifts.pixel_noise.ImpulseNoise",
-    "pa_select.shifts.pixel_noise.ShotNoise",
-    "pa_select.shifts.tabular.Drift",
-    "pa_select.shifts.tabular.FeatureDropout",
-    "pa_select.shifts.tabular.FeatureFailure",
-    "pa_select.shifts.tabular.GaussianNoise",
-    "pa_select.shifts.tabular.UniformNoise",
-    "pa_select.shifts.text.CharacterEdits",
-    "pa_select.shifts.text.WordEdits",
-    "pa_select.pairing.two_samples.CanonicalPairing",
-    "pa_select.pairing.two_samples.IdPairing",
-    "pa_select.pairing.two_samples.IdentityPairing",
-    "pa_select.pairing.two_samples.LabelPairing",
-    "pa_select.pairing.two_samples.NearestPairing",
     "pa_select.scores.candidate_posterior.CandidatePosterior",
     "pa_select.model_selection.committee.PACommittee",
     "pa_select.model_selection.rules.majority_rate",
@@ -43,6 +26,14 @@ _OWN = [
     "pa_select.model_selection.pa_search.PASearchCV",
     "pa_select.model_selection.rules._SimplestWithin",
     "pa_select.model_selection.rules.GuardedSelection",
+]
+# Public shifts and pairings. Attacks are not among them: a scorer has no model to attack.
+_SHIFTS_AND_PAIRINGS = [
+    _name(value)
+    for room in (shifts, pairing)
+    for value in map(vars(room).get, room.__all__)
+    if inspect.isclass(value) and issubclass(value, BaseEstimator)
+    if not inspect.isabstract(value) and not getattr(value, "_aimed", False)
 ]
 # A scikit-learn scorer holds its class and a public metric.
 _SCORERS = [
@@ -75,4 +66,4 @@ _DISTRIBUTIONS = [
 #: does not trust by itself, for ``skops.io.load(file, trusted=TRUSTED_TYPES)``. They are
 #: this package's searches, scorers, rules, pairings and shifts; scikit-learn's scorers,
 #: metrics and splitters; and scipy's ``loguniform``, ``uniform`` and ``randint``.
-TRUSTED_TYPES = [*_OWN, *_SCORERS, *_SPLITTERS, *_DISTRIBUTIONS]
+TRUSTED_TYPES = [*_OWN, *_SHIFTS_AND_PAIRINGS, *_SCORERS, *_SPLITTERS, *_DISTRIBUTIONS]

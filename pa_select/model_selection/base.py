@@ -37,7 +37,7 @@ from pa_select.model_selection.evaluation import (
     with_parameters,
 )
 from pa_select.model_selection.kinds.kind import ExpectedElsewhere
-from pa_select.model_selection.plan import GIVEN, Plan, by_name, is_sequence_of_splitters
+from pa_select.model_selection.plan import Plan, by_name, is_sequence_of_splitters
 from pa_select.model_selection.results_table import (
     first_metric,
     objects_of_choice,
@@ -286,8 +286,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             "committee_score_",
         ):
             self.__dict__.pop(left_by_an_earlier_fit, None)
-        given = dict(zip(GIVEN, (environments, views, paired, groups), strict=True))
-        plan = Plan(self, X, y, params, **given)
+        given = {"environments": environments, "views": views, "paired": paired}
+        plan = Plan(self, X, y, params, **given, groups=groups)
         rule = make_rule(selection_of(self))
         if rule.decides != rule.score:  # other data do not change how the score chooses
             plan.kind.suggest_more_data(len(plan.splits))

@@ -37,7 +37,7 @@ from pa_select.model_selection.kinds.kind import (
     RowsOfX,
     check_text,
 )
-from pa_select.model_selection.kinds.kind_of import kind_of
+from pa_select.model_selection.kinds.kind_of import ARGUMENTS, kind_of
 from pa_select.model_selection.out_of_fold import OutOfFold
 from pa_select.model_selection.pa_scorer import PAScorer
 from pa_select.model_selection.rules import DEFAULT, make_rule, selection_of
@@ -86,7 +86,7 @@ from pa_select.utils.typing import (
 # So many different integers from 0 on look like classes.
 _MOST_CLASSES = 10
 #: The arguments of ``fit`` beside X and y.
-GIVEN = ("environments", "views", "paired", "groups")
+GIVEN = (*ARGUMENTS, "groups")
 
 
 def by_name(fit: Callable[..., Any]) -> Callable[..., Any]:

@@ -428,6 +428,29 @@ def test_a_problem_that_cannot_be_certified_raises(monkeypatch):
         agreement_matrix([a, b])
 
 
+@pytest.mark.parametrize("prior", ["uniform", "marginal"])
+def test_problems_and_intervals_go_on_by_the_same_condition(prior, monkeypatch):
+    rng, tol = np.random.default_rng(5), 1e-3
+    a, b, w = map(list, zip(*[random_problem(rng) for _ in range(60)], strict=True))
+
+    def largest_gap():
+        found = posterior_agreement(a, b, prior=prior, sample_weight=w, tol=tol)
+        return max(result.upper_bound - result.score for result in found)
+
+    assert tol / 10 < largest_gap() <= tol
+    monkeypatch.setattr(branch_and_bound, "_is_open", lambda excess, tol: excess > tol / 10)
+    assert largest_gap() <= tol / 10
+    # A problem whose open intervals are not divided is not taken for certified.
+    next_points = branch_and_bound._next_points
+
+    def undivided(table, last, steps, excess, *others):
+        return next_points(table, last, steps, np.full_like(excess, -np.inf), *others)
+
+    monkeypatch.setattr(branch_and_bound, "_next_points", undivided)
+    with pytest.raises(RuntimeError, match="could not be certified"):
+        largest_gap()
+
+
 def test_a_search_without_a_certificate_says_where_it_ended(monkeypatch):
     import pa_select.agreement.solver.branch_and_bound as module
 

@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from sklearn.utils import shuffle
 
 import pa_select.model_selection.plan as plan_of_search
 from pa_select import PASearchCV, PASearchDisplay
-from pa_select.model_selection import Comparison, DataKind, PairsOfModels
+from pa_select.model_selection import Comparison, DataKind, PairsOfModels, base
 from pa_select.model_selection.split_scores import Extra
 from pa_select.model_selection.table_columns import metric_columns
 from pa_select.pairing import LabelPairing
@@ -90,6 +91,30 @@ def test_a_kind_of_the_users_own_works_with_optuna():
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=0))
     study.optimize(objective, n_trials=2)
     assert "mean_test_score_last" in objective.cv_results(study)
+
+
+class Called(Exception):
+    """Has the data that the plan of a search was given."""
+
+
+@pytest.mark.parametrize("door", ["fit", "optuna"])
+def test_the_data_of_every_kind_arrive_by_their_names(door, monkeypatch):
+    def plan(search, X, y, params, **given):
+        raise Called(given)
+
+    if door == "fit":
+        monkeypatch.setattr(base, "Plan", plan)
+        call = PASearchCV(GaussianNB(), GRID).fit
+    else:
+        pytest.importorskip("optuna")
+        import pa_select.interop.optuna as module
+
+        monkeypatch.setattr(module, "Plan", plan)
+        call = partial(module.agreement_objective, GaussianNB(), {})
+    given = {name: object() for name in plan_of_search.GIVEN}
+    with pytest.raises(Called) as called:
+        call(X, Y, **given)
+    assert called.value.args == (given,)
 
 
 class SameRows:

@@ -118,7 +118,7 @@ class Maxima:
     beta: Floats
     upper_bound: Floats
     n_evaluations: Ints
-    #: The problems that took too many evaluations.
+    #: The problems that ended open: after too many evaluations, or at the largest beta.
     exhausted: list[int]
 
 
@@ -193,7 +193,7 @@ def maximize(
     value, beta = outer.copy(), outer_beta.copy()
     upper = np.where(limits.disjoint, limits.at_zero, limits.ceiling)
     count = np.zeros(n, dtype=np.int64)
-    active = np.flatnonzero(upper - value > tol)
+    active = np.flatnonzero(_is_open(upper - value, tol))
     typical = limits.typical_range
     scale = np.where(typical > 0, np.clip(typical, 1e-300, None), 1.0)
     may_be_coarse = np.zeros(n, dtype=bool) if coarse is None else coarse
@@ -203,7 +203,6 @@ def maximize(
     new = np.outer(1 / scale[active], np.append(0.0, first)).ravel()
     is_coarse = np.ones(len(new), dtype=bool)
     table: _Table | None = None
-    exhausted: list[int] = []
     while len(new):
         # Evaluate the new points, and sort them into the table.
         is_coarse &= may_be_coarse[problem] & coarse_betas(new, scale[problem])
@@ -236,14 +235,13 @@ def maximize(
 
         # Which problems go on: with open intervals, or with a Newton step that gains.
         newton, unpolished, argmax = _newton_steps(table, best, last)
-        is_open = upper[active] - value[active] > tol
+        is_open = _is_open(upper[active] - value[active], tol)
         inner = beta[active] == best_beta
         beta[active] = np.where(inner, np.maximum(argmax, _SMALLEST_BETA), beta[active])
         # No point is beyond the largest one, so that the bound beyond it stays what it is.
         end = np.append(start[1:], len(table.beta)) - 1
         at_the_end = (table.beta[end] >= LARGEST_BETA) & (table.bound[end] >= upper[active])
         spent = is_open & ((count[active] >= most) | at_the_end)
-        exhausted += active[spent].tolist()
         unpolished &= inner & ~spent & (not in_common)
         goes_on = ((is_open & ~spent) | unpolished)[owner]
 
@@ -256,7 +254,17 @@ def maximize(
             table, last, steps, excess, tol, several, split
         )
         table = table.rows(goes_on & ~dropped)
+    exhausted = np.flatnonzero(_is_open(upper - value, tol)).tolist()
     return Maxima(value, beta, upper, count, exhausted)
+
+
+def _is_open(excess: Floats, tol: float) -> Mask:
+    """Whether bounds that exceed the best values by so much leave a search open.
+
+    A problem goes on, and an interval is divided, by the same condition: an open problem without
+    an interval to divide would get no new point.
+    """
+    return excess > tol
 
 
 def _evaluate(
@@ -357,7 +365,7 @@ def _next_points(
     """
     row = np.arange(len(last))
     error, best = table.at.error, ~np.isnan(steps)
-    is_divided, moved, dropped = excess > tol, np.zeros_like(last), np.zeros_like(last)
+    is_divided, moved, dropped = _is_open(excess, tol), np.zeros_like(last), np.zeros_like(last)
     if error.any():
         # A coarse end whose error alone keeps an interval open gives way to an exact point: if it
         # is the best one, the point to which Newton's step leads, where that is near.

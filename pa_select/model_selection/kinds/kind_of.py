@@ -13,12 +13,14 @@ from pa_select.model_selection.kinds.pairs import PairedObjects
 from pa_select.model_selection.kinds.views import Views
 from pa_select.utils.typing import Search
 
-#: By the argument of ``fit``, how a kind is made of the rows, the argument's value and the search.
+# By the argument of ``fit``, how a kind is made of the rows, the argument's value and the search.
 _GIVEN: dict[str, Callable[[RowsOfX, Any, Search], DataKind]] = {
     "environments": lambda rows, environments, _: Environments(rows, environments),
     "views": lambda rows, views, _: Views(rows, views),
     "paired": PairedObjects,
 }
+#: The arguments of ``fit`` that are data, beside X and y.
+ARGUMENTS = tuple(_GIVEN)
 
 
 def kind_of(rows: RowsOfX, search: Search, given: Mapping[str, Any]) -> DataKind:
