@@ -126,13 +126,13 @@ class Plan:
         #: Weights of the rows, or None.
         self.sample_weight = params.get("sample_weight")
         rows = _rows_of_x(search, X, y, groups)
-        #: The groups of the rows; environments that are held out are none.
-        self._groups = None
-        if groups is not None and not of_environments:
-            self._groups = check_column(groups, len(rows.y), "groups")
         weight = None if self.sample_weight is None else check_weight(self.sample_weight, len(y))
         #: What ``fit`` was given beside X and y.
         self.kind: DataKind = kind_of(rows, search, given)
+        #: The groups of the rows whose scores are alike, or None.
+        self._groups = None
+        if groups is not None and not of_environments:
+            self._groups = _groups_within(self.kind.strata, rows)
         name = next((name for name, value in given.items() if value is not None), "X")
         samples = [("X", X), *((name, x) for x in self.kind.samples)]
         refuse_doubles(search.estimator, samples, y)
@@ -158,10 +158,12 @@ class Plan:
         """Decide which rows each model scores."""
         comparison = self.comparison
         scored = [*comparison.compared, *comparison.scored_too]
-        if search._committee is not None:
-            if not pairs_of_parts(comparison.folds, self.of_regressors):
-                raise ValueError(no_parts(len(splits)))
-            # The test rows give the members' temperatures and the committee's own score.
+        wants_committee = search._committee is not None
+        if wants_committee and not pairs_of_parts(comparison.folds, self.of_regressors):
+            raise ValueError(no_parts(len(splits)))
+        if wants_committee or not self._are_rates():
+            # The test rows give the errors of scores, whether or not a committee is asked for,
+            # its members' temperatures and its own score.
             scored += [PairsOfModels(i, test, i, test) for i, (_, test) in enumerate(splits)]
         #: The rows that each model scores, and their places in the stacked scores.
         self.layout = Layout(splits, scored)
@@ -321,6 +323,16 @@ def _with_groups(
     elif groups is not None:
         groups = check_column(groups, _num_samples(X), "groups")
     return groups, _check_method_params(X, params=params)
+
+
+def _groups_within(environments: Array | None, rows: RowsOfX) -> Array | None:
+    """Return the groups; None if they divide no environment, so that its rows count singly."""
+    groups = check_column(rows.groups, len(rows.y), "groups")
+    if environments is not None:
+        n_parts = _cells(environments, groups).max() + 1
+        if n_parts == len(np.unique(environments)):
+            return None
+    return groups
 
 
 def _rows_of_x(search: Search, X: Rows, y: Labels, groups: Groups) -> RowsOfX:
