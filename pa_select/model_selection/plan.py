@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from inspect import signature
 from typing import Any
 
@@ -29,6 +29,7 @@ from pa_select.model_selection.committee import PACommittee, beta_of
 from pa_select.model_selection.committee_vote import CommitteeVote
 from pa_select.model_selection.evaluation import chance_scores
 from pa_select.model_selection.fits import Split, check_fit_params, takes_parameter
+from pa_select.model_selection.kinds.custom import compare_own
 from pa_select.model_selection.kinds.environments import check_environments
 from pa_select.model_selection.kinds.kind import (
     Comparison,
@@ -143,8 +144,13 @@ class Plan:
         data = _data_of(search, y, routed, [X, *self.kind.samples], self.labels)
         splits = _splits_of(search, rows, self.kind, routed.splitter.split)
         #: What is compared, and what follows from it.
-        self.comparison: Comparison = self.kind.compare(splits, data, weight)
-        _check_unseen_sites(search, self.comparison.n_unseen_sites)
+        is_own = hasattr(search.pairing, "compare")
+        compare = partial(compare_own, self.kind) if is_own else self.kind.compare
+        self.comparison: Comparison = compare(splits, data, weight)
+        made_by_groups = (
+            self.kind.strata is not None and needs_groups(search.cv) and not of_environments
+        )
+        _check_unseen_sites(search, self.comparison.n_unseen_sites, made_by_groups)
         # The kind may compare other models than it was asked to.
         self.kind, splits = self.comparison.kind, list(self.comparison.splits)
         #: The data that each fit needs.
@@ -457,16 +463,19 @@ def _check_selection(search: Search, given: Mapping[str, Any]) -> None:
         )
 
 
-def _check_unseen_sites(search: Search, n: int) -> None:
+def _check_unseen_sites(search: Search, n: int, made_by_groups: bool) -> None:
     """Check that there are the sites that the rule needs, which no fitted model has seen."""
     chosen_by = selection_of(search)
     needed = make_rule(chosen_by).n_unseen_sites
     if n < needed:
         argument = "refit" if chosen_by is search.refit else "selection"
+        advice = ""
+        if made_by_groups:
+            advice = " The groups made the splits: without them the environments make them."
         raise ValueError(
             f"{argument}: expected at least {needed} environments that no training rows are from, "
             f"as with fit(X, y, environments=...) and cv=LeaveOneGroupOut(), or pairs of {needed} "
-            f"sites, with {chosen_by!r}, got {n}."
+            f"sites, with {chosen_by!r}, got {n}.{advice}"
         )
 
 

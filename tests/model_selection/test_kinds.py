@@ -237,3 +237,61 @@ def test_groups_within_environments_count_once():
     search = PASearchCV(GaussianNB(), GRID).fit(rows, labels, environments=site, groups=person)
     once = error_of_rate(search.cv_results_["mean_test_score"], len(Y))
     np.testing.assert_allclose(search.cv_results_["se_test_score"], once, rtol=0.1)
+
+
+class Repeats(DataKind):
+    """Compares what `made` returns of the number, the training and the test rows of a split."""
+
+    pairing, compares = "repeats", "what each candidate predicts for both measurements"
+    made = None
+
+    def compare(self, splits, data, weight):
+        return Comparison(self, splits, [type(self).made(i, *x) for i, x in enumerate(splits)])
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda i, train, test: PairsOfModels(i, test, i, train[: len(test)]), "not fitted to"),
+        (lambda i, train, test: PairsOfModels(1 - i, test, i, test), "split 1 was not fitted to"),
+        (lambda i, train, test: PairsOfModels(i, test + 999, i, test), "numbers from 0 to 177"),
+        (lambda i, train, test: PairsOfModels(i, test, i, test[1:]), "as many rows on both"),
+        (lambda i, train, test: PairsOfModels(i, test, 2, test), "number of a split, 0 to 1"),
+        (lambda i, train, test: PairsOfModels(i, test, i, test, 0, 1), "number of a sample, 0"),
+        (lambda i, train, test: (i, test, i, test), "expected a PairsOfModels"),
+    ],
+)
+def test_what_a_kind_of_the_users_own_compares_is_checked(made, message, monkeypatch):
+    monkeypatch.setattr(Repeats, "made", made)
+    search = PASearchCV(GaussianNB(), FEW, pairing=Repeats, cv=2)
+    error = TypeError if "PairsOf" in message else ValueError
+    with pytest.raises(error, match=f"^pairing: item 0 that Repeats compares: .*{message}"):
+        search.fit(X, Y)
+
+
+def test_a_kind_of_the_users_own_returns_a_comparison(monkeypatch):
+    monkeypatch.setattr(Repeats, "compare", lambda *_: [])
+    with pytest.raises(TypeError, match="^pairing: expected a Comparison of Repeats.*, got list"):
+        PASearchCV(GaussianNB(), FEW, pairing=Repeats).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("pairing", "given", "message"),
+    [
+        (Repeats, {"environments": SITE}, "environments: expected None with pairing=Repeats, .*"),
+        (Visits, {"views": [NOISY], "environments": SITE}, "environments: .* rows, views, got nd"),
+        (Visits, {}, r"views: expected some in fit\(X, y, views=...\) with pairing=Visits"),
+    ],
+)
+def test_a_kind_of_the_users_own_is_given_what_it_takes(pairing, given, message):
+    with pytest.raises(TypeError, match=f"^{message}"):
+        PASearchCV(GaussianNB(), FEW, pairing=pairing).fit(X, Y, **given)
+
+
+@pytest.mark.parametrize("pairing", ["repeated", SameRows()])
+def test_groups_that_made_the_splits_are_named_where_environments_had_to(pairing):
+    search = PASearchCV(GaussianNB(), FEW, cv=GroupKFold(5), selection="new_site", pairing=pairing)
+    with pytest.raises(ValueError, match="got 0. The groups made the splits: without them"):
+        search.fit(X, Y, environments=SITE, groups=GROUPS["patients"])
+    with pytest.raises(ValueError, match=r"got 0\.$"):  # they would make none
+        search.set_params(cv=5).fit(X, Y, environments=SITE, groups=GROUPS["patients"])
