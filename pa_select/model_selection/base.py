@@ -527,6 +527,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         )
         self.refit_time_ = time.time() - start
         self.n_fits_ += committee.n_fits_
+        committee.search_, committee.warnings_ = None, self.warnings_
         self.best_estimator_ = committee
         if hasattr(committee, "feature_names_in_"):
             self.feature_names_in_ = committee.feature_names_in_

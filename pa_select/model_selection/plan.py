@@ -133,7 +133,7 @@ class Plan:
         #: The groups of the rows whose scores are alike, or None.
         self._groups = None
         if groups is not None and not of_environments:
-            self._groups = _groups_within(self.kind.strata, rows)
+            self._groups = _groups_within(self.kind.strata, groups, len(rows.y))
         name = next((name for name, value in given.items() if value is not None), "X")
         samples = [("X", X), *((name, x) for x in self.kind.samples)]
         refuse_doubles(search.estimator, samples, y)
@@ -331,9 +331,9 @@ def _with_groups(
     return groups, _check_method_params(X, params=params)
 
 
-def _groups_within(environments: Array | None, rows: RowsOfX) -> Array | None:
+def _groups_within(environments: Array | None, groups: Labels, n: int) -> Array | None:
     """Return the groups; None if they divide no environment, so that its rows count singly."""
-    groups = check_column(rows.groups, len(rows.y), "groups")
+    groups = check_column(groups, n, "groups")
     if environments is not None:
         n_parts = _cells(environments, groups).max() + 1
         if n_parts == len(np.unique(environments)):
