@@ -636,10 +636,15 @@ class _Report:
             known = " that have all scores"
         if posterior.score == 0:
             return f"<p>The data cannot tell the {n} candidates{known} apart; all remain.</p>"
-        left = f"{posterior.n_effective:.1f}"
+        left, but = f"{posterior.n_effective:.1f}", ""
+        if self.by_expected and self.n_indistinguishable + 1 > np.ceil(posterior.n_effective):
+            but = (
+                " The weights count the labelled rows only as far as the expected scores do; "
+                "standard errors count them in full, and tell fewer candidates apart."
+            )
         return (
             f"<p>The data can tell apart {np.exp(posterior.score):.1f} of {n} candidates{known}; "
-            f"{left} remain{'s' if left == '1.0' else ''}, by their weights.</p>"
+            f"{left} remain{'s' if left == '1.0' else ''}, by their weights.{but}</p>"
         )
 
     def _environments(self) -> str:

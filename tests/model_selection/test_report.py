@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes, load_digits, load_iris
+from sklearn.datasets import load_diabetes, load_digits, load_iris, make_classification
 from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import LeaveOneGroupOut
@@ -632,6 +632,19 @@ def test_a_committee_of_the_only_candidate_says_no_more_than_that():
         search.fit(X, y, environments=np.arange(360) % 3)
     text = Page(search.report()).text
     assert "Only gamma=0.001 remains in the committee: no other candidate has all sc" in text
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("reference", "is_said"), [("ensemble", True), ("self", False)])
+def test_weights_are_explained_where_errors_tell_fewer_apart(reference, is_said):
+    rows, labels = make_classification(200, 6, n_informative=3, flip_y=0.1, random_state=0)
+    search = PASearchCV(LogisticRegression(), {"C": [0.001, 0.1, 10]}, reference=reference)
+    search.fit(rows[40:], labels[40:], paired=(rows[:40], rows[:40] + 0.7))
+    text, explained = Page(search.report()).text, "and tell fewer candidates apart."
+    n_alike = 1 + search.cv_results_["not_told_apart"].sum()  # and about two remain
+    assert (n_alike, explained in text) == ((3, True) if is_said else (2, False))
+    search.cv_results_ = search.cv_results_ | {"not_told_apart": np.zeros(3, dtype=bool)}
+    assert explained not in Page(search.report()).text
 
 
 @pytest.mark.parametrize("scoring", ["accuracy", "f1_macro", "neg_log_loss"])
