@@ -571,8 +571,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             ``p_value`` of no difference. The error of agreements is that of the mean over the
             same pairs, and allows for pairs that share a row. The error of expected scores is
             that of the differences over the labelled rows and over the pairs, which both
-            candidates predict (:doc:`/paired`). On sixteen simulated shifts 1.96 of it held 94 % of
-            the differences with 40 pairs and 85 % with 300, as each candidate has a bias of its
+            candidates predict (:doc:`/paired`). On sixteen simulated shifts 1.96 of it held 94 %
+            of the differences with 40 pairs and 85 % with 300, as each candidate has a bias of its
             own. The p-value is valid for two candidates that were
             named beforehand: the best of many looks better than it is, and ``p_adjusted`` is the
             same. ``interval`` is nan: nothing is resampled. All are nan if a candidate has no
