@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from functools import reduce
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
@@ -23,6 +22,9 @@ from pa_select.model_selection.candidate_posterior import (
     folds_of,
     no_parts,
 )
+from pa_select.model_selection.committee_checks import check_classes, checked_search
+from pa_select.model_selection.committee_fits import Job, fit_member, warn_of_nets
+from pa_select.model_selection.committee_vote import beta_of, sum_of, vote
 from pa_select.model_selection.evaluation import with_parameters
 from pa_select.model_selection.fits import Parallel, Split
 from pa_select.model_selection.results_table import first_metric
@@ -34,11 +36,11 @@ from pa_select.scores.candidate_posterior import (
     scores_of_folds,
     scores_of_pairs,
 )
-from pa_select.scores.class_scores import align_classes, class_scores, columns_of
+from pa_select.scores.class_scores import align_classes
 from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
-from pa_select.utils.arrays import as_numpy, check_column, one_column
-from pa_select.utils.estimators import SavedWithVersions, named_estimators, unwrapped
-from pa_select.utils.messages import keeps_warnings, warn_caller
+from pa_select.utils.arrays import check_column, one_column
+from pa_select.utils.estimators import SavedWithVersions, named_estimators
+from pa_select.utils.messages import keeps_warnings
 from pa_select.utils.sklearn_private import (
     Callbacks,
     CallbackSupport,
@@ -49,7 +51,6 @@ from pa_select.utils.sklearn_private import (
     _fit_context,
     _num_samples,
     _PassthroughScorer,
-    _safe_split,
 )
 from pa_select.utils.typing import (
     Array,
@@ -72,22 +73,6 @@ class Members(NamedTuple):
     #: The inverse temperature of each one's class scores; nan: it votes by its class. None: they
     #: are regressors.
     betas: Floats | None
-
-
-class _Job(NamedTuple):
-    """A model to fit to some rows, or to all."""
-
-    model: Any
-    train: Ints | None
-    test: Ints | None
-    #: Whether the fitted model is kept, and whether its class scores of the test rows are needed.
-    keep: bool
-    scores: bool
-
-
-class _Fitted(NamedTuple):
-    model: Any
-    scores: tuple[Array, Array] | None
 
 
 def _makes_probabilities(committee: Any) -> bool:
@@ -230,8 +215,8 @@ class PACommittee(
         ----------
         X : array-like of n rows
             Rows in any form that the search takes.
-        y : array-like of shape (n,) or (n, n_outputs)
-            Labels or numbers.
+        y : array-like of shape (n,)
+            Labels or numbers; of regressors also of shape (n, n_outputs).
         **params : dict
             Passed on to ``fit`` of the search, such as ``sample_weight`` or ``groups``; those that
             the search passes on to its estimator also go to the fits of the members.
@@ -244,15 +229,18 @@ class PACommittee(
         Raises
         ------
         TypeError, ValueError
-            Before any fit, if a parameter is wrong, or the search's splits have no two disjoint
-            test folds. After the search, if no candidate has a score in every split.
+            Before any fit, if a parameter is wrong, `y` has several labels for a row, or the
+            search's splits have no two disjoint test folds. After the search, if no candidate has
+            a score in every split.
 
         Warns
         -----
         UserWarning
             If the members are nets that are fitted once.
         """
-        search = self._checked_search()
+        search = checked_search(self.search, self.metric)
+        if is_classifier(search.estimator):
+            check_classes(y)
         makes_committees = hasattr(search, "makes_committees")
         callbacks = Callbacks.of_fit(self, 1 if makes_committees else 2, None)
         callbacks.begin(X, y)
@@ -313,32 +301,6 @@ class PACommittee(
             callbacks=callbacks,
         )
 
-    def _checked_search(self) -> Any:
-        """Return a clone of the search; refuse what is none, or has another kind of estimator."""
-        search = self.search
-        if isinstance(search, type) or search is None:
-            got = "None" if search is None else f"the class {search.__name__}"
-            raise TypeError(
-                f"search: expected a search such as GridSearchCV(estimator, grid), got {got}."
-            )
-        if not all(hasattr(search, name) for name in ("estimator", "cv", "refit")):
-            raise TypeError(
-                "search: expected a search such as GridSearchCV(estimator, grid), got "
-                f"{type(search).__name__}."
-            )
-        if not (is_classifier(search.estimator) or is_regressor(search.estimator)):
-            raise ValueError(
-                "search: expected a search of classifiers or regressors, got one of "
-                f"{type(search.estimator).__name__}."
-            )
-        scoring = getattr(search, "scoring", None)
-        if isinstance(scoring, (list, tuple, Mapping, set)):
-            known = list(scoring)
-            metric = search.refit if self.metric is None else self.metric
-            if metric not in known:
-                raise ValueError(f"metric: expected one of {known}, got {self.metric!r}.")
-        return clone(search)
-
     def _gather(
         self,
         posterior: CandidatePosterior,
@@ -367,21 +329,21 @@ class PACommittee(
         models = [with_parameters(estimator, params[i]) for i in candidates.tolist()]
         of_classifiers, of_folds = is_classifier(estimator), self.members == "folds"
         if not of_folds:
-            _warn_of_nets(models)
+            warn_of_nets(models)
         asks_for_scores = of_classifiers and temperatures is None
-        jobs: list[_Job] = []
+        jobs: list[Job] = []
         for model in models:
             if of_folds or asks_for_scores:
-                jobs += [_Job(model, *split, of_folds, asks_for_scores) for split in splits]
+                jobs += [Job(model, *split, of_folds, asks_for_scores) for split in splits]
             if not of_folds:
-                jobs.append(_Job(model, None, None, True, False))
+                jobs.append(Job(model, None, None, True, False))
         part = callbacks.subtask(
             "refit-members", max_subtasks=len(jobs), sequential_subtasks=False
         )
         part.begin(X, y)
         parts = [part.subtask("refit", task_id=i).of_worker() for i in range(len(jobs))]
         fits = Parallel(n_jobs=n_jobs if self.n_jobs is None else self.n_jobs)(
-            delayed(_fit)(job, X, y, fit_params, callback)
+            delayed(fit_member)(job, X, y, fit_params, callback)
             for job, callback in self._shown(list(zip(jobs, parts, strict=True)))
         )
         part.end(X, y)
@@ -653,76 +615,3 @@ class PACommittee(
             mapping = MethodMapping().add(caller="fit", callee="fit")
             router.add(search=self.search, method_mapping=mapping)
         return router
-
-
-def sum_of(votes: Iterable[Floats]) -> Floats:
-    """Add votes one by one, since all of them together may not fit into memory."""
-    return reduce(np.add, votes)
-
-
-def vote(model: Any, X: Rows, beta: float, classes: Array) -> Floats:
-    """Return a member's probabilities of all classes, or its predicted classes as certain ones."""
-    if np.isnan(beta):
-        predicted = one_column(model.predict(X))
-        certain: Floats = (predicted[:, None] == classes).astype(np.float64)
-        return certain
-    scores, known = class_scores(model, X)
-    return probabilities_at(align_classes(as_numpy(scores), known, classes), beta)
-
-
-def probabilities_at(scores: Array, beta: float) -> Floats:
-    """Return the probabilities of class scores at an inverse temperature."""
-    from pa_select.two_sites.classification import calibrated
-
-    return calibrated(scores, beta)
-
-
-def beta_of(scores: Array, y: Array, classes: Array, weight: Floats | None = None) -> float:
-    """Return the inverse temperature at which labelled rows are most likely."""
-    from pa_select.two_sites.classification import calibrating_beta
-
-    return calibrating_beta(scores, columns_of(y, classes, "the committee"), weight)
-
-
-def _fit(
-    job: _Job, X: Rows, y: Any, fit_params: dict[str, Any], callback: dict[str, Any]
-) -> _Fitted:
-    model, rows, labels = clone(job.model), X, y
-    if job.train is not None:
-        fit_params = _check_method_params(X, params=fit_params, indices=job.train)
-        rows, labels = _safe_split(model, X, y, job.train)
-    if callback:
-        context, caller = callback["callback_ctx"], callback["caller"]
-        with context.propagate_callback_context(model):
-            context.call_on_fit_task_begin(estimator=caller)
-            model.fit(rows, labels, **fit_params)
-        context.call_on_fit_task_end(estimator=caller)
-    else:
-        model.fit(rows, labels, **fit_params)
-    scores = None
-    if job.scores:
-        tested, _ = _safe_split(model, X, None, job.test, job.train)
-        scores = _class_scores_or_none(model, tested)
-    return _Fitted(model if job.keep else None, scores)
-
-
-def _class_scores_or_none(model: Any, X: Rows) -> tuple[Array, Array] | None:
-    try:
-        scores, classes = class_scores(model, X)
-    except TypeError:  # it has neither probabilities nor a decision function
-        return None
-    return as_numpy(scores), classes
-
-
-def _warn_of_nets(models: Sequence[Any]) -> None:
-    nets = [type(one).__name__ for model in models for one in unwrapped(model) if _is_net(one)]
-    if nets:
-        warn_caller(
-            f"members: expected 'folds' for nets such as {nets[0]}, got 'refit'. What a net "
-            "learns depends on its start, and the mean over its models of all splits depends less "
-            "on it."
-        )
-
-
-def _is_net(estimator: object) -> bool:
-    return hasattr(estimator, "module") and hasattr(estimator, "initialize")

@@ -1,19 +1,51 @@
-"""The votes of a committee's fold models on rows that they were not fitted to."""
+"""The votes of a committee: of one model, and of fold models on held-out rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
-from pa_select.model_selection.committee import sum_of
 from pa_select.model_selection.split_scores import SAMPLE_X, Stacks
+from pa_select.scores.class_scores import align_classes, class_scores, columns_of
 from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor, row_numbers
-from pa_select.utils.typing import Array, Floats, Ints, Scorer
+from pa_select.utils.arrays import as_numpy, one_column
+from pa_select.utils.typing import Array, Floats, Ints, Rows, Scorer
 
 # The least probability, of which the log is taken.
 _LEAST = 1e-12
+
+
+def sum_of(votes: Iterable[Floats]) -> Floats:
+    """Add votes one by one, since all of them together may not fit into memory."""
+    return reduce(np.add, votes)
+
+
+def vote(model: Any, X: Rows, beta: float, classes: Array) -> Floats:
+    """Return a member's probabilities of all classes, or its predicted classes as certain ones."""
+    if np.isnan(beta):
+        predicted = one_column(model.predict(X))
+        certain: Floats = (predicted[:, None] == classes).astype(np.float64)
+        return certain
+    scores, known = class_scores(model, X)
+    return probabilities_at(align_classes(as_numpy(scores), known, classes), beta)
+
+
+def probabilities_at(scores: Array, beta: float) -> Floats:
+    """Return the probabilities of class scores at an inverse temperature."""
+    from pa_select.two_sites.classification import calibrated
+
+    return calibrated(scores, beta)
+
+
+def beta_of(scores: Array, y: Array, classes: Array, weight: Floats | None = None) -> float:
+    """Return the inverse temperature at which labelled rows are most likely."""
+    from pa_select.two_sites.classification import calibrating_beta
+
+    return calibrating_beta(scores, columns_of(y, classes, "the committee"), weight)
 
 
 @dataclass(frozen=True)

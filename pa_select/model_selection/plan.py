@@ -25,8 +25,8 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 
 from pa_select.model_selection.candidate_posterior import no_parts
-from pa_select.model_selection.committee import PACommittee, beta_of
-from pa_select.model_selection.committee_vote import CommitteeVote
+from pa_select.model_selection.committee import PACommittee
+from pa_select.model_selection.committee_vote import CommitteeVote, beta_of
 from pa_select.model_selection.evaluation import chance_scores
 from pa_select.model_selection.fits import Split, check_fit_params, takes_parameter
 from pa_select.model_selection.kinds.environments import check_environments

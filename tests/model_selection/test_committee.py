@@ -599,3 +599,23 @@ def test_a_scorer_of_several_metrics():
     ours.fit(X[FIT], Y[FIT])
     assert ours.score(X, Y) == -np.sum(ours.predict(X) != Y)
     assert -10 < ours.committee_score_ < 0
+
+
+@pytest.mark.parametrize("y", [np.eye(3)[Y][:, :2], np.eye(3)[Y], np.column_stack([Y, Y])])
+def test_several_labels_of_a_row_are_refused_before_any_fit(y, monkeypatch):
+    def fit(*args, **params):
+        raise AssertionError("it was fitted")
+
+    monkeypatch.setattr(KNeighborsClassifier, "fit", fit)
+    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]})
+    with pytest.raises(ValueError, match=r"y: expected shape \(178,\), got \(178, [23]\)"):
+        PACommittee(search).fit(X, y.astype(int))
+
+
+def test_labels_that_are_no_classes_are_refused_before_any_fit():
+    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]})
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        PACommittee(search).fit(X, Y + 0.5)
+    missing = np.where(Y == 2, None, Y.astype(object))
+    with pytest.raises(ValueError, match="y: expected a value for each row, got None in row"):
+        PACommittee(search).fit(X, missing)

@@ -1,0 +1,61 @@
+"""What a committee checks before any fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.utils.multiclass import check_classification_targets
+
+from pa_select.utils.arrays import check_column
+from pa_select.utils.sklearn_private import _num_samples
+
+
+def checked_search(search: Any, metric: str | None) -> Any:
+    """Return a clone of a search; refuse what is none, or has another kind of estimator."""
+    if isinstance(search, type) or search is None:
+        got = "None" if search is None else f"the class {search.__name__}"
+        raise TypeError(
+            f"search: expected a search such as GridSearchCV(estimator, grid), got {got}."
+        )
+    if not all(hasattr(search, name) for name in ("estimator", "cv", "refit")):
+        raise TypeError(
+            "search: expected a search such as GridSearchCV(estimator, grid), got "
+            f"{type(search).__name__}."
+        )
+    if not (is_classifier(search.estimator) or is_regressor(search.estimator)):
+        raise ValueError(
+            "search: expected a search of classifiers or regressors, got one of "
+            f"{type(search.estimator).__name__}."
+        )
+    known = metrics_of(getattr(search, "scoring", None))
+    if known == ["score"]:
+        check_only_metric(metric)
+    elif known is not None and (search.refit if metric is None else metric) not in known:
+        raise ValueError(f"metric: expected one of {known}, got {metric!r}.")
+    return clone(search)
+
+
+def metrics_of(scoring: Any) -> list[str] | None:
+    """Return the names of a search's metrics; None if only the results of a function tell."""
+    if isinstance(scoring, (list, tuple, Mapping, set)):
+        return list(scoring)
+    # A scorer that `make_scorer` made returns a number; a function may return several.
+    return None if callable(scoring) and not hasattr(scoring, "_score_func") else ["score"]
+
+
+def check_only_metric(metric: str | None) -> None:
+    """Refuse the name of a metric that a search of a single one does not have."""
+    if metric not in ("score", None):
+        raise ValueError(
+            "metric: expected 'score' or None, since the search has a single metric, got "
+            f"{metric!r}."
+        )
+
+
+def check_classes(y: Any) -> None:
+    """Refuse labels that are not one class for each row."""
+    if y is not None:  # without labels the estimator says what it needs
+        check_column(y, _num_samples(y), "y")
+        check_classification_targets(y)
