@@ -22,7 +22,12 @@ from pa_select.model_selection.candidate_posterior import (
     folds_of,
     no_parts,
 )
-from pa_select.model_selection.committee_checks import check_classes, checked_search
+from pa_select.model_selection.committee_checks import (
+    ONE_METRIC,
+    check_classes,
+    checked_search,
+    metrics_of,
+)
 from pa_select.model_selection.committee_fits import Job, fit_member, warn_of_nets
 from pa_select.model_selection.committee_vote import beta_of, sum_of, vote
 from pa_select.model_selection.evaluation import with_parameters
@@ -258,7 +263,7 @@ class PACommittee(
         """Let the search fit the members, of which it has more to say."""
         metric = self.metric
         if metric is None and isinstance(search.refit, str) and search.refit != "committee":
-            metric = search.refit
+            metric = None if metrics_of(search.scoring) == ONE_METRIC else search.refit
         search.set_params(refit=clone(self).set_params(search=None, metric=metric))
         with callbacks.subtask("search").passed_on_to(search):
             search.fit(X, y, **params)

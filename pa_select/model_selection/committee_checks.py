@@ -11,6 +11,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from pa_select.utils.arrays import check_column
 from pa_select.utils.sklearn_private import _num_samples
 
+#: The metrics of a search that has a single one.
+ONE_METRIC = ["score"]
+
 
 def checked_search(search: Any, metric: str | None) -> Any:
     """Return a clone of a search; refuse what is none, or has another kind of estimator."""
@@ -30,7 +33,7 @@ def checked_search(search: Any, metric: str | None) -> Any:
             f"{type(search.estimator).__name__}."
         )
     known = metrics_of(getattr(search, "scoring", None))
-    if known == ["score"]:
+    if known == ONE_METRIC:
         check_only_metric(metric)
     elif known is not None and (search.refit if metric is None else metric) not in known:
         raise ValueError(f"metric: expected one of {known}, got {metric!r}.")
@@ -42,15 +45,26 @@ def metrics_of(scoring: Any) -> list[str] | None:
     if isinstance(scoring, (list, tuple, Mapping, set)):
         return list(scoring)
     # A scorer that `make_scorer` made returns a number; a function may return several.
-    return None if callable(scoring) and not hasattr(scoring, "_score_func") else ["score"]
+    return None if callable(scoring) and not hasattr(scoring, "_score_func") else ONE_METRIC
 
 
 def check_only_metric(metric: str | None) -> None:
     """Refuse the name of a metric that a search of a single one does not have."""
-    if metric not in ("score", None):
+    if metric not in [*ONE_METRIC, None]:
         raise ValueError(
-            "metric: expected 'score' or None, since the search has a single metric, got "
-            f"{metric!r}."
+            f"metric: expected {ONE_METRIC[0]!r} or None, since the search has a single metric, "
+            f"got {metric!r}."
+        )
+
+
+def check_refit_of_one_metric(refit: Any, scoring: Any) -> None:
+    """Refuse a committee's metric, or a word, that a search of one metric would ignore."""
+    if hasattr(refit, "min_weight"):
+        check_only_metric(refit.metric)
+    elif isinstance(refit, str) and refit not in [*ONE_METRIC, "committee", scoring]:
+        raise ValueError(
+            "refit: expected True, False, 'committee', a PACommittee, a rule, or with several "
+            f"metrics the name of one, got {refit!r}."
         )
 
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score, log_loss, r2_score
+from sklearn.metrics import accuracy_score, log_loss, make_scorer, r2_score
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -619,3 +619,48 @@ def test_labels_that_are_no_classes_are_refused_before_any_fit():
     missing = np.where(Y == 2, None, Y.astype(object))
     with pytest.raises(ValueError, match="y: expected a value for each row, got None in row"):
         PACommittee(search).fit(X, missing)
+
+
+def one_metric(estimator, X, y):
+    return np.mean(estimator.predict(X) == y)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda scoring: PACommittee(PASearchCV(MODEL, GRID, scoring=scoring), metric="f1"),
+        lambda scoring: PACommittee(grid_search(scoring=scoring), metric="f1"),
+        lambda scoring: PASearchCV(MODEL, GRID, scoring=scoring, refit=PACommittee(metric="f1")),
+    ],
+    ids=["around ours", "around another", "inside"],
+)
+@pytest.mark.parametrize("scoring", [None, "accuracy", make_scorer(accuracy_score)])
+def test_a_metric_that_a_search_lacks_is_refused_before_any_fit(make, scoring, monkeypatch):
+    def fit(*args, **params):
+        raise AssertionError("it was fitted")
+
+    monkeypatch.setattr(SVC, "fit", fit)
+    with pytest.raises(ValueError, match="metric: expected 'score' or None.*, got 'f1'"):
+        make(scoring).fit(X, Y)
+
+
+def test_a_metric_that_a_function_does_not_return_is_refused():
+    options = PACommittee(metric="f1")
+    for fitted in (
+        PASearchCV(GaussianNB(), {}, scoring=one_metric, refit=options),
+        PACommittee(grid_search(GaussianNB(), {}, scoring=one_metric), metric="f1"),
+    ):
+        with pytest.raises(ValueError, match="metric: expected .*'score'.* got 'f1'"):
+            fitted.fit(X, Y)
+    named = PACommittee(grid_search(scoring=one_metric), metric="score").fit(X[FIT], Y[FIT])
+    assert named.metric_ == "score"
+
+
+@pytest.mark.parametrize("scoring", [None, "f1_macro", one_metric])
+def test_a_misspelled_committee_is_refused(scoring):
+    search = PASearchCV(GaussianNB(), {}, scoring=scoring, refit="comittee", tol=0.1)
+    with pytest.raises(ValueError, match=r"refit: expected True, False, 'committee'.*'comittee'"):
+        search.fit(X, Y)
+    # The name of the metric is one.
+    refit = "score" if scoring is one_metric else scoring or "score"
+    assert search.set_params(refit=refit).fit(X, Y).best_index_ == 0
