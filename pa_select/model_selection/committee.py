@@ -27,6 +27,7 @@ from pa_select.model_selection.committee_checks import (
     check_classes,
     checked_search,
     metrics_of,
+    recorded_models,
 )
 from pa_select.model_selection.committee_fits import Job, fit_member, warn_of_nets
 from pa_select.model_selection.committee_vote import beta_of, sum_of, vote
@@ -42,9 +43,9 @@ from pa_select.scores.candidate_posterior import (
     scores_of_pairs,
 )
 from pa_select.scores.class_scores import align_classes
-from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
+from pa_select.scores.precomputed import RecordedRegressor
 from pa_select.utils.arrays import check_column, one_column
-from pa_select.utils.estimators import SavedWithVersions, named_estimators
+from pa_select.utils.estimators import SavedWithVersions
 from pa_select.utils.messages import keeps_warnings
 from pa_select.utils.sklearn_private import (
     Callbacks,
@@ -454,9 +455,14 @@ class PACommittee(
         Raises
         ------
         TypeError
-            If the models are both classifiers and regressors.
+            If the models are both classifiers and regressors, or not fitted models.
         ValueError
-            If there are fewer than two rows, or no model has a finite score.
+            If there are fewer than two rows, no model knows a label, or none has a finite score.
+
+        Warns
+        -----
+        UserWarning
+            If no model knows the labels of some rows.
 
         Notes
         -----
@@ -479,22 +485,13 @@ class PACommittee(
         """
         committee = cls(min_weight=min_weight)
         committee._validate_params()
-        known = list(named_estimators(models).values())
-        regress = {hasattr(one, "__sklearn_tags__") and is_regressor(one) for one in known}
-        if len(regress) > 1:
-            raise TypeError("models: expected either classifiers or regressors, got both.")
         labels = check_column(y, _num_samples(X), "y")
         if len(labels) < 2:
             raise ValueError(f"X: expected at least two labelled rows, got {len(labels)}.")
-        outputs: list[Any]
-        of_regressors = regress == {True}
-        if of_regressors:
-            outputs = [RecordedRegressor.of(one, X) for one in known]
-        else:
-            outputs = [RecordedClassifier.of(one, X) for one in known]
-            classes = np.unique(np.concatenate([labels, *(one.classes for one in outputs)]))
-            outputs = [one.with_classes(classes) for one in outputs]
-            committee.classes_ = classes
+        known, outputs = recorded_models(models, X, labels)
+        of_regressors = isinstance(outputs[0], RecordedRegressor)
+        if not of_regressors:
+            committee.classes_ = outputs[0].classes
         scorer = check_scoring(outputs[0], scoring)
         folds = random_folds(len(labels), of_regressors)
         # A metric may not be defined on the few rows of a fold, whatever the model.

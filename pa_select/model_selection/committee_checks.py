@@ -1,15 +1,20 @@
-"""What a committee checks before any fit."""
+"""What a committee checks: its search, metric and labels, and trained models."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.multiclass import check_classification_targets
 
+from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
 from pa_select.utils.arrays import check_column
+from pa_select.utils.estimators import named_estimators
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _num_samples
+from pa_select.utils.typing import Array, Estimators, Rows
 
 #: The metrics of a search that has a single one.
 ONE_METRIC = ["score"]
@@ -73,3 +78,41 @@ def check_classes(y: Any) -> None:
     if y is not None:  # without labels the estimator says what it needs
         check_column(y, _num_samples(y), "y")
         check_classification_targets(y)
+
+
+def recorded_models(models: Estimators, X: Rows, y: Array) -> tuple[list[Any], list[Any]]:
+    """Return trained models, and what they predict for X; classifiers with all classes."""
+    try:
+        known = list(named_estimators(models).values())
+        regress = {hasattr(one, "__sklearn_tags__") and is_regressor(one) for one in known}
+        if len(regress) > 1:
+            raise TypeError("models: expected either classifiers or regressors, got both.")
+        if regress == {True}:
+            return known, [RecordedRegressor.of(one, X) for one in known]
+        outputs = [RecordedClassifier.of(one, X) for one in known]
+    except (TypeError, ValueError) as error:
+        argument, colon, rest = str(error).partition(":")
+        if argument not in ("estimator", "estimators"):
+            raise
+        raise type(error)(f"models{colon}{rest}") from error
+    classes = _all_classes(outputs, y)
+    return known, [one.with_classes(classes) for one in outputs]
+
+
+def _all_classes(outputs: Sequence[RecordedClassifier], y: Array) -> Array:
+    """Return the classes of all models and of the labels, which a model should know."""
+    known = {label for one in outputs for label in one.classes.tolist()}
+    try:
+        sorted(known)
+    except TypeError as error:
+        raise TypeError(f"models: expected classes of one type ({error}).") from error
+    strange = [label for label in y.tolist() if label not in known]
+    if strange:
+        some = f"y: expected classes that a model knows, such as {min(known)!r}"
+        if len(strange) == len(y):
+            raise ValueError(f"{some}, got {strange[0]!r}, and no label that one knows.")
+        warn_caller(
+            f"{some}, got others such as {strange[0]!r} in {len(strange)} of {len(y)} rows, which no model "
+            "predicts."
+        )
+    return np.unique(np.concatenate([y, *(one.classes for one in outputs)]))

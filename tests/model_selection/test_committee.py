@@ -664,3 +664,31 @@ def test_a_misspelled_committee_is_refused(scoring):
     # The name of the metric is one.
     refit = "score" if scoring is one_metric else scoring or "score"
     assert search.set_params(refit=refit).fit(X, Y).best_index_ == 0
+
+
+def words(labels):
+    return np.array(["benign", "other", "severe"])[labels]
+
+
+def test_labels_that_no_model_knows():
+    models = [GaussianNB().fit(X[FIT], words(Y[FIT])), SVC().fit(X[FIT], words(Y[FIT]))]
+    for strange in (np.char.title(words(Y)), Y, Y + 0.5):
+        with pytest.raises(ValueError, match=r"y: expected classes .* as 'benign', got"):
+            PACommittee.from_models(models, X[TEST], strange[TEST])
+    some = np.where(words(Y) == "benign", "Benign", words(Y))
+    with pytest.warns(UserWarning, match=r"y: expected .*'Benign' in \d+ of 89 rows"):
+        committee = PACommittee.from_models(models, X[TEST], some[TEST])
+    assert committee.classes_.tolist() == ["Benign", "benign", "other", "severe"]
+    numbers = GaussianNB().fit(X[FIT], Y[FIT])
+    with pytest.raises(TypeError, match="models: expected classes of one type"):
+        PACommittee.from_models([*models, numbers], X[TEST], words(Y[TEST]))
+    # Numbers of another type are the same classes.
+    same = PACommittee.from_models([numbers], X[TEST], Y[TEST].astype(float))
+    assert same.score(X[TEST], Y[TEST]) > 0.9
+
+
+@pytest.mark.parametrize("models", [[], {}, [1], X, [GaussianNB()], [StandardScaler().fit(X)]])
+def test_models_that_are_none(models):
+    # scikit-learn says itself that a model is not fitted.
+    with pytest.raises((TypeError, ValueError), match="^models: expected|not fitted yet"):
+        PACommittee.from_models(models, X, Y)
