@@ -56,7 +56,6 @@ from pa_select.utils.sklearn_private import (
     _check_method_params,
     _fit_context,
     _num_samples,
-    _PassthroughScorer,
 )
 from pa_select.utils.typing import (
     Array,
@@ -585,11 +584,13 @@ class PACommittee(
         """
         check_is_fitted(self, "estimators_")
         weight = {} if sample_weight is None else {"sample_weight": sample_weight}
-        # The scorer of a search without `scoring` would call this method.
-        if self.scorer_ is None or isinstance(self.scorer_, _PassthroughScorer):
+        if self.scorer_ is None:
             usual = accuracy_score if hasattr(self, "classes_") else r2_score
             return float(usual(y, self.predict(X), **weight))
-        scores = self.scorer_(self, X, y, **weight)
+        # A scorer may call `score` of what it is given, as that of a search without `scoring`.
+        plain = copy(self)
+        plain.scorer_ = None
+        scores = self.scorer_(plain, X, y, **weight)
         return float(scores[self.metric_] if isinstance(scores, Mapping) else scores)
 
     def __sklearn_is_fitted__(self) -> bool:

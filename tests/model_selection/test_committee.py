@@ -692,3 +692,34 @@ def test_models_that_are_none(models):
     # scikit-learn says itself that a model is not fitted.
     with pytest.raises((TypeError, ValueError), match="^models: expected|not fitted yet"):
         PACommittee.from_models(models, X, Y)
+
+
+def own_score(estimator, X, y):
+    return estimator.score(X, y)
+
+
+def test_a_scorer_may_call_score():
+    models = [GaussianNB().fit(X[FIT], Y[FIT]), SVC().fit(X[FIT], Y[FIT])]
+    for committee in (
+        PACommittee(grid_search(scoring=own_score)).fit(X[FIT], Y[FIT]),
+        PASearchCV(MODEL, GRID, cv=CV, scoring=own_score, refit="committee", tol=0.1).fit(
+            X[FIT], Y[FIT]
+        ),
+        PACommittee.from_models(models, X[FIT], Y[FIT], scoring=own_score),
+    ):
+        right = accuracy_score(Y[TEST], committee.predict(X[TEST]))
+        assert committee.score(X[TEST], Y[TEST]) == right
+
+
+def test_of_regressors_a_scorer_may_call_score():
+    def best_of_both(estimator, X, y):
+        return {"r2": estimator.score(X, y), "error": -np.abs(estimator.predict(X) - y).mean()}
+
+    grid = {"alpha": [0.1, 1, 10]}
+    search = GridSearchCV(Ridge(), grid, scoring=best_of_both, refit="r2")
+    committee = PACommittee(search).fit(X_T, Y_T)
+    assert committee.score(X_T, Y_T) == r2_score(Y_T, committee.predict(X_T))
+    weight = np.arange(len(Y_T))
+    plain = PACommittee(GridSearchCV(Ridge(), grid)).fit(X_T, Y_T)
+    expected = r2_score(Y_T, plain.predict(X_T), sample_weight=weight)
+    assert plain.score(X_T, Y_T, sample_weight=weight) == expected
