@@ -25,6 +25,8 @@ from pa_select.model_selection.candidate_posterior import (
 from pa_select.model_selection.committee_checks import (
     ONE_METRIC,
     check_classes,
+    check_metric,
+    check_scores,
     checked_search,
     metrics_of,
     recorded_models,
@@ -38,9 +40,8 @@ from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
     pairs_of_parts,
     posterior_of_parts,
-    random_folds,
-    scores_of_folds,
     scores_of_pairs,
+    scores_on_random_folds,
 )
 from pa_select.scores.class_scores import align_classes
 from pa_select.scores.precomputed import RecordedRegressor
@@ -461,12 +462,13 @@ class PACommittee(
         Warns
         -----
         UserWarning
-            If no model knows the labels of some rows.
+            If no model knows the labels of some rows, or the metric is not defined on some parts.
 
         Notes
         -----
         The parts are the pairs of five random folds of the rows, in ten repetitions; for
-        regressors ten random halves and the rest.
+        regressors ten random halves and the rest. If a metric is not defined on the rows of a
+        fold, such as the log-loss without a row of some class, the folds are stratified.
 
         Examples
         --------
@@ -484,6 +486,7 @@ class PACommittee(
         """
         committee = cls(min_weight=min_weight)
         committee._validate_params()
+        check_metric(scoring)
         labels = check_column(y, _num_samples(X), "y")
         if len(labels) < 2:
             raise ValueError(f"X: expected at least two labelled rows, got {len(labels)}.")
@@ -492,11 +495,11 @@ class PACommittee(
         if not of_regressors:
             committee.classes_ = outputs[0].classes
         scorer = check_scoring(outputs[0], scoring)
-        folds = random_folds(len(labels), of_regressors)
-        # A metric may not be defined on the few rows of a fold, whatever the model.
-        by_fold = scores_of_folds(scorer, outputs, labels, folds)
+        folds, by_fold = scores_on_random_folds(scorer, outputs, labels, of_regressors)
         pairs = scores_of_pairs(by_fold, folds, of_regressors)
+        # A metric may not be defined on the few rows of a part, whatever the model.
         defined = np.all([np.isfinite(side).any(axis=1) for side in pairs], axis=0)
+        check_scores([side[defined] for side in pairs], len(defined), len(labels))
         posterior = posterior_of_parts(*(side[defined] for side in pairs))
         committee.posterior_ = posterior
         candidates, shares = committee._shares()

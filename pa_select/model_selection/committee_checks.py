@@ -14,7 +14,7 @@ from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _num_samples
-from pa_select.utils.typing import Array, Estimators, Rows
+from pa_select.utils.typing import Array, Estimators, Floats, Rows
 
 #: The metrics of a search that has a single one.
 ONE_METRIC = ["score"]
@@ -80,6 +80,31 @@ def check_classes(y: Any) -> None:
         check_classification_targets(y)
 
 
+def check_metric(scoring: Any) -> None:
+    """Refuse several metrics."""
+    if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
+        raise TypeError(
+            "scoring: expected the name of a metric, a scorer or None, got "
+            f"{type(scoring).__name__}."
+        )
+
+
+def check_scores(defined: Sequence[Floats], n_pairs: int, n_rows: int) -> None:
+    """Warn if only some of the pairs of parts have scores, and refuse scores of no model."""
+    n = len(defined[0])
+    if not np.isfinite(defined).all(axis=(0, 1)).any() or not n:
+        raise ValueError(
+            "scoring: expected a metric that is finite for a model on all parts of the "
+            f"{n_rows} labelled rows, got none; give more rows, or another metric."
+        )
+    if n < n_pairs:
+        warn_caller(
+            f"scoring: expected a metric that is defined on all parts of the {n_rows} labelled "
+            f"rows, got one that is not on {n_pairs - n} of {n_pairs} pairs of parts, which are "
+            "left out."
+        )
+
+
 def recorded_models(models: Estimators, X: Rows, y: Array) -> tuple[list[Any], list[Any]]:
     """Return trained models, and what they predict for X; classifiers with all classes."""
     try:
@@ -112,7 +137,7 @@ def _all_classes(outputs: Sequence[RecordedClassifier], y: Array) -> Array:
         if len(strange) == len(y):
             raise ValueError(f"{some}, got {strange[0]!r}, and no label that one knows.")
         warn_caller(
-            f"{some}, got others such as {strange[0]!r} in {len(strange)} of {len(y)} rows, which no model "
-            "predicts."
+            f"{some}, got others such as {strange[0]!r} in {len(strange)} of {len(y)} rows, "
+            "which no model predicts."
         )
     return np.unique(np.concatenate([y, *(one.classes for one in outputs)]))

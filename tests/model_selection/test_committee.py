@@ -723,3 +723,50 @@ def test_of_regressors_a_scorer_may_call_score():
     plain = PACommittee(GridSearchCV(Ridge(), grid)).fit(X_T, Y_T)
     expected = r2_score(Y_T, plain.predict(X_T), sample_weight=weight)
     assert plain.score(X_T, Y_T, sample_weight=weight) == expected
+
+
+@pytest.mark.parametrize("scoring", ["neg_log_loss", "roc_auc_ovr", "average_precision"])
+@pytest.mark.parametrize("n_rows", [12, 30])
+def test_metrics_that_need_every_class(scoring, n_rows):
+    models = [GaussianNB(var_smoothing=s).fit(X[FIT], Y[FIT]) for s in (1e-9, 1e-3)]
+    rows = np.flatnonzero(TEST)[np.linspace(0, 88, n_rows).astype(int)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        committee = PACommittee.from_models(models, X[rows], Y[rows], scoring=scoring)
+    assert np.isfinite(committee.posterior_.scores_a).all()
+
+
+def test_a_class_of_one_row_is_in_one_fold_alone():
+    models = [GaussianNB().fit(X[FIT], Y[FIT]), KNeighborsClassifier().fit(X[FIT], Y[FIT])]
+    rows = np.flatnonzero(TEST)
+    rows = np.r_[rows[Y[rows] == 0][:1], rows[Y[rows] > 0]]
+    message = r"scoring: expected a metric that is defined on all parts .* pairs of parts"
+    with pytest.raises(ValueError, match="scoring: expected a metric that is finite"):
+        PACommittee.from_models(models, X[rows], Y[rows], scoring="neg_log_loss")
+    twice = np.r_[rows, 0]
+    binary = [clone(model).fit(X[FIT], Y[FIT] == 0) for model in models]
+    committee = PACommittee.from_models(binary, X[twice], Y[twice] == 0, scoring="roc_auc")
+    assert committee.posterior_.n_pairs == 10  # of two folds, which have one of both rows each
+    with pytest.raises(ValueError, match="scoring: expected a metric that is defined on parts"):
+        PACommittee.from_models(models, X[rows[1:]], Y[rows[1:]], scoring="neg_log_loss")
+
+    def sometimes(estimator, X, y):
+        return np.nan if np.count_nonzero(y == 0) < 2 else accuracy_score(y, estimator.predict(X))
+
+    several = np.r_[np.flatnonzero(TEST)[:9], np.flatnonzero(TEST)[40:]]
+    with pytest.warns(UserWarning, match=message):
+        PACommittee.from_models(models, X[several], Y[several], scoring=sometimes)
+
+
+@pytest.mark.parametrize("scoring", [["accuracy"], {"a": "accuracy"}, 1])
+def test_several_metrics_of_trained_models(scoring):
+    with pytest.raises(TypeError, match="scoring: expected the name of a metric, a scorer or N"):
+        PACommittee.from_models([GaussianNB().fit(X, Y)], X, Y, scoring=scoring)
+
+
+def test_too_few_rows_for_a_metric():
+    model = Ridge().fit(X_T, Y_T)
+    with pytest.raises(ValueError, match="scoring: expected a metric .* 3 labelled rows, got no"):
+        PACommittee.from_models([model], X_T[:3], Y_T[:3])
+    error = PACommittee.from_models([model], X_T[:3], Y_T[:3], scoring="neg_mean_absolute_error")
+    assert error.weights_.tolist() == [1]
