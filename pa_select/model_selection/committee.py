@@ -135,8 +135,8 @@ class PACommittee(
         The weights of the models, which sum to 1.
     betas_ : ndarray of shape (n_estimators,)
         The inverse temperature at which the class scores of each model fit its out-of-fold rows
-        best (temperature scaling). nan: the model has no class scores, and votes by its class.
-        Only for classifiers.
+        best (temperature scaling), but no vote is more certain than so many rows can show. nan:
+        the model has no class scores, and votes by its class. Only for classifiers.
     classes_ : ndarray of shape (n_classes,)
         The classes. Only for classifiers.
     metric_ : str

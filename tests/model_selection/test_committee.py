@@ -35,7 +35,9 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from pa_select import PACommittee, PASearchCV, candidate_posterior
 from pa_select.agreement.posteriors import posteriors
+from pa_select.model_selection.committee_vote import beta_of, probabilities_at
 from pa_select.scores import class_scores
+from pa_select.two_sites.classification import calibrating_beta
 from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS
 
 X, Y = load_wine(return_X_y=True)
@@ -770,3 +772,52 @@ def test_too_few_rows_for_a_metric():
         PACommittee.from_models([model], X_T[:3], Y_T[:3])
     error = PACommittee.from_models([model], X_T[:3], Y_T[:3], scoring="neg_mean_absolute_error")
     assert error.weights_.tolist() == [1]
+
+
+def test_no_vote_is_certain_after_a_few_rows_without_an_error():
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    models = [LogisticRegression(C=C).fit(Z[FIT], Y[FIT]) for C in (0.01, 1.0)]
+    known = np.flatnonzero(TEST)[::9]
+    right = [model.predict(Z[known]) == Y[known] for model in models]
+    known = known[np.all(right, axis=0)]
+    assert len(known) > 5
+    committee = PACommittee.from_models(models, Z[known], Y[known])
+    assert np.isfinite(committee.betas_).all()
+    assert np.isfinite(committee.predict_log_proba(Z)).all()
+    for model, beta in zip(models, committee.betas_, strict=True):
+        proba = probabilities_at(class_scores(model, Z[known])[0], beta)
+        doubt = np.mean(1 - proba.max(axis=1))
+        assert doubt == pytest.approx((1 - 1 / 3) / (len(known) + 1))
+        losses = [log_loss(Y[TEST], probabilities_at(class_scores(model, Z[TEST])[0], b))
+                  for b in (beta, 1e6)]  # fmt: skip
+        assert losses[0] < losses[1]
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_the_bound_knows_no_unit_and_leaves_sound_temperatures_alone(scale):
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 3
+    sound = np.eye(3)[y] + rng.normal(0, 0.6, (40, 3))
+    assert np.mean(sound.argmax(axis=1) != y) > 0.05
+    classes = np.arange(3)
+    assert beta_of(scale * sound, y, classes) == calibrating_beta(scale * sound, y)
+    sure = np.eye(3)[y] + rng.uniform(0, 0.5, (40, 3))
+    assert calibrating_beta(sure, y) == np.inf
+    assert scale * beta_of(scale * sure, y, classes) == pytest.approx(beta_of(sure, y, classes))
+    # A row that ties is in doubt at any temperature, and a class of -inf never.
+    tied = np.vstack([sure, [1, 1, 0]])
+    assert np.isfinite(beta_of(tied, np.r_[y, 0], classes))
+    assert beta_of(np.where(np.eye(3)[y] == 1, 0.0, -np.inf), y, classes) > 0
+
+
+def test_the_doors_agree_on_classes_that_are_easy():
+    rng = np.random.default_rng(0)
+    easy = X + 1e3 * Y[:, None] + rng.normal(size=X.shape)
+    grid = {"n_neighbors": [1, 3, 5]}
+    one = PACommittee(grid_search(KNeighborsClassifier(), grid)).fit(easy, Y)
+    other = PASearchCV(KNeighborsClassifier(), grid, cv=CV, refit="committee", tol=0.1)
+    other.fit(easy, Y)
+    assert np.isfinite(one.betas_).all()
+    np.testing.assert_allclose(one.betas_, other.best_estimator_.betas_, rtol=1e-9)
+    np.testing.assert_allclose(one.posterior_.weights, other.posterior_.weights, atol=1e-12)
+    np.testing.assert_allclose(one.predict_proba(easy), other.predict_proba(easy), atol=1e-12)
