@@ -27,6 +27,7 @@ from pa_select.model_selection.committee_checks import (
     check_classes,
     check_metric,
     check_scores,
+    check_some_score,
     checked_search,
     metrics_of,
     recorded_models,
@@ -293,6 +294,7 @@ class PACommittee(
         # The splits are not kept with the search, which they would make large.
         search.cv, search._checked_cv_orig = clone(self.search).cv, splitter
         metric = first_metric(search, search.cv_results_) if self.metric is None else self.metric
+        check_some_score(search.cv_results_, metric)
         posterior = candidate_posterior(search, metric, splits=splits)
         self._gather(
             posterior,

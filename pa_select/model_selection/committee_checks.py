@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,11 @@ def checked_search(search: Any, metric: str | None) -> Any:
         raise ValueError(
             "search: expected a search of classifiers or regressors, got one of "
             f"{type(search.estimator).__name__}."
+        )
+    if isinstance(search.cv, Iterator):
+        raise TypeError(
+            "search: expected a cv that can be read several times, such as list(cv), got a "
+            f"{type(search.cv).__name__}."
         )
     known = metrics_of(getattr(search, "scoring", None))
     if known == ONE_METRIC:
@@ -102,6 +107,15 @@ def check_scores(defined: Sequence[Floats], n_pairs: int, n_rows: int) -> None:
             f"scoring: expected a metric that is defined on all parts of the {n_rows} labelled "
             f"rows, got one that is not on {n_pairs - n} of {n_pairs} pairs of parts, which are "
             "left out."
+        )
+
+
+def check_some_score(table: Mapping[str, Any], metric: str) -> None:
+    """Refuse a table in which no candidate has a score in all splits."""
+    if not np.isfinite(table.get(f"mean_test_{metric}", 0.0)).any():
+        raise ValueError(
+            f"scoring: expected a candidate with a finite {metric!r} in every split of cv, got "
+            "none; the metric may not be defined on such small test folds."
         )
 
 

@@ -160,7 +160,7 @@ class Plan:
         scored = [*comparison.compared, *comparison.scored_too]
         if search._committee is not None:
             if not pairs_of_parts(comparison.folds, self.of_regressors):
-                raise ValueError(no_parts(len(splits)))
+                raise ValueError(no_parts(len(comparison.folds)))
             # The test rows give the members' temperatures and the committee's own score.
             scored += [PairsOfModels(i, test, i, test) for i, (_, test) in enumerate(splits)]
         #: The rows that each model scores, and their places in the stacked scores.

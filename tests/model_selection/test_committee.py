@@ -19,6 +19,7 @@ from sklearn.model_selection import (
     GroupKFold,
     HalvingGridSearchCV,
     KFold,
+    PredefinedSplit,
     RandomizedSearchCV,
     RepeatedStratifiedKFold,
     ShuffleSplit,
@@ -821,3 +822,30 @@ def test_the_doors_agree_on_classes_that_are_easy():
     np.testing.assert_allclose(one.betas_, other.best_estimator_.betas_, rtol=1e-9)
     np.testing.assert_allclose(one.posterior_.weights, other.posterior_.weights, atol=1e-12)
     np.testing.assert_allclose(one.predict_proba(easy), other.predict_proba(easy), atol=1e-12)
+
+
+def test_a_cv_that_can_be_read_once():
+    for search in (grid_search(cv=CV.split(X, Y)), PASearchCV(MODEL, GRID, cv=CV.split(X, Y))):
+        with pytest.raises(TypeError, match=r"search: expected a cv .* list\(cv\), got a gener"):
+            PACommittee(search).fit(X, Y)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_metric_without_a_value_is_named():
+    for search, rows, y in (
+        (GridSearchCV(Ridge(), {"alpha": [1]}, cv=3), X_T[:3], Y_T[:3]),
+        (grid_search(scoring="roc_auc"), X[FIT], Y[FIT]),  # it has no value of three classes
+    ):
+        with pytest.raises(ValueError, match=r"scoring: expected a candidate .* 'score' in every"):
+            PACommittee(search).fit(rows, y)
+
+
+@pytest.mark.filterwarnings("ignore:cv tests no row")
+def test_one_split_is_called_one():
+    cv = PredefinedSplit(np.arange(len(Y)) % 2 - 1)
+    for model in (
+        PASearchCV(MODEL, GRID, cv=cv, refit="committee"),
+        PACommittee(grid_search(cv=cv)),
+    ):
+        with pytest.raises(ValueError, match=r"cv: expected at least two .* got 1 fold without"):
+            model.fit(X, Y)
