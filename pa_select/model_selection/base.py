@@ -302,6 +302,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         if not candidate_params:
             name = "param_grid" if hasattr(self, "param_grid") else "n_iter"
             raise ValueError(f"{name}: expected at least one candidate, got none.")
+        if not isinstance(selection_of(self), str):
+            rule._check_before(metrics_of(self.scoring), candidate_params)
         weight = plan.sample_weight
         metadata = None if weight is None else {"sample_weight": weight}
         callbacks = Callbacks.of_fit(self, 1 + (self.refit is not False), metadata)
