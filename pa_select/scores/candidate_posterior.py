@@ -262,13 +262,12 @@ def scores_on_random_folds(
     If a metric is not defined on the classes of some fold, the folds are stratified. Where it is
     still not defined, scores are nan.
     """
-    folds = _random_folds(KFold, np.empty(len(y)), 2 if of_regressors else min(_FOLDS, len(y)))
+    folds = random_folds(len(y), of_regressors)
     by_fold, error = _scores_of_folds(scorer, outputs, y, folds)
     counts = np.unique(y, return_counts=True)[1]
     if not of_regressors and np.isnan(by_fold).all(axis=1).any() and counts.max() > 1:
         # All classes are in every fold, but for those of a single row.
-        n_folds = int(np.clip(counts.min(), 2, _FOLDS))
-        folds = _random_folds(StratifiedKFold, y, n_folds)
+        folds = _repeated(StratifiedKFold, int(np.clip(counts.min(), 2, _FOLDS)), y)
         by_fold, error = _scores_of_folds(scorer, outputs, y, folds)
     if error is not None and np.isnan(by_fold).all():
         raise ValueError(
@@ -278,8 +277,13 @@ def scores_on_random_folds(
     return folds, by_fold
 
 
-def _random_folds(splitter: Callable[..., Any], y: Array, n_folds: int) -> list[Ints]:
-    """Return the test rows of folds, in several repetitions."""
+def random_folds(n: int, of_regressors: bool) -> list[Ints]:
+    """Return random folds of n rows, in several repetitions; of regressors they are halves."""
+    return _repeated(KFold, 2 if of_regressors else min(_FOLDS, n), np.empty(n))
+
+
+def _repeated(splitter: Callable[..., Any], n_folds: int, y: Array) -> list[Ints]:
+    """Return the test rows of the folds of several repetitions."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
         return [

@@ -287,7 +287,7 @@ class Expected:
         return [name for name, is_alike in zip(self.by_name, found, strict=True) if is_alike]
 
     def posterior(self) -> CandidatePosterior | None:
-        """Compute the posterior over the models; None without two parts of the labelled rows.
+        """Compute the posterior over the models; None without two parts that have scores.
 
         A part is one of five random folds of the labelled rows, or for regressors half of these
         rows, with half of the pairs.
