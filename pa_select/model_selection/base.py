@@ -538,6 +538,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         )
         self.refit_time_ = time.time() - start
         self.n_fits_ += committee.n_fits_
+        committee.search_, committee.warnings_ = None, self.warnings_
         self.best_estimator_ = committee
         if hasattr(committee, "feature_names_in_"):
             self.feature_names_in_ = committee.feature_names_in_
@@ -581,7 +582,9 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             ``p_value`` of no difference. The error of agreements is that of the mean over the
             same pairs, and allows for pairs that share a row. The error of expected scores is
             that of the differences over the labelled rows and over the pairs, which both
-            candidates predict (:doc:`/paired`). The p-value is valid for two candidates that were
+            candidates predict (:doc:`/paired`). On sixteen simulated shifts 1.96 of it held 94 %
+            of the differences with 40 pairs and 85 % with 300, as each candidate has a bias of
+            its own. The p-value is valid for two candidates that were
             named beforehand: the best of many looks better than it is, and ``p_adjusted`` is the
             same. ``interval`` is nan: nothing is resampled. All are nan if a candidate has no
             such value. With pairs and a rule that looks at the agreement, it is the agreement.
@@ -646,7 +649,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             For each number the standard error that ``expected_score_se_`` would have if further
             objects are like those of the search; with several sites at the worst one. The part of
             it that is not due to the pairs stays (see the notes of the function `plan_pairs`). On
-            simulated shifts the prediction was 1.05 to 1.40 times the later one with 20 first
+            simulated shifts the prediction was 1.05 to 1.43 times the later one with 20 first
             pairs, in nine of ten cases.
 
         Raises

@@ -125,7 +125,7 @@ class PACommittee(
     Attributes
     ----------
     search_ : estimator
-        The fitted search; None after `from_models`.
+        The fitted search; None after `from_models`, and of the ``best_estimator_`` of a search.
     posterior_ : CandidatePosterior
         The weights of all candidates, and how many remain.
     estimators_ : list of estimator

@@ -238,7 +238,21 @@ def test_a_committee_is_one_more_model_at_the_other_site():
     alone = PASearchCV(KNeighborsClassifier(), {}, tol=0.1).fit(Z[~pairs], Y[~pairs], **given)
     np.testing.assert_array_equal(one.best_adapted_.predict(Z), alone.best_adapted_.predict(Z))
     assert one.committee_score_ == pytest.approx(alone.best_score_)
-    assert one.expected_interval_ == pytest.approx(alone.expected_interval_)
+    for name in ("expected_score_", "expected_score_se_", "expected_interval_"):
+        assert getattr(one, name) == pytest.approx(getattr(alone, name), rel=1e-12), name
+
+
+def test_the_committee_of_a_search_has_the_attributes_of_a_fitted_one():
+    own = PACommittee(GridSearchCV(GaussianNB(), {})).fit(X, Y)
+    search = PASearchCV(GaussianNB(), {}, refit="committee").fit(
+        X, Y, environments=np.arange(len(Y)) % 3
+    )
+    within, around = search.best_estimator_, PACommittee(clone(search)).fit(X, Y)
+    attributes = [{x for x in vars(one) if x.endswith("_")} for one in (own, within, around)]
+    assert attributes[0] == attributes[1] == attributes[2]
+    assert within.search_ is None
+    assert within.warnings_ == search.warnings_
+    assert around.warnings_ == around.search_.warnings_
 
 
 @pytest.mark.parametrize("several", [False, True])
