@@ -28,6 +28,11 @@ from pa_select.model_selection.choice import (
     indistinguishable_in_words,
 )
 from pa_select.model_selection.committee import PACommittee
+from pa_select.model_selection.committee_checks import (
+    ONE_METRIC,
+    check_refit_of_one_metric,
+    metrics_of,
+)
 from pa_select.model_selection.evaluation import (
     check_some_succeeded,
     evaluate,
@@ -286,6 +291,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             "committee_score_",
         ):
             self.__dict__.pop(left_by_an_earlier_fit, None)
+        if metrics_of(self.scoring) == ONE_METRIC:
+            check_refit_of_one_metric(self.refit, self.scoring)
         given = {"environments": environments, "views": views, "paired": paired}
         plan = Plan(self, X, y, params, **given, groups=groups)
         rule = make_rule(selection_of(self))
@@ -295,6 +302,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         if not candidate_params:
             name = "param_grid" if hasattr(self, "param_grid") else "n_iter"
             raise ValueError(f"{name}: expected at least one candidate, got none.")
+        if not isinstance(selection_of(self), str):
+            rule._check_before(metrics_of(self.scoring), candidate_params)
         weight = plan.sample_weight
         metadata = None if weight is None else {"sample_weight": weight}
         callbacks = Callbacks.of_fit(self, 1 + (self.refit is not False), metadata)
@@ -362,6 +371,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self.multimetric_ = isinstance(outcomes[0][0].test_scores, dict)
         if self.multimetric_ and callable(self.scoring):
             self._check_refit_for_multimetric(outcomes[0][0].test_scores)
+        elif not self.multimetric_:
+            check_refit_of_one_metric(self.refit, self.scoring)
         table = self._format_results(
             params,
             self.n_splits_,

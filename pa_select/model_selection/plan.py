@@ -25,8 +25,8 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 
 from pa_select.model_selection.candidate_posterior import no_parts
-from pa_select.model_selection.committee import PACommittee, beta_of
-from pa_select.model_selection.committee_vote import CommitteeVote
+from pa_select.model_selection.committee import PACommittee
+from pa_select.model_selection.committee_vote import CommitteeVote, beta_of
 from pa_select.model_selection.evaluation import chance_scores
 from pa_select.model_selection.fits import Split, check_fit_params, takes_parameter
 from pa_select.model_selection.kinds.custom import compare_own
@@ -166,7 +166,7 @@ class Plan:
         scored = [*comparison.compared, *comparison.scored_too]
         wants_committee = search._committee is not None
         if wants_committee and not pairs_of_parts(comparison.folds, self.of_regressors):
-            raise ValueError(no_parts(len(splits)))
+            raise ValueError(no_parts(len(comparison.folds)))
         if wants_committee or not self._are_rates():
             # The test rows give the errors of scores, whether or not a committee is asked for,
             # its members' temperatures and its own score.
