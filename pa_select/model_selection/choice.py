@@ -8,11 +8,12 @@ certificates) asks the rule for these, and none asks which rule it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.metrics import get_scorer_names
 
 from pa_select.model_selection.table_columns import recorded_chance, scores_and_errors
 from pa_select.utils.messages import warn_caller
@@ -115,7 +116,7 @@ class Metric(NamedTuple):
     chance: Floats
 
     @classmethod
-    def read(cls, cv_results: Table, name: str) -> Metric:
+    def read(cls, cv_results: Table, name: str, argument: str = "score") -> Metric:
         """Read a metric, or another column with its errors, from ``cv_results_``.
 
         Parameters
@@ -124,6 +125,8 @@ class Metric(NamedTuple):
             ``cv_results_`` of a search.
         name : str
             A metric, such as "score", or a column, such as "agreement".
+        argument : str, default="score"
+            What the error calls a name that is neither.
 
         Returns
         -------
@@ -135,8 +138,8 @@ class Metric(NamedTuple):
         ValueError
             If there is no such metric or column.
         """
-        chance = recorded_chance(cv_results, name)
-        return cls(name, *scores_and_errors(cv_results, name), chance)
+        values, errors = scores_and_errors(cv_results, name, argument)
+        return cls(name, values, errors, recorded_chance(cv_results, name))
 
     def known(self) -> Condition:
         """Return the condition that a candidate has a value.
@@ -404,6 +407,7 @@ class SelectionRule(BaseEstimator):
             If a metric was not recorded, or no candidate is eligible.
         """
         conditions, why = self.conditions(cv_results), self.why(cv_results)
+        _check_lengths("conditions", [condition.met for condition in conditions], cv_results)
         eligible: Mask = np.logical_and.reduce([condition.met for condition in conditions])
         reasons = []
         for candidate in range(len(eligible)):
@@ -464,6 +468,7 @@ class SelectionRule(BaseEstimator):
     def _ordered(
         self, cv_results: Table, eligible: Mask, keys: list[Floats], tie_tol: float = 0.0
     ) -> Ints:
+        _check_lengths("keys", keys, cv_results)
         first = np.nan_to_num(keys[0], nan=-np.inf)
         best = first[eligible].max(initial=-np.inf)
         first = np.where(eligible & (first >= best - tie_tol), best, first)
@@ -479,15 +484,41 @@ class SelectionRule(BaseEstimator):
             )
         )
 
+    def _check_before(self, metrics: list[str] | None, params: Sequence[dict[str, Any]]) -> None:
+        """Refuse what a search, which is not fitted yet, cannot record.
+
+        `metrics` are the names of its metrics, or None if they are not known, and `params` those
+        of its candidates.
+        """
+        score = getattr(self, "score", None)
+        # Other names may be those of columns.
+        if (
+            metrics is not None
+            and score not in metrics
+            and score in ["score", *get_scorer_names()]
+        ):
+            raise ValueError(f"score: expected one of the metrics {metrics}, got {score!r}.")
+
     def _known(self, cv_results: Table) -> list[Condition]:
         """Return the conditions that a candidate has a score, and a value of what decides."""
-        names = dict.fromkeys((self.score, self.decides))
-        return [Metric.read(cv_results, name).known() for name in names]
+        names = {self.decides: "decides", self.score: "score"}
+        return [Metric.read(cv_results, *named).known() for named in reversed(names.items())]
 
     def _against_chance(self, cv_results: Table) -> Metric:
         """Return what says whether candidates are better than chance."""
         # A constant may be the best in its worst environment; all together show what is learnt.
         return Metric.read(cv_results, self.score.removesuffix("_worst_environment"))
+
+
+def _check_lengths(name: str, values: Sequence[Any], cv_results: Table) -> None:
+    """Refuse what a method of a rule returns if it has not a value for each candidate."""
+    n = len(next(iter(cv_results.values())))
+    wrong = [np.shape(one) for one in values if np.shape(one) != (n,)]
+    if wrong or not len(values):
+        got = f"one of the shape {wrong[0]}" if wrong else "none"
+        raise ValueError(
+            f"{name}: expected at least one, each with a value for all {n} candidates, got {got}."
+        )
 
 
 def explain(

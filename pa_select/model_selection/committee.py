@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from functools import reduce
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
@@ -23,6 +22,18 @@ from pa_select.model_selection.candidate_posterior import (
     folds_of,
     no_parts,
 )
+from pa_select.model_selection.committee_checks import (
+    ONE_METRIC,
+    check_classes,
+    check_metric,
+    check_scores,
+    check_some_score,
+    checked_search,
+    metrics_of,
+    recorded_models,
+)
+from pa_select.model_selection.committee_fits import Job, fit_member, warn_of_nets
+from pa_select.model_selection.committee_vote import beta_of, sum_of, vote
 from pa_select.model_selection.evaluation import with_parameters
 from pa_select.model_selection.fits import Parallel, Split
 from pa_select.model_selection.results_table import first_metric
@@ -30,15 +41,14 @@ from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
     pairs_of_parts,
     posterior_of_parts,
-    random_folds,
-    scores_of_folds,
     scores_of_pairs,
+    scores_on_random_folds,
 )
-from pa_select.scores.class_scores import align_classes, class_scores, columns_of
-from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
-from pa_select.utils.arrays import as_numpy, check_column, one_column
-from pa_select.utils.estimators import SavedWithVersions, named_estimators, unwrapped
-from pa_select.utils.messages import keeps_warnings, warn_caller
+from pa_select.scores.class_scores import align_classes
+from pa_select.scores.precomputed import RecordedRegressor
+from pa_select.utils.arrays import check_column, one_column
+from pa_select.utils.estimators import SavedWithVersions
+from pa_select.utils.messages import keeps_warnings
 from pa_select.utils.sklearn_private import (
     Callbacks,
     CallbackSupport,
@@ -48,8 +58,6 @@ from pa_select.utils.sklearn_private import (
     _check_method_params,
     _fit_context,
     _num_samples,
-    _PassthroughScorer,
-    _safe_split,
 )
 from pa_select.utils.typing import (
     Array,
@@ -72,22 +80,6 @@ class Members(NamedTuple):
     #: The inverse temperature of each one's class scores; nan: it votes by its class. None: they
     #: are regressors.
     betas: Floats | None
-
-
-class _Job(NamedTuple):
-    """A model to fit to some rows, or to all."""
-
-    model: Any
-    train: Ints | None
-    test: Ints | None
-    #: Whether the fitted model is kept, and whether its class scores of the test rows are needed.
-    keep: bool
-    scores: bool
-
-
-class _Fitted(NamedTuple):
-    model: Any
-    scores: tuple[Array, Array] | None
 
 
 def _makes_probabilities(committee: Any) -> bool:
@@ -133,7 +125,7 @@ class PACommittee(
     Attributes
     ----------
     search_ : estimator
-        The fitted search; None after `from_models`.
+        The fitted search; None after `from_models`, and of the ``best_estimator_`` of a search.
     posterior_ : CandidatePosterior
         The weights of all candidates, and how many remain.
     estimators_ : list of estimator
@@ -144,8 +136,8 @@ class PACommittee(
         The weights of the models, which sum to 1.
     betas_ : ndarray of shape (n_estimators,)
         The inverse temperature at which the class scores of each model fit its out-of-fold rows
-        best (temperature scaling). nan: the model has no class scores, and votes by its class.
-        Only for classifiers.
+        best (temperature scaling), but no vote is more certain than so many rows can show. nan:
+        the model has no class scores, and votes by its class. Only for classifiers.
     classes_ : ndarray of shape (n_classes,)
         The classes. Only for classifiers.
     metric_ : str
@@ -230,8 +222,8 @@ class PACommittee(
         ----------
         X : array-like of n rows
             Rows in any form that the search takes.
-        y : array-like of shape (n,) or (n, n_outputs)
-            Labels or numbers.
+        y : array-like of shape (n,)
+            Labels or numbers; of regressors also of shape (n, n_outputs).
         **params : dict
             Passed on to ``fit`` of the search, such as ``sample_weight`` or ``groups``; those that
             the search passes on to its estimator also go to the fits of the members.
@@ -244,15 +236,18 @@ class PACommittee(
         Raises
         ------
         TypeError, ValueError
-            Before any fit, if a parameter is wrong, or the search's splits have no two disjoint
-            test folds. After the search, if no candidate has a score in every split.
+            Before any fit, if a parameter is wrong, `y` has several labels for a row, or the
+            search's splits have no two disjoint test folds. After the search, if no candidate has
+            a score in every split.
 
         Warns
         -----
         UserWarning
             If the members are nets that are fitted once.
         """
-        search = self._checked_search()
+        search = checked_search(self.search, self.metric)
+        if is_classifier(search.estimator):
+            check_classes(y)
         makes_committees = hasattr(search, "makes_committees")
         callbacks = Callbacks.of_fit(self, 1 if makes_committees else 2, None)
         callbacks.begin(X, y)
@@ -270,7 +265,7 @@ class PACommittee(
         """Let the search fit the members, of which it has more to say."""
         metric = self.metric
         if metric is None and isinstance(search.refit, str) and search.refit != "committee":
-            metric = search.refit
+            metric = None if metrics_of(search.scoring) == ONE_METRIC else search.refit
         search.set_params(refit=clone(self).set_params(search=None, metric=metric))
         with callbacks.subtask("search").passed_on_to(search):
             search.fit(X, y, **params)
@@ -299,6 +294,7 @@ class PACommittee(
         # The splits are not kept with the search, which they would make large.
         search.cv, search._checked_cv_orig = clone(self.search).cv, splitter
         metric = first_metric(search, search.cv_results_) if self.metric is None else self.metric
+        check_some_score(search.cv_results_, metric)
         posterior = candidate_posterior(search, metric, splits=splits)
         self._gather(
             posterior,
@@ -312,32 +308,6 @@ class PACommittee(
             n_jobs=search.n_jobs,
             callbacks=callbacks,
         )
-
-    def _checked_search(self) -> Any:
-        """Return a clone of the search; refuse what is none, or has another kind of estimator."""
-        search = self.search
-        if isinstance(search, type) or search is None:
-            got = "None" if search is None else f"the class {search.__name__}"
-            raise TypeError(
-                f"search: expected a search such as GridSearchCV(estimator, grid), got {got}."
-            )
-        if not all(hasattr(search, name) for name in ("estimator", "cv", "refit")):
-            raise TypeError(
-                "search: expected a search such as GridSearchCV(estimator, grid), got "
-                f"{type(search).__name__}."
-            )
-        if not (is_classifier(search.estimator) or is_regressor(search.estimator)):
-            raise ValueError(
-                "search: expected a search of classifiers or regressors, got one of "
-                f"{type(search.estimator).__name__}."
-            )
-        scoring = getattr(search, "scoring", None)
-        if isinstance(scoring, (list, tuple, Mapping, set)):
-            known = list(scoring)
-            metric = search.refit if self.metric is None else self.metric
-            if metric not in known:
-                raise ValueError(f"metric: expected one of {known}, got {self.metric!r}.")
-        return clone(search)
 
     def _gather(
         self,
@@ -367,21 +337,21 @@ class PACommittee(
         models = [with_parameters(estimator, params[i]) for i in candidates.tolist()]
         of_classifiers, of_folds = is_classifier(estimator), self.members == "folds"
         if not of_folds:
-            _warn_of_nets(models)
+            warn_of_nets(models)
         asks_for_scores = of_classifiers and temperatures is None
-        jobs: list[_Job] = []
+        jobs: list[Job] = []
         for model in models:
             if of_folds or asks_for_scores:
-                jobs += [_Job(model, *split, of_folds, asks_for_scores) for split in splits]
+                jobs += [Job(model, *split, of_folds, asks_for_scores) for split in splits]
             if not of_folds:
-                jobs.append(_Job(model, None, None, True, False))
+                jobs.append(Job(model, None, None, True, False))
         part = callbacks.subtask(
             "refit-members", max_subtasks=len(jobs), sequential_subtasks=False
         )
         part.begin(X, y)
         parts = [part.subtask("refit", task_id=i).of_worker() for i in range(len(jobs))]
         fits = Parallel(n_jobs=n_jobs if self.n_jobs is None else self.n_jobs)(
-            delayed(_fit)(job, X, y, fit_params, callback)
+            delayed(fit_member)(job, X, y, fit_params, callback)
             for job, callback in self._shown(list(zip(jobs, parts, strict=True)))
         )
         part.end(X, y)
@@ -487,14 +457,20 @@ class PACommittee(
         Raises
         ------
         TypeError
-            If the models are both classifiers and regressors.
+            If the models are both classifiers and regressors, or not fitted models.
         ValueError
-            If there are fewer than two rows, or no model has a finite score.
+            If there are fewer than two rows, no model knows a label, or none has a finite score.
+
+        Warns
+        -----
+        UserWarning
+            If no model knows the labels of some rows, or the metric is not defined on some parts.
 
         Notes
         -----
         The parts are the pairs of five random folds of the rows, in ten repetitions; for
-        regressors ten random halves and the rest.
+        regressors ten random halves and the rest. If a metric is not defined on the rows of a
+        fold, such as the log-loss without a row of some class, the folds are stratified.
 
         Examples
         --------
@@ -512,28 +488,20 @@ class PACommittee(
         """
         committee = cls(min_weight=min_weight)
         committee._validate_params()
-        known = list(named_estimators(models).values())
-        regress = {hasattr(one, "__sklearn_tags__") and is_regressor(one) for one in known}
-        if len(regress) > 1:
-            raise TypeError("models: expected either classifiers or regressors, got both.")
+        check_metric(scoring)
         labels = check_column(y, _num_samples(X), "y")
         if len(labels) < 2:
             raise ValueError(f"X: expected at least two labelled rows, got {len(labels)}.")
-        outputs: list[Any]
-        of_regressors = regress == {True}
-        if of_regressors:
-            outputs = [RecordedRegressor.of(one, X) for one in known]
-        else:
-            outputs = [RecordedClassifier.of(one, X) for one in known]
-            classes = np.unique(np.concatenate([labels, *(one.classes for one in outputs)]))
-            outputs = [one.with_classes(classes) for one in outputs]
-            committee.classes_ = classes
+        known, outputs = recorded_models(models, X, labels)
+        of_regressors = isinstance(outputs[0], RecordedRegressor)
+        if not of_regressors:
+            committee.classes_ = outputs[0].classes
         scorer = check_scoring(outputs[0], scoring)
-        folds = random_folds(len(labels), of_regressors)
-        # A metric may not be defined on the few rows of a fold, whatever the model.
-        by_fold = scores_of_folds(scorer, outputs, labels, folds)
+        folds, by_fold = scores_on_random_folds(scorer, outputs, labels, of_regressors)
         pairs = scores_of_pairs(by_fold, folds, of_regressors)
+        # A metric may not be defined on the few rows of a part, whatever the model.
         defined = np.all([np.isfinite(side).any(axis=1) for side in pairs], axis=0)
+        check_scores([side[defined] for side in pairs], len(defined), len(labels))
         posterior = posterior_of_parts(*(side[defined] for side in pairs))
         committee.posterior_ = posterior
         candidates, shares = committee._shares()
@@ -621,11 +589,13 @@ class PACommittee(
         """
         check_is_fitted(self, "estimators_")
         weight = {} if sample_weight is None else {"sample_weight": sample_weight}
-        # The scorer of a search without `scoring` would call this method.
-        if self.scorer_ is None or isinstance(self.scorer_, _PassthroughScorer):
+        if self.scorer_ is None:
             usual = accuracy_score if hasattr(self, "classes_") else r2_score
             return float(usual(y, self.predict(X), **weight))
-        scores = self.scorer_(self, X, y, **weight)
+        # A scorer may call `score` of what it is given, as that of a search without `scoring`.
+        plain = copy(self)
+        plain.scorer_ = None
+        scores = self.scorer_(plain, X, y, **weight)
         return float(scores[self.metric_] if isinstance(scores, Mapping) else scores)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -653,76 +623,3 @@ class PACommittee(
             mapping = MethodMapping().add(caller="fit", callee="fit")
             router.add(search=self.search, method_mapping=mapping)
         return router
-
-
-def sum_of(votes: Iterable[Floats]) -> Floats:
-    """Add votes one by one, since all of them together may not fit into memory."""
-    return reduce(np.add, votes)
-
-
-def vote(model: Any, X: Rows, beta: float, classes: Array) -> Floats:
-    """Return a member's probabilities of all classes, or its predicted classes as certain ones."""
-    if np.isnan(beta):
-        predicted = one_column(model.predict(X))
-        certain: Floats = (predicted[:, None] == classes).astype(np.float64)
-        return certain
-    scores, known = class_scores(model, X)
-    return probabilities_at(align_classes(as_numpy(scores), known, classes), beta)
-
-
-def probabilities_at(scores: Array, beta: float) -> Floats:
-    """Return the probabilities of class scores at an inverse temperature."""
-    from pa_select.two_sites.classification import calibrated
-
-    return calibrated(scores, beta)
-
-
-def beta_of(scores: Array, y: Array, classes: Array, weight: Floats | None = None) -> float:
-    """Return the inverse temperature at which labelled rows are most likely."""
-    from pa_select.two_sites.classification import calibrating_beta
-
-    return calibrating_beta(scores, columns_of(y, classes, "the committee"), weight)
-
-
-def _fit(
-    job: _Job, X: Rows, y: Any, fit_params: dict[str, Any], callback: dict[str, Any]
-) -> _Fitted:
-    model, rows, labels = clone(job.model), X, y
-    if job.train is not None:
-        fit_params = _check_method_params(X, params=fit_params, indices=job.train)
-        rows, labels = _safe_split(model, X, y, job.train)
-    if callback:
-        context, caller = callback["callback_ctx"], callback["caller"]
-        with context.propagate_callback_context(model):
-            context.call_on_fit_task_begin(estimator=caller)
-            model.fit(rows, labels, **fit_params)
-        context.call_on_fit_task_end(estimator=caller)
-    else:
-        model.fit(rows, labels, **fit_params)
-    scores = None
-    if job.scores:
-        tested, _ = _safe_split(model, X, None, job.test, job.train)
-        scores = _class_scores_or_none(model, tested)
-    return _Fitted(model if job.keep else None, scores)
-
-
-def _class_scores_or_none(model: Any, X: Rows) -> tuple[Array, Array] | None:
-    try:
-        scores, classes = class_scores(model, X)
-    except TypeError:  # it has neither probabilities nor a decision function
-        return None
-    return as_numpy(scores), classes
-
-
-def _warn_of_nets(models: Sequence[Any]) -> None:
-    nets = [type(one).__name__ for model in models for one in unwrapped(model) if _is_net(one)]
-    if nets:
-        warn_caller(
-            f"members: expected 'folds' for nets such as {nets[0]}, got 'refit'. What a net "
-            "learns depends on its start, and the mean over its models of all splits depends less "
-            "on it."
-        )
-
-
-def _is_net(estimator: object) -> bool:
-    return hasattr(estimator, "module") and hasattr(estimator, "initialize")

@@ -1,19 +1,78 @@
-"""The votes of a committee's fold models on rows that they were not fitted to."""
+"""The votes of a committee: of one model, and of fold models on held-out rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
-from pa_select.model_selection.committee import sum_of
 from pa_select.model_selection.split_scores import SAMPLE_X, Stacks
+from pa_select.scores.class_scores import align_classes, class_scores, columns_of
 from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor, row_numbers
-from pa_select.utils.typing import Array, Floats, Ints, Scorer
+from pa_select.utils.arrays import as_numpy, one_column
+from pa_select.utils.typing import Array, Floats, Ints, Rows, Scorer
 
 # The least probability, of which the log is taken.
 _LEAST = 1e-12
+# At this share of a usual inverse temperature all classes are about equally probable.
+_LOWEST = 1e-9
+
+
+def sum_of(votes: Iterable[Floats]) -> Floats:
+    """Add votes one by one, since all of them together may not fit into memory."""
+    return reduce(np.add, votes)
+
+
+def vote(model: Any, X: Rows, beta: float, classes: Array) -> Floats:
+    """Return a member's probabilities of all classes, or its predicted classes as certain ones."""
+    if np.isnan(beta):
+        predicted = one_column(model.predict(X))
+        certain: Floats = (predicted[:, None] == classes).astype(np.float64)
+        return certain
+    scores, known = class_scores(model, X)
+    return probabilities_at(align_classes(as_numpy(scores), known, classes), beta)
+
+
+def probabilities_at(scores: Array, beta: float) -> Floats:
+    """Return the probabilities of class scores at an inverse temperature."""
+    from pa_select.two_sites.classification import calibrated
+
+    return calibrated(scores, beta)
+
+
+def beta_of(scores: Array, y: Array, classes: Array, weight: Floats | None = None) -> float:
+    """Return the inverse temperature at which labelled rows are most likely.
+
+    It is lower where the votes would be more certain than n rows without an error can show: with
+    one more row whose label says nothing, the mean probability of the best class is at most
+    1 - (1 - 1 / n_classes) / (n + 1). Otherwise the votes of a model without an error are 0 or 1.
+    """
+    from pa_select.two_sites.classification import calibrating_beta
+
+    beta = calibrating_beta(scores, columns_of(y, classes, "the committee"), weight)
+    weight = np.ones(len(scores)) if weight is None else weight
+    doubt = (1 - 1 / scores.shape[1]) / (1 + np.count_nonzero(weight))
+    # Rows whose best classes tie are in doubt at any temperature.
+    tied = 1 / (scores == scores.max(axis=1, keepdims=True)).sum(axis=1)
+
+    def too_sure(beta: float) -> float:
+        best = probabilities_at(scores, beta).max(axis=1)
+        return doubt - float(np.average(tied - best, weights=weight))
+
+    if beta == 0 or too_sure(beta) <= 0:
+        return beta
+    known = scores[np.isfinite(scores).all(axis=1)]
+    highest = min(beta, 1 / (float(np.ptp(known)) if known.size and np.ptp(known) else 1.0))
+    lowest = _LOWEST * highest
+    if too_sure(lowest) >= 0:  # scores of -inf leave no doubt at any temperature
+        return beta
+    while too_sure(highest) < 0:
+        highest *= 2
+    return float(brentq(too_sure, lowest, highest, xtol=1e-300, rtol=1e-14))
 
 
 @dataclass(frozen=True)

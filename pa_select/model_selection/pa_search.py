@@ -168,7 +168,8 @@ class PASearchCV(BasePASearch):
         - ``se_test_<metric>``, ``chance_test_<metric>``: standard error of the mean score, from
           the out-of-fold rows (from the scores of the splits, if the metric needs more than the
           recorded predictions), and the best score of predictions that ignore the features. If
-          splits hold out whole environments, the error covers only the rows within them;
+          splits hold out whole environments, the error covers only the rows within them. Rows
+          of a group are not independent in it, unless the groups divide no environment;
         - with views: ``mean_test_<metric>_views``, the score on the views' rows (the
           control that uses the labels);
         - with environments: ``mean_test_<metric>_environment_<name>`` for each,

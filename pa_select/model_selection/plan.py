@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from inspect import signature
 from typing import Any
 
@@ -25,10 +25,11 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 
 from pa_select.model_selection.candidate_posterior import no_parts
-from pa_select.model_selection.committee import PACommittee, beta_of
-from pa_select.model_selection.committee_vote import CommitteeVote
+from pa_select.model_selection.committee import PACommittee
+from pa_select.model_selection.committee_vote import CommitteeVote, beta_of
 from pa_select.model_selection.evaluation import chance_scores
 from pa_select.model_selection.fits import Split, check_fit_params, takes_parameter
+from pa_select.model_selection.kinds.custom import compare_own
 from pa_select.model_selection.kinds.environments import check_environments
 from pa_select.model_selection.kinds.kind import (
     Comparison,
@@ -126,13 +127,13 @@ class Plan:
         #: Weights of the rows, or None.
         self.sample_weight = params.get("sample_weight")
         rows = _rows_of_x(search, X, y, groups)
-        #: The groups of the rows; environments that are held out are none.
-        self._groups = None
-        if groups is not None and not of_environments:
-            self._groups = check_column(groups, len(rows.y), "groups")
         weight = None if self.sample_weight is None else check_weight(self.sample_weight, len(y))
         #: What ``fit`` was given beside X and y.
         self.kind: DataKind = kind_of(rows, search, given)
+        #: The groups of the rows whose scores are alike, or None.
+        self._groups = None
+        if groups is not None and not of_environments:
+            self._groups = _groups_within(self.kind.strata, groups, len(rows.y))
         name = next((name for name, value in given.items() if value is not None), "X")
         samples = [("X", X), *((name, x) for x in self.kind.samples)]
         refuse_doubles(search.estimator, samples, y)
@@ -143,8 +144,13 @@ class Plan:
         data = _data_of(search, y, routed, [X, *self.kind.samples], self.labels)
         splits = _splits_of(search, rows, self.kind, routed.splitter.split)
         #: What is compared, and what follows from it.
-        self.comparison: Comparison = self.kind.compare(splits, data, weight)
-        _check_unseen_sites(search, self.comparison.n_unseen_sites)
+        is_own = hasattr(search.pairing, "compare")
+        compare = partial(compare_own, self.kind) if is_own else self.kind.compare
+        self.comparison: Comparison = compare(splits, data, weight)
+        made_by_groups = (
+            self.kind.strata is not None and needs_groups(search.cv) and not of_environments
+        )
+        _check_unseen_sites(search, self.comparison.n_unseen_sites, made_by_groups)
         # The kind may compare other models than it was asked to.
         self.kind, splits = self.comparison.kind, list(self.comparison.splits)
         #: The data that each fit needs.
@@ -158,10 +164,12 @@ class Plan:
         """Decide which rows each model scores."""
         comparison = self.comparison
         scored = [*comparison.compared, *comparison.scored_too]
-        if search._committee is not None:
-            if not pairs_of_parts(comparison.folds, self.of_regressors):
-                raise ValueError(no_parts(len(splits)))
-            # The test rows give the members' temperatures and the committee's own score.
+        wants_committee = search._committee is not None
+        if wants_committee and not pairs_of_parts(comparison.folds, self.of_regressors):
+            raise ValueError(no_parts(len(comparison.folds)))
+        if wants_committee or not self._are_rates():
+            # The test rows give the errors of scores, whether or not a committee is asked for,
+            # its members' temperatures and its own score.
             scored += [PairsOfModels(i, test, i, test) for i, (_, test) in enumerate(splits)]
         #: The rows that each model scores, and their places in the stacked scores.
         self.layout = Layout(splits, scored)
@@ -323,6 +331,16 @@ def _with_groups(
     return groups, _check_method_params(X, params=params)
 
 
+def _groups_within(environments: Array | None, groups: Labels, n: int) -> Array | None:
+    """Return the groups; None if they divide no environment, so that its rows count singly."""
+    groups = check_column(groups, n, "groups")
+    if environments is not None:
+        n_parts = _cells(environments, groups).max() + 1
+        if n_parts == len(np.unique(environments)):
+            return None
+    return groups
+
+
 def _rows_of_x(search: Search, X: Rows, y: Labels, groups: Groups) -> RowsOfX:
     rng = check_random_state(0 if search.random_state is None else search.random_state)
     return RowsOfX(X, check_column(y, _num_samples(X), "y"), groups, int(rng.randint(2**31 - 2)))
@@ -445,16 +463,19 @@ def _check_selection(search: Search, given: Mapping[str, Any]) -> None:
         )
 
 
-def _check_unseen_sites(search: Search, n: int) -> None:
+def _check_unseen_sites(search: Search, n: int, made_by_groups: bool) -> None:
     """Check that there are the sites that the rule needs, which no fitted model has seen."""
     chosen_by = selection_of(search)
     needed = make_rule(chosen_by).n_unseen_sites
     if n < needed:
         argument = "refit" if chosen_by is search.refit else "selection"
+        advice = ""
+        if made_by_groups:
+            advice = " The groups made the splits: without them the environments make them."
         raise ValueError(
             f"{argument}: expected at least {needed} environments that no training rows are from, "
             f"as with fit(X, y, environments=...) and cv=LeaveOneGroupOut(), or pairs of {needed} "
-            f"sites, with {chosen_by!r}, got {n}."
+            f"sites, with {chosen_by!r}, got {n}.{advice}"
         )
 
 

@@ -222,7 +222,8 @@ class _Report:
         sentence = self._use(self.chosen)
         if self.committee is not None:
             best, sentence = sentence, self._who_votes(self.committee)
-            points[0] = f"{best} {points[0]}"
+            if len(self.names) > 1:
+                points[0] = f"{best} {points[0]}"
             points = [*self._of_committee(self.committee), *points]
         n, planned = len(self.names), self.search._n_planned
         if n < planned:
@@ -243,12 +244,15 @@ class _Report:
 
     def _who_votes(self, committee: PACommittee) -> str:
         """Return a sentence that says who predicts."""
-        members = committee._members.candidates
+        members, n = committee._members.candidates, committee.posterior_.n_candidates
         if len(members) == 1:
-            return (
-                f"Only <strong>{escape(self.names[members[0]])}</strong> remains in the "
-                "committee: the parts of the data agree that it is the best."
-            )
+            name = f"<strong>{escape(self.names[members[0]])}</strong>"
+            if len(self.names) == 1:
+                return f"Use {name}, the only candidate."
+            why = "the parts of the data agree that it is the best"
+            if n == 1:
+                why = "no other candidate has all scores"
+            return f"Only {name} remains in the committee: {why}."
         return (
             f"A <strong>committee of {len(members)} candidates</strong> predicts: parts of "
             "the data differ about which of them is the best, so that they vote."
@@ -632,10 +636,15 @@ class _Report:
             known = " that have all scores"
         if posterior.score == 0:
             return f"<p>The data cannot tell the {n} candidates{known} apart; all remain.</p>"
-        left = f"{posterior.n_effective:.1f}"
+        left, but = f"{posterior.n_effective:.1f}", ""
+        if self.by_expected and self.n_indistinguishable + 1 > np.ceil(posterior.n_effective):
+            but = (
+                " The weights count the labelled rows only as far as the expected scores do; "
+                "standard errors count them in full, and tell fewer candidates apart."
+            )
         return (
             f"<p>The data can tell apart {np.exp(posterior.score):.1f} of {n} candidates{known}; "
-            f"{left} remain{'s' if left == '1.0' else ''}, by their weights.</p>"
+            f"{left} remain{'s' if left == '1.0' else ''}, by their weights.{but}</p>"
         )
 
     def _environments(self) -> str:

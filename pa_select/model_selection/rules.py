@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -28,6 +29,8 @@ from pa_select.utils.typing import Floats, Labels, Pairing, Rule, Search
 Complexity: TypeAlias = str | Callable[[dict[str, Any]], float]
 # A score of chance above this means that most rows have the same class.
 _FREQUENT = 0.6
+# The columns of times of every search.
+_TIMES = {f"{mean}_{of}_time" for mean in ("mean", "std") for of in ("fit", "score")}
 
 
 class BestScore(SelectionRule):
@@ -331,6 +334,10 @@ class GuardedSelection(SelectionRule):
         agreement = column(cv_results, self.agreement, "agreement")
         return [agreement, score.values, np.asarray(log_loss, dtype=np.float64), -score.errors]
 
+    def _check_before(self, metrics: list[str] | None, params: Sequence[dict[str, Any]]) -> None:
+        if self.agreement.startswith("agreement"):  # or `conditions` says how to do without it
+            super()._check_before(metrics, params)
+
     def _check(self) -> None:
         if self.agreement == self.score:
             raise ValueError(f"score: expected another metric than agreement={self.agreement!r}.")
@@ -417,6 +424,18 @@ class _SimplestWithin(SelectionRule):
 
     def keys(self, cv_results: Table) -> list[Floats]:
         return [-self._complexities(cv_results), *super().keys(cv_results)]
+
+    def _check_before(self, metrics: list[str] | None, params: Sequence[dict[str, Any]]) -> None:
+        super()._check_before(metrics, params)
+        known = {f"{prefix}{name}" for one in params for name in one for prefix in ("", "param_")}
+        if isinstance(self.complexity, str) and self.complexity not in known | _TIMES:
+            # It may be another column.
+            meant = get_close_matches(self.complexity, known, 1)
+            if meant:
+                raise ValueError(
+                    "complexity: expected a function of the parameters, or a parameter or column "
+                    f"of cv_results, got {self.complexity!r}. Did you mean {meant[0]!r}?"
+                )
 
     def _complexities(self, cv_results: Table) -> Floats:
         if callable(self.complexity):
@@ -507,6 +526,9 @@ class _OnlyAFunction(SelectionRule):
     def column(self, cv_results: Table) -> str:
         names = (f"expected_{self.score}", "agreement", f"mean_test_{self.score}")
         return next(name for name in names if name in cv_results)
+
+    def _check_before(self, metrics: list[str] | None, params: Sequence[dict[str, Any]]) -> None:
+        """A function does not say what it reads."""
 
     def __call__(self, cv_results: Table) -> Any:
         assert self.function is not None

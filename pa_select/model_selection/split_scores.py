@@ -36,12 +36,23 @@ N_PARTS = 5
 
 
 class Extra(NamedTuple):
-    """Rows of a sample on which a split's model is also scored with the search's scorer."""
+    """Rows of a sample on which a split's model is also scored with the search's scorer.
+
+    Attributes
+    ----------
+    suffix : str
+        The name of the scores: ``scores.extras[suffix]`` in ``Comparison.score_columns``.
+    sample : int
+        The sample that the rows are of: 0 is X, then follow those of the kind of data.
+    rows : ndarray of int
+        The numbers of the rows.
+    may_fail : bool
+        Whether the rows are so few that a metric may not be defined on them.
+    """
 
     suffix: str
     sample: int
     rows: Ints
-    #: Whether the rows are so few that a metric may not be defined on them.
     may_fail: bool = False
 
 

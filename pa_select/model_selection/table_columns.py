@@ -48,9 +48,11 @@ def column(cv_results: dict[str, Any], name: str, argument: str) -> Floats:
     raise ValueError(f"{argument}: expected {asked}.{advice}")
 
 
-def scores_and_errors(cv_results: dict[str, Any], metric: str) -> tuple[Floats, Floats]:
+def scores_and_errors(
+    cv_results: dict[str, Any], metric: str, argument: str = "score"
+) -> tuple[Floats, Floats]:
     """Return mean scores and their standard errors; nan for candidates that failed a split."""
-    score = column(cv_results, metric, "score").copy()
+    score = column(cv_results, metric, argument).copy()
     score[np.asarray(cv_results.get("n_failed_splits", np.zeros(len(score)))) > 0] = np.nan
     return score, recorded_errors(cv_results, metric)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, islice
@@ -9,7 +10,8 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import KFold
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.model_selection import KFold, StratifiedKFold
 
 from pa_select.scores.precomputed import row_numbers
 from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
@@ -252,23 +254,56 @@ def scores_of_changes(
     )
 
 
-def random_folds(n: int, of_regressors: bool) -> list[Ints]:
-    """Return random folds of n rows on which trained models are scored, in several repetitions.
+def scores_on_random_folds(
+    scorer: Scorer, outputs: Sequence[Any], y: Array, of_regressors: bool
+) -> tuple[list[Ints], Floats]:
+    """Return random folds of labelled rows, and what recorded models score, (n_folds, n_models).
 
-    They are what is compared: two halves for regressors.
+    If a metric is not defined on the classes of some fold, the folds are stratified. Where it is
+    still not defined, scores are nan.
     """
-    n_folds = 2 if of_regressors else min(_FOLDS, n)
-    return [
-        test
-        for seed in range(_REPETITIONS)
-        for _, test in KFold(n_folds, shuffle=True, random_state=seed).split(np.empty(n))
-    ]
+    folds = random_folds(len(y), of_regressors)
+    by_fold, error = _scores_of_folds(scorer, outputs, y, folds)
+    counts = np.unique(y, return_counts=True)[1]
+    if not of_regressors and np.isnan(by_fold).all(axis=1).any() and counts.max() > 1:
+        # All classes are in every fold, but for those of a single row.
+        folds = _repeated(StratifiedKFold, int(np.clip(counts.min(), 2, _FOLDS)), y)
+        by_fold, error = _scores_of_folds(scorer, outputs, y, folds)
+    if error is not None and np.isnan(by_fold).all():
+        raise ValueError(
+            f"scoring: expected a metric that is defined on parts of the {len(y)} labelled rows, "
+            f"got one that is not: {error}"
+        ) from error
+    return folds, by_fold
 
 
-def scores_of_folds(
+def random_folds(n: int, of_regressors: bool) -> list[Ints]:
+    """Return random folds of n rows, in several repetitions; of regressors they are halves."""
+    return _repeated(KFold, 2 if of_regressors else min(_FOLDS, n), np.empty(n))
+
+
+def _repeated(splitter: Callable[..., Any], n_folds: int, y: Array) -> list[Ints]:
+    """Return the test rows of the folds of several repetitions."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        return [
+            test
+            for seed in range(_REPETITIONS)
+            for _, test in splitter(n_folds, shuffle=True, random_state=seed).split(y, y)
+        ]
+
+
+def _scores_of_folds(
     scorer: Scorer, outputs: Sequence[Any], y: Array, folds: Sequence[Ints]
-) -> Floats:
-    """Return what recorded models score on folds of the rows, (n_folds, n_models)."""
-    return np.array(
-        [[scorer(one, row_numbers(rows), y[rows]) for one in outputs] for rows in folds]
-    )
+) -> tuple[Floats, ValueError | None]:
+    """Return the scores; nan, with the last error, where the metric is not defined."""
+    by_fold, raised = np.full((len(folds), len(outputs)), np.nan), None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        for number, rows in enumerate(folds):
+            for model, output in enumerate(outputs):
+                try:
+                    by_fold[number, model] = scorer(output, row_numbers(rows), y[rows])
+                except ValueError as error:
+                    raised = error
+    return by_fold, raised

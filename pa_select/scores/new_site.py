@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pa_select.utils.arrays import as_numbers
+from pa_select.utils.frames import look_up, shares_index
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.score_checks import check_level
 from pa_select.utils.typing import Floats, Vector
 
@@ -78,7 +80,8 @@ def new_site_interval(
         The score at each of at least three sites.
     sizes : array-like of shape (n_sites,), default=None
         The number of rows that each score was measured on. A site of few rows then counts less,
-        and scores at a bound are those of few rows. They need two finite `bounds`.
+        and scores at a bound are those of few rows. They need two finite `bounds`. A Series is
+        looked up by the index of a Series of `scores`.
     bounds : tuple of two floats, default=(0, 1)
         The lowest and the highest score that are possible. The default fits accuracies, areas
         under curves and other shares; ``(0, inf)`` fits errors, ``(-inf, 0)`` their negatives,
@@ -95,6 +98,11 @@ def new_site_interval(
     ------
     TypeError, ValueError
         If an argument does not fit, or there are fewer than three sites.
+
+    Warns
+    -----
+    UserWarning
+        If all scores are equal and no sizes are given: the interval then has no width.
 
     See Also
     --------
@@ -154,8 +162,16 @@ def new_site_interval(
             f"{given[outside][0]:g}; give the bounds of this metric, such as "
             "bounds=(0, numpy.inf) for errors."
         )
+    if shares_index(sizes, scores):
+        sizes = look_up(sizes, scores, "sizes", "scores")
     rows = None if sizes is None else _check_sizes(sizes, len(given), scale)
     low, high = interval_of_new_site(given[None], rows, scale, confidence_level)
+    if rows is None and (given == given[0]).all():
+        advice = " Give the sizes of the sites." if scale.is_rate else ""
+        warn_caller(
+            f"scores: expected scores that differ, got {given[0]:g} at all {len(given)} sites: "
+            f"the interval has no width.{advice}"
+        )
     return float(low[0]), float(high[0])
 
 

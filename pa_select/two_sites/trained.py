@@ -14,9 +14,8 @@ from pa_select.scores.candidate_posterior import (
     CandidatePosterior,
     halves_of,
     posterior_of_parts,
-    random_folds,
     scores_of_changes,
-    scores_of_folds,
+    scores_on_random_folds,
 )
 from pa_select.scores.class_scores import columns_of
 from pa_select.scores.precomputed import RecordedRegressor, row_numbers
@@ -288,7 +287,7 @@ class Expected:
         return [name for name, is_alike in zip(self.by_name, found, strict=True) if is_alike]
 
     def posterior(self) -> CandidatePosterior | None:
-        """Compute the posterior over the models; None without two parts of the labelled rows.
+        """Compute the posterior over the models; None without two parts that have scores.
 
         A part is one of five random folds of the labelled rows, or for regressors half of these
         rows, with half of the pairs.
@@ -296,8 +295,10 @@ class Expected:
         if len(self._y) < 2:
             return None
         of_regressors = isinstance(self._outputs[0], RecordedRegressor)
-        found, folds = self._found, random_folds(len(self._y), of_regressors)
-        by_fold = scores_of_folds(self._scorer, self._outputs, self._y, folds)
+        given = self._scorer, self._outputs, self._y, of_regressors
+        found, (folds, by_fold) = self._found, scores_on_random_folds(*given)
+        if not np.isfinite(by_fold).all(axis=0).any():  # the metric needs more rows
+            return None
         of_rows = found.believed * (by_fold - by_fold.mean(axis=0))
         halves = halves_of(found.contributions.shape[1], seed=0)
         changes = [[found.change_by(half) for half in both] for both in halves]

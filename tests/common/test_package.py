@@ -82,6 +82,7 @@ RESULTS = {
     "EntropyChange",
     "Generalization",
     "ExpectedScore",
+    "Extra",
     "FeatureDiscrepancy",
     "Invariance",
     "NotAllSolvedError",
@@ -93,6 +94,7 @@ RESULTS = {
     "RankCorrelation",
     "RegressionAgreement",
     "RobustnessCurve",
+    "RowsOfX",
     "Sharpness",
     "SolverPath",
 }

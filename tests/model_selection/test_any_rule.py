@@ -244,3 +244,75 @@ def test_a_study_of_optuna_takes_a_rule_of_the_users_own():
     study.optimize(objective, n_trials=5)
     search = PASearchCV(MODEL, GRID, selection=rule, cv=3).fit(x, y, **given)
     assert objective.best_trial(study).params == search.best_params_
+
+
+def no_fit(*args, **params):
+    raise AssertionError("it was fitted")
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (SelectionRule("accuracy"), r"score: expected one of the metrics \['score'\], got 'accur"),
+        (
+            GuardedSelection(score="f1"),
+            r"score: expected one of the metrics .* got 'f1'",
+        ),
+        (within_one_standard_error("neighbors"), "got 'neighbors'. Did you mean 'n_neighbors'"),
+        (
+            within_one_standard_error("n_neighbours"),
+            "complexity: expected a function",
+        ),
+    ],
+)
+@pytest.mark.parametrize("argument", ["selection", "refit"])
+def test_names_that_a_search_will_not_have_are_refused_before_any_fit(
+    rule, message, argument, monkeypatch
+):
+    monkeypatch.setattr(KNeighborsClassifier, "fit", no_fit)
+    with pytest.raises(ValueError, match=message):
+        PASearchCV(MODEL, GRID, **{argument: rule}).fit(X, Y)
+    several = PASearchCV(MODEL, GRID, scoring=["f1_macro", "accuracy"], refit=BestOwn("score"))
+    with pytest.raises(ValueError, match=r"\['f1_macro', 'accuracy'\], got 'score'"):
+        several.fit(X, Y)
+
+
+class BestOwn(SelectionRule):
+    """A rule whose methods can be wrong."""
+
+    decides = "nonsense"
+
+
+class NoConditions(SelectionRule):
+    def conditions(self, cv_results):
+        return []
+
+
+class TooFew(SelectionRule):
+    def conditions(self, cv_results):
+        return [Condition(np.ones(3, dtype=bool), lambda candidate: "")]
+
+
+class ShortKey(SelectionRule):
+    def keys(self, cv_results):
+        return [super().keys(cv_results)[0][:-1]]
+
+
+class NoKeys(SelectionRule):
+    def keys(self, cv_results):
+        return []
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (BestOwn(), r"decides: expected one of the metrics \['score'\], got 'nonsense'"),
+        (NoConditions(), "conditions: expected at least one, each with .* 5 candidates, got none"),
+        (TooFew(), r"conditions: expected at least one.* got one of the shape \(3,\)"),
+        (ShortKey(), r"keys: expected at least one, each .* got one of the shape \(4,\)"),
+        (NoKeys(), "keys: expected at least one, each with .* got none"),
+    ],
+)
+def test_what_is_wrong_with_a_rule_is_named(rule, message):
+    with pytest.raises(ValueError, match=message):
+        PASearchCV(MODEL, GRID, cv=3, selection=rule, tol=0.1).fit(X, Y)

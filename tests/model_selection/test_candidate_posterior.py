@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.model_selection import (
     GridSearchCV,
+    GroupKFold,
     HalvingGridSearchCV,
     KFold,
     LeaveOneGroupOut,
@@ -21,12 +22,13 @@ from sklearn.model_selection import (
     RandomizedSearchCV,
     RepeatedStratifiedKFold,
     ShuffleSplit,
+    StratifiedGroupKFold,
     StratifiedKFold,
 )
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from pa_select import PASearchCV, candidate_posterior, posterior_agreement
+from pa_select import PACommittee, PASearchCV, candidate_posterior, posterior_agreement
 from pa_select.scores.candidate_posterior import pairs_of_parts
 
 X, Y = load_wine(return_X_y=True)
@@ -288,14 +290,14 @@ def test_what_cannot_be_compared_is_refused():
     with pytest.raises(ValueError, match=r"splits: expected the splits .* cv=PredefinedSplit"):
         candidate_posterior(one)
     splits = list(one.cv.split())
-    with pytest.raises(ValueError, match=r"cv: expected at least two test folds.*got 1 split "):
+    with pytest.raises(ValueError, match=r"cv: expected at least two test folds.*got 1 fold "):
         candidate_posterior(one, splits=splits)
     with pytest.raises(ValueError, match=r"splits: expected the 1 splits .* got 2"):
         candidate_posterior(one, splits=2 * splits)
     with pytest.raises(ValueError, match=r"splits: expected \(train, test\)"):
         candidate_posterior(one, splits=[1])
     overlap = GridSearchCV(TREE, GRID, cv=ShuffleSplit(3, test_size=0.8, random_state=0))
-    with pytest.raises(ValueError, match="got 3 splits without two such"):
+    with pytest.raises(ValueError, match="got 3 folds without two such"):
         candidate_posterior(overlap.fit(X, Y), splits=overlap.cv.split(X))
     with pytest.raises(NotFittedError):
         candidate_posterior(GridSearchCV(TREE, GRID))
@@ -307,6 +309,28 @@ def test_what_cannot_be_compared_is_refused():
         candidate_posterior(np.ones((3, 2)), np.ones((2, 2)))
     with pytest.raises(ValueError, match="2 candidates, 0 of which"):
         candidate_posterior(np.full((3, 2), np.nan), np.ones((3, 2)))
+
+
+@pytest.mark.parametrize("cv", [GroupKFold(4), StratifiedGroupKFold(3), LeaveOneGroupOut()])
+def test_the_sizes_of_folds_of_groups_are_not_known(cv):
+    groups = np.minimum(np.arange(len(Y)) % 23, 5)  # one of them has most rows
+    search = GridSearchCV(TREE, GRID, cv=cv).fit(X, Y, groups=groups)
+    with pytest.raises(ValueError, match=r"splits: expected the splits .* cv=.*Group.* got None"):
+        candidate_posterior(search)
+    splits = list(cv.split(X, Y, groups))
+    weights = candidate_posterior(search, splits=splits).weights
+    committee = PACommittee(search).fit(X, Y, groups=groups)
+    np.testing.assert_allclose(weights, committee.posterior_.weights, atol=1e-12)
+
+
+def test_what_is_no_table_or_no_splits_is_named():
+    search = GridSearchCV(TREE, GRID).fit(X, Y)
+    for results in (search, search.cv_results_):
+        with pytest.raises(TypeError, match="splits: expected .* for each split, got int"):
+            candidate_posterior(results, splits=3)
+    for table in ({"a": 1}, {}, {0: [0.5]}):
+        with pytest.raises(ValueError, match="results: expected cv_results_ of a search"):
+            candidate_posterior(table)
 
 
 def test_a_search_of_this_package_has_it_for_every_kind_of_data():

@@ -13,12 +13,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score, log_loss, r2_score
+from sklearn.metrics import accuracy_score, log_loss, make_scorer, r2_score
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
     HalvingGridSearchCV,
     KFold,
+    PredefinedSplit,
     RandomizedSearchCV,
     RepeatedStratifiedKFold,
     ShuffleSplit,
@@ -35,7 +36,9 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from pa_select import PACommittee, PASearchCV, candidate_posterior
 from pa_select.agreement.posteriors import posteriors
+from pa_select.model_selection.committee_vote import beta_of, probabilities_at
 from pa_select.scores import class_scores
+from pa_select.two_sites.classification import calibrating_beta
 from pa_select.utils.sklearn_private import SUPPORTS_CALLBACKS
 
 X, Y = load_wine(return_X_y=True)
@@ -235,7 +238,21 @@ def test_a_committee_is_one_more_model_at_the_other_site():
     alone = PASearchCV(KNeighborsClassifier(), {}, tol=0.1).fit(Z[~pairs], Y[~pairs], **given)
     np.testing.assert_array_equal(one.best_adapted_.predict(Z), alone.best_adapted_.predict(Z))
     assert one.committee_score_ == pytest.approx(alone.best_score_)
-    assert one.expected_interval_ == pytest.approx(alone.expected_interval_)
+    for name in ("expected_score_", "expected_score_se_", "expected_interval_"):
+        assert getattr(one, name) == pytest.approx(getattr(alone, name), rel=1e-12), name
+
+
+def test_the_committee_of_a_search_has_the_attributes_of_a_fitted_one():
+    own = PACommittee(GridSearchCV(GaussianNB(), {})).fit(X, Y)
+    search = PASearchCV(GaussianNB(), {}, refit="committee").fit(
+        X, Y, environments=np.arange(len(Y)) % 3
+    )
+    within, around = search.best_estimator_, PACommittee(clone(search)).fit(X, Y)
+    attributes = [{x for x in vars(one) if x.endswith("_")} for one in (own, within, around)]
+    assert attributes[0] == attributes[1] == attributes[2]
+    assert within.search_ is None
+    assert within.warnings_ == search.warnings_
+    assert around.warnings_ == around.search_.warnings_
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -599,3 +616,250 @@ def test_a_scorer_of_several_metrics():
     ours.fit(X[FIT], Y[FIT])
     assert ours.score(X, Y) == -np.sum(ours.predict(X) != Y)
     assert -10 < ours.committee_score_ < 0
+
+
+@pytest.mark.parametrize("y", [np.eye(3)[Y][:, :2], np.eye(3)[Y], np.column_stack([Y, Y])])
+def test_several_labels_of_a_row_are_refused_before_any_fit(y, monkeypatch):
+    def fit(*args, **params):
+        raise AssertionError("it was fitted")
+
+    monkeypatch.setattr(KNeighborsClassifier, "fit", fit)
+    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]})
+    with pytest.raises(ValueError, match=r"y: expected shape \(178,\), got \(178, [23]\)"):
+        PACommittee(search).fit(X, y.astype(int))
+
+
+def test_labels_that_are_no_classes_are_refused_before_any_fit():
+    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 5]})
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        PACommittee(search).fit(X, Y + 0.5)
+    missing = np.where(Y == 2, None, Y.astype(object))
+    with pytest.raises(ValueError, match="y: expected a value for each row, got None in row"):
+        PACommittee(search).fit(X, missing)
+
+
+def one_metric(estimator, X, y):
+    return np.mean(estimator.predict(X) == y)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda scoring: PACommittee(PASearchCV(MODEL, GRID, scoring=scoring), metric="f1"),
+        lambda scoring: PACommittee(grid_search(scoring=scoring), metric="f1"),
+        lambda scoring: PASearchCV(MODEL, GRID, scoring=scoring, refit=PACommittee(metric="f1")),
+    ],
+    ids=["around ours", "around another", "inside"],
+)
+@pytest.mark.parametrize("scoring", [None, "accuracy", make_scorer(accuracy_score)])
+def test_a_metric_that_a_search_lacks_is_refused_before_any_fit(make, scoring, monkeypatch):
+    def fit(*args, **params):
+        raise AssertionError("it was fitted")
+
+    monkeypatch.setattr(SVC, "fit", fit)
+    with pytest.raises(ValueError, match="metric: expected 'score' or None.*, got 'f1'"):
+        make(scoring).fit(X, Y)
+
+
+def test_a_metric_that_a_function_does_not_return_is_refused():
+    options = PACommittee(metric="f1")
+    for fitted in (
+        PASearchCV(GaussianNB(), {}, scoring=one_metric, refit=options),
+        PACommittee(grid_search(GaussianNB(), {}, scoring=one_metric), metric="f1"),
+    ):
+        with pytest.raises(ValueError, match="metric: expected .*'score'.* got 'f1'"):
+            fitted.fit(X, Y)
+    named = PACommittee(grid_search(scoring=one_metric), metric="score").fit(X[FIT], Y[FIT])
+    assert named.metric_ == "score"
+
+
+@pytest.mark.parametrize("scoring", [None, "f1_macro", one_metric])
+def test_a_misspelled_committee_is_refused(scoring):
+    search = PASearchCV(GaussianNB(), {}, scoring=scoring, refit="comittee", tol=0.1)
+    with pytest.raises(ValueError, match=r"refit: expected True, False, 'committee'.*'comittee'"):
+        search.fit(X, Y)
+    # The name of the metric is one.
+    refit = "score" if scoring is one_metric else scoring or "score"
+    assert search.set_params(refit=refit).fit(X, Y).best_index_ == 0
+
+
+def words(labels):
+    return np.array(["benign", "other", "severe"])[labels]
+
+
+def test_labels_that_no_model_knows():
+    models = [GaussianNB().fit(X[FIT], words(Y[FIT])), SVC().fit(X[FIT], words(Y[FIT]))]
+    for strange in (np.char.title(words(Y)), Y, Y + 0.5):
+        with pytest.raises(ValueError, match=r"y: expected classes .* as 'benign', got"):
+            PACommittee.from_models(models, X[TEST], strange[TEST])
+    some = np.where(words(Y) == "benign", "Benign", words(Y))
+    with pytest.warns(UserWarning, match=r"y: expected .*'Benign' in \d+ of 89 rows"):
+        committee = PACommittee.from_models(models, X[TEST], some[TEST])
+    assert committee.classes_.tolist() == ["Benign", "benign", "other", "severe"]
+    numbers = GaussianNB().fit(X[FIT], Y[FIT])
+    with pytest.raises(TypeError, match="models: expected classes of one type"):
+        PACommittee.from_models([*models, numbers], X[TEST], words(Y[TEST]))
+    # Numbers of another type are the same classes.
+    same = PACommittee.from_models([numbers], X[TEST], Y[TEST].astype(float))
+    assert same.score(X[TEST], Y[TEST]) > 0.9
+
+
+@pytest.mark.parametrize("models", [[], {}, [1], X, [GaussianNB()], [StandardScaler().fit(X)]])
+def test_models_that_are_none(models):
+    # scikit-learn says itself that a model is not fitted.
+    with pytest.raises((TypeError, ValueError), match="^models: expected|not fitted yet"):
+        PACommittee.from_models(models, X, Y)
+
+
+def own_score(estimator, X, y):
+    return estimator.score(X, y)
+
+
+def test_a_scorer_may_call_score():
+    models = [GaussianNB().fit(X[FIT], Y[FIT]), SVC().fit(X[FIT], Y[FIT])]
+    for committee in (
+        PACommittee(grid_search(scoring=own_score)).fit(X[FIT], Y[FIT]),
+        PASearchCV(MODEL, GRID, cv=CV, scoring=own_score, refit="committee", tol=0.1).fit(
+            X[FIT], Y[FIT]
+        ),
+        PACommittee.from_models(models, X[FIT], Y[FIT], scoring=own_score),
+    ):
+        right = accuracy_score(Y[TEST], committee.predict(X[TEST]))
+        assert committee.score(X[TEST], Y[TEST]) == right
+
+
+def test_of_regressors_a_scorer_may_call_score():
+    def best_of_both(estimator, X, y):
+        return {"r2": estimator.score(X, y), "error": -np.abs(estimator.predict(X) - y).mean()}
+
+    grid = {"alpha": [0.1, 1, 10]}
+    search = GridSearchCV(Ridge(), grid, scoring=best_of_both, refit="r2")
+    committee = PACommittee(search).fit(X_T, Y_T)
+    assert committee.score(X_T, Y_T) == r2_score(Y_T, committee.predict(X_T))
+    weight = np.arange(len(Y_T))
+    plain = PACommittee(GridSearchCV(Ridge(), grid)).fit(X_T, Y_T)
+    expected = r2_score(Y_T, plain.predict(X_T), sample_weight=weight)
+    assert plain.score(X_T, Y_T, sample_weight=weight) == expected
+
+
+@pytest.mark.parametrize("scoring", ["neg_log_loss", "roc_auc_ovr", "average_precision"])
+@pytest.mark.parametrize("n_rows", [12, 30])
+def test_metrics_that_need_every_class(scoring, n_rows):
+    models = [GaussianNB(var_smoothing=s).fit(X[FIT], Y[FIT]) for s in (1e-9, 1e-3)]
+    rows = np.flatnonzero(TEST)[np.linspace(0, 88, n_rows).astype(int)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        committee = PACommittee.from_models(models, X[rows], Y[rows], scoring=scoring)
+    assert np.isfinite(committee.posterior_.scores_a).all()
+
+
+def test_a_class_of_one_row_is_in_one_fold_alone():
+    models = [GaussianNB().fit(X[FIT], Y[FIT]), KNeighborsClassifier().fit(X[FIT], Y[FIT])]
+    rows = np.flatnonzero(TEST)
+    rows = np.r_[rows[Y[rows] == 0][:1], rows[Y[rows] > 0]]
+    message = r"scoring: expected a metric that is defined on all parts .* pairs of parts"
+    with pytest.raises(ValueError, match="scoring: expected a metric that is finite"):
+        PACommittee.from_models(models, X[rows], Y[rows], scoring="neg_log_loss")
+    twice = np.r_[rows, 0]
+    binary = [clone(model).fit(X[FIT], Y[FIT] == 0) for model in models]
+    committee = PACommittee.from_models(binary, X[twice], Y[twice] == 0, scoring="roc_auc")
+    assert committee.posterior_.n_pairs == 10  # of two folds, which have one of both rows each
+    with pytest.raises(ValueError, match="scoring: expected a metric that is defined on parts"):
+        PACommittee.from_models(models, X[rows[1:]], Y[rows[1:]], scoring="neg_log_loss")
+
+    def sometimes(estimator, X, y):
+        return np.nan if np.count_nonzero(y == 0) < 2 else accuracy_score(y, estimator.predict(X))
+
+    several = np.r_[np.flatnonzero(TEST)[:9], np.flatnonzero(TEST)[40:]]
+    with pytest.warns(UserWarning, match=message):
+        PACommittee.from_models(models, X[several], Y[several], scoring=sometimes)
+
+
+@pytest.mark.parametrize("scoring", [["accuracy"], {"a": "accuracy"}, 1])
+def test_several_metrics_of_trained_models(scoring):
+    with pytest.raises(TypeError, match="scoring: expected the name of a metric, a scorer or N"):
+        PACommittee.from_models([GaussianNB().fit(X, Y)], X, Y, scoring=scoring)
+
+
+def test_too_few_rows_for_a_metric():
+    model = Ridge().fit(X_T, Y_T)
+    with pytest.raises(ValueError, match="scoring: expected a metric .* 3 labelled rows, got no"):
+        PACommittee.from_models([model], X_T[:3], Y_T[:3])
+    error = PACommittee.from_models([model], X_T[:3], Y_T[:3], scoring="neg_mean_absolute_error")
+    assert error.weights_.tolist() == [1]
+
+
+def test_no_vote_is_certain_after_a_few_rows_without_an_error():
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    models = [LogisticRegression(C=C).fit(Z[FIT], Y[FIT]) for C in (0.01, 1.0)]
+    known = np.flatnonzero(TEST)[::9]
+    right = [model.predict(Z[known]) == Y[known] for model in models]
+    known = known[np.all(right, axis=0)]
+    assert len(known) > 5
+    committee = PACommittee.from_models(models, Z[known], Y[known])
+    assert np.isfinite(committee.betas_).all()
+    assert np.isfinite(committee.predict_log_proba(Z)).all()
+    for model, beta in zip(models, committee.betas_, strict=True):
+        proba = probabilities_at(class_scores(model, Z[known])[0], beta)
+        doubt = np.mean(1 - proba.max(axis=1))
+        assert doubt == pytest.approx((1 - 1 / 3) / (len(known) + 1))
+        losses = [log_loss(Y[TEST], probabilities_at(class_scores(model, Z[TEST])[0], b))
+                  for b in (beta, 1e6)]  # fmt: skip
+        assert losses[0] < losses[1]
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_the_bound_knows_no_unit_and_leaves_sound_temperatures_alone(scale):
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 3
+    sound = np.eye(3)[y] + rng.normal(0, 0.6, (40, 3))
+    assert np.mean(sound.argmax(axis=1) != y) > 0.05
+    classes = np.arange(3)
+    assert beta_of(scale * sound, y, classes) == calibrating_beta(scale * sound, y)
+    sure = np.eye(3)[y] + rng.uniform(0, 0.5, (40, 3))
+    assert calibrating_beta(sure, y) == np.inf
+    assert scale * beta_of(scale * sure, y, classes) == pytest.approx(beta_of(sure, y, classes))
+    # A row that ties is in doubt at any temperature, and a class of -inf never.
+    tied = np.vstack([sure, [1, 1, 0]])
+    assert np.isfinite(beta_of(tied, np.r_[y, 0], classes))
+    assert beta_of(np.where(np.eye(3)[y] == 1, 0.0, -np.inf), y, classes) > 0
+
+
+def test_the_doors_agree_on_classes_that_are_easy():
+    rng = np.random.default_rng(0)
+    easy = X + 1e3 * Y[:, None] + rng.normal(size=X.shape)
+    grid = {"n_neighbors": [1, 3, 5]}
+    one = PACommittee(grid_search(KNeighborsClassifier(), grid)).fit(easy, Y)
+    other = PASearchCV(KNeighborsClassifier(), grid, cv=CV, refit="committee", tol=0.1)
+    other.fit(easy, Y)
+    assert np.isfinite(one.betas_).all()
+    np.testing.assert_allclose(one.betas_, other.best_estimator_.betas_, rtol=1e-9)
+    np.testing.assert_allclose(one.posterior_.weights, other.posterior_.weights, atol=1e-12)
+    np.testing.assert_allclose(one.predict_proba(easy), other.predict_proba(easy), atol=1e-12)
+
+
+def test_a_cv_that_can_be_read_once():
+    for search in (grid_search(cv=CV.split(X, Y)), PASearchCV(MODEL, GRID, cv=CV.split(X, Y))):
+        with pytest.raises(TypeError, match=r"search: expected a cv .* list\(cv\), got a gener"):
+            PACommittee(search).fit(X, Y)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_metric_without_a_value_is_named():
+    for search, rows, y in (
+        (GridSearchCV(Ridge(), {"alpha": [1]}, cv=3), X_T[:3], Y_T[:3]),
+        (grid_search(scoring="roc_auc"), X[FIT], Y[FIT]),  # it has no value of three classes
+    ):
+        with pytest.raises(ValueError, match=r"scoring: expected a candidate .* 'score' in every"):
+            PACommittee(search).fit(rows, y)
+
+
+@pytest.mark.filterwarnings("ignore:cv tests no row")
+def test_one_split_is_called_one():
+    cv = PredefinedSplit(np.arange(len(Y)) % 2 - 1)
+    for model in (
+        PASearchCV(MODEL, GRID, cv=cv, refit="committee"),
+        PACommittee(grid_search(cv=cv)),
+    ):
+        with pytest.raises(ValueError, match=r"cv: expected at least two .* got 1 fold without"):
+            model.fit(X, Y)

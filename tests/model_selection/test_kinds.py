@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_wine
-from sklearn.model_selection import LeaveOneGroupOut
+from sklearn.model_selection import GroupKFold, LeaveOneGroupOut, PredefinedSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils import shuffle
 
@@ -18,6 +18,7 @@ from pa_select.model_selection import Comparison, DataKind, PairsOfModels, base
 from pa_select.model_selection.split_scores import Extra
 from pa_select.model_selection.table_columns import metric_columns
 from pa_select.pairing import LabelPairing
+from pa_select.utils.p_values import error_of_rate
 
 X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
 NOISY = X + 0.5 * X.std(axis=0) * np.random.default_rng(0).normal(size=X.shape)
@@ -177,3 +178,120 @@ def test_a_kind_is_asked_once_and_stores_nothing(given, monkeypatch):
     after = vars(kind)
     assert list(after) == list(before)
     assert all(after[name] is value for name, value in before.items())
+
+
+ROWS = np.arange(len(Y))
+FEW = {"var_smoothing": [1e-9, 0.3]}
+# A patient visits one site.
+GROUPS = {"none": None, "patients": ROWS % 3 + 3 * (ROWS // 12), "sites": SITE}
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss"])
+@pytest.mark.parametrize("groups", ["none", "patients"])
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_committee_changes_neither_the_errors_nor_the_choice(given, groups, scoring):
+    params, fit = GIVEN[given]
+    check_same_table(params | {"scoring": scoring}, fit | {"groups": GROUPS[groups]})
+
+
+@pytest.mark.parametrize("groups", GROUPS)
+@pytest.mark.parametrize("given", ["environments", "two samples", "custom"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_committee_changes_no_errors_of_environments_that_are_held_out(given, groups):
+    params, fit = GIVEN[given]
+    cv = PredefinedSplit(SITE)
+    if groups == "none":  # the environments are tested twice
+        cv = [LeaveOneGroupOut(), GroupKFold(2)]
+    for scoring in ("accuracy", "f1_macro"):
+        check_same_table(params | {"cv": cv, "scoring": scoring}, fit | {"groups": GROUPS[groups]})
+
+
+def check_same_table(params, fit):
+    single, committee = (
+        PASearchCV(GaussianNB(), FEW, refit=refit, **params).fit(X, Y, **fit)
+        for refit in (True, "committee")
+    )
+    assert committee.best_index_ == single.best_index_
+    assert list(committee.cv_results_) == list(single.cv_results_)
+    for name, values in single.cv_results_.items():
+        if not name.endswith("_time"):
+            np.testing.assert_array_equal(committee.cv_results_[name], values, err_msg=name)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_sites_as_groups_say_no_more_of_held_out_sites_than_their_rows():
+    search = PASearchCV(GaussianNB(), GRID, cv=LeaveOneGroupOut())
+    errors = [
+        search.fit(X, Y, environments=SITE, groups=groups).cv_results_["se_test_score"]
+        for groups in (None, SITE)
+    ]
+    np.testing.assert_array_equal(*errors)
+    by_rows = error_of_rate(search.cv_results_["mean_test_score"], len(Y))
+    np.testing.assert_allclose(errors[0], by_rows, rtol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_groups_within_environments_count_once():
+    rows, labels, site, person = (np.repeat(x, 2, axis=0) for x in (X, Y, SITE, ROWS))
+    search = PASearchCV(GaussianNB(), GRID).fit(rows, labels, environments=site, groups=person)
+    once = error_of_rate(search.cv_results_["mean_test_score"], len(Y))
+    np.testing.assert_allclose(search.cv_results_["se_test_score"], once, rtol=0.1)
+
+
+class Repeats(DataKind):
+    """Compares what `made` returns of the number, the training and the test rows of a split."""
+
+    pairing, compares = "repeats", "what each candidate predicts for both measurements"
+    made = None
+
+    def compare(self, splits, data, weight):
+        return Comparison(self, splits, [type(self).made(i, *x) for i, x in enumerate(splits)])
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda i, train, test: PairsOfModels(i, test, i, train[: len(test)]), "not fitted to"),
+        (lambda i, train, test: PairsOfModels(1 - i, test, i, test), "split 1 was not fitted to"),
+        (lambda i, train, test: PairsOfModels(i, test + 999, i, test), "numbers from 0 to 177"),
+        (lambda i, train, test: PairsOfModels(i, test, i, test[1:]), "as many rows on both"),
+        (lambda i, train, test: PairsOfModels(i, test, 2, test), "number of a split, 0 to 1"),
+        (lambda i, train, test: PairsOfModels(i, test, i, test, 0, 1), "number of a sample, 0"),
+        (lambda i, train, test: (i, test, i, test), "expected a PairsOfModels"),
+    ],
+)
+def test_what_a_kind_of_the_users_own_compares_is_checked(made, message, monkeypatch):
+    monkeypatch.setattr(Repeats, "made", made)
+    search = PASearchCV(GaussianNB(), FEW, pairing=Repeats, cv=2)
+    error = TypeError if "PairsOf" in message else ValueError
+    with pytest.raises(error, match=f"^pairing: item 0 that Repeats compares: .*{message}"):
+        search.fit(X, Y)
+
+
+def test_a_kind_of_the_users_own_returns_a_comparison(monkeypatch):
+    monkeypatch.setattr(Repeats, "compare", lambda *_: [])
+    with pytest.raises(TypeError, match="^pairing: expected a Comparison of Repeats.*, got list"):
+        PASearchCV(GaussianNB(), FEW, pairing=Repeats).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("pairing", "given", "message"),
+    [
+        (Repeats, {"environments": SITE}, "environments: expected None with pairing=Repeats, .*"),
+        (Visits, {"views": [NOISY], "environments": SITE}, "environments: .* rows, views, got nd"),
+        (Visits, {}, r"views: expected some in fit\(X, y, views=...\) with pairing=Visits"),
+    ],
+)
+def test_a_kind_of_the_users_own_is_given_what_it_takes(pairing, given, message):
+    with pytest.raises(TypeError, match=f"^{message}"):
+        PASearchCV(GaussianNB(), FEW, pairing=pairing).fit(X, Y, **given)
+
+
+@pytest.mark.parametrize("pairing", ["repeated", SameRows()])
+def test_groups_that_made_the_splits_are_named_where_environments_had_to(pairing):
+    search = PASearchCV(GaussianNB(), FEW, cv=GroupKFold(5), selection="new_site", pairing=pairing)
+    with pytest.raises(ValueError, match="got 0. The groups made the splits: without them"):
+        search.fit(X, Y, environments=SITE, groups=GROUPS["patients"])
+    with pytest.raises(ValueError, match=r"got 0\.$"):  # they would make none
+        search.set_params(cv=5).fit(X, Y, environments=SITE, groups=GROUPS["patients"])

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes, load_digits, load_iris
-from sklearn.exceptions import NotFittedError
+from sklearn.datasets import load_diabetes, load_digits, load_iris, make_classification
+from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import LeaveOneGroupOut
 from sklearn.naive_bayes import GaussianNB
@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import shuffle
 
 from pa_select import CandidatePosterior, PACommittee, PASearchCV
-from pa_select.model_selection.results_table import in_digits
+from pa_select.model_selection.results_table import in_digits, with_error
 from pa_select.plotting import PASearchDisplay
 from pa_select.utils import messages
 
@@ -617,6 +617,51 @@ def test_a_committee_of_one_candidate_names_it():
     text = Page(search.report()).text
     assert "Only gamma=0.001 remains in the committee: the parts of the data agree" in text
     assert "The best single candidate is SVC with gamma=0.001." in text
+
+
+def test_a_committee_of_the_only_candidate_says_no_more_than_that():
+    search = PASearchCV(SVC(), {"gamma": [1e-3]}, cv=3, refit="committee")
+    search.fit(X, y, environments=np.arange(360) % 3)
+    text = Page(search.report()).text
+    assert "Use SVC, the only candidate." in text
+    assert "agree that it is" not in text
+    assert "single candidate is" not in text
+    # Nor did the data look at candidates that have no scores.
+    search = PASearchCV(SVC(), {"gamma": [1e-3, -1.0]}, cv=3, refit="committee")
+    with pytest.warns(FitFailedWarning):
+        search.fit(X, y, environments=np.arange(360) % 3)
+    text = Page(search.report()).text
+    assert "Only gamma=0.001 remains in the committee: no other candidate has all sc" in text
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("reference", "is_said"), [("ensemble", True), ("self", False)])
+def test_weights_are_explained_where_errors_tell_fewer_apart(reference, is_said):
+    rows, labels = make_classification(200, 6, n_informative=3, flip_y=0.1, random_state=0)
+    search = PASearchCV(LogisticRegression(), {"C": [0.001, 0.1, 10]}, reference=reference)
+    search.fit(rows[40:], labels[40:], paired=(rows[:40], rows[:40] + 0.7))
+    text, explained = Page(search.report()).text, "and tell fewer candidates apart."
+    n_alike = 1 + search.cv_results_["not_told_apart"].sum()  # and about two remain
+    assert (n_alike, explained in text) == ((3, True) if is_said else (2, False))
+    search.cv_results_ = search.cv_results_ | {"not_told_apart": np.zeros(3, dtype=bool)}
+    assert explained not in Page(search.report()).text
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "f1_macro", "neg_log_loss"])
+def test_a_committee_of_one_is_expected_to_score_what_its_member_does(scoring):
+    model, grid = LogisticRegression(max_iter=1000), {"C": [1e-5, 1e-2]}
+    search = PASearchCV(model, grid, cv=3, scoring=scoring, refit=PACommittee(min_weight=1))
+    noisy = X[:40] + np.random.default_rng(0).normal(scale=4, size=(40, 64))
+    search.fit(X[40:], y[40:], paired=(X[:40], noisy))
+    (member,) = search.best_estimator_.candidates_
+    found = search.cv_results_
+    alone = [found[f"expected_score{x}"][member] for x in ("", "_se")]
+    together = [search.expected_score_, search.expected_score_se_]
+    # A temperature changes probabilities, and no predicted class.
+    assert (together == alone) == (scoring != "neg_log_loss")
+    if scoring == "accuracy":
+        said = f"expected to be {with_error(*alone)}"
+        assert Page(search.report()).text.count(said) == 2
 
 
 def test_the_weights_say_how_many_candidates_remain(with_committee, with_environments):

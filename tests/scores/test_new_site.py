@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import optimize, stats
 
@@ -163,3 +164,24 @@ def test_coverage(n_sites, heavy):
 def test_errors(arguments, options, message):
     with pytest.raises((TypeError, ValueError), match=message):
         new_site_interval(*arguments, **options)
+
+
+def test_sizes_are_looked_up_by_the_index_of_the_scores():
+    scores = pd.Series([0.9, 0.8, 0.95, 0.6], index=list("abcd"))
+    sizes = pd.Series([200, 100, 30, 10], index=list("acbd"))
+    expected = new_site_interval(scores.to_numpy(), [200, 30, 100, 10])
+    assert new_site_interval(scores, sizes) == expected
+    assert new_site_interval(scores, sizes[list("dcba")]) == expected
+    by_position = new_site_interval(scores, sizes.to_numpy())
+    assert by_position != expected
+    # Of an index that has nothing in common the order is the only thing known.
+    assert new_site_interval(scores, sizes.reset_index(drop=True)) == by_position
+    with pytest.raises(ValueError, match="^sizes: .* index of scores"):
+        new_site_interval(scores, sizes.rename({"d": "e"}))
+
+
+@pytest.mark.parametrize(("score", "bounds"), [(1.0, (0, 1)), (0.7, (0, 1)), (3.0, (0, INF))])
+def test_equal_scores_without_sizes_give_a_warning(score, bounds):
+    with pytest.warns(UserWarning, match=f"^scores: .* got {score:g} at all 3 .*no width") as said:
+        assert new_site_interval([score] * 3, bounds=bounds) == pytest.approx((score, score))
+    assert ("Give the sizes" in str(said[0].message)) == (bounds == (0, 1))

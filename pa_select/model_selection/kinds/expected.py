@@ -279,8 +279,14 @@ class ExpectedAtSites(ExpectedElsewhere):
         """Return what a committee is expected to score.
 
         It is one more model of the engine. Its members predict the rows of each site as they are
-        judged: as measured, or adapted.
+        judged: as measured, or adapted. A single member whose temperature changes no score is
+        expected to score what it scores alone.
         """
+        if len(vote.candidates) == 1:
+            member = int(vote.candidates[0])
+            votes = vote.scores(self.made_by.scorers[self.metric], self.metric)
+            if np.allclose(votes, split_scores_of(self.table, self.metric)[:, member]):
+                return attributes_of(self.columns, self.metric, member)
         n, made_by, validation = len(vote.stacks), self.made_by, {}
         with_vote = self.engine.with_models(vote, self.engine.validation)
         for name, (scores, errors) in self.engine.validation.items():

@@ -29,12 +29,23 @@ Mapped: TypeAlias = Callable[[Callable[[Any, int], Any]], Any]
 
 
 class RowsOfX(NamedTuple):
-    """The labelled rows of a search."""
+    """The labelled rows of a search.
+
+    Attributes
+    ----------
+    X : array-like of n rows
+        The rows, as ``fit`` was given them.
+    y : ndarray of shape (n,)
+        Their labels.
+    groups : array-like of shape (n,) or None
+        Their groups.
+    seed : int
+        What chooses pairs, halves and parts at random.
+    """
 
     X: Rows
     y: Array
     groups: Groups
-    #: Chooses pairs, halves and parts.
     seed: int
 
 
@@ -149,7 +160,9 @@ class DataKind(ABC):
 
     A subclass of a user's own is given to a search as ``pairing``. The search makes an object of
     it from the labelled rows and from what ``fit`` was given by name, and asks it once what is
-    compared.
+    compared. Of the arguments of ``fit``, `environments`, `views` and `paired` reach a kind that
+    names them: ``__init__(self, rows, *, environments=None)``, which calls
+    ``super().__init__(rows)``. One without a default must be given; others are refused.
 
     Parameters
     ----------
@@ -158,7 +171,9 @@ class DataKind(ABC):
 
     Examples
     --------
-    Rows that are copies of each other with an error, one after the other, are compared:
+    Rows that are copies of each other with an error, one after the other, are compared. The
+    splits keep both copies together. ``KFold(shuffle=True)`` would train on one of them: pairs of
+    rows that a model was fitted to are refused.
 
     >>> import numpy as np
     >>> from sklearn.datasets import load_wine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pa_select.model_selection.kinds.custom import CustomPairs
+from pa_select.model_selection.kinds.custom import CustomPairs, make_own
 from pa_select.model_selection.kinds.environments import Environments
 from pa_select.model_selection.kinds.folds import RepeatedFolds, SplitHalves
 from pa_select.model_selection.kinds.kind import DataKind, RowsOfX
@@ -42,7 +42,7 @@ def kind_of(rows: RowsOfX, search: Search, given: Mapping[str, Any]) -> DataKind
 def _of_pairing(rows: RowsOfX, pairing: Any, given: Mapping[str, Any]) -> DataKind:
     """Return the kind of a search whose `pairing` is an object, a function or another kind."""
     if hasattr(pairing, "compare"):  # a kind of the user's own
-        return pairing(rows, **given)
+        return make_own(pairing, rows, given)
     if callable(pairing) and "environments" not in given:
         raise ValueError(
             "environments: expected some in fit(X, y, environments=...) with a pairing of two "

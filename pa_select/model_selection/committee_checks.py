@@ -1,0 +1,157 @@
+"""What a committee checks: its search, metric and labels, and trained models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.utils.multiclass import check_classification_targets
+
+from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
+from pa_select.utils.arrays import check_column
+from pa_select.utils.estimators import named_estimators
+from pa_select.utils.messages import warn_caller
+from pa_select.utils.sklearn_private import _num_samples
+from pa_select.utils.typing import Array, Estimators, Floats, Rows
+
+#: The metrics of a search that has a single one.
+ONE_METRIC = ["score"]
+
+
+def checked_search(search: Any, metric: str | None) -> Any:
+    """Return a clone of a search; refuse what is none, or has another kind of estimator."""
+    if isinstance(search, type) or search is None:
+        got = "None" if search is None else f"the class {search.__name__}"
+        raise TypeError(
+            f"search: expected a search such as GridSearchCV(estimator, grid), got {got}."
+        )
+    if not all(hasattr(search, name) for name in ("estimator", "cv", "refit")):
+        raise TypeError(
+            "search: expected a search such as GridSearchCV(estimator, grid), got "
+            f"{type(search).__name__}."
+        )
+    if not (is_classifier(search.estimator) or is_regressor(search.estimator)):
+        raise ValueError(
+            "search: expected a search of classifiers or regressors, got one of "
+            f"{type(search.estimator).__name__}."
+        )
+    if isinstance(search.cv, Iterator):
+        raise TypeError(
+            "search: expected a cv that can be read several times, such as list(cv), got a "
+            f"{type(search.cv).__name__}."
+        )
+    known = metrics_of(getattr(search, "scoring", None))
+    if known == ONE_METRIC:
+        check_only_metric(metric)
+    elif known is not None and (search.refit if metric is None else metric) not in known:
+        raise ValueError(f"metric: expected one of {known}, got {metric!r}.")
+    return clone(search)
+
+
+def metrics_of(scoring: Any) -> list[str] | None:
+    """Return the names of a search's metrics; None if only the results of a function tell."""
+    if isinstance(scoring, (list, tuple, Mapping, set)):
+        return list(scoring)
+    # A scorer that `make_scorer` made returns a number; a function may return several.
+    return None if callable(scoring) and not hasattr(scoring, "_score_func") else ONE_METRIC
+
+
+def check_only_metric(metric: str | None) -> None:
+    """Refuse the name of a metric that a search of a single one does not have."""
+    if metric not in [*ONE_METRIC, None]:
+        raise ValueError(
+            f"metric: expected {ONE_METRIC[0]!r} or None, since the search has a single metric, "
+            f"got {metric!r}."
+        )
+
+
+def check_refit_of_one_metric(refit: Any, scoring: Any) -> None:
+    """Refuse a committee's metric, or a word, that a search of one metric would ignore."""
+    if hasattr(refit, "min_weight"):
+        check_only_metric(refit.metric)
+    elif isinstance(refit, str) and refit not in [*ONE_METRIC, "committee", scoring]:
+        raise ValueError(
+            "refit: expected True, False, 'committee', a PACommittee, a rule, or with several "
+            f"metrics the name of one, got {refit!r}."
+        )
+
+
+def check_classes(y: Any) -> None:
+    """Refuse labels that are not one class for each row."""
+    if y is not None:  # without labels the estimator says what it needs
+        check_column(y, _num_samples(y), "y")
+        check_classification_targets(y)
+
+
+def check_metric(scoring: Any) -> None:
+    """Refuse several metrics."""
+    if not (scoring is None or isinstance(scoring, str) or callable(scoring)):
+        raise TypeError(
+            "scoring: expected the name of a metric, a scorer or None, got "
+            f"{type(scoring).__name__}."
+        )
+
+
+def check_scores(defined: Sequence[Floats], n_pairs: int, n_rows: int) -> None:
+    """Warn if only some of the pairs of parts have scores, and refuse scores of no model."""
+    n = len(defined[0])
+    if not np.isfinite(defined).all(axis=(0, 1)).any() or not n:
+        raise ValueError(
+            "scoring: expected a metric that is finite for a model on all parts of the "
+            f"{n_rows} labelled rows, got none; give more rows, or another metric."
+        )
+    if n < n_pairs:
+        warn_caller(
+            f"scoring: expected a metric that is defined on all parts of the {n_rows} labelled "
+            f"rows, got one that is not on {n_pairs - n} of {n_pairs} pairs of parts, which are "
+            "left out."
+        )
+
+
+def check_some_score(table: Mapping[str, Any], metric: str) -> None:
+    """Refuse a table in which no candidate has a score in all splits."""
+    if not np.isfinite(table.get(f"mean_test_{metric}", 0.0)).any():
+        raise ValueError(
+            f"scoring: expected a candidate with a finite {metric!r} in every split of cv, got "
+            "none; the metric may not be defined on such small test folds."
+        )
+
+
+def recorded_models(models: Estimators, X: Rows, y: Array) -> tuple[list[Any], list[Any]]:
+    """Return trained models, and what they predict for X; classifiers with all classes."""
+    try:
+        known = list(named_estimators(models).values())
+        regress = {hasattr(one, "__sklearn_tags__") and is_regressor(one) for one in known}
+        if len(regress) > 1:
+            raise TypeError("models: expected either classifiers or regressors, got both.")
+        if regress == {True}:
+            return known, [RecordedRegressor.of(one, X) for one in known]
+        outputs = [RecordedClassifier.of(one, X) for one in known]
+    except (TypeError, ValueError) as error:
+        argument, colon, rest = str(error).partition(":")
+        if argument not in ("estimator", "estimators"):
+            raise
+        raise type(error)(f"models{colon}{rest}") from error
+    classes = _all_classes(outputs, y)
+    return known, [one.with_classes(classes) for one in outputs]
+
+
+def _all_classes(outputs: Sequence[RecordedClassifier], y: Array) -> Array:
+    """Return the classes of all models and of the labels, which a model should know."""
+    known = {label for one in outputs for label in one.classes.tolist()}
+    try:
+        sorted(known)
+    except TypeError as error:
+        raise TypeError(f"models: expected classes of one type ({error}).") from error
+    strange = [label for label in y.tolist() if label not in known]
+    if strange:
+        some = f"y: expected classes that a model knows, such as {min(known)!r}"
+        if len(strange) == len(y):
+            raise ValueError(f"{some}, got {strange[0]!r}, and no label that one knows.")
+        warn_caller(
+            f"{some}, got others such as {strange[0]!r} in {len(strange)} of {len(y)} rows, "
+            "which no model predicts."
+        )
+    return np.unique(np.concatenate([y, *(one.classes for one in outputs)]))

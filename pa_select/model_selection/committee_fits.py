@@ -1,0 +1,79 @@
+"""The fits of a committee's members, and their class scores of held-out rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sklearn.base import clone
+
+from pa_select.scores.class_scores import class_scores
+from pa_select.utils.arrays import as_numpy
+from pa_select.utils.estimators import unwrapped
+from pa_select.utils.messages import warn_caller
+from pa_select.utils.sklearn_private import _check_method_params, _safe_split
+from pa_select.utils.typing import Array, Ints, Rows
+
+
+class Job(NamedTuple):
+    """A model to fit to some rows, or to all."""
+
+    model: Any
+    train: Ints | None
+    test: Ints | None
+    #: Whether the fitted model is kept, and whether its class scores of the test rows are needed.
+    keep: bool
+    scores: bool
+
+
+class Fitted(NamedTuple):
+    """What is kept of a fitted model."""
+
+    model: Any
+    scores: tuple[Array, Array] | None
+
+
+def fit_member(
+    job: Job, X: Rows, y: Any, fit_params: dict[str, Any], callback: dict[str, Any]
+) -> Fitted:
+    """Fit a model; `callback` has the context that is told of it, and whose fit it is part of."""
+    model, rows, labels = clone(job.model), X, y
+    if job.train is not None:
+        fit_params = _check_method_params(X, params=fit_params, indices=job.train)
+        rows, labels = _safe_split(model, X, y, job.train)
+    if callback:
+        context, caller = callback["callback_ctx"], callback["caller"]
+        with context.propagate_callback_context(model):
+            context.call_on_fit_task_begin(estimator=caller)
+            model.fit(rows, labels, **fit_params)
+        context.call_on_fit_task_end(estimator=caller)
+    else:
+        model.fit(rows, labels, **fit_params)
+    scores = None
+    if job.scores:
+        tested, _ = _safe_split(model, X, None, job.test, job.train)
+        scores = _class_scores_or_none(model, tested)
+    return Fitted(model if job.keep else None, scores)
+
+
+def _class_scores_or_none(model: Any, X: Rows) -> tuple[Array, Array] | None:
+    try:
+        scores, classes = class_scores(model, X)
+    except TypeError:  # it has neither probabilities nor a decision function
+        return None
+    return as_numpy(scores), classes
+
+
+def warn_of_nets(models: Sequence[Any]) -> None:
+    """Warn if models that are fitted once are nets."""
+    nets = [type(one).__name__ for model in models for one in unwrapped(model) if _is_net(one)]
+    if nets:
+        warn_caller(
+            f"members: expected 'folds' for nets such as {nets[0]}, got 'refit'. What a net "
+            "learns depends on its start, and the mean over its models of all splits depends less "
+            "on it."
+        )
+
+
+def _is_net(estimator: object) -> bool:
+    return hasattr(estimator, "module") and hasattr(estimator, "initialize")
