@@ -139,7 +139,7 @@ def test_a_formula_calls_no_metric(monkeypatch):
     def refused(*args):
         raise AssertionError("the metric was called")
 
-    monkeypatch.setattr(Classification, "counted", refused)
+    monkeypatch.setattr(Classification, "weighted_score", refused)
     labels, model = objects()
     for scorer in (*LABEL_METRICS.values(), *map(get_scorer, OF_PROBABILITIES)):
         found = expected_scores(CLASSES, scorer, [labels, labels], [model, model], [model, model])
