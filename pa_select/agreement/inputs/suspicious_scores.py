@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 
 import numpy as np
@@ -39,6 +39,8 @@ _COSTLY, _ROUNDING, _FEW_ROWS = 1.0, 1e-9, 64
 
 # This many scores are compared at once: it bounds the memory.
 _SCORES_AT_ONCE = 1 << 20
+# Floors are looked for in double precision, in several copies of a block.
+_SCORES_IN_BLOCK = 1 << 17
 
 
 def which_are_probabilities(a: torch.Tensor, b: torch.Tensor) -> list[bool]:
@@ -118,8 +120,10 @@ def doubt_of_disjoint_pairs(problem: Problem, terms: Floats, names: str) -> list
     none_is_left = np.abs(terms).max(initial=0.0) < _ROUNDING
     if terms.min(initial=0.0) > -_COSTLY and not none_is_left:
         return []
-    overlap = torch.isfinite(problem.a) & torch.isfinite(problem.b).to(problem.a.device)
-    apart = ~overlap.any(1).cpu().numpy() & (problem.weight > 0)
+    apart = np.zeros(len(problem.a), dtype=bool)
+    for rows, x, y in _in_blocks(problem):
+        apart[rows] = ~(torch.isfinite(x) & torch.isfinite(y)).any(1).cpu().numpy()
+    apart &= problem.weight > 0
     above, effect, floor = "", "makes the agreement of all pairs 0", "-inf"
     if not apart.any():
         apart = _apart_by_floors(problem) & (problem.weight > 0)
@@ -145,14 +149,20 @@ def _apart_by_floors(problem: Problem) -> Mask:
     step = max(len(a) // _FEW_ROWS, 1)
     if not all(bool((_above_floor(x[::step])[0] < torch.inf).any()) for x in (a, b)):
         return apart
-    at_once = max(_SCORES_AT_ONCE // a.shape[1], 1)
-    for begin in range(0, len(a), at_once):
-        rows = slice(begin, begin + at_once)
-        (range_a, above_a), (range_b, above_b) = map(_above_floor, (a[rows], b[rows].to(a.device)))
+    for rows, *both in _in_blocks(problem):
+        (range_a, above_a), (range_b, above_b) = map(_above_floor, both)
         # Where both rows are a decision, the floors are the unit of the scores.
         graded = (range_a < torch.inf) & (range_b < torch.inf) & (range_a + range_b > 0)
         apart[rows] = (graded & ~(above_a & above_b).any(1)).cpu().numpy()
     return apart
+
+
+def _in_blocks(problem: Problem) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor]]:
+    """Yield slices of the pairs, and the scores of both sides, so that little memory is taken."""
+    at_once = max(_SCORES_IN_BLOCK // problem.a.shape[1], 1)
+    for begin in range(0, len(problem.a), at_once):
+        rows = slice(begin, begin + at_once)
+        yield rows, problem.a[rows], problem.b[rows].to(problem.a.device)
 
 
 def _above_floor(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
