@@ -220,7 +220,7 @@ def test_the_rule_needs_three_sites_before_any_fit(data):
     rows = slice(None, None, 2) if data == "pairs of two" else slice(None)
 
     class NeverFitted(DecisionTreeClassifier):
-        def fit(self, X, y, sample_weight=None):
+        def fit(self, X, y, sample_weight=None, check_input=True):
             raise AssertionError("fitted")
 
     search = PASearchCV(NeverFitted(), {"max_depth": [1]}, cv=cv, selection="new_site")
