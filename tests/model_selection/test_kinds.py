@@ -279,7 +279,7 @@ def test_a_kind_of_the_users_own_returns_a_comparison(monkeypatch):
     ("pairing", "given", "message"),
     [
         (Repeats, {"environments": SITE}, "environments: expected None with pairing=Repeats, .*"),
-        (Visits, {"views": [NOISY], "environments": SITE}, "environments: .* rows, views, got ndarray"),
+        (Visits, {"views": [NOISY], "environments": SITE}, "environments: .* views, got ndarray"),
         (Visits, {}, r"views: expected some in fit\(X, y, views=...\) with pairing=Visits"),
     ],
 )
