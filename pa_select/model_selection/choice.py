@@ -631,8 +631,8 @@ def indistinguishable(
     """Find the eligible candidates whose value of what decides differs little from the chosen's.
 
     `terms` are the agreements of all pairs, (n_candidates, n_pairs), and `differences` those of
-    the expected scores. A candidate is found if the
-    p-value of no difference is at least 0.05, but not the chosen one, nor one without a p-value.
+    the expected scores. A candidate is found if the p-value of no difference is at least 0.05, but
+    not the chosen one, nor one without a p-value.
     None: no comparison is known of what decides.
     """
     if rule.by_agreement and terms is not None:

@@ -186,8 +186,8 @@ class PASearchCV(BasePASearch):
           logits, with the rows of the sites, and losses on logarithms;
         - with pairs: ``expected_<metric>``, the expected score at the other site
           (``expected_score`` with a single metric), ``expected_<metric>_se``, its standard error
-          over the objects and the test folds (unless `reference` is "self", it includes how wrong
-          the posteriors are on labelled rows), ``expected_<metric>_se_pairs``, the part of it
+          over the objects and the labelled rows (unless `reference` is "self", it includes how
+          wrong the posteriors are on these), ``expected_<metric>_se_pairs``, the part of it
           that more pairs would make smaller (`plan_pairs`), ``rank_expected_<metric>``, and
           ``disagreement``, the share of the objects whose two predicted classes differ (for
           regressors the root mean squared difference of the two predictions). For the accuracy

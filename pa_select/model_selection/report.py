@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date
 from html import escape
-from typing import Self
 
 import numpy as np
 from sklearn.base import is_regressor
@@ -16,8 +14,16 @@ from pa_select._version import __version__
 from pa_select.model_selection.choice import with_ties
 from pa_select.model_selection.committee import PACommittee
 from pa_select.model_selection.new_site import new_site_interval_of, new_site_names
+from pa_select.model_selection.report_html import (
+    COLOURS,
+    STYLE,
+    Axis,
+    bullets,
+    definitions,
+    drawn,
+    items,
+)
 from pa_select.model_selection.results_table import (
-    LEAST_NATS,
     by_what_decides,
     candidate_names,
     class_of_all,
@@ -46,48 +52,10 @@ _DRAWN = 12
 _LISTED = 20
 #: The characters of a name; lines end inside of names, but a list of numbers has no end.
 _LONGEST_NAME = 200
-# Colours that can be told apart by everybody, on light and on dark paper.
-_BLUE, _ORANGE, _GREY = "#0072b2", "#d55e00", "#888"
-_COLOURS = {"Orange": _ORANGE, "Blue": _BLUE, "Grey": _GREY}
 #: What is known of the choice that is said first; the rest is below the pictures.
 _FIRST = 4
 #: The axis of the weights is at least as long.
 _LEAST_WEIGHT = 0.2
-#: The length of an axis of scores is at least this share of them, so that no small difference
-#: fills it.
-_LEAST_SHARE = 0.05
-# On a telephone the name of a candidate is above its marks and not beside them.
-_STYLE = f"""
-:root {{ color-scheme: light dark; }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46em; margin: 2em auto; padding: 0 1em;
-  overflow-wrap: break-word; }}
-h1 {{ line-height: 1.2; }} h2 {{ margin-top: 2em; }}
-.answer {{ font-size: 1.2em; border-left: 0.3em solid {_BLUE}; padding-left: 1em; }}
-.number {{ white-space: nowrap; }}
-dt {{ font-weight: bold; }} dd {{ margin: 0 0 0.6em; }}
-.wide {{ overflow-x: auto; }}
-.picture {{ display: grid; grid-template-columns: 2fr 3fr; grid-auto-rows: minmax(1.9em, auto);
-  column-gap: 1.2em; font-size: 0.85em; line-height: 1.3; }}
-.picture div {{ align-self: center; min-width: 0; padding: 0.2em 0; text-align: right; }}
-.picture svg {{ height: 0; min-height: 100%; overflow: visible; width: 100%; }}
-table {{ border-collapse: collapse; font-size: 0.85em; }} caption {{ text-align: left; }}
-th {{ text-align: left; padding: 0.3em 1em 0.3em 0; }} tr {{ border-bottom: 1px solid {_GREY}; }}
-.key span {{ border-radius: 50%; display: inline-block; height: 0.7em; margin-right: 0.3em;
-  width: 0.7em; }}
-footer {{ margin-top: 3em; font-size: 0.85em; }}
-@media (max-width: 40em) {{
-  .picture {{ display: block; }} .picture div {{ padding: 0.4em 0 0; text-align: left; }}
-  .picture svg {{ display: block; height: 1.7em; min-height: 0; }}
-  table {{ font-size: 0.8em; }} th {{ padding-right: 0.5em; }}
-  td {{ min-width: 0 !important; white-space: nowrap; }}
-}}
-@page {{ margin: 1.5cm; }}
-@media print {{
-  body {{ margin: 0; max-width: none; font-size: 13px; }}
-  h2 {{ margin-top: 1.2em; }} h2, dt {{ break-after: avoid; }}
-  tr, .picture, li, dd {{ break-inside: avoid; }} table {{ font-size: 0.75em; }}
-}}
-"""
 
 
 def summary(search: Search) -> Frame:
@@ -178,21 +146,21 @@ class _Report:
         title = f"Which model for {self.where}?" if self.has_pairs else "Which model?"
         sentence, points = self._answer()
         kind = "choice" if self.committee is None else "best single candidate"
-        first = f'<p class="answer">{sentence}</p>{_list(points[:_FIRST])}'
+        first = f'<p class="answer">{sentence}</p>{bullets(points[:_FIRST])}'
         parts = [
             ("", first + self._picture() + self._picture_of_weights()),
-            (f"More about the {kind}", _list(points[_FIRST:])),
+            (f"More about the {kind}", bullets(points[_FIRST:])),
             ("What was asked", self._question()),
             ("The candidates", self._candidates()),
             ("What to be careful about", self._warnings()),
-            ("What to do next", _items([*self._advice(), *self._keep_several()])),
-            ("How to read the numbers", _definitions(self._words())),
+            ("What to do next", items([*self._advice(), *self._keep_several()])),
+            ("How to read the numbers", definitions(self._words())),
         ]
         body = "".join((f"<h2>{head}</h2>" if head else "") + text for head, text in parts if text)
         return (
             '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>{title}</title><style>{_STYLE}</style></head><body><h1>{title}</h1>{body}"
+            f"<title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1>{body}"
             f"<footer>{date.today().isoformat()}, pa_select {__version__}</footer></body></html>"
         )
 
@@ -483,7 +451,7 @@ class _Report:
                 f"{in_digits(self.sign * chance)}, the best {self.words} of predictions that "
                 "ignore the features"
             )
-        return _definitions(said)
+        return definitions(said)
 
     def _why(self, chosen: int) -> str:
         """Say what the chosen candidate is among the eligible ones, and the reason."""
@@ -528,7 +496,7 @@ class _Report:
         marks = [self._marks(value, error, candidate) for candidate in shown]
         ends = np.array([list(row.values()) for row in marks])
         low, high = float(np.nanmin(ends)), float(np.nanmax(ends))
-        axis = _Axis.of_nats(low, high) if self.rule.by_agreement else _Axis.around(low, high)
+        axis = Axis.of_nats(low, high) if self.rule.by_agreement else Axis.around(low, high)
         rows = [
             (self.names[candidate], self._row(candidate, row, axis))
             for candidate, row in zip(shown, marks, strict=True)
@@ -545,7 +513,7 @@ class _Report:
             legend = f"Circle: {self.value}{unit}."
             if np.isfinite([self._number(error, candidate) for candidate in shown]).any():
                 legend = f"Circle and line: {self.value}{unit}, with standard error."
-        return _drawn("picture", rows, axis, legend, self._key(shown))
+        return drawn("picture", rows, axis, legend, self._key(shown))
 
     def _picture_of_weights(self) -> str:
         """Draw how the weights are shared, after what remains by them."""
@@ -555,12 +523,12 @@ class _Report:
         weights = np.asarray(self.table["weight"])
         order = np.argsort(-weights, kind="stable")
         shown = order[_kept(weights, self.committee)[order]][:_DRAWN].tolist()
-        axis = _Axis(0.0, 1.05 * max(float(weights[shown[0]]), _LEAST_WEIGHT))
+        axis = Axis(0.0, 1.05 * max(float(weights[shown[0]]), _LEAST_WEIGHT))
         rows = [
             (
                 self.names[candidate],
                 f'<rect width="{axis(weights[candidate])}" y="15%" height="70%" '
-                f'fill="{_COLOURS[self._colour(candidate)]}"/>',
+                f'fill="{COLOURS[self._colour(candidate)]}"/>',
             )
             for candidate in shown
         ]
@@ -569,7 +537,7 @@ class _Report:
             rest = max(0.0, 1 - float(np.sum(weights[shown])))
             who = "The other one has" if others == 1 else f"The {others} others together have"
             legend += f" {who} {rest:.2f}."
-        return said + _drawn("picture weights", rows, axis, legend, self._key(shown))
+        return said + drawn("picture weights", rows, axis, legend, self._key(shown))
 
     def _colour(self, candidate: int) -> str:
         if candidate == self.chosen:
@@ -601,8 +569,8 @@ class _Report:
         ends = {"first": first, "last": last}
         return {"centre": centre, "low": low, "high": high, "home": home} | ends
 
-    def _row(self, candidate: int, marks: dict[str, float], x: _Axis) -> str:
-        colour = _COLOURS[self._colour(candidate)]
+    def _row(self, candidate: int, marks: dict[str, float], x: Axis) -> str:
+        colour = COLOURS[self._colour(candidate)]
 
         def line(start: float, end: float, width: int) -> str:
             if not np.isfinite([start, end]).all():
@@ -688,7 +656,7 @@ class _Report:
                 "rows, the objects measured at both sites and those to come are random draws from "
                 "one population."
             )
-        return _items(said) if said else "<p>The search gave no warning.</p>"
+        return items(said) if said else "<p>The search gave no warning.</p>"
 
     def _advice(self) -> Iterator[str]:
         """Say what would make the choice or its score more certain."""
@@ -790,64 +758,6 @@ class _Report:
         return means
 
 
-@dataclass(frozen=True)
-class _Axis:
-    """The numbers from the left to the right of a picture; places are in per cent of it."""
-
-    low: float
-    high: float
-
-    @classmethod
-    def around(cls, low: float, high: float) -> Self:
-        """Return an axis with some room beside two numbers, long enough for what they measure."""
-        missing = max(0.0, _LEAST_SHARE * max(abs(low), abs(high)) - (high - low))
-        room = 0.05 * (high - low) + missing / 2 or 0.05
-        return cls(low - room, high + room)
-
-    @classmethod
-    def of_nats(cls, low: float, high: float) -> Self:
-        """Return an axis from 0 on, on which next to no agreement looks like it."""
-        high = max(high, LEAST_NATS)
-        return cls(min(low, 0.0), high + 0.05 * high)
-
-    def __call__(self, value: float) -> str:
-        return f"{100 * (value - self.low) / (self.high - self.low):.2f}%"
-
-
-def _drawn(
-    kind: str, rows: Sequence[tuple[str, str]], axis: _Axis, legend: str, key: dict[str, str]
-) -> str:
-    """Return a picture with a row for each name, and below it what marks and colours mean."""
-    ticks = {tick: axis(tick) for tick in _ticks(axis.low, axis.high)}
-    grid = "".join(
-        f'<line x1="{at}" x2="{at}" y1="0" y2="100%" stroke="{_GREY}" opacity="0.2"/>'
-        for at in ticks.values()
-    )
-    drawn = "".join(f"<div>{escape(name)}</div><svg>{grid}{marks}</svg>" for name, marks in rows)
-    numbers = "".join(
-        f'<text x="{at}" y="1.2em" text-anchor="middle">{tick:g}</text>'
-        for tick, at in ticks.items()
-    )
-    colours = "".join(
-        f' <span style="background: {_COLOURS[colour]}"></span>{colour}: {escape(words)}.'
-        for colour, words in key.items()
-    )
-    said = " ".join([legend, *(f"{colour}: {words}." for colour, words in key.items())])
-    return (
-        f'<div class="{kind}" role="img" aria-label="{escape(said)}">{drawn}<div></div>'
-        f'<svg fill="currentColor">{numbers}</svg></div>'
-        f'<p class="key">{escape(legend)}{colours}</p>'
-    )
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Return round numbers between two others, three to seven of them."""
-    step = 10 ** np.floor(np.log10((high - low) / 3))
-    step *= next(factor for factor in (5, 2, 1) if (high - low) / (factor * step) >= 3)
-    first, last = np.ceil(low / step), np.floor(high / step)
-    return [round(float(k * step), 12) + 0.0 for k in np.arange(first, last + 1)]  # no -0
-
-
 def _kept(weights: Floats, committee: PACommittee | None) -> Mask:
     """Return which candidates a committee keeps."""
     kept: Mask = weights >= (committee or PACommittee()).min_weight * np.max(weights)
@@ -856,17 +766,3 @@ def _kept(weights: Floats, committee: PACommittee | None) -> Mask:
 
 def _strong(value: float, error: float = np.nan) -> str:
     return f'<strong class="number">{with_error(value, error)}</strong>'
-
-
-def _items(texts: Sequence[str] | Iterator[str]) -> str:
-    return _list([escape(text) for text in texts])
-
-
-def _list(lines: Sequence[str]) -> str:
-    """Return a list of lines in HTML."""
-    return f"<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>" if lines else ""
-
-
-def _definitions(texts: dict[str, str]) -> str:
-    lines = (f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in texts.items())
-    return f"<dl>{''.join(lines)}</dl>"

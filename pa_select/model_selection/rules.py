@@ -156,8 +156,8 @@ class GuardedSelection(SelectionRule):
     score : str, default="score"
         Name of the score that decides who is eligible; higher is better.
     n_se : float, default=1
-        How many standard errors, over the splits, an eligible candidate's score may lie
-        below the best score. With views, `PASearchCV` uses the score on the views and 2
+        How many standard errors of the best score an eligible candidate's score may lie
+        below it. With views, `PASearchCV` uses the score on the views and 2
         standard errors. If that score was not recorded, 4 standard errors of the score on
         the rows keep more of the gain.
     floor_se : float, default=2
@@ -172,14 +172,13 @@ class GuardedSelection(SelectionRule):
 
     Notes
     -----
-    The standard error is the standard deviation over the splits divided by the square root of
-    their number. If rows are tested several times, `PASearchCV` counts the splits as if each
-    row was tested once. Folds share training data, so the standard error is a rule of thumb.
-    If the splits of `PASearchCV` hold out whole environments, or all test the same rows, as a
-    single split does, it is the error over the rows. A single split of scikit-learn's searches
-    has no standard error: it counts as 0, with a warning. Candidates that failed in a split,
-    have no agreement or are not above chance are not eligible, and their scores are ignored
-    when the best score is found. If no candidate is eligible, the score decides, with a
+    The standard error of `PASearchCV` is that of the out-of-fold rows, each of which counts once
+    however often it was tested; where a scorer looks at more than predictions, it is the spread
+    of the scores of the splits. In scikit-learn's searches it is the standard deviation over the
+    splits divided by the square root of their number; a single split has none: it counts as 0,
+    with a warning. Folds share training data, so both are rules of thumb. Candidates that failed
+    in a split, have no agreement or are not above chance are not eligible, and their scores are
+    ignored when the best score is found. If no candidate is eligible, the score decides, with a
     warning.
 
     With this ``refit`` rule scikit-learn's searches have no ``best_score_``, and their ``score``
@@ -471,7 +470,7 @@ def within_one_standard_error(
     score : str, default="score"
         Name of the score.
     n_se : float, default=1
-        How many standard errors, over the splits, a score may lie below the best one.
+        How many standard errors of the best score another one may lie below it.
 
     Returns
     -------
@@ -598,10 +597,10 @@ def make_rule(
     If only the rows of one class are compared, which `only_class` names, agreements say nothing,
     and the score decides instead of a rule that has a name.
     """
+    if isinstance(selection, SelectionRule):
+        return selection
     if not isinstance(selection, str):
-        return (
-            selection if isinstance(selection, SelectionRule) else _OnlyAFunction(selection, score)
-        )
+        return _OnlyAFunction(selection, score)
     rule = _NAMED[selection](score)
     if selection == DEFAULT and isinstance(pairing, str) and pairing in _DEFAULT_OF_KIND:
         rule = _DEFAULT_OF_KIND[pairing](score)

@@ -1,4 +1,4 @@
-"""The command that measures on a GPU, tried in a tiny size: a lease is no time to debug it."""
+"""The command that measures on a GPU, tried in a tiny size, since time on a GPU is dear."""
 
 import csv
 import runpy
