@@ -64,8 +64,7 @@ class WILDSData(SharedEnvironment):
     -----
     The thesis pairs the validation rows of two domains by nearest neighbours of equal class,
     in the features of the net after its first epoch [1]_. For celebA it uses the label as the
-    domain, but then two domains have no label in common. Here, as in [2]_, the domain is the
-    other attribute.
+    domain, but then two domains have no label in common. Here, as in [2]_, it is `male`.
 
     References
     ----------

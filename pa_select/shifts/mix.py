@@ -85,14 +85,8 @@ def shifted_rows(
     ----------
     n : int
         Number of rows.
-    ratio : float
-        Share of the rows, in [0, 1]; their number is rounded.
-    order : array-like of shape (n,), default=None
-        Rows with the smallest values are taken first, rows with nan last; ties are broken by
-        row number. None: rows are taken in random order.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the random order, used if ``order`` is None. None: the same order in every
-        call.
+    ratio, order, random_state
+        As in `mix`.
 
     Returns
     -------
@@ -103,11 +97,6 @@ def shifted_rows(
     ------
     TypeError, ValueError
         If an argument is invalid; the message names it.
-
-    References
-    ----------
-    .. [1] "Rethinking Robustness in Machine Learning: A Posterior Agreement Approach",
-       section 4.1 (adversarial ratio).
 
     Examples
     --------

@@ -556,9 +556,9 @@ def test_what_is_no_differentiable_classifier():
     [
         (FGSM(-1), "eps: expected a finite number of at least 0"),
         (FGSM(np.inf), "eps: expected a finite number of at least 0"),
-        (FGSM(batch_size=0), "batch_size: expected a positive integer, got 0"),
-        (PGD(steps=0), "steps: expected a positive integer, got 0"),
-        (FMN(steps=2.5), "steps: expected a positive integer, got 2.5"),
+        (FGSM(batch_size=0), "batch_size: expected a positive number of rows, got 0"),
+        (PGD(steps=0), "steps: expected a positive number of steps, got 0"),
+        (FMN(steps=2.5), "steps: expected a whole number of steps, got 2.5"),
         (PGD(norm=1), "norm: expected 2 or np.inf, got 1"),
         (FMN("inf"), "norm: expected 2 or np.inf, got 'inf'"),
         (PGD(step_size=0), "step_size: expected a positive number or None, got 0"),
@@ -570,7 +570,7 @@ def test_what_is_no_differentiable_classifier():
     ids=lambda x: x if isinstance(x, str) else "",
 )
 def test_parameters_that_do_not_fit(attack, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         attack(SCALED, estimator=LINEAR)
 
 

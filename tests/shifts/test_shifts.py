@@ -315,22 +315,6 @@ def test_failed_features_fail_in_all_rows_and_with_every_higher_number(shape):
     assert missing.X.isna().all().sum() == missing.X.isna().any().sum() == 2
 
 
-@pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix])
-def test_dropout_of_sparse_rows(make):
-    X = make(sparse.random(400, 50, 0.2, random_state=0))
-    before = X.toarray()
-    shifted = FeatureDropout(0.5)(X)
-    assert type(shifted.X) is type(X)
-    assert_array_equal(X.toarray(), before)
-    after = shifted.X.toarray()
-    assert_array_equal(after, np.where(after == 0, 0, before))
-    assert_allclose((after != 0).sum() / X.nnz, 0.5, atol=0.03)
-    assert_allclose(shifted.norm, np.linalg.norm(after - before, axis=1))
-    assert shifted.X.nnz == (after != 0).sum()
-    more = FeatureDropout(0.7)(X).X.toarray()
-    assert not ((after == 0) & (more != 0)).any()
-
-
 def test_drift_is_one_line_for_each_feature():
     X = np.random.default_rng(0).normal(size=(300, 4)) * [1, 10, 100, 0.1]
     drifts = [Drift(0.1, random_state=seed)(X).X for seed in range(200)]
@@ -384,31 +368,16 @@ def test_blur():
 
 
 @pytest.mark.parametrize("pixels", [0.3, 1, 2.5, 7, 30])
-@pytest.mark.parametrize(
-    ("direction", "down_right"),
-    [("up", (-1, 0)), ("down", (1, 0)), ("left", (0, -1)), ("right", (0, 1))],
-)
-def test_translation_as_scipy_does_it(pixels, direction, down_right):
-    images = DIGITS[:3].reshape(3, 8, 8)
-    shifted = Translate(pixels, direction=direction)(images).X
-    for image, moved in zip(images, shifted, strict=True):
-        expected = ndimage_shift(image, pixels * np.array(down_right), order=1, mode="nearest")
-        assert_allclose(moved, expected, atol=1e-12)
-
-
-def test_translation_to_random_sides():
-    images = np.random.default_rng(0).random((400, 6, 5))
-    moved = Translate(1)(images).X
-    sides = {
-        side: Translate(1, direction=side)(images).X for side in ("up", "down", "left", "right")
-    }
-    chosen = {side: (moved == other).all((1, 2)) for side, other in sides.items()}
-    assert_array_equal(sum(chosen.values()), 1)
-    assert min(mask.sum() for mask in chosen.values()) > 70
-    # The same sides at every distance.
-    assert_array_equal(
-        Translate(2)(images).X[chosen["up"]], Translate(2, direction="up")(images).X[chosen["up"]]
-    )
+def test_translation_to_random_sides_as_scipy_does_it(pixels):
+    images = np.random.default_rng(0).random((100, 6, 5))
+    moved = Translate(pixels)(images).X
+    sides = [
+        ndimage_shift(images, (0, *(pixels * np.array(side))), order=1, mode="nearest")
+        for side in ((-1, 0), (1, 0), (0, -1), (0, 1))
+    ]
+    chosen = np.isclose(sides, moved, atol=1e-12).all((2, 3))
+    assert_array_equal(chosen.sum(0), 1)
+    assert chosen.sum(1).min() > 10
 
 
 def test_transforms():
@@ -496,12 +465,10 @@ X = DIGITS[:4]
         (GaussianNoise(), pd.DataFrame({"a": ["x"]}), "X: expected at least one numeric column"),
         (GaussianNoise(), pd.Series([1.0]), "X: expected an array, .* got Series"),
         (GaussianNoise(), sparse.eye(3), "X: expected dense rows, got a dia_matrix"),
-        (FeatureDropout(value=1), sparse.eye_array(3), "X: expected dense rows, got a dia_array"),
         (Blur(), X, r"X: expected images of shape .*, got \(4, 64\); flat rows need .* shape"),
         (Blur(shape=(8, 9)), X, r"shape: expected \(height, width\) .* of rows of shape \(64,\)"),
         (Blur(shape=(64,)), X, r"shape: expected \(height, width\)"),
         (Translate(shape=(3, 8, 8)), X, r"shape: expected .*, got \(3, 8, 8\)"),
-        (Translate(direction="north", shape=(8, 8)), X, "direction: expected None or one of"),
         (Blur(), np.full((2, 3, 3), np.nan), "X: expected finite pixels"),
         (ImpulseNoise(1.5), X, "share: expected a number of at most 1, got 1.5"),
         (ImpulseNoise(), 16 * X, r"X: expected numbers within the bounds \(0, 1\), got 5"),

@@ -17,10 +17,10 @@ from skorch.callbacks import EpochScoring
 from skorch.dataset import Dataset
 from skorch.helper import SliceDict, predefined_split
 
-from pa_select import PAEarlyStopping, PAScoring, PASearchCV, class_scores
+from pa_select import PAEarlyStopping, PASearchCV, class_scores
 from pa_select.shifts import FGSM, PGD
 from pa_select.training import AdversarialNet, ERMNet, IRMNet, LISANet
-from pa_select.training.learners.environments import EnvironmentSampler, InEnvironment
+from pa_select.training.learners.erm import EnvironmentSampler, InEnvironment
 from pa_select.training.learners.lisa import cutmix, mixup, partners
 
 X, Y = load_digits(return_X_y=True)
@@ -323,18 +323,10 @@ def test_a_search_by_agreement():
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_callbacks(learner):
-    seen = []
-
-    def views(valid):
-        row, label = valid[0]
-        seen.append((row.shape, int(label)))
-        return valid, valid.dataset.__class__(0.5 * X[valid.indices], Y[valid.indices])
-
     fitted = net(
         learner,
         callbacks=[
             ("pa", PAEarlyStopping((X, 0.5 * X), patience=2)),
-            ("views", PAScoring(views, name="views")),
             ("train_acc", EpochScoring("accuracy", on_train=True, name="train_acc")),
             (
                 "slow",
@@ -342,9 +334,8 @@ def test_callbacks(learner):
             ),
         ],
     ).fit(X, Y, environments=PLACES)
-    columns = ("pa", "views", "train_acc", "slow", "valid_acc", "valid_loss")
+    columns = ("pa", "train_acc", "slow", "valid_acc", "valid_loss")
     assert np.isfinite(fitted.history[-1, columns]).all()
-    assert seen[0][0] == (64,)
 
 
 def test_splits_and_loaders_of_the_user():
