@@ -46,11 +46,8 @@ class WILDSData(SharedEnvironment):
 
     Attributes
     ----------
-    X : sequence of n inputs
-        The inputs, read one by one. Indexing with an array of row numbers or a slice reads
-        nothing.
-    y : ndarray of shape (n,)
-        Labels.
+    X, y : sequence of n inputs, ndarray of shape (n,)
+        The inputs, which an array of row numbers or a slice does not read, and their labels.
     environments : ndarray of shape (n,)
         The environment of each row: its name in the metadata map of the dataset, or its value
         if the map has no name. With several fields, a text such as "place 1, year 2".
@@ -138,12 +135,9 @@ class WILDSData(SharedEnvironment):
 
         Raises
         ------
-        ImportError
-            If wilds is not installed.
-        FileNotFoundError
-            If the data are not in the folder.
-        ValueError
-            If there is no such data set, split or field.
+        ImportError, FileNotFoundError, ValueError
+            If wilds is not installed, the data are not in the folder, or there is no such data
+            set, split or field.
         """
         try:
             wilds = import_module("wilds")

@@ -27,16 +27,10 @@ class PAEarlyStopping(PAScoring):
     ----------
     environments, pairing, prior, every, name, device, tol, uniform
         As in `PAScoring`.
-    patience : int, default=10
-        Number of scored epochs in a row without improvement after which training stops, as
-        in `EpochSelector`. The count starts again when the guard excludes the best epoch.
-    min_delta : float, default=0.0
-        Smallest lead, in nats, that counts as an improvement. The epoch kept is the best
-        one, however small its lead; the first of those that tie (within 1e-7 nats).
+    patience, min_delta, min_epochs
+        As in `EpochSelector`, for the epochs that are scored.
     load_best : bool, default=True
         Whether to restore the best epoch's module at the end.
-    min_epochs : int, default=1
-        Epochs before this one are neither kept nor counted.
     guard : str or None, default="auto"
         Column of the history with a validation accuracy. The epoch kept then has the best
         agreement among the epochs within one standard error of the best accuracy so far.

@@ -25,9 +25,6 @@ from pa_select.utils.typing import Array, Floats, HasItems, Index, Net, Prior
 # Rows whose scales are compared, and from how many standard deviations, or how many times as large
 # a spread on, rows are of another scale.
 _COMPARED, _FAR = 500, 3.0
-# Standardised columns have means and standard deviations so near to 0 and 1; some rows are
-# held out for validation.
-_NEARLY = 0.5
 
 
 @dataclass
@@ -233,14 +230,12 @@ def warn_of_raw_rows(environments: Sequence[Any], training: Any) -> None:
         [f"{np.median(value(rows, axis=0)[varied]):.3g}" for rows in (known, *others)]
         for value in (np.mean, np.std)
     )
-    standardised = np.abs(centre).max() < _NEARLY and np.abs(spread - 1).max() < _NEARLY
-    step = "StandardScaler" if standardised else "a scaler"
     warn_caller(
         "environments: expected rows on the scale of the rows that the net is trained on (columns "
         f"with mean {means[0]} and standard deviation {spreads[0]}, in the median), got means of "
-        f"{', '.join(means[1:])} and standard deviations of {', '.join(spreads[1:])}. If a step "
-        f"such as {step} comes before the net in a pipeline, apply the fitted step to the "
-        "environments first: pipeline[:-1].fit(X).transform(rows)."
+        f"{', '.join(means[1:])} and standard deviations of {', '.join(spreads[1:])}. If a scaler "
+        "comes before the net in a pipeline, apply the fitted scaler to the environments first: "
+        "pipeline[:-1].fit(X).transform(rows)."
     )
 
 

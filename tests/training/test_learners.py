@@ -12,7 +12,6 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, cross_validate
-from skorch import NeuralNetClassifier
 from skorch.callbacks import EpochScoring
 from skorch.dataset import Dataset
 from skorch.helper import SliceDict, predefined_split
@@ -21,7 +20,7 @@ from pa_select import PAEarlyStopping, PASearchCV, class_scores
 from pa_select.shifts import FGSM, PGD
 from pa_select.training import AdversarialNet, ERMNet, IRMNet, LISANet
 from pa_select.training.learners.erm import EnvironmentSampler, InEnvironment
-from pa_select.training.learners.lisa import cutmix, mixup, partners
+from pa_select.training.learners.lisa import partners
 
 X, Y = load_digits(return_X_y=True)
 X, Y = (X[:300] / 16).astype("float32"), Y[:300]
@@ -206,32 +205,6 @@ def test_the_loss_is_the_cross_entropy_with_the_mixed_label():
     assert_allclose(found.item(), expected.item(), rtol=1e-5)
 
 
-@settings(deadline=None, max_examples=60)
-@given(st.floats(0, 1), st.integers(1, 9), st.integers(1, 9), st.integers(0, 99))
-def test_cutmix_weighs_labels_by_pixels(weight, height, width, seed):
-    images = torch.zeros(2, 3, height, width)
-    images[1] = 1
-    given_ = images.clone()
-    mixed, own = cutmix(images, torch.tensor([1, 0]), weight, np.random.RandomState(seed))
-    assert_allclose(own, 1 - mixed[0].mean(), atol=1e-6)
-    assert_allclose(own, mixed[1].mean(), atol=1e-6)
-    assert own >= weight - 1e-6  # a box that is cut at the border is smaller
-    assert torch.equal(images, given_)
-
-
-def test_mixup_interpolates():
-    a = torch.tensor([[0.0], [1.0]])
-    assert_allclose(mixup(a, torch.tensor([1, 1]), 0.25), [[0.75], [1.0]])
-
-
-def test_cutmix_in_training():
-    images = X.reshape(-1, 1, 8, 8)
-    torch.manual_seed(0)
-    module = torch.nn.Sequential(torch.nn.Flatten(), Linear())
-    fitted = net(LISANet, module=module, mix="cutmix", max_epochs=8)
-    assert fitted.fit(images, Y, environments=PLACES).score(images, Y) > 0.5
-
-
 # How they see environments
 
 
@@ -263,7 +236,7 @@ def test_small_environments_are_spread():
 def test_parameters_clones_pickles_and_seeds(learner):
     own = {
         IRMNet: {"penalty_weight": 2.0, "penalty_anneal_epochs": 1},
-        LISANet: {"p_select": 0.2, "alpha": 0.7, "mix": "mixup"},
+        LISANet: {"p_select": 0.2, "alpha": 0.7},
     }.get(learner, {}) | {"random_state": 3}
     one = net(learner, **own)
     other = clone(one)
@@ -402,8 +375,6 @@ def test_a_split_that_keeps_one_environment():
         (IRMNet, {"criterion": torch.nn.NLLLoss}, "criterion: expected one that takes logits"),
         (LISANet, {"p_select": 1.5}, "p_select: expected a probability, got 1.5"),
         (LISANet, {"alpha": 0}, "alpha: expected a finite positive number, got 0"),
-        (LISANet, {"mix": "cut"}, "mix: expected 'mixup' or 'cutmix', got 'cut'"),
-        (LISANet, {"mix": "cutmix"}, r"mix: expected images of shape .* got shape \(128, 64\)"),
     ],
 )
 def test_parameters_that_do_not_fit(learner, params, message):
@@ -426,7 +397,6 @@ def test_probabilities_with_their_own_criterion():
         fitted = net(learner, module=module, criterion=torch.nn.NLLLoss)
         logs = fitted.fit(X, Y, environments=PLACES).history[:, "train_loss"]
         assert np.isfinite(logs).all()
-    assert issubclass(ERMNet, NeuralNetClassifier)
 
 
 @pytest.mark.parametrize("kind", [ERMNet, IRMNet, LISANet])
