@@ -20,7 +20,6 @@ from pa_select.datasets import (
     factor_combinations,
     factor_images,
 )
-from pa_select.pairing import IdentityPairing, LabelPairing
 
 X, LABELS = load_digits(return_X_y=True)
 DIGITS = X.reshape(-1, 8, 8) / 16
@@ -216,9 +215,6 @@ def test_every_environment_can_be_drawn(name):
 
 
 def test_ladders_against_the_tables():
-    for name in ("discriminability", "hue", "position"):
-        ladder = FACTOR_LADDERS[name]
-        assert [changed(ladder[0], environment) for environment in ladder] == list(range(6))
     for name in ("hue", "position"):
         pairs = {k: FACTOR_LADDERS[f"{name} {k}"] for k in ("SD", "ID", "1F-MD", "5F-MD", "OOD")}
         assert [changed(*pair) for pair in pairs.values()] == [0, 1, 1, 5, 1]
@@ -329,15 +325,6 @@ def test_any_number_of_classes(n_classes, data):
 def test_settings_that_do_not_exist(arguments, error, message):
     with pytest.raises(error, match=message):
         co_occurrence(**{"labels": TRIO, "setting": "ZGO", "levels": FIRST, **arguments})
-
-
-def test_pairs_of_the_same_and_of_different_instances():
-    a, b = (factor_images(DIGITS[:100], e) for e in FACTOR_LADDERS["hue ID"])
-    same = IdentityPairing()(a, b)
-    assert_array_equal(ink(a[same.a]), ink(b[same.b]))
-    other = LabelPairing()(a[:50], b[50:], LABELS[:50], LABELS[50:100])
-    assert_array_equal(LABELS[:50][other.a], LABELS[50:100][other.b])
-    assert (ink(a[:50][other.a]) != ink(b[50:][other.b])).any((1, 2)).all()
 
 
 def test_all_combinations_of_shifted_factors():

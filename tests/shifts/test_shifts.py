@@ -55,7 +55,7 @@ POINTWISE = [
     FeatureDropout(0.3),
     FeatureDropout(0.3, value="mean", random_state=1),
     FeatureFailure(2),
-    FeatureFailure(3, value="mean", random_state=1),
+    FeatureFailure(3, value="mean", random_state=2),
     Drift(0.2),
     Quantize(0.3),
     Dim(0.4),
@@ -71,7 +71,7 @@ SPATIAL = [
 ]
 NUMERIC = POINTWISE + SPATIAL
 TEXTUAL = [CharacterEdits(5), WordEdits(["good", "bad"], 3), WordEdits(["so"], mode="replace")]
-ROWS = dict.fromkeys(map(repr, NUMERIC), DIGITS) | dict.fromkeys(map(repr, TEXTUAL), TEXTS)
+ROWS = dict.fromkeys(map(repr, NUMERIC), DIGITS[:150]) | dict.fromkeys(map(repr, TEXTUAL), TEXTS)
 
 
 def darker(X, power):
@@ -274,11 +274,14 @@ def test_bounds():
 
 
 @settings(deadline=None, max_examples=30)
-@given(rates=st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted))
-def test_dropout_is_nested(rates):
-    X = np.ones((50, 8))
-    few, many = (FeatureDropout()(X, power=rate).X == 0 for rate in rates)
-    assert not (few & ~many).any()
+@given(
+    shares=st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted),
+    shift=st.sampled_from([FeatureDropout(), ImpulseNoise()]),
+)
+def test_a_small_share_is_among_a_large_one(shares, shift):
+    X = np.full((50, 8), 0.5)
+    few, many = (shift(X, power=share).X for share in shares)
+    assert_array_equal(many[few != 0.5], few[few != 0.5])
 
 
 def test_dropout():
@@ -454,11 +457,7 @@ X = DIGITS[:4]
         (Drift(bounds=([0, 0], [1, 1])), X, r"arrays that fit rows of shape \(64,\)"),
         (GaussianNoise(), ["a", "b"], "X: expected real numbers, got dtype <U1"),
         (GaussianNoise(), [[1.0], [1.0, 2.0]], "X: expected rows of one length"),
-        (
-            GaussianNoise(),
-            X.astype(object),
-            "got dtype object; give a DataFrame, whose numeric col",
-        ),
+        (GaussianNoise(), X.astype(object), "got dtype object; give a DataFrame, whose numeric"),
         (GaussianNoise(), X > 0, "X: expected real numbers, got dtype bool"),
         (GaussianNoise(), X.astype(complex), "X: expected real numbers, got dtype complex128"),
         (GaussianNoise(), torch.ones(2, 2) > 0, "X: expected real numbers, got a tensor of"),
@@ -565,14 +564,6 @@ def test_noise_of_pixels_keeps_to_its_bounds(data, kind):
     assert noisy.shape == images.shape
     assert ((low <= noisy) & (noisy <= high)).all()
     assert_array_equal(clone(shift)(images, power=power).X, noisy)
-
-
-@settings(deadline=None, max_examples=30)
-@given(shares=st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted))
-def test_impulses_of_a_small_share_are_among_those_of_a_large_one(shares):
-    X = np.full((50, 8), 0.5)
-    few, many = (ImpulseNoise()(X, power=share).X for share in shares)
-    assert_array_equal(many[few != 0.5], few[few != 0.5])
 
 
 def test_impulses():

@@ -39,6 +39,7 @@ X, Y = load_digits(return_X_y=True)
 X, Y = (X[:200] / 16).astype(np.float32), Y[:200].astype(np.int64)
 OTHER = (0.7 * X + 0.1).astype(np.float32)
 PAIR = (SharedEnvironment(X), SharedEnvironment(OTHER))
+STRANGERS = (X, Y), (X, np.full(200, 77))
 NAN = np.where(np.arange(200)[:, None] == 7, np.float32("nan"), X)
 COLUMNS = ("pa", "pa_best", "pa_beta", "pa_uniform", "pa_agreement_rate", "pa_seconds")
 
@@ -207,7 +208,7 @@ def test_outputs_that_are_no_numbers_keep_the_best_so_far():
 
 
 def test_the_guard_follows_the_validation_accuracy():
-    net = make(PAEarlyStopping(PAIR, patience=100), max_epochs=8).fit(X, Y)
+    net = make(PAEarlyStopping(PAIR, patience=100), max_epochs=5).fit(X, Y)
     accuracy, agreement = np.array(net.history[:, "valid_acc"]), np.array(net.history[:, "pa"])
     n = 40  # a fifth of the rows
     error = np.sqrt(accuracy * (1 - accuracy) / n)
@@ -473,11 +474,7 @@ def test_binary_tuples_parallel_and_probabilities():
         (PAScoring(PAIR, pairing=lambda *_: ([0], [999])), {}, "pairing: expected row numbers"),
         (PAScoring((X, X.astype(float))), {}, r"environments\[1\]: .*astype"),
         (PAScoring((X, NAN)), {}, r"environments\[1\]: expected finite rows, got nan in row 7"),
-        (
-            PAScoring((torch.tensor(NAN), X)),
-            {},
-            r"environments\[0\]: expected finite rows, got nan",
-        ),
+        (PAScoring((torch.tensor(NAN), X)), {}, r"environments\[0\]: expected finite rows, got n"),
         (PAScoring((X, X[:, :9])), {}, r"environments\[1\]: the net cannot score its rows"),
         (PAScoring((X, X.tolist())), {}, r"environments\[1\]: the net cannot .{1,200}$"),
         (PAScoring(PAIR, prior="flat"), {}, "prior: expected 'uniform', 'marginal'"),
@@ -489,11 +486,7 @@ def test_binary_tuples_parallel_and_probabilities():
         (PAEarlyStopping(PAIR, patience=0), {}, "patience: expected a positive number"),
         (PAEarlyStopping(PAIR, guard="valid_loss"), {}, "guard: .* higher is better, .* got 'v"),
         (PAScoring(PAIR), {"criterion": nn.NLLLoss}, "criterion: expected .* probabilities .* -"),
-        (
-            PAScoring(((X, Y), (X, np.full(200, 77))), pairing="label"),
-            {},
-            "pairing: expected pairs of environments 0 and 1, got none",
-        ),
+        (PAScoring(STRANGERS, pairing="label"), {}, "pairing: expected pairs of .* got none"),
     ],
 )
 def test_refused_before_training(scoring, params, message):
