@@ -1,6 +1,7 @@
 """Shifts, attacks and mixtures of rows: the same rows as another environment shows them."""
 
-from pa_select.shifts.attacks import FGSM, FMN, PGD
+from pa_select.shifts.attacks.gradient import FGSM, PGD
+from pa_select.shifts.attacks.minimum_norm import FMN
 from pa_select.shifts.corruptions import CORRUPTIONS, Corruption
 from pa_select.shifts.images import (
     Blur,

@@ -65,7 +65,6 @@ class Corruption(ImageShift):
     kind: str
     severity: int = 3
     _: KW_ONLY
-    shape: tuple[int, ...] | None = None
     random_state: RandomState = None
 
     _power = "severity"

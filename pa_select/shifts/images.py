@@ -21,6 +21,7 @@ _SIDES = ((-2, 1), (-2, -1), (-1, 1), (-1, -1))
 _MANY = 1000.0
 
 
+@dataclass(eq=False, repr=False)
 class Quantize(NumericShift):
     """Round each number to the nearest multiple of a step.
 
@@ -45,10 +46,9 @@ class Quantize(NumericShift):
     array([[0. , 0.5, 1. ]])
     """
 
-    _power = "step"
+    step: float = 0.1
 
-    def __init__(self, step: float = 0.1) -> None:
-        self.step = step
+    _power = "step"
 
     def _changed(self, values: Floats, power: float) -> Floats:
         # With a tiny step the number of steps may overflow; those values stay as they are.
@@ -57,6 +57,7 @@ class Quantize(NumericShift):
         return np.where(np.isfinite(changed), changed, values)
 
 
+@dataclass(eq=False, repr=False)
 class Dim(NumericShift):
     """Dim images: multiply each number by 1 minus the strength.
 
@@ -75,20 +76,20 @@ class Dim(NumericShift):
     array([[0. , 0.5]])
     """
 
+    strength: float = 0.1
+
     _power = "strength"
     _most = 1.0
-
-    def __init__(self, strength: float = 0.1) -> None:
-        self.strength = strength
 
     def _changed(self, values: Floats, power: float) -> Floats:
         return values * (1 - power)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ImageShift(NumericShift):
     """Base class of shifts that depend on the neighbours of a pixel."""
 
-    shape: tuple[int, ...] | None
+    shape: tuple[int, ...] | None = None
 
     def _changed(self, values: Floats, power: float) -> Floats:
         if not np.isfinite(values).all():
@@ -119,6 +120,7 @@ class ImageShift(NumericShift):
         """Return new images of shape (n, channels, height, width)."""
 
 
+@dataclass(eq=False, repr=False)
 class Blur(ImageShift):
     """Blur images with a Gaussian, over height and width only.
 
@@ -141,16 +143,15 @@ class Blur(ImageShift):
     (1797, 64)
     """
 
-    _power = "sigma"
+    sigma: float = 1.0
 
-    def __init__(self, sigma: float = 1.0, *, shape: tuple[int, ...] | None = None) -> None:
-        self.sigma = sigma
-        self.shape = shape
+    _power = "sigma"
 
     def _images(self, images: Floats, power: float) -> Floats:
         return blurred(images, power)
 
 
+@dataclass(eq=False, repr=False)
 class Contrast(ImageShift):
     """Lower the contrast of images: move each pixel towards the mean of its image.
 
@@ -176,17 +177,16 @@ class Contrast(ImageShift):
            [0.25, 0.75]])
     """
 
+    strength: float = 0.1
+
     _power = "strength"
     _most = 1.0
-
-    def __init__(self, strength: float = 0.1, *, shape: tuple[int, ...] | None = None) -> None:
-        self.strength = strength
-        self.shape = shape
 
     def _images(self, images: Floats, power: float) -> Floats:
         return images + power * (images.mean((1, 2, 3), keepdims=True) - images)
 
 
+@dataclass(eq=False, repr=False)
 class Pixelate(ImageShift):
     """Replace square blocks of pixels by their mean, as an image of few pixels shows them.
 
@@ -213,11 +213,9 @@ class Pixelate(ImageShift):
            [1., 1., 6.]])
     """
 
-    _power = "size"
+    size: float = 2
 
-    def __init__(self, size: float = 2, *, shape: tuple[int, ...] | None = None) -> None:
-        self.size = size
-        self.shape = shape
+    _power = "size"
 
     def _images(self, images: Floats, power: float) -> Floats:
         for axis in (2, 3):
@@ -258,7 +256,6 @@ class Translate(ImageShift):
 
     pixels: float = 1.0
     _: KW_ONLY
-    shape: tuple[int, ...] | None = None
     random_state: RandomState = None
 
     _power = "pixels"

@@ -9,7 +9,7 @@ import numpy as np
 
 from pa_select.shifts.numeric_rows import clip_to_box, seeded
 from pa_select.shifts.shift import NumericShift
-from pa_select.utils.typing import Bounds, Floats, RandomState
+from pa_select.utils.typing import Bounds, Floats, Mask, RandomState
 
 
 @dataclass(eq=False, repr=False)
@@ -108,8 +108,22 @@ class UniformNoise(_Noise):
         return rng.uniform(-1, 1, shape)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class _Replacement(NumericShift):
+    """Base class of shifts that replace numbers."""
+
+    value: float | str = 0.0
+    random_state: RandomState = None
+
+    def _replaced(self, values: Floats, fails: Mask) -> Floats:
+        """Return a number, or one for each feature, in the places that fail."""
+        if isinstance(self.value, str) and self.value != "mean":
+            raise ValueError(f"value: expected a number or 'mean', got {self.value!r}.")
+        return np.where(fails, _mean(values) if self.value == "mean" else self.value, values)
+
+
 @dataclass(eq=False, repr=False)
-class FeatureDropout(NumericShift):
+class FeatureDropout(_Replacement):
     """Replace each number independently with some probability.
 
     A number replaced at one rate is also replaced at every higher rate.
@@ -135,21 +149,17 @@ class FeatureDropout(NumericShift):
     """
 
     rate: float = 0.1
-    _: KW_ONLY
-    value: float | str = 0.0
-    random_state: RandomState = None
 
     _power = "rate"
     _most = 1.0
 
     def _changed(self, values: Floats, power: float) -> Floats:
-        value = _replacement(self.value, values)
-        fails = seeded(self.random_state).random_sample(values.shape) < power
-        return np.where(fails, value, values)
+        draws = seeded(self.random_state).random_sample(values.shape)
+        return self._replaced(values, draws < power)
 
 
 @dataclass(eq=False, repr=False)
-class FeatureFailure(NumericShift):
+class FeatureFailure(_Replacement):
     """Replace whole features in all rows, as if their sensors failed.
 
     A feature that fails with some number of features also fails with every higher number.
@@ -177,9 +187,6 @@ class FeatureFailure(NumericShift):
     """
 
     n_features: int = 1
-    _: KW_ONLY
-    value: float | str = 0.0
-    random_state: RandomState = None
 
     _power = "n_features"
 
@@ -192,8 +199,7 @@ class FeatureFailure(NumericShift):
                 f"{power:g}."
             )
         order = seeded(self.random_state).permutation(n)
-        fails = (order < power).reshape(shape)
-        return np.where(fails, _replacement(self.value, values), values)
+        return self._replaced(values, (order < power).reshape(shape))
 
 
 @dataclass(eq=False, repr=False)
@@ -235,15 +241,6 @@ class Drift(NumericShift):
         gain, offset = seeded(self.random_state).standard_normal((2, *values.shape[1:]))
         drifted = values * (1 + power * gain) + power * offset * _spread(values)
         return clip_to_box(drifted, self.bounds, values)
-
-
-def _replacement(value: float | str, values: Floats) -> float | Floats:
-    """Return what replaces a number: a number, or one for each feature."""
-    if not isinstance(value, str):
-        return value
-    if value != "mean":
-        raise ValueError(f"value: expected a number or 'mean', got {value!r}.")
-    return _mean(values)
 
 
 def _mean(values: Floats) -> Floats:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from skorch.dataset import unpack_data
 
-from pa_select.shifts.attacks import PGD
+from pa_select.shifts import PGD
 from pa_select.shifts.attacks.attack import Attack
 from pa_select.training.learners.base import LearnerNet
 
