@@ -98,7 +98,8 @@ def _frame_rows(X: Any, name: str) -> NumericRows:
         return frame
 
     values = X.iloc[:, real].to_numpy(dtype=np.float64, na_value=np.nan)
-    return NumericRows(values, restore)
+    # In the order of an array, so that sums over the rows are rounded alike.
+    return NumericRows(np.ascontiguousarray(values), restore)
 
 
 def _polars_rows(X: Any, name: str) -> NumericRows:
