@@ -728,18 +728,19 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
 
         return summary(self)
 
-    def report(self, path: str | os.PathLike[str] | None = None) -> str:
+    def report(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """Write a page for readers who do not program: what was asked, chosen and expected.
 
         Parameters
         ----------
         path : str, path or None, default=None
-            The file of HTML to write, in UTF-8. None: no file is written.
+            The file of HTML to write, in UTF-8. None: the page is returned.
 
         Returns
         -------
-        str
-            The page. It is self-contained, can be printed, and runs no script.
+        str or None
+            The page, if no file is written. It is self-contained, can be printed, and runs no
+            script.
 
         Raises
         ------
@@ -760,9 +761,11 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         from pa_select.model_selection.report import report
 
         page = report(self)
-        if path is not None:
-            Path(path).write_text(page, encoding="utf-8")
-        return page
+        if path is None:
+            return page
+        # Not returned, too: a notebook would show its source.
+        Path(path).write_text(page, encoding="utf-8")
+        return None
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Get metadata routing of this search.

@@ -26,6 +26,7 @@ from pa_select.model_selection.committee_checks import (
     ONE_METRIC,
     check_classes,
     check_metric,
+    check_params,
     check_scores,
     check_some_score,
     checked_search,
@@ -276,6 +277,7 @@ class PACommittee(
         self, search: Any, callbacks: Callbacks, X: Any, y: Any, params: dict[str, Any]
     ) -> None:
         """Fit the search, and then the members."""
+        check_params(search, params)
         X, y = indexable(X, y)
         params = _check_method_params(X, params=params)
         routed = search._get_routed_params_for_fit(params)
@@ -468,9 +470,10 @@ class PACommittee(
 
         Notes
         -----
-        The parts are the pairs of five random folds of the rows, in ten repetitions; for
-        regressors ten random halves and the rest. If a metric is not defined on the rows of a
-        fold, such as the log-loss without a row of some class, the folds are stratified.
+        The parts are the pairs of five random folds of the rows, in ten repetitions, or halves of
+        these with fewer than 50 rows; for regressors ten random halves and the rest. If a metric
+        is not defined on the rows of a fold, such as the log-loss without a row of some class, the
+        folds are stratified.
 
         Examples
         --------

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.multiclass import check_classification_targets
 
+from pa_select.model_selection.fits import check_fit_params, takes_parameter
 from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
 from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import named_estimators
@@ -48,6 +49,19 @@ def checked_search(search: Any, metric: str | None) -> Any:
     elif known is not None and (search.refit if metric is None else metric) not in known:
         raise ValueError(f"metric: expected one of {known}, got {metric!r}.")
     return clone(search)
+
+
+def check_params(search: Any, params: Mapping[str, Any]) -> None:
+    """Refuse parameters of ``fit`` that the search's estimator does not take."""
+    for name in ("environments", "views", "paired"):  # of searches that look at more than X and y
+        if name in params and not takes_parameter(search.estimator, name, likely=False):
+            raise TypeError(
+                f"fit: expected parameters of {type(search).__name__}.fit, got {name!r}, which "
+                f"PASearchCV takes: PASearchCV(estimator, grid, refit='committee').fit(X, y, "
+                f"{name}=...)."
+            )
+    of_fits = {name: value for name, value in params.items() if name != "groups"}
+    check_fit_params(search.estimator, of_fits, ["groups"])
 
 
 def metrics_of(scoring: Any) -> list[str] | None:

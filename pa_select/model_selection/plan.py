@@ -68,7 +68,7 @@ from pa_select.scores.candidate_posterior import (
 )
 from pa_select.scores.class_scores import refuse_doubles
 from pa_select.utils.arrays import check_column, check_weight, is_dataset
-from pa_select.utils.estimators import refuse_loader
+from pa_select.utils.estimators import refuse_loader, unwrapped
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples
@@ -522,12 +522,14 @@ def _check_data(
     """Check that the estimator is a classifier, or a regressor with pairs, and the labels."""
     of_regressors = is_regressor(search.estimator)
     if not is_classifier(search.estimator) and not (of_regressors and paired is not None):
-        name = type(search.estimator).__name__
+        *_, inside = unwrapped(search.estimator)
+        kind = "a regressor, " if of_regressors else ""
         raise ValueError(
-            f"estimator: expected a classifier, got {name}. A regressor needs pairs: "
-            "fit(X, y, paired=(X_a, X_b)), or GridSearchCV with "
-            "scoring=expected_scorer(X_a, X_b). To predict classes by it, wrap it as a "
-            "classifier that has a decision_function."
+            f"estimator: expected a classifier, got {kind}{type(inside).__name__}. A regressor "
+            "needs pairs: fit(X, y, paired=(X_a, X_b)). Without pairs "
+            "PACommittee(GridSearchCV(...)) keeps the regressors that the data cannot tell apart, "
+            "and new_site_interval says what their scores at several sites mean for a new one. To "
+            "predict classes by a regressor, wrap it as a classifier that has a decision_function."
         )
     if y is None:
         raise ValueError(
