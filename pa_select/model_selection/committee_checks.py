@@ -28,6 +28,7 @@ def checked_search(search: Any, metric: str | None) -> Any:
         raise TypeError(
             f"search: expected a search such as GridSearchCV(estimator, grid), got {got}."
         )
+    # What is asked of a search; its class may be anybody's.
     if not all(hasattr(search, name) for name in ("estimator", "cv", "refit")):
         raise TypeError(
             "search: expected a search such as GridSearchCV(estimator, grid), got "
@@ -48,6 +49,7 @@ def checked_search(search: Any, metric: str | None) -> Any:
         check_only_metric(metric)
     elif known is not None and (search.refit if metric is None else metric) not in known:
         raise ValueError(f"metric: expected one of {known}, got {metric!r}.")
+    # Cloned, so that the search that was given stays as it is.
     return clone(search)
 
 
@@ -138,6 +140,7 @@ def recorded_models(models: Estimators, X: Rows, y: Array) -> tuple[list[Any], l
     try:
         known = list(named_estimators(models).values())
         regress = {hasattr(one, "__sklearn_tags__") and is_regressor(one) for one in known}
+        # Votes and means do not mix.
         if len(regress) > 1:
             raise TypeError("models: expected either classifiers or regressors, got both.")
         if regress == {True}:
@@ -154,6 +157,7 @@ def recorded_models(models: Estimators, X: Rows, y: Array) -> tuple[list[Any], l
 
 def _all_classes(outputs: Sequence[RecordedClassifier], y: Array) -> Array:
     """Return the classes of all models and of the labels, which a model should know."""
+    # Models may have been trained on some of the classes each.
     known = {label for one in outputs for label in one.classes.tolist()}
     try:
         sorted(known)
