@@ -177,8 +177,8 @@ def expected_score(
     often as labelled rows have it ([7]_); a normal prior of standard deviation 1 keeps the
     biases of rare classes small.
 
-    With pairs of three or more other sites, `new_site_interval` takes the scores expected at each,
-    with the numbers of pairs as sizes, and says what to expect at a site without pairs.
+    With pairs of three or more other sites, `new_site_interval` takes the results of all of them,
+    and says what to expect at a site without pairs.
 
     References
     ----------
