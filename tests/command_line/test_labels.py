@@ -78,11 +78,11 @@ def save_categories(path, labels):
     pd.DataFrame({"y": pd.Categorical(labels)}).to_parquet(path)
 
 
-def r_table(mark, quote='"'):
-    """What R's write.table writes: names of rows from 1, and no name above them."""
+def r_table(mark, quote='"', name=""):
+    """What R's write.table writes: names of rows, from 1, and no name above them."""
 
     def write(path, labels):
-        rows = (f"{quote}{i}{quote}{mark}{quote}{y}{quote}" for i, y in enumerate(labels, 1))
+        rows = (f"{quote}{name}{i}{quote}{mark}{quote}{y}{quote}" for i, y in enumerate(labels, 1))
         Path(path).write_text("\n".join([f"{quote}class{quote}", *rows]) + "\n")
 
     return write
@@ -103,6 +103,8 @@ WRITERS = {
     "r_tabs": r_table("\t"),
     "r_commas": r_table(","),
     "r_unquoted": r_table(" ", ""),
+    "r_words": r_table("\t", "", "Mazda RX"),
+    "r_quoted_words": r_table(" ", '"', "Mazda RX"),
     "parquet": save_parquet,
     "parquet_categories": save_categories,
 }
@@ -230,7 +232,7 @@ def test_a_name_of_two_columns_is_no_label(refused):
             r"expected one column of labels \(and .*\), got 2 columns: 'diagnosis', 'age'\.$",
         ),
         (
-            "dog\ncat,eel\n",
+            "dog\ncat,eel\ndog\n",
             "expected 1 cells in each line, as in the first, got 2 in row 1",
         ),
     ],
