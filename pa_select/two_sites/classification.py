@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score, check_scoring
 
 from pa_select.agreement.posteriors import posteriors as posteriors_at
 from pa_select.scores.class_scores import columns_of
-from pa_select.scores.precomputed import RecordedClassifier, row_numbers
+from pa_select.scores.precomputed import RecordedClassifier, joined, row_numbers
 from pa_select.two_sites.class_metrics import of_probabilities, value_and_gradient
 from pa_select.two_sites.score_of_units import (
     LabelledRows,
@@ -192,15 +192,15 @@ class Classification:
         """Return the interval of the accuracy at the other site."""
         n = float(labelled.n)
         if labelled.groups is not None:
-            right = [
-                m.predicted == labelled.y[r] for m, r in zip(outputs(), labelled.rows, strict=True)
-            ]
-            groups = labelled.groups[labelled.tested]
-            n = effective_number(np.concatenate(right), groups, labelled.n)
-        limits = accuracy_interval(
-            score, n, self.disagreement(outputs_a, outputs_b), len(outputs_a[0].predicted)
+            tested = labelled.tested
+            right = joined(outputs()).predicted == labelled.y[tested]
+            n = effective_number(right, labelled.groups[tested], labelled.n)
+        disagreement, n_pairs = (
+            self.disagreement(outputs_a, outputs_b),
+            len(outputs_a[0].predicted),
         )
-        return float(limits[0]), float(limits[1])
+        low, high = accuracy_interval(score, n, disagreement, n_pairs)
+        return float(low), float(high)
 
 
 def is_accuracy(scorer: object) -> bool:

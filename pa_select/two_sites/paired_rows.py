@@ -366,12 +366,10 @@ def same_values(one: Any, other: Any) -> bool:
         )
     if isinstance(one, Mapping) and isinstance(other, Mapping):  # skorch's SliceDict
         return set(one) == set(other) and all(same_values(one[key], other[key]) for key in one)
-    if is_slice_dataset(one) and is_slice_dataset(
-        other
-    ):  # up to the first difference, since rows may be files
-        return len(one) == len(other) and all(
-            same_values(one[row], other[row]) for row in range(len(one))
-        )
+    if is_slice_dataset(one) and is_slice_dataset(other):
+        # Up to the first difference, since rows may be files.
+        same_rows = (same_values(one[row], other[row]) for row in range(len(one)))
+        return len(one) == len(other) and all(same_rows)
     try:
         a, b = np.asarray(one), np.asarray(other)
     except (TypeError, ValueError, RuntimeError):  # lists of several lengths, a tensor on a GPU

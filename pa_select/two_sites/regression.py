@@ -214,7 +214,7 @@ class Regression:
             error = error / (2 * norm) if norm else 0.0
         least, most = _limits(norm, error, labelled.n)
         n_pairs = len(outputs_a[0].predicted)
-        more_change = _limits(*change.expectation(), n_pairs)[1] - change.score
+        more_change = _limits(change.score, change.standard_error(), n_pairs)[1] - change.score
         high = norm + change.score + float(np.hypot(most - norm, more_change))
         low = max(norm - change.score - float(np.hypot(norm - least, more_change)), 0.0)
         power = 2 if metric is mean_squared_error else 1

@@ -63,20 +63,21 @@ class LabelledRows(NamedTuple):
 
 
 class Expectation(NamedTuple):
-    """An expected value, and its standard error over the objects."""
+    """An expected value, its standard error, and the units that it was computed from."""
 
     score: float
     standard_error: float
+    units: ScoreOfUnits
 
 
 class ScoreOfUnits(NamedTuple):
     """A score of independent units, and the contribution of each unit to its error.
 
     To first order, a contribution is by how much the score changes if the weight of a unit
-    doubles. The units are objects, or parts of them that were left out in turn. For metrics of
-    predicted classes, `step` is the root mean square, over wrong classes, of what a unit adds to
-    the sum of all units if its prediction becomes right; 1 for the accuracy. `of_parts` says that
-    the units are parts, which differ from model to model.
+    doubles. The units are objects, or parts of them that were left out in turn, which differ from
+    model to model (`of_parts`). For metrics of predicted classes, `step` is the root mean square,
+    over wrong classes, of what a unit adds to the sum of all units if its prediction becomes
+    right; 1 for the accuracy.
     """
 
     score: float
@@ -88,10 +89,8 @@ class ScoreOfUnits(NamedTuple):
     def mean_of(cls, scores: Sequence[ScoreOfUnits]) -> ScoreOfUnits:
         """Return the mean of scores of the same units."""
         values, contributions, steps, of_parts = zip(*scores, strict=True)
-        mean_step = float(np.mean(steps))
-        return cls(
-            float(np.mean(values)), np.mean(contributions, axis=0), mean_step, any(of_parts)
-        )
+        means = float(np.mean(values)), np.mean(contributions, axis=0), float(np.mean(steps))
+        return cls(*means, any(of_parts))
 
     @classmethod
     def of_mean(cls, terms: Floats, step: float = 0.0) -> ScoreOfUnits:
@@ -111,18 +110,13 @@ class ScoreOfUnits(NamedTuple):
 
     def times(self, factor: float) -> ScoreOfUnits:
         """Return a multiple of the score."""
-        return self._replace(
-            score=factor * self.score,
-            contributions=factor * self.contributions,
-            step=abs(factor) * self.step,
-        )
+        changes, step = factor * self.contributions, abs(factor) * self.step
+        return self._replace(score=factor * self.score, contributions=changes, step=step)
 
     def less(self, other: ScoreOfUnits) -> ScoreOfUnits:
         """Return the difference from another score of the same units."""
-        return self._replace(
-            score=self.score - other.score,
-            contributions=self.contributions - other.contributions,
-        )
+        changes = self.contributions - other.contributions
+        return self._replace(score=self.score - other.score, contributions=changes)
 
     def change_from(self, other: ScoreOfUnits) -> Expectation:
         """Return the change from another score of the same units, and its standard error.
@@ -143,11 +137,11 @@ class ScoreOfUnits(NamedTuple):
         terms = n * change.contributions + change.score
         mean = float(terms.sum()) / (n + 2)
         variance = (float(terms @ terms) + self.step**2) / (n + 2) - mean**2
-        return Expectation(change.score, float(np.sqrt(variance / (n + 2))))
+        return Expectation(change.score, float(np.sqrt(variance / (n + 2))), change)
 
     def expectation(self) -> Expectation:
         """Return the score and its standard error."""
-        return Expectation(self.score, self.standard_error())
+        return Expectation(self.score, self.standard_error(), self)
 
     def standard_error(self, groups: Array | None = None) -> float:
         """Return the standard error (delta method); units of one group count as one.
@@ -194,21 +188,14 @@ def accuracy_interval(
     disagreement: float | Floats,
     n_pairs: float | Floats,
 ) -> tuple[Any, Any]:
-    r"""Return the 95 % interval of the accuracy at the other site; arguments broadcast.
+    """Return the 95 % interval of the accuracy at the other site; arguments broadcast.
 
     The accuracies at the two sites differ by the rate of disagreement at most. Each of the two
-    rates has an exact interval of its own [1]_, and the two samples are
-    independent. With the limits :math:`(l_a, u_a)` of the accuracy a and the upper limit
-    :math:`u_d` of the disagreement d, the interval is
-
-    .. math:: a - d - \sqrt{(a - l_a)^2 + (u_d - d)^2} \quad\text{to}\quad
-        a + d + \sqrt{(u_a - a)^2 + (u_d - d)^2},
-
-    cut at 0 and 1. This is the method of variance estimates recovery [3]_: each limit of a sum has
-    the variance of the limits of its terms, and not that at the estimates, which is 0 where no
-    pair disagrees. Newcombe [2]_ took score limits of the rates; these cover too little here if
-    there are few pairs. The numbers of independent labelled rows and of pairs need not be
-    integers.
+    rates has an exact interval of its own [1]_, and the two samples are independent, so the
+    half-widths are added in squares [3]_: each limit of a sum has the variance of the limits of
+    its terms, and not that at the estimates, which is 0 where no pair disagrees. Newcombe [2]_
+    took score limits of the rates; these cover too little here if there are few pairs. The numbers
+    of independent labelled rows and of pairs need not be integers.
 
     References
     ----------

@@ -291,10 +291,10 @@ def test_distributions():
     }
     objective = agreement_objective(GaussianNB(), space, X, Y, views=drift, cv=2)
     trial = study_of().ask()
-    found = objective.parameters(trial)
+    found = objective._parameters(trial)
     assert found == trial.params
     assert trial.distributions == space
-    assert objective.parameters(optuna.trial.FixedTrial(found)) == found
+    assert objective._parameters(optuna.trial.FixedTrial(found)) == found
 
 
 def test_two_directions():

@@ -28,7 +28,7 @@ def candidates(draw):
 
 
 def by_hand(score, error, level, level_error):
-    """The formula of the docstring, one candidate after the other."""
+    """The formula of the page of theory, one candidate after the other."""
     n = len(score)
     best = max(zip(score, error, strict=True))  # of equal scores the one with the larger error
     near = [c for c in range(n) if score[c] >= best[0] - 2 * best[1]]

@@ -219,32 +219,27 @@ def test_a_net_of_single_precision_reads_adapted_rows():
     assert search.best_adapted_.predict(0.5 * X).shape == (300,)
 
 
-def test_frames_are_aligned_and_transformers_are_taken():
+def test_frames_are_aligned_and_an_adapter_is_taken_for_its_regressor():
     a, b = (pd.DataFrame(x, columns=list("vwxyz")) for x in pairs())
     learnt = [SiteAdapter().fit(b, rows).transform(b) for rows in (a, a.iloc[::-1])]
     assert np.allclose(*learnt)
-    scaled = cross_adapted(StandardScaler(), b, a, 0)
-    assert np.allclose(scaled.std(), 1, atol=0.2)
     again = cross_adapted(SiteAdapter(), b, a, 0)
     assert np.allclose(again, a, atol=0.1 * a.std().to_numpy())
 
 
 def test_bad_input_is_named():
     a, b = pairs(10)
-    with pytest.raises(TypeError, match="adapter: expected None, 'ridge' or an estimator"):
-        SiteAdapter(LinearRegression).fit(b, a)
+    for unusable in (LinearRegression, "lasso", StandardScaler()):
+        with pytest.raises(TypeError, match="adapter: expected None, 'ridge' or an estimator"):
+            SiteAdapter(unusable).fit(b, a)
     with pytest.raises(ValueError, match="adapter: expected a regressor of several outputs"):
         SiteAdapter(SVR()).fit(b, a)
-    with pytest.raises(TypeError, match="adapter: expected None, 'ridge' or an estimator"):
-        SiteAdapter("lasso").fit(b, a)
     with pytest.raises(ValueError, match="adapter: expected rows of numbers in X_b"):
         SiteAdapter().fit(np.array([["x"]] * 10), a)
     with pytest.raises(ValueError, match="adapter: expected rows of numbers in X_a"):
         SiteAdapter().fit(b, a.reshape(10, 5, 1))
     with pytest.raises(ValueError, match="at least two pairs"):
         cross_adapted("ridge", b[:1], a[:1], 0)
-    # A transformer that looks at one side only is taken as it is.
-    assert SiteAdapter(StandardScaler()).fit(b, a).transform(b).std() == pytest.approx(1)
 
 
 def wavelengths(n, shift=0.0):
