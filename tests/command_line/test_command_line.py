@@ -294,6 +294,7 @@ def test_what_r_writes(mark, name, run, refused):
         ("u,v\n1,2\n# note\n3,4\n", "got a comment in line 3; delete"),
         ("# made by a program\nu,v\n1,2\n", "got a comment in line 1; delete"),
         ("u,v,y\n0.2,0.8,v\n", "got 'v' in row 0, column 2 ('y'); if this column has labels"),
+        ("u,v\n1_0,2\n", "got '1_0' in row 0, column 0 ('u')"),
         ("0.2;0.8;big dog\n", "got 'big dog' in row 0, column 2; if this column has labels"),
     ],
 )
