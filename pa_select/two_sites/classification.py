@@ -43,6 +43,14 @@ _BETAS = np.append(1e-12, np.logspace(-3, 3, 11))
 _ANY = RecordedClassifier(np.array([0, 1]), np.eye(2), np.array([0, 1]))
 
 
+def is_accuracy(scorer: object) -> bool:
+    """Whether a scorer of scikit-learn computes the accuracy; None does, for classifiers."""
+    if isinstance(scorer, _PassthroughScorer):
+        return True
+    plain = getattr(scorer, "_sign", 0) == 1 and not getattr(scorer, "_kwargs", {})
+    return plain and getattr(scorer, "_score_func", None) is accuracy_score
+
+
 class TemperatureAndBias(NamedTuple):
     """Calibrates scores by an inverse temperature and a bias of each class."""
 
@@ -62,6 +70,9 @@ class TemperatureAndBias(NamedTuple):
 
 class Classification:
     """What the engine asks of classifiers; see `engine.Engine`."""
+
+    #: Whether a metric is a share of the rows, and has an interval without calibration.
+    is_rate = has_interval = staticmethod(is_accuracy)
 
     def scorer(self, scoring: str | Scorer | None, y: Array) -> Scorer:
         """Make a scorer, and check that its metric takes sample weights."""
@@ -142,10 +153,6 @@ class Classification:
         y, every = np.tile(model.classes, len(rows)), np.repeat(rows, labels.shape[1])
         return _weighted(scorer, model, every, y, labels.ravel())
 
-    def is_rate(self, scorer: Scorer) -> bool:
-        """Whether a metric is a share of the rows."""
-        return is_accuracy(scorer)
-
     def error_of_rate(
         self,
         scorer: Scorer,
@@ -176,10 +183,6 @@ class Classification:
         differ = [a.predicted != b.predicted for a, b in zip(outputs_a, outputs_b, strict=True)]
         return float(np.mean(differ))
 
-    def has_interval(self, scorer: Scorer) -> bool:
-        """Whether there is an interval that does not assume calibrated posteriors."""
-        return is_accuracy(scorer)
-
     def interval(
         self,
         scorer: Scorer,
@@ -201,14 +204,6 @@ class Classification:
         )
         low, high = accuracy_interval(score, n, disagreement, n_pairs)
         return float(low), float(high)
-
-
-def is_accuracy(scorer: object) -> bool:
-    """Whether a scorer of scikit-learn computes the accuracy; None does, for classifiers."""
-    if isinstance(scorer, _PassthroughScorer):
-        return True
-    plain = getattr(scorer, "_sign", 0) == 1 and not getattr(scorer, "_kwargs", {})
-    return plain and getattr(scorer, "_score_func", None) is accuracy_score
 
 
 def calibrating_beta(scores: Floats, columns: Index, weight: Floats | None = None) -> float:

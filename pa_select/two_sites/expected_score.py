@@ -17,10 +17,10 @@ from sklearn.metrics import get_scorer
 from pa_select.scores.class_scores import cached_for_only
 from pa_select.scores.precomputed import NoProbabilitiesError
 from pa_select.two_sites.paired_rows import (
-    FEW_PAIRS,
     aligned_pairs,
     check_pairs,
     one_pair_for_each_object,
+    warn_of_few,
     warn_of_known_rows,
     warn_of_other_rows,
 )
@@ -286,11 +286,7 @@ def _of_class_scores(
     expected = estimates([model], *rows, scoring, groups=groups, warnings=warnings)
     for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
         warn_caller(message)
-    if len(a) < FEW_PAIRS:
-        warn_caller(
-            f"X_a and X_b: expected at least {FEW_PAIRS} rows, got {len(a)}. The expected score "
-            "says little; look at its standard error and at its interval."
-        )
+    warn_of_few(len(a), "rows")
     (one,) = expected.values()
     return one
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -46,16 +46,20 @@ def check_pairs(
     """Align both measurements of the same objects, and warn of pairs that look wrong."""
     X_a, X_b = aligned_pairs(X_a, X_b, name_a, name_b, adapter)
     n = _num_samples(X_a)
-    check_known(X_b, X_a, adapter, name_b, name_a)
-    warn_of_other_names(X_b, X_a, adapter, name_b, name_a)
+    check_for_ridge(X_b, X_a, adapter, name_b, name_a)
     _warn_of_missing_values(X_a, X_b, name_b)
     _warn_if_unpaired(X_a, X_b, name_a, name_b)
+    warn_of_few(n, "pairs", name_a, name_b)
+    return X_a, X_b
+
+
+def warn_of_few(n: int, what: str, name_a: str = "X_a", name_b: str = "X_b") -> None:
+    """Warn if there are so few pairs that the expected score says little."""
     if n < FEW_PAIRS:
         warn_caller(
-            f"{name_a} and {name_b}: expected at least {FEW_PAIRS} pairs, got {n}. The expected "
+            f"{name_a} and {name_b}: expected at least {FEW_PAIRS} {what}, got {n}. The expected "
             "score says little; look at its standard error and at its interval."
         )
-    return X_a, X_b
 
 
 def aligned_pairs(
@@ -144,16 +148,14 @@ def aligned_by_index(rows: Any, like: Any, name: str, name_of_like: str) -> Any:
     return rows
 
 
-def _is_ridge(adapter: Any) -> bool:
-    return isinstance(getattr(adapter, "regressor", adapter), str)
-
-
-def check_known(
+def check_for_ridge(
     X_b: Rows, X_a: Rows, adapter: Adapter, name_b: str = "X_b", name_a: str = "X_a"
 ) -> None:
-    """Refuse rows with missing or infinite values if the adapter is the default one."""
+    """Refuse missing or infinite values for the default adapter, and warn of other names."""
+    if not isinstance(getattr(adapter, "regressor", adapter), str):
+        return
     for rows, name in ((X_a, name_a), (X_b, name_b)):
-        values = _numbers(rows) if _is_ridge(adapter) else None
+        values = _numbers(rows)
         if values is None or np.isfinite(values).all():
             continue
         unknown = np.flatnonzero(~np.isfinite(values).all(axis=1))
@@ -164,23 +166,16 @@ def check_known(
             "sites, or impute in the adapter's pipeline, such as make_pipeline(SimpleImputer(), "
             "Ridge()); X_a must not have missing values."
         )
-
-
-def warn_of_other_names(
-    X_b: Rows, X_a: Rows, adapter: Adapter, name_b: str = "X_b", name_a: str = "X_a"
-) -> None:
-    """Warn if the default adapter learns from as many columns, which have other names."""
     b, a = (list(getattr(rows, "columns", [])) for rows in (X_b, X_a))
-    if not _is_ridge(adapter) or len(a) != len(b) or set(a) == set(b):
-        return
-    here, there = next((x, y) for x, y in zip(a, b, strict=True) if x != y)
-    warn_caller(
-        f"{name_b}: expected the columns of {name_a}, got as many with other names, such as "
-        f"{there!r} where {name_a} has {here!r}. The adapter takes them for other measurements, "
-        "and has no slope of about 1 for each column. If they measure the same, give them the "
-        f"same names: {name_b} = {name_b}.set_axis({name_a}.columns, axis=1), for spectra after "
-        "interpolation to the same wavelengths."
-    )
+    if len(a) == len(b) and set(a) != set(b):
+        here, there = next((x, y) for x, y in zip(a, b, strict=True) if x != y)
+        warn_caller(
+            f"{name_b}: expected the columns of {name_a}, got as many with other names, such as "
+            f"{there!r} where {name_a} has {here!r}. The adapter takes them for other "
+            "measurements, and has no slope of about 1 for each column. If they measure the same, "
+            f"give them the same names: {name_b} = {name_b}.set_axis({name_a}.columns, axis=1), "
+            "for spectra after interpolation to the same wavelengths."
+        )
 
 
 def _warn_of_missing_values(X_a: Rows, X_b: Rows, name_b: str) -> None:
@@ -388,40 +383,25 @@ def _same(x: Any, y: Any) -> bool:
         return False
 
 
-class ClassShift(NamedTuple):
-    """The class whose shares differ most: its column, and its two shares."""
+def doubt_of_classes(
+    found: Floats, expected: Floats, variance: Floats, name: str, classes: Array
+) -> list[str]:
+    """Return what to warn of if paired objects, which `name` has, seem to be of other classes.
 
-    column: int
-    found: float
-    expected: float
-
-    def message(self, name: str, classes: Array) -> str:
-        """Return a warning that names the rows of the pairs."""
-        return (
-            f"{name}: expected objects of the classes that y has, got objects that seem to be "
-            f"{classes.tolist()[self.column]!r} in {self.found:.0%} of the cases, which "
-            f"{self.expected:.0%} of the labels are. The score on the labelled rows, and so the "
-            "expected score, may not hold for these objects."
-        )
-
-
-def class_shift(found: Floats, expected: Floats, variance: Floats) -> ClassShift | None:
-    """Compare the shares of the classes among paired objects with those of labelled rows.
-
-    `variance` is that of the difference of each share, if there are no other objects. None if no
-    share differs clearly (normal distribution, Bonferroni).
+    Compares the shares of the classes among them with those of labelled rows. `variance` is that
+    of the difference of each share, if there are no other objects. Nothing is returned if no share
+    differs clearly (normal distribution, Bonferroni).
     """
     away = np.abs(found - expected)
     if away.sum() / 2 < _LARGE_DIFFERENCE:
-        return None
+        return []
     errors = np.divide(away, np.sqrt(variance), out=np.zeros_like(away), where=variance > 0)
     if 2 * len(away) * float(norm.sf(errors.max())) * _SELDOM > 1:
-        return None
+        return []
     most = int(away.argmax())
-    return ClassShift(most, float(found[most]), float(expected[most]))
-
-
-def class_shift_of_posteriors(of_pairs: Floats, of_labelled: Floats) -> ClassShift | None:
-    """Compare the mean posteriors of one classifier, whose bias is in both of them."""
-    variance = of_pairs.var(axis=0) / len(of_pairs) + of_labelled.var(axis=0) / len(of_labelled)
-    return class_shift(of_pairs.mean(axis=0), of_labelled.mean(axis=0), variance)
+    return [
+        f"{name}: expected objects of the classes that y has, got objects that seem to be "
+        f"{classes.tolist()[most]!r} in {found[most]:.0%} of the cases, which "
+        f"{expected[most]:.0%} of the labels are. The score on the labelled rows, and so the "
+        "expected score, may not hold for these objects."
+    ]

@@ -151,9 +151,8 @@ class ScoreOfUnits(NamedTuple):
         """
         units, factor = self.contributions, 1.0
         if groups is not None:
-            codes = np.unique(groups, return_inverse=True)[1]
+            codes = group_codes(groups)
             units = np.bincount(codes, units).astype(np.float64)
-            check_several(len(units))
             factor = widening(len(units), len(codes))
         n = len(units)
         return factor * float(np.sqrt(n / (n - 1) * (units @ units))) if n > 1 else float("nan")
@@ -177,9 +176,7 @@ def parts_of(*content: Floats, n_parts: int = _PARTS, seed: int = 0) -> Ints:
 
 def parts_of_groups(groups: Array) -> Ints:
     """Return the numbers of parts of whole groups."""
-    codes: Ints = np.unique(groups, return_inverse=True)[1]
-    check_several(int(codes.max()) + 1)
-    return codes % _PARTS
+    return group_codes(groups) % _PARTS
 
 
 def accuracy_interval(
@@ -235,9 +232,8 @@ def effective_number(right: Mask, groups: Array, n: int) -> float:
     .. [1] E. L. Korn, B. I. Graubard, "Confidence intervals for proportions with small expected
        number of positive counts estimated from survey data", Survey Methodology 1998.
     """
-    codes = np.unique(groups, return_inverse=True)[1]
+    codes = group_codes(groups)
     rate, n_groups = float(right.mean()), int(codes.max()) + 1
-    check_several(n_groups)
     deviations = np.bincount(codes, right - rate) / len(right)
     variance = float(deviations @ deviations) * n_groups / (n_groups - 1)
     # Where all groups have the same accuracy, how alike the rows of a group are is not known.
@@ -276,13 +272,15 @@ def student_factor(contributions: Floats) -> float:
     return float(t.ppf(_TAILS[1], max(degrees, 1.0)) / norm.ppf(_TAILS[1]))
 
 
-def check_several(n_groups: int) -> None:
-    """Refuse a single group, which does not show how rows vary between groups."""
-    if n_groups < 2:
+def group_codes(groups: Array) -> Ints:
+    """Number the groups; refuse a single one, which does not show how rows vary between groups."""
+    codes: Ints = np.unique(groups, return_inverse=True)[1]
+    if not codes.any():
         raise ValueError(
             "groups: expected rows of at least two groups, got rows of one group, which do not "
             "show how much groups differ. Leave groups out if the rows are independent."
         )
+    return codes
 
 
 def check_reference(reference: object, of_regressors: bool) -> None:

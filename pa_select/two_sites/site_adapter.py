@@ -13,9 +13,8 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 
 from pa_select.two_sites.paired_rows import (
     aligned_by_index,
-    check_known,
+    check_for_ridge,
     has_own_columns,
-    warn_of_other_names,
 )
 from pa_select.two_sites.score_of_units import parts_of
 from pa_select.utils.frames import check_columns, named_like
@@ -186,8 +185,7 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
             If the rows are not numbers, or both sites have the same columns in different orders.
         """
         y = aligned_by_index(y, X, "X_a", "X_b")
-        warn_of_other_names(X, y, self.regressor)
-        check_known(X, y, self.regressor)
+        check_for_ridge(X, y, self.regressor)
         return self._learn(X, y)
 
     def _learn(self, X: Any, y: Any) -> SiteAdapter:

@@ -22,7 +22,7 @@ from pa_select.scores.precomputed import RecordedRegressor, row_numbers
 from pa_select.two_sites.classification import Classification, calibrated, doubt_of_lapses
 from pa_select.two_sites.engine import LABELLED, Engine, Output, SiteExpectation, reference_labels
 from pa_select.two_sites.errors_of_scores import Differences
-from pa_select.two_sites.paired_rows import aligned_pairs, class_shift_of_posteriors
+from pa_select.two_sites.paired_rows import aligned_pairs, doubt_of_classes
 from pa_select.two_sites.regression import Regression, doubt_of_sites
 from pa_select.two_sites.score_of_units import LabelledRows, check_reference
 from pa_select.two_sites.site_adapter import cross_adapted
@@ -199,9 +199,10 @@ def doubts_of_classes(
     a, val = (
         calibrated(outputs[sample][best].scores, models[best].beta) for sample in (1, LABELLED)
     )
-    other = class_shift_of_posteriors(a, val)
+    # The bias of the classifier is in both of its mean posteriors.
+    variance = a.var(axis=0) / len(a) + val.var(axis=0) / len(val)
     names = outputs[LABELLED][best].classes if classes is None else np.array(classes)
-    return [] if other is None else [other.message(name, names)]
+    return doubt_of_classes(a.mean(axis=0), val.mean(axis=0), variance, name, names)
 
 
 def doubts_of_labels(expected: Mapping[str, ExpectedScore], rows: str, labels: str) -> list[str]:
