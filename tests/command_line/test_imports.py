@@ -141,8 +141,3 @@ def test_constant_predictions_are_noticed(run):
     assert status == 0
     assert error.startswith("pa-select: warning: constant.npy and constant.npy: 9")
     assert run("score", "constant.npy", "constant.npy")[::2] == (0, "")
-
-
-def test_decisions_are_no_probabilities(run):
-    np.save("decisions.npy", np.eye(3)[A.argmax(axis=1)])
-    assert run("score", "decisions.npy", "b.npy")[::2] == (0, "")
