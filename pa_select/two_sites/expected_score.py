@@ -19,6 +19,7 @@ from pa_select.scores.precomputed import NoProbabilitiesError
 from pa_select.two_sites.paired_rows import (
     aligned_pairs,
     check_pairs,
+    doubts_of_pairing,
     one_pair_for_each_object,
     warn_of_few,
     warn_of_known_rows,
@@ -284,7 +285,8 @@ def _of_class_scores(
     warnings: list[str] = []
     model, rows = _ScoresAsRows(classes), (a, b, val, y)
     expected = estimates([model], *rows, scoring, groups=groups, warnings=warnings)
-    for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
+    doubts = [*doubts_of_pairing(a, b, "X_a", "X_b"), *warnings]
+    for message in [*doubts, *doubts_of_labels(expected, "X_val", "y_val")]:
         warn_caller(message)
     warn_of_few(len(a), "rows")
     (one,) = expected.values()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
-from scipy.spatial.distance import pdist, squareform
+from scipy.spatial.distance import cdist, pdist, squareform
 from scipy.stats import norm, rankdata
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples
 from pa_select.utils.arrays import are_rows, as_numpy, is_slice_dataset, shape_of, stacked
 from pa_select.utils.frames import check_columns, look_up, named_like, some_of
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Adapter, Array, Floats, Rows
+from pa_select.utils.typing import Adapter, Array, Floats, Ints, Rows
 
 #: Fewer pairs give an estimate that says little.
 FEW_PAIRS = 20
@@ -27,6 +27,9 @@ _MOST_ROWS = 500
 _MOST_NUMBERS = 10**8
 # Objects whose distances are compared, and random orders that they are compared with.
 _MOST_COMPARED, _ORDERS = 150, 999
+# Rows of two sites are of one object if so many rows have a partner, which is nearer than the row
+# that they are paired with by this factor.
+_RECOGNISED, _CLEARLY = 0.8, 1.5
 # The forest's area under the curve must exceed chance by this and by so many standard errors.
 _LEAST_AREA, _N_ERRORS = 0.65, 4
 # What is possible if the instruments have different columns.
@@ -48,7 +51,8 @@ def check_pairs(
     n = _num_samples(X_a)
     check_for_ridge(X_b, X_a, adapter, name_b, name_a)
     _warn_of_missing_values(X_a, X_b, name_b)
-    _warn_if_unpaired(X_a, X_b, name_a, name_b)
+    for message in doubts_of_pairing(X_a, X_b, name_a, name_b):
+        warn_caller(message)
     warn_of_few(n, "pairs", name_a, name_b)
     return X_a, X_b
 
@@ -189,18 +193,33 @@ def _warn_of_missing_values(X_a: Rows, X_b: Rows, name_b: str) -> None:
     )
 
 
-def _warn_if_unpaired(X_a: Rows, X_b: Rows, name_a: str, name_b: str) -> None:
-    """Warn if the two rows of an object resemble each other no more than those of two objects."""
+def doubts_of_pairing(X_a: Rows, X_b: Rows, name_a: str, name_b: str) -> list[str]:
+    """Return what to warn of if the two rows of objects do not seem to be of the same one.
+
+    They may resemble each other no more than those of other objects, or some were exchanged.
+    """
     a, b = _numbers(X_a), _numbers(X_b)
     if a is None or b is None or len(a) < FEW_PAIRS or np.isnan(a).any() or np.isnan(b).any():
-        return
-    some = np.random.default_rng(0).permutation(len(a))[:_MOST_COMPARED]
-    if not _resemble_pairwise(_moderate(a[some]), _moderate(b[some])):
-        warn_caller(
-            f"{name_a} and {name_b}: expected row i of both to be the same object, got rows that "
-            "resemble each other no more than rows in a random order. Either the rows are in "
-            "different orders, or the other site hardly measures what the first one does."
-        )
+        return []
+    some = np.sort(np.random.default_rng(0).permutation(len(a))[:_MOST_COMPARED])
+    a, b = _moderate(a[some]), _moderate(b[some])
+    expected = f"{name_a} and {name_b}: expected row i of both to be the same object, got"
+    if not _resemble_pairwise(a, b):
+        return [
+            f"{expected} rows that resemble each other no more than rows in a random order. "
+            "Either the rows are in different orders, or the other site hardly measures what the "
+            "first one does."
+        ]
+    strangers = _exchanged(a, b) if a.shape == b.shape else ()
+    if not len(strangers):
+        return []
+    named = [f"{i} of {name_a} with {j} of {name_b}" for i, j in some[strangers[:3]].tolist()]
+    more = f" and {len(strangers) - 3} more" if len(strangers) > 3 else ""
+    return [
+        f"{expected} {len(strangers)} of {len(some)} rows that resemble another object's row much "
+        f"more than their own ({', '.join(named)}{more}), and it resembles them. Were these "
+        "objects exchanged?"
+    ]
 
 
 def _resemble_pairwise(a: Floats, b: Floats) -> bool:
@@ -225,6 +244,24 @@ def _resemble_pairwise(a: Floats, b: Floats) -> bool:
         if float((here * there).sum()) > max(by_chance):
             return True
     return False
+
+
+def _exchanged(a: Floats, b: Floats) -> Ints:
+    """Return rows of both sites that seem to be one object, although they are not paired, (n, 2).
+
+    Each is the nearest to the other one, and clearly nearer than the rows that they are paired
+    with. That says something only where objects are recognised: where nearly all rows have such a
+    partner.
+    """
+    distances = cdist(_scaled(a), _scaled(b))
+    rows, nearest = np.arange(len(a)), distances.argmin(axis=1)
+    is_mutual = distances.argmin(axis=0)[nearest] == rows
+    if is_mutual.mean() < _RECOGNISED:
+        return np.empty((0, 2), dtype=np.int64)
+    own = np.diag(distances)
+    is_nearer = _CLEARLY * distances[rows, nearest] <= np.minimum(own, own[nearest])
+    found = np.flatnonzero(is_mutual & is_nearer & (nearest != rows))
+    return np.column_stack([found, nearest[found]])
 
 
 def _moderate(rows: Floats) -> Floats:

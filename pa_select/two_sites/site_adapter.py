@@ -14,10 +14,12 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 from pa_select.two_sites.paired_rows import (
     aligned_by_index,
     check_for_ridge,
+    doubts_of_pairing,
     has_own_columns,
 )
 from pa_select.two_sites.score_of_units import parts_of
 from pa_select.utils.frames import check_columns, named_like
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Estimator, Floats, Rows
 
 # Parts of the pairs that take turns in being mapped by an adapter learnt on the others.
@@ -183,9 +185,16 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
             If `regressor` has no ``fit`` or no ``predict``.
         ValueError
             If the rows are not numbers, or both sites have the same columns in different orders.
+
+        Warns
+        -----
+        UserWarning
+            If the rows seem to be in different orders, or some objects exchanged.
         """
         y = aligned_by_index(y, X, "X_a", "X_b")
         check_for_ridge(X, y, self.regressor)
+        for message in doubts_of_pairing(y, X, "X_a", "X_b"):
+            warn_caller(message)
         return self._learn(X, y)
 
     def _learn(self, X: Any, y: Any) -> SiteAdapter:
