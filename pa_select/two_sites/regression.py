@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.stats import t
+from scipy.special import stdtrit
 from sklearn.metrics import (
     check_scoring,
     mean_absolute_error,
@@ -277,5 +277,5 @@ def _limits(norm: float, error: float, n: int) -> tuple[float, float]:
     """Return the limits of a norm of n numbers; itself if it is 0 or of one number."""
     if not norm or n < 2:
         return norm, norm
-    factor = float(np.exp(t.ppf(0.975, n - 1) * error / norm))
+    factor = float(np.exp(stdtrit(n - 1, 0.975) * error / norm))
     return norm / factor, norm * factor

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import beta, norm, t
+from scipy.special import ndtri, stdtrit
+from scipy.stats import beta
 from sklearn.base import is_classifier
 
 from pa_select.utils.typing import Array, Floats, Ints, Mask
@@ -248,8 +249,8 @@ def widening(n_groups: int, n: int) -> float:
     Plus and minus 1.96 standard errors, multiplied by this, is the 95 % interval of a mean of few
     groups.
     """
-    quantile: Floats = t.ppf(_TAILS[1], np.array([n_groups, max(n, n_groups)]) - 1)
-    return float(quantile[0] / quantile[1])
+    few, all_rows = stdtrit(np.array([n_groups, max(n, n_groups)]) - 1, _TAILS[1])
+    return float(few / all_rows)
 
 
 def student_factor(contributions: Floats) -> float:
@@ -269,7 +270,7 @@ def student_factor(contributions: Floats) -> float:
         return 1.0
     kurtosis = n * float(squares @ squares) / total**2
     degrees = n - 1 if kurtosis <= 1 else min(2 * n / (kurtosis - 1), n - 1)
-    return float(t.ppf(_TAILS[1], max(degrees, 1.0)) / norm.ppf(_TAILS[1]))
+    return float(stdtrit(max(degrees, 1.0), _TAILS[1]) / ndtri(_TAILS[1]))
 
 
 def group_codes(groups: Array) -> Ints:

@@ -180,7 +180,7 @@ def test_scores_that_recorded_predictions_do_not_give_have_the_error_of_the_fold
 def test_groups_have_the_error_of_groups():
     groups = np.repeat(np.arange(60), 3)[:178]
     copies = X[::3][groups % 60], Y[::3][groups % 60]  # three equal rows in each group
-    model = {"estimator": LogisticRegression(), "param_grid": {"C": [1.0]}, "cv": 5}
+    model = {"estimator": LogisticRegression(), "param_grid": {"C": [1.0]}, "cv": 3}
     for scoring in ("accuracy", "neg_log_loss"):
         alone = PASearchCV(**model, scoring=scoring).fit(copies[0][::3], copies[1][::3])
         many = PASearchCV(**model, scoring=scoring).fit(*copies)
