@@ -9,15 +9,11 @@ import numpy as np
 import torch
 
 from pa_select.agreement.inputs.problem import Problem
-from pa_select.agreement.inputs.validation import as_labels
+from pa_select.agreement.inputs.validation import check_groups
 from pa_select.agreement.posteriors import posteriors
 from pa_select.agreement.result import PosteriorAgreement, source_of
 from pa_select.agreement.solved_problems import solve_problems
-from pa_select.agreement.standard_errors import (
-    check_groups,
-    error_of_mean,
-    warn_of_few_pairs,
-)
+from pa_select.agreement.standard_errors import error_of_mean, warn_of_few_pairs
 from pa_select.utils.score_checks import check_level
 from pa_select.utils.typing import Floats, Groups, Ints, Mask
 
@@ -92,7 +88,7 @@ def confidence_interval(
     n = len(source.weight)
     units = np.arange(n)
     if groups is not None:
-        units = check_groups(as_labels(groups, "groups", source), n)
+        units = check_groups(groups, n, source)
     n_units = len(np.unique(units[source.weight > 0]))
     warn_of_few_pairs("result", n_units, n_units * (1 - result.agreement_rate))
     if n_units < 2:
@@ -181,12 +177,8 @@ def _bias_of_marginal_prior(problem: Problem, share: Floats, beta: float) -> flo
     """Return n times the bias of the agreement of n pairs that comes from their own prior.
 
     The second-order term of the agreement's expansion in the mean posteriors, at a fixed
-    inverse temperature. For hard decisions that all agree it is -(K - 1) / 2, the bias of an
-    entropy [1]_.
-
-    References
-    ----------
-    .. [1] G. A. Miller, "Note on the bias of information estimates", 1955.
+    inverse temperature. For hard decisions that all agree it is -(K - 1) / 2, Miller's bias of
+    an entropy.
     """
     p, q = (posteriors(x, beta) for x in (problem.a, problem.b))
     w = torch.from_numpy(share).to(p)

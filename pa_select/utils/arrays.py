@@ -128,15 +128,22 @@ def check_weight(sample_weight: Vector, n: int) -> Floats:
     if given.dtype.kind not in "biuf" and not all(isinstance(x, Real) for x in given):
         raise TypeError(f"sample_weight: expected real numbers, got dtype {given.dtype}.")
     weight = given.astype(np.float64)
+    check_weight_values(weight, "sample_weight")
+    return weight
+
+
+def check_weight_values(weight: Floats, name: str, *, may_be_zero: bool = False) -> None:
+    """Check that weights are finite and not negative, with a positive sum."""
     wrong = ~(np.isfinite(weight) & (weight >= 0))
     if wrong.any():
         row = int(wrong.argmax())
         raise ValueError(
-            f"sample_weight: expected finite non-negative weights, got {weight[row]} in row {row}."
+            f"{name}: expected finite non-negative weights, got {weight[row]} in row {row}."
         )
-    if not weight.any():
-        raise ValueError("sample_weight: expected a positive sum, got only zeros.")
-    return weight
+    with np.errstate(over="ignore"):
+        total = weight.sum()
+    if not 0 < total < np.inf and not (may_be_zero and total == 0):
+        raise ValueError(f"{name}: expected a positive and finite sum, got {total}.")
 
 
 def is_dataset(rows: object) -> bool:

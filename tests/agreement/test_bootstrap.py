@@ -62,7 +62,7 @@ def test_comparison_of_classifiers_on_the_same_pairs():
     _, a, b = draw()
     _, _, noisier = draw(noise=2.0)
     steady, shaky = posterior_agreement(a, b), posterior_agreement(a, noisier)
-    found = compare_agreement(steady, shaky, n_bootstrap=300, random_state=0)
+    found = compare_agreement(steady, shaky)
     terms = steady.terms - shaky.terms
     assert found.difference == steady.score - shaky.score
     assert found.standard_error == pytest.approx(terms.std(ddof=1) / np.sqrt(len(terms)))
@@ -73,9 +73,9 @@ def test_comparison_of_classifiers_on_the_same_pairs():
     assert found.p_value == pytest.approx(2 * student.sf(abs(mean) / error, len(terms) - 1))
     assert found.p_value > 2 * norm.sf(abs(found.difference) / found.standard_error)
     assert found.p_adjusted == found.p_value
-    assert found.interval[0] < found.difference < found.interval[1]
-    width = (found.interval[1] - found.interval[0]) / (2 * 1.96)
-    assert width == pytest.approx(found.standard_error, rel=0.2)
+    # The same seed draws the same replicates of both.
+    one, other = (bootstrap_agreement(x, 300, random_state=0).scores for x in (steady, shaky))
+    assert (one - other).std() == pytest.approx(found.standard_error, rel=0.2)
     # Pairs in groups of five are not independent.
     clustered = compare_agreement(steady, shaky, groups=np.arange(len(a)) // 5)
     assert clustered.standard_error != found.standard_error
@@ -167,10 +167,6 @@ def test_replicates_are_counted_and_not_shown():
     [
         (lambda r: bootstrap_agreement(r, 1), "n: expected an integer of at least 2"),
         (lambda r: bootstrap_agreement(r, 1e3), "^n: expected an integer .*, got 1000.0"),
-        (
-            lambda r: compare_agreement(r, r, n_bootstrap=1),
-            "n_bootstrap: expected an integer of at least 2",
-        ),
         (
             lambda r: bootstrap_agreement(r, 9, groups=[1]),
             r"groups: expected one for each of 150 pairs",
@@ -313,12 +309,10 @@ def test_entropy_change_is_that_of_the_correct_rows(weighted):
         entropies = []
         for beta in (1.0, result.beta):
             p = softmax(beta * a[used], axis=1)
-            ranked = -np.sort(-p, axis=1)
             entropies.append(
                 [
                     np.average(entr(p).sum(1), weights=w[used]),
                     entr(np.average(p, 0, w[used])).sum(),
-                    entr(np.average(ranked, 0, w[used])).sum(),
                 ]
             )
         assert found.n_rows == used.sum()
@@ -334,5 +328,4 @@ def test_entropies_of_the_rows_and_of_their_average_may_change_in_opposite_direc
     scores[np.arange(300), y] = 2.2
     change = posterior_agreement(scores, scores, prior="marginal").entropy_change(y)
     assert change.of_rows < -0.5
-    assert change.of_ranked_average < -0.5
     assert change.of_average > 0.1
