@@ -97,17 +97,6 @@ def test_standard_error_is_that_of_the_mean_term():
     assert result.standard_error == pytest.approx(expected, rel=1e-12)
 
 
-def test_standard_error_against_the_bootstrap():
-    a, b = problem(5, n=300)
-    result = posterior_agreement(a, b)
-    assert 0 < result.beta < np.inf
-    rng = np.random.default_rng(0)
-    counts = rng.multinomial(300, np.full(300, 1 / 300), size=300)
-    replicates = posterior_agreement([a] * 300, [b] * 300, sample_weight=list(counts))
-    bootstrap = np.std([r.score for r in replicates], ddof=1)
-    assert result.standard_error == pytest.approx(bootstrap, rel=0.15)
-
-
 @pytest.mark.parametrize("prior", PRIORS, ids=str)
 def test_kernel_takes_many_temperatures(prior):
     a, b = problem(3)

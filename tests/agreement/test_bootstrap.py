@@ -185,6 +185,11 @@ def test_replicates_are_counted_and_not_shown():
         ),
         (lambda r: r.decompose([0, 1]), "y: expected one label for each of 150 pairs"),
         (lambda r: r.decompose(np.full(150, 4)), "y: expected the columns of the true classes"),
+        (lambda r: r.decompose(["0"] * 150), "y: expected the columns .*, 0 to 3, got '0'"),
+        (
+            lambda r: bootstrap_agreement(r, 9, groups=np.repeat([np.nan, 1], [50, 100])),
+            "groups: expected a value for each pair, got nan in row 0",
+        ),
     ],
 )
 def test_bad_input(call, message):
@@ -277,24 +282,6 @@ def test_confidence_of_groups():
         result.confidence(beta=-1)
     with pytest.raises(ValueError, match="y: expected labels for the groups of misled=True"):
         result.confidence(misled=True)
-
-
-@pytest.mark.parametrize("missing", [np.nan, None])
-def test_missing_groups_are_refused(missing):
-    _, a, b = draw()
-    groups = [missing] * 50 + ["x"] * 100
-    with pytest.raises(
-        ValueError, match="groups: expected a value for each pair, got .* in row 0"
-    ):
-        posterior_agreement(a, b, groups=np.array(groups, dtype=object))
-
-
-def test_labels_that_are_no_columns_are_named():
-    y, a, b = draw()
-    with pytest.raises(
-        ValueError, match="y: expected the columns of the true classes, 0 to 3, got"
-    ):
-        posterior_agreement(a, b).decompose(y.astype(str))
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -185,18 +185,18 @@ def test_wrong_beta_is_named(beta):
         pa_kernel(A, B, beta)
 
 
-def test_wrong_lists_of_samples_are_named():
-    with pytest.raises(ValueError, match=r"list_of_scores: expected at least two .*got 1"):
-        agreement_matrix([A])
-    with pytest.raises(ValueError, match=r"list_of_scores\[1\]: .*\(40, 3\), got \(9, 3\)"):
-        agreement_matrix([A, B[:9]])
-    with pytest.raises(ValueError, match=r"list_of_scores\[1\]: .*nan in row 0, column 0"):
-        agreement_matrix([A, with_value(B, 0, 0, np.nan)])
-
-
-def test_what_class_scores_returns_is_no_sample():
-    with pytest.raises(ValueError, match=r"list_of_scores\[0\]: .*a tuple of scores and classes"):
-        agreement_matrix([(A, np.arange(3)), (B, np.arange(3))])
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        ([A], "list_of_scores: expected at least two .*got 1"),
+        ([A, B[:9]], r"list_of_scores\[1\]: .*\(40, 3\), got \(9, 3\)"),
+        ([A, with_value(B, 0, 0, np.nan)], r"list_of_scores\[1\]: .*nan in row 0, column 0"),
+        ([(A, range(3)), (B, range(3))], r"list_of_scores\[0\]: .*tuple of scores and classes"),
+    ],
+)
+def test_wrong_lists_of_samples_are_named(samples, message):
+    with pytest.raises(ValueError, match=message):
+        agreement_matrix(samples)
 
 
 def test_huge_and_tiny_margins():
