@@ -33,7 +33,7 @@ from pa_select.utils.typing import (
 )
 
 if TYPE_CHECKING:
-    from pa_select.agreement.pairs.processes import Processes
+    from pa_select.agreement.pairs.sharded_scores import Processes
 
 
 def posterior_agreement(
@@ -262,7 +262,7 @@ def agreements(
 
 
 def _joined(process_group: object) -> AbstractContextManager[Processes]:
-    from pa_select.agreement.pairs.processes import joined
+    from pa_select.agreement.pairs.sharded_scores import joined
 
     return joined(process_group)
 

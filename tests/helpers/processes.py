@@ -14,8 +14,7 @@ import torch.multiprocessing as mp
 from pa_select import posterior_agreement
 from pa_select.agreement.inputs.problem import Problem
 from pa_select.agreement.pairs.paired_scores import PairedScores, concatenate
-from pa_select.agreement.pairs.processes import Processes
-from pa_select.agreement.pairs.sharded_scores import share
+from pa_select.agreement.pairs.sharded_scores import Processes, share
 from pa_select.agreement.solver import branch_and_bound as maximize
 
 NUMBERS = (
