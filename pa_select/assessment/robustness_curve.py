@@ -315,7 +315,7 @@ def robustness_curve(
     check_row_order(y, X, "y")
     y = None if y is None else check_column(y, n, "y")
     check_row_order(groups, X, "groups")
-    codes = None if groups is None else check_groups(check_column(groups, n, "groups"), n)
+    codes = None if groups is None else check_groups(groups, n)
     chosen = _select_metrics(metrics, y is not None, features is not None)
     features_by_name = None
     if "features" in chosen:

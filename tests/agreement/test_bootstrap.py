@@ -169,7 +169,7 @@ def test_replicates_are_counted_and_not_shown():
         (lambda r: bootstrap_agreement(r, 1e3), "^n: expected an integer .*, got 1000.0"),
         (
             lambda r: bootstrap_agreement(r, 9, groups=[1]),
-            r"groups: expected one for each of 150 pairs",
+            r"groups: expected shape \(150,\), got \(1,\)",
         ),
         (
             lambda r: bootstrap_agreement(r, 9, groups=np.ones(150)),
@@ -188,7 +188,7 @@ def test_replicates_are_counted_and_not_shown():
         (lambda r: r.decompose(["0"] * 150), "y: expected the columns .*, 0 to 3, got '0'"),
         (
             lambda r: bootstrap_agreement(r, 9, groups=np.repeat([np.nan, 1], [50, 100])),
-            "groups: expected a value for each pair, got nan in row 0",
+            "groups: expected a value for each row, got nan in row 0",
         ),
     ],
 )
@@ -236,7 +236,7 @@ def test_standard_error_of_groups_of_pairs():
     assert posterior_agreement(a, b).standard_error < 0.6 * once.standard_error
     batch = posterior_agreement([a, a], [b, b], groups=groups)
     assert [r.standard_error for r in batch] == pytest.approx([once.standard_error] * 2, rel=1e-6)
-    with pytest.raises(ValueError, match=r"groups: expected one for each of \d+ pairs, got shape"):
+    with pytest.raises(ValueError, match=r"groups: expected shape \(\d+,\), got"):
         posterior_agreement(a, b, groups=groups[:-1])
 
 

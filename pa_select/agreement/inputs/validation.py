@@ -9,7 +9,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 
-from pa_select.utils.arrays import as_array, as_numbers, check_weight_values, n_axes
+from pa_select.utils.arrays import (
+    as_array,
+    as_numbers,
+    check_column,
+    check_weight_values,
+    n_axes,
+)
 from pa_select.utils.frames import reordered
 from pa_select.utils.score_checks import check_matrix
 from pa_select.utils.score_checks import check_tol as _check_tol
@@ -77,21 +83,8 @@ def as_labels(values: Labels, name: str, rows: object = None) -> Array:
 
 def check_groups(groups: Labels, n: int, rows: object = None) -> Ints:
     """Return the groups of n pairs, of one type and none missing, as integers."""
-    values = as_labels(groups, "groups", rows)
-    if values.shape != (n,):
-        raise ValueError(f"groups: expected one for each of {n} pairs, got shape {values.shape}.")
-    # A comparison with pandas' NA is neither True nor False.
-    missing = np.array([v is None or (v != v) is not False for v in values.tolist()])
-    if missing.any():
-        row = int(missing.argmax())
-        raise ValueError(
-            f"groups: expected a value for each pair, got {values[row]} in row {row}."
-        )
-    try:
-        return np.unique(values, return_inverse=True)[1].astype(np.int64)
-    except TypeError as error:
-        kinds = sorted({type(value).__name__ for value in values.tolist()})
-        raise TypeError(f"groups: expected values of one type, got {kinds}.") from error
+    values = check_column(as_labels(groups, "groups", rows), n, "groups")
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
 def indexed(*samples: Any) -> Any:
