@@ -369,15 +369,3 @@ def test_a_wrong_prior_costs_one_chunk(prior):
     with pytest.raises(ValueError, match="prior: "):
         agreement_of_chunks(chunks(), prior=prior)
     assert read == [0]
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("prior", ["uniform", "marginal"])
-def test_on_a_gpu(prior):
-    a, b, weight = scores()
-    expected = posterior_agreement(a, b, sample_weight=weight, prior=prior)
-    chunks = cut((a, b, weight), [50, 51])
-    same(agreement_of_chunks(chunks, prior=prior, device="cuda"), expected)
-    there = [[torch.tensor(x, device="cuda") for x in chunk] for chunk in chunks]
-    same(agreement_of_chunks(there, prior=prior), expected)

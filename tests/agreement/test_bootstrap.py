@@ -93,17 +93,21 @@ def test_many_comparisons_are_adjusted_by_holm():
     assert adjusted == pytest.approx([min(2 * p[0], 1), max(min(2 * p[0], 1), p[1])])
 
 
+def groups_of(y, a, b):
+    top_a, top_b = a.argmax(1), b.argmax(1)
+    return {
+        "agree_right": (top_a == top_b) & (top_a == y),
+        "agree_wrong": (top_a == top_b) & (top_a != y),
+        "disagree": top_a != top_b,
+    }
+
+
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])
 def test_the_decomposition_is_exact(prior):
     y, a, b = draw()
     weight = np.random.default_rng(1).integers(0, 4, len(a)).astype(float)
     result = posterior_agreement(a, b, prior=prior, sample_weight=weight)
-    top_a, top_b = a.argmax(1), b.argmax(1)
-    groups = {
-        "agree_right": (top_a == top_b) & (top_a == y),
-        "agree_wrong": (top_a == top_b) & (top_a != y),
-        "disagree": top_a != top_b,
-    }
+    groups = groups_of(y, a, b)
     parts = result.decompose(y)
     assert list(parts) == list(groups)
     for name, here in groups.items():
@@ -256,10 +260,7 @@ def test_confidence_of_groups():
         )
         top_a, top_b = a.argmax(1), b.argmax(1)
         rows = np.arange(len(a))
-        masks = {
-            "agree_right": (top_a == top_b) & (top_a == y),
-            "agree_wrong": (top_a == top_b) & (top_a != y),
-            "disagree": top_a != top_b,
+        masks = groups_of(y, a, b) | {
             "right": top_a == y,
             "wrong": top_a != y,
             "misled": (top_a == y) & (top_b != y),

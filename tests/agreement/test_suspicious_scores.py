@@ -222,16 +222,6 @@ def test_the_warning_is_at_the_callers_line():
     assert not re.search(r"\s\s", str(caught[0].message))
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_tensors_on_a_gpu_are_noticed():
-    p, q = (torch.tensor(x, device="cuda") for x in (P, Q))
-    assert len(said(posterior_agreement, p, q)) == 1
-    scores = torch.tensor(constant(50, 0.98), device="cuda")
-    assert len(said(posterior_agreement, scores, scores)) == 1
-    assert log_probabilities(p).device == p.device
-
-
 def test_a_matrix_names_the_samples():
     (text,) = said(agreement_matrix, [P, DECISIONS, Q], prior="marginal")
     assert text.startswith("list_of_scores[0] and list_of_scores[2]: expected logits or log-prob")
