@@ -197,8 +197,6 @@ class PosteriorAgreement:
         >>> parts = result.decompose(y)
         >>> {name: (part.n_pairs, round(part.total, 1)) for name, part in parts.items()}
         {'agree_right': (143, 133.6), 'agree_wrong': (9, 4.9), 'disagree': (48, -10.8)}
-        >>> bool(np.isclose(sum(part.total for part in parts.values()), result.terms.sum()))
-        True
         """
         return decompose(source_of(self), self.terms, self.beta, y)
 
@@ -326,15 +324,10 @@ class PosteriorAgreement:
 
         >>> import numpy as np
         >>> from pa_select import posterior_agreement
-        >>> rng = np.random.default_rng(0)
-        >>> logits = 3 * rng.normal(size=(500, 4))
-        >>> good = posterior_agreement(logits, logits + rng.normal(size=(500, 4)))
         >>> same_class = np.tile([5.0, 0, 0, 0], (10, 1))
         >>> constant = posterior_agreement(same_class, same_class)
-        >>> for result in (good, constant):
-        ...     error, divergence = result.generalization()
-        ...     print(f"{result.score:.2f} {error:.2f} {divergence:.2f}")
-        1.00 -0.73 0.00
+        >>> error, divergence = constant.generalization()
+        >>> print(f"{constant.score:.2f} {error:.2f} {divergence:.2f}")
         1.39 -1.39 1.39
         """
         return generalization(source_of(self), self.beta)
