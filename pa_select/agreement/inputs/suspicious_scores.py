@@ -26,7 +26,7 @@ _CONSTANT_IS_BEST = (
 )
 
 # About this many rows are read first. All rows are read only if one class has at least this
-# share of their predictions.
+# share of their predictions (the first of tied classes).
 _SAMPLED_ROWS = 1 << 11
 _NEAR = 0.85
 
@@ -185,8 +185,9 @@ def share_of_one_class(problem: Problem) -> float | None:
     if np.count_nonzero(weight) < FEWEST_PAIRS:
         return None
     step = max(len(a) // _SAMPLED_ROWS, 1)
-    some = weight[::step]
-    if some.any() and _largest_share(a[::step], b[::step], some) < _NEAR:
+    predicted = np.concatenate([x[::step].argmax(1).cpu().numpy() for x in (a, b)])
+    used = np.concatenate([weight[::step]] * 2)
+    if np.bincount(predicted, used).max() < _NEAR * used.sum():
         return None
     share = _largest_share(a, b, weight)
     return share if share >= LARGEST_SHARE else None
