@@ -45,6 +45,7 @@ AGREEMENT = [
 ]
 
 
+@cache
 def imported(path):
     """Modules of the package that a file imports anywhere, also inside functions."""
     names = set()
