@@ -20,7 +20,7 @@ from pa_select import PAEarlyStopping, PASearchCV, class_scores
 from pa_select.shifts import FGSM, PGD
 from pa_select.training import AdversarialNet, AgreementNet, ERMNet, IRMNet, LISANet
 from pa_select.training.learners.erm import EnvironmentSampler, InEnvironment
-from pa_select.training.learners.lisa import partners
+from pa_select.training.learners.lisa import cutmix, partners
 
 X, Y = load_digits(return_X_y=True)
 X, Y = (X[:300] / 16).astype("float32"), Y[:300]
@@ -382,6 +382,7 @@ def test_a_split_that_keeps_one_environment():
         (IRMNet, {"criterion": torch.nn.NLLLoss}, "criterion: expected one that takes logits"),
         (LISANet, {"p_select": 1.5}, "p_select: expected a probability, got 1.5"),
         (LISANet, {"alpha": 0}, "alpha: expected a finite positive number, got 0"),
+        (LISANet, {"mix": "cut"}, "mix: expected 'mixup' or 'cutmix', got 'cut'"),
     ],
 )
 def test_parameters_that_do_not_fit(learner, params, message):
@@ -444,3 +445,24 @@ def test_adversarial_nets_withstand_the_attack_and_name_wrong_parameters():
         net(AdversarialNet, attack="PGD").fit(X, Y)
     with pytest.raises(ValueError, match="clean_weight: expected a number in"):
         net(AdversarialNet, clean_weight=2).fit(X, Y)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.floats(0, 1), st.integers(1, 9), st.integers(1, 9), st.integers(0, 99))
+def test_cutmix_weighs_labels_by_pixels(weight, height, width, seed):
+    images = torch.zeros(2, 3, height, width)
+    images[1] = 1
+    given_ = images.clone()
+    mixed, own = cutmix(images, torch.tensor([1, 0]), weight, np.random.RandomState(seed))
+    assert_allclose(own, 1 - mixed[0].mean(), atol=1e-6)
+    assert_allclose(own, mixed[1].mean(), atol=1e-6)
+    assert own >= weight - 1e-6  # a box that is cut at the border is smaller
+    assert torch.equal(images, given_)
+
+
+def test_cutmix_in_training():
+    images = X.reshape(-1, 1, 8, 8)
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Flatten(), Linear())
+    fitted = net(LISANet, module=module, mix="cutmix", max_epochs=8)
+    assert fitted.fit(images, Y, environments=PLACES).score(images, Y) > 0.5

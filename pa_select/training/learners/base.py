@@ -32,10 +32,15 @@ class LearnerNet(NeuralNetClassifier):
         self.random_ = check_random_state(0 if self.random_state is None else self.random_state)
         return super().initialize()
 
+    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Train from the start."""
+        self._check_parameters()  # before the net forgets what it has learnt
+        return super().fit(X, y, **fit_params)
+
     def partial_fit(
         self, X: Any, y: Any = None, classes: Labels | None = None, **fit_params: Any
     ) -> Any:
-        """Continue training; `fit` calls this, too."""
+        """Continue training."""
         self._check_parameters()
         if y is not None and np.asarray(y).dtype.kind in "OUS":
             first = np.asarray(y).ravel().tolist()[0]
