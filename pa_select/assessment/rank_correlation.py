@@ -89,8 +89,7 @@ def rank_correlation(
 ) -> RankCorrelation:
     """Compute rank correlations of measures of models with what the models lose.
 
-    A useful measure of robustness, posterior agreement or another, orders models as their
-    losses under a shift do. If tau is negative, models with a higher measure lose less.
+    If tau is negative, models with a higher measure lose less.
 
     Parameters
     ----------
@@ -228,17 +227,13 @@ def _replicates(x: Floats, y: Floats, n: int, random_state: RandomState) -> Floa
         (~(np.isnan(z[:, first]) | np.isnan(z[:, second]))).astype(np.float64) for z in (x, y)
     )
     untied_x, untied_y = sign_x**2, sign_y**2
-    complete = bool(known_x.all() and known_y.all())
     rng = check_random_state(0 if random_state is None else random_state)
     counts = rng.multinomial(n_models, np.full(n_models, 1 / n_models), n)
     result = np.empty((n, len(x), len(y)))
     for replicate, drawn in zip(result, counts, strict=True):
         weight = (drawn[first] * drawn[second]).astype(np.float64)
         concordance = (sign_x * weight) @ sign_y.T
-        if complete:
-            pairs = np.outer(untied_x @ weight, untied_y @ weight)
-        else:
-            pairs = ((untied_x * weight) @ known_y.T) * ((known_x * weight) @ untied_y.T)
+        pairs = ((untied_x * weight) @ known_y.T) * ((known_x * weight) @ untied_y.T)
         replicate[:] = np.nan
         np.divide(concordance, np.sqrt(pairs), out=replicate, where=pairs > 0)
     return result

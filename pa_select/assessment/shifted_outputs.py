@@ -20,16 +20,12 @@ from pa_select.assessment.feature_measures import feature_discrepancy
 from pa_select.scores.class_scores import comparable_scores
 from pa_select.scores.features import features_of
 from pa_select.shifts import Shift, Shifted, shifted_rows
-from pa_select.utils.html import bar_cell, html_table
 from pa_select.utils.messages import named_error, warn_caller
 from pa_select.utils.score_checks import look_like_probabilities
 from pa_select.utils.typing import Array, Floats, Index, Ints, Mask, Prior, RandomState, Rows
 
 # Largest number of scores that are solved at once, which bounds the memory.
 _SCORES_AT_ONCE = 1 << 23
-# Rows that a notebook shows.
-_SHOWN = 30
-_SHARES = {"clean_accuracy": "accuracy", "shifted_accuracy": "accuracy under the shift"}
 
 #: Estimator, power and ratio of one row of the table.
 Key = tuple[str, float, float]
@@ -38,28 +34,33 @@ Key = tuple[str, float, float]
 class Outputs(NamedTuple):
     """The scores of one sample, with what is derived from them.
 
-    `log_posterior` has the logs of the posteriors at inverse temperature 1, and `predicted` the
-    columns of the predicted classes.
+    `log_posterior` has the logs of the posteriors at inverse temperature 1, `predicted` the
+    columns of the predicted classes, and `features` those of the rows; no columns if they are not
+    compared.
     """
 
     scores: Floats
     log_posterior: Floats
     predicted: Index
+    features: Floats
 
     @classmethod
-    def of(cls, scores: Any) -> Outputs:
+    def of(cls, scores: Any, features: Floats | None = None) -> Outputs:
         """Derive posteriors and predictions from scores of any type."""
         if hasattr(scores, "detach"):
             scores = scores.detach().cpu().double().numpy()
         values: Floats = np.asarray(scores, dtype=np.float64)
-        return cls(values, log_softmax(values, axis=1), values.argmax(1))
+        features = np.empty((len(values), 0)) if features is None else features
+        return cls(values, log_softmax(values, axis=1), values.argmax(1), features)
 
     def mixed(self, other: Outputs, replaced: Mask) -> Outputs:
         """Return the outputs with some rows replaced by those of another sample."""
+        rows = replaced[:, None]
         return Outputs(
-            np.where(replaced[:, None], other.scores, self.scores),
-            np.where(replaced[:, None], other.log_posterior, self.log_posterior),
+            np.where(rows, other.scores, self.scores),
+            np.where(rows, other.log_posterior, self.log_posterior),
             np.where(replaced, other.predicted, self.predicted),
+            np.where(rows, other.features, self.features),
         )
 
 
@@ -76,8 +77,6 @@ class Samples:
     after: dict[tuple[str, float], Outputs] = field(default_factory=dict)
     #: Results of the shift, without the rows.
     shifted: dict[tuple[str, float], Shifted] = field(default_factory=dict)
-    features: dict[str, Floats] = field(default_factory=dict)
-    shifted_features: dict[tuple[str, float], Floats] = field(default_factory=dict)
     #: Why an estimator has no outputs or no agreement at a power.
     failures: dict[tuple[str, float], Exception] = field(default_factory=dict)
 
@@ -93,9 +92,6 @@ class Samples:
     ) -> None:
         """Shift the rows for every estimator at every power, and keep the outputs."""
         start = time.perf_counter()
-        if features is not None:
-            for name in estimators:
-                self.features[name] = features_of(X, features[name], "X")
         n_done = 0
         for power in powers:
             moved = None if shift._aimed else shift(X, y, power=power)
@@ -104,11 +100,11 @@ class Samples:
                     result = moved
                     if result is None:
                         result = shift(X, y, estimator=estimator, power=power)
-                    outputs = Outputs.of(comparable_scores(estimator, result.X)[0])
+                    scores, _ = comparable_scores(estimator, result.X)
+                    of_rows = None
                     if features is not None:
-                        shifted = features_of(result.X, features[name], "X")
-                        self.shifted_features[name, power] = shifted
-                    self.after[name, power] = outputs
+                        of_rows = features_of(result.X, features[name], "X")
+                    self.after[name, power] = Outputs.of(scores, of_rows)
                     self.shifted[name, power] = result._replace(X=None)
                 n_done += 1
                 if verbose:
@@ -164,11 +160,6 @@ class Samples:
         before = self.before[name]
         replaced = self.replaced(name, power, ratio)
         return before, before.mixed(self.after[name, power], replaced)
-
-    def feature_pair(self, name: str, power: float, ratio: float) -> tuple[Floats, Floats]:
-        """Return one estimator's features before the shift and under it."""
-        before, replaced = self.features[name], self.replaced(name, power, ratio)
-        return before, np.where(replaced[:, None], self.shifted_features[name, power], before)
 
     def solve(
         self, pairs: Sequence[tuple[Outputs, Outputs]], prior: Prior
@@ -262,14 +253,15 @@ def _measures(
         "success_rate": np.nan if shifted.success is None else _mean(shifted.success[replaced]),
     }
     if "agreement" in chosen:
-        row |= {**agreement, **_kept_predictions(before, after, groups)}
+        kept = {"afr_pred": 1.0 * (before.predicted == after.predicted)}
+        row |= {**agreement, **with_errors(kept, groups)}
     row |= accuracy
     if "log_loss" in chosen:
         row |= _log_loss_measures(before, after, y, groups)
     if "posterior" in chosen:
         row |= _posterior_measures(before, after, groups)
     if "features" in chosen:
-        row |= feature_discrepancy(*samples.feature_pair(*key))._asdict()
+        row |= feature_discrepancy(before.features, after.features)._asdict()
     return row
 
 
@@ -295,23 +287,12 @@ def with_errors(values: Mapping[str, Floats], groups: Ints | None) -> dict[str, 
 def _accuracy_measures(
     before: Outputs, after: Outputs, y: Index, groups: Ints | None
 ) -> dict[str, float]:
-    """Return both accuracies and the accuracy lost, also by their names in the papers."""
+    """Return both accuracies and the accuracy lost; "afr_true" is its name in the papers."""
     right, still = (1.0 * (outputs.predicted == y) for outputs in (before, after))
-    kept = with_errors({"clean_accuracy": right, "shifted_accuracy": still}, groups)
-    lost = with_errors({"accuracy_drop": right - still}, groups)
-    return {
-        **kept,
-        "afr_true": kept["shifted_accuracy"],
-        "afr_true_change": -lost["accuracy_drop"],
-        **lost,
-        "relative_accuracy_drop": quotient(lost["accuracy_drop"], kept["clean_accuracy"]),
-    }
-
-
-def _kept_predictions(before: Outputs, after: Outputs, groups: Ints | None) -> dict[str, float]:
-    """Return the share of rows whose prediction stays the same under the shift."""
-    kept = with_errors({"afr_pred": 1.0 * (before.predicted == after.predicted)}, groups)
-    return kept | {"afr_pred_change": kept["afr_pred"] - 1}
+    means = {"clean_accuracy": right, "shifted_accuracy": still, "accuracy_drop": right - still}
+    found = with_errors(means, groups)
+    relative = quotient(found["accuracy_drop"], found["clean_accuracy"])
+    return found | {"afr_true": found["shifted_accuracy"], "relative_accuracy_drop": relative}
 
 
 def _log_loss_measures(
@@ -366,25 +347,3 @@ def _warn_of_one_class(names: Sequence[str], results: Sequence[PosteriorAgreemen
             "and under the shift, are of one class. With prior='uniform' this gives the highest "
             "possible agreement, log(n_classes). Rank models with prior='marginal'."
         )
-
-
-def table_of_curve(columns: Mapping[str, Any]) -> str:
-    """Return agreement and accuracies of a curve's first rows, with bars."""
-    n = len(columns["pa"])
-    most = float(np.nanmax(columns["pa"], initial=0.0))
-    shares = [column for column in _SHARES if column in columns]
-
-    def row(i: int) -> tuple[str, list[str]]:
-        name = f"{columns['estimator'][i]}, power {columns['power'][i]:g}"
-        if columns["ratio"][i] != 1:
-            name += f", share {columns['ratio'][i]:g}"
-        cells = [bar_cell(columns["pa"][i], most, f"{columns['pa'][i]:.2f}")]
-        return name, cells + [
-            bar_cell(columns[share][i], 1, f"{columns[share][i]:.2f}") for share in shares
-        ]
-
-    caption = "Agreement in nats per pair" + (" and accuracies" if shares else "")
-    if n > _SHOWN:
-        caption += f"; the first {_SHOWN} of {n} rows"
-    header = ["estimator", "agreement", *(_SHARES[column] for column in shares)]
-    return html_table(caption, header, [row(i) for i in range(min(n, _SHOWN))])

@@ -85,8 +85,7 @@ class EpochsDisplay(Display):
         ----------
         result : skorch net, skorch History or list of dict
             A net with `pa_select.PAScoring` or `pa_select.PAEarlyStopping`, its history, or a
-            dict for each epoch. The kept epoch is the last entry of the column "pa_kept"; in a
-            history without it, the last epoch for which "pa_best" is true.
+            dict for each epoch. The kept epoch is the last entry of the column "pa_kept".
         columns : sequence of str, default=("pa", "valid_acc")
             Columns of the history: the agreement, then other scores. "valid_acc" is left out if
             it was not recorded.
@@ -111,13 +110,11 @@ class EpochsDisplay(Display):
         }
         epochs = [row.get("epoch", number) for number, row in enumerate(rows, 1)]
         agreement = scores.pop(columns[0])
-        kept = None
-        for epoch, row in zip(epochs, rows, strict=True):
-            # Histories of 0.1.0 say only whether an epoch was the best when it ended.
-            so_far = epoch if row.get(f"{columns[0]}_best") else kept
-            kept = row.get(f"{columns[0]}_kept", so_far)
+        # An epoch that was interrupted has no entry.
+        kept = [row[f"{columns[0]}_kept"] for row in rows if f"{columns[0]}_kept" in row]
         shown: dict[str, Any] = {"epochs": np.array(epochs), "agreement": agreement}
-        return cls(**shown, scores=scores, kept=kept, name=name).plot(ax, **kwargs)
+        shown["kept"] = kept[-1] if kept else None
+        return cls(**shown, scores=scores, name=name).plot(ax, **kwargs)
 
     def _draw(self, ax: Any, **kwargs: Any) -> None:
         prefix = "" if self.name is None else f"{self.name}: "

@@ -56,15 +56,12 @@ def test_rejection_curve_from_its_definition():
 def test_by_hand():
     scores = np.log([[0.5, 0.25, 0.25], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8], [0.6, 0.3, 0.1]])
     y = [0, 1, 2, 1]
-    found = prediction_measures(scores, y, tail=0.25, margin_quantile=0.0)
+    found = prediction_measures(scores, y, tail=0.25)
     assert found.accuracy == 0.75
     assert_allclose(found.cvar, -np.log(0.3))
-    assert_allclose(found.margin, np.log(0.5))
     # Kept first: rows 2, 1, 3 (wrong), 0; error rates 0, 0, 1/3, 1/4.
     assert_allclose(found.uncertainty_auc, 0.25 * (1 / 6 + (1 / 3 + 1 / 4) / 2))
-    median = prediction_measures(scores, y, tail=1, margin_quantile=0.5)
-    assert_allclose(median.cvar, median.log_loss)
-    assert_allclose(median.margin, (np.log(2) + np.log(3.5)) / 2)
+    assert_allclose(prediction_measures(scores, y, tail=1).cvar, found.log_loss)
 
 
 def test_margin_is_the_tenth_percentile():
@@ -122,7 +119,6 @@ SCORES = [[1.0, 0.0], [0.0, 1.0]]
         (SCORES, [0, 2], {}, r"y: expected classes of the columns, \[0, 1\], got .*2.* in row 1"),
         (SCORES, [0, 1], {"classes": [0, 1, 2]}, r"classes: expected shape \(2,\), got \(3,\)"),
         (SCORES, [0, 1], {"tail": 0}, r"tail: expected a share in \(0, 1\], got 0"),
-        (SCORES, [0, 1], {"margin_quantile": 10}, r"margin_quantile: expected a share in \[0, 1"),
     ],
 )
 def test_errors(scores, y, options, message):

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
-from pa_select import PASearchCV, agreement_matrix, posterior_agreement, robustness_curve
+from pa_select import PASearchCV, agreement_matrix, posterior_agreement
 from pa_select.utils.html import bar_cell, table
 
 RNG = np.random.default_rng(0)
@@ -88,18 +88,6 @@ def test_a_matrix():
     many = agreement_matrix([SCORES] * 13)._repr_html_()
     assert "the first 12 are shown" in text_of(many)
     assert len(percents(many)) == 144
-
-
-def test_a_curve():
-    y = SCORES.argmax(1)
-    tree = DecisionTreeClassifier(random_state=0).fit(SCORES, y)
-    curve = robustness_curve({"a <tree>": tree}, SCORES, y, shift=lambda X: X + 1)
-    shown = curve._repr_html_()
-    assert "a <tree>, power" in text_of(shown)
-    expected = [1.0, curve.table["clean_accuracy"][0], curve.table["shifted_accuracy"][0]]
-    assert percents(shown) == pytest.approx(100 * np.array(expected), abs=0.1)
-    unlabelled = robustness_curve({"tree": tree}, SCORES, shift=lambda X: X + 1)
-    assert len(percents(unlabelled._repr_html_())) == 1
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

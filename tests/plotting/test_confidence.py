@@ -81,7 +81,7 @@ def test_marks_are_the_average_posteriors(weight, ax):
     assert_array_equal(display.uniform_.get_ydata(), [0.1, 0.1])
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert labels == [
-        rf"at $\beta^*$ = {result.beta:.2f}",
+        rf"at $\beta^*$ = {number(result.beta)}",
         r"at $\beta = 1$, as trained",
         "uniform posterior",
     ]

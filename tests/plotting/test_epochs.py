@@ -14,11 +14,11 @@ X, Y = load_iris(return_X_y=True)
 X = X.astype("float32")
 OTHER = X + np.random.default_rng(0).normal(scale=0.5, size=X.shape).astype("float32")
 HISTORY = [
-    {"epoch": e, "pa": pa, "pa_best": best, "valid_acc": acc, "shifted": acc - 0.1}
-    for e, pa, best, acc in zip(
+    {"epoch": e, "pa": pa, "pa_kept": kept, "valid_acc": acc, "shifted": acc - 0.1}
+    for e, pa, kept, acc in zip(
         range(1, 6),
         (0.1, np.nan, 0.5, 0.4, 0.3),
-        (1, 0, 1, 0, 0),
+        (1, 1, 3, 3, 3),
         np.linspace(0.4, 0.8, 5),
         strict=True,
     )
@@ -81,6 +81,7 @@ def test_the_kept_epoch_is_the_last_one_recorded(ax):
     assert DRAW(history, ax=ax).kept == 2
     assert DRAW(history[:3], ax=ax).kept == 3
     assert DRAW(history[:1], ax=ax).kept is None
+    assert DRAW([*history, {"epoch": 6}], ax=ax).kept == 2  # interrupted in the sixth
 
 
 def test_a_list_of_dicts(ax):

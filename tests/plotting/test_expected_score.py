@@ -124,9 +124,6 @@ def test_another_metric_has_no_interval(ax):
     display = ExpectedScoreDisplay.from_result(search, ax=ax)
     assert display.intervals_ is None
     assert ax.get_xlabel() == "expected neg log loss at the other site"
-    by_accuracy = ExpectedScoreDisplay.from_result(search, score="accuracy", ax=ax)
-    assert by_accuracy.intervals_ is not None
-    assert ax.get_xlabel() == "expected accuracy at the other site"
 
 
 def test_true_scores(search, ax):
@@ -153,9 +150,6 @@ def test_scores_of_trained_classifiers(ax):
     assert "accuracy on the labelled rows" in labels_of(ax)
     alone = ExpectedScoreDisplay.from_result(scores["a"], true_scores=0.8, ax=ax)
     assert alone.true_.get_xdata() == 0.8
-    other = expected_score(models, A, NOISY, X[150:], Y[150:], scoring="f1")
-    ExpectedScoreDisplay.from_result(other, score="F1", ax=ax)
-    assert ax.get_xlabel() == "expected F1 at the other site"
 
 
 def test_at_most_so_many_rows_and_the_chosen_one_among_them(ax):
@@ -214,8 +208,6 @@ def test_wrong_arguments_are_named(search, adapted):
     unpaired = PASearchCV(LogisticRegression(), GRID).fit(X, Y)
     with pytest.raises(ValueError, match="result: expected a search fitted with paired"):
         draw(unpaired)
-    with pytest.raises(ValueError, match=r"score: expected one of the metrics \['score'\], got"):
-        draw(search, score="f1")
     with pytest.raises(ValueError, match="site: expected None, since the site has no name"):
         draw(search, site="b")
     with pytest.raises(ValueError, match=r"site: expected None or one of \['noisy', 'turned'\]"):

@@ -129,13 +129,6 @@ def test_cells_of_correlations(correlation):
     assert text.get_text() == "adjusted p < 0.05"
 
 
-def test_the_level_decides_what_is_marked(correlation):
-    for level in (1e-30, 1.1):
-        display = RankCorrelationDisplay.from_result(correlation, level=level)
-        marked = [t.get_text().endswith("*") for t in display.texts_[:2].ravel()]
-        assert marked == [level > 1] * 4
-
-
 @pytest.mark.parametrize("shape", [(2, 1), (6, 1), (1, 1), (3, 12), (30, 4)])
 def test_correlations_fit_their_cells(shape):
     display = RankCorrelationDisplay(
