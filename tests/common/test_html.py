@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
 from pa_select import PASearchCV, agreement_matrix, posterior_agreement
-from pa_select.utils.html import bar_cell, table
+from pa_select.utils.html import bar_cell, html_table
 
 RNG = np.random.default_rng(0)
 SCORES = 3 * RNG.normal(size=(60, 3))
@@ -58,7 +58,7 @@ def test_bars_are_as_long_as_their_values():
 
 
 def test_names_are_escaped():
-    shown = table("a < b", ["<i>"], [("<script>", [bar_cell(1, 1, "&")])])
+    shown = html_table("a < b", ["<i>"], [("<script>", [bar_cell(1, 1, "&")])])
     assert "<script>" not in shown
     assert text_of(shown) == "a < b <i> <script> &"
 
