@@ -145,8 +145,8 @@ def prediction_measures(
 class SampleGap(NamedTuple):
     """What one model loses on another sample, from `sample_gap`.
 
-    Each value has its standard error in ``<name>_se``. Accuracies are in [0, 1], log-losses in
-    nats.
+    Each value but the shares has its standard error in ``<name>_se``. Accuracies are in [0, 1],
+    log-losses in nats.
 
     Attributes
     ----------
@@ -167,7 +167,6 @@ class SampleGap(NamedTuple):
     accuracy_drop: float
     accuracy_drop_se: float
     relative_accuracy_drop: float
-    relative_accuracy_drop_se: float
     log_loss: float
     log_loss_se: float
     other_log_loss: float
@@ -175,7 +174,6 @@ class SampleGap(NamedTuple):
     log_loss_gap: float
     log_loss_gap_se: float
     relative_log_loss_gap: float
-    relative_log_loss_gap_se: float
 
 
 def sample_gap(
@@ -211,8 +209,7 @@ def sample_gap(
 
     Notes
     -----
-    The samples are taken as independent. Standard errors of relative gaps are of first order
-    (delta method).
+    The samples are taken as independent.
 
     References
     ----------
@@ -242,13 +239,9 @@ def sample_gap(
         }
         found |= with_errors(means, None)
     for name, gap, sign in (("accuracy", "accuracy_drop", -1), ("log_loss", "log_loss_gap", 1)):
-        first, other = found[name], found[f"other_{name}"]
-        errors = found[f"{name}_se"], found[f"other_{name}_se"]
-        found[gap] = sign * (other - first)
-        found[f"{gap}_se"] = float(np.hypot(*errors))
-        found[f"relative_{gap}"] = quotient(found[gap], first)
-        error = float(np.hypot(quotient(other, first) * errors[0], errors[1]))
-        found[f"relative_{gap}_se"] = quotient(error, first)
+        found[gap] = sign * (found[f"other_{name}"] - found[name])
+        found[f"{gap}_se"] = float(np.hypot(found[f"{name}_se"], found[f"other_{name}_se"]))
+        found[f"relative_{gap}"] = quotient(found[gap], found[name])
     return SampleGap(**found)
 
 

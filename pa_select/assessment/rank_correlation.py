@@ -34,10 +34,6 @@ class RankCorrelation:
         Ends of the bootstrap percentile intervals; nan without a bootstrap.
     n_models : ndarray of shape (n_measures, n_gaps)
         Number of models with both values.
-    n_missing : ndarray of shape (n_measures, n_gaps)
-        Number of models that lack a value.
-    confidence_level : float
-        Confidence level of the intervals.
     """
 
     measures: list[str]
@@ -48,8 +44,6 @@ class RankCorrelation:
     low: Floats
     high: Floats
     n_models: Index
-    n_missing: Index
-    confidence_level: float
 
     def __repr__(self) -> str:
         return (
@@ -64,7 +58,7 @@ class RankCorrelation:
         -------
         pandas.DataFrame
             A row for each measure and gap, with the columns "measure", "gap", "tau", "low",
-            "high", "p_value", "p_adjusted", "n_models" and "n_missing".
+            "high", "p_value", "p_adjusted" and "n_models".
 
         Raises
         ------
@@ -72,7 +66,7 @@ class RankCorrelation:
             If pandas, which comes with the extra ``plot``, is missing.
         """
         names = [(measure, gap) for measure in self.measures for gap in self.gaps]
-        columns = ("tau", "low", "high", "p_value", "p_adjusted", "n_models", "n_missing")
+        columns = ("tau", "low", "high", "p_value", "p_adjusted", "n_models")
         return optional_import("pandas", "plot").DataFrame(
             {"measure": [m for m, _ in names], "gap": [g for _, g in names]}
             | {column: getattr(self, column).ravel() for column in columns}
@@ -164,7 +158,7 @@ def rank_correlation(
 
     shape = len(x), len(y)
     tau, p_value = np.full(shape, np.nan), np.full(shape, np.nan)
-    there = (~np.isnan(x)).astype(np.intp) @ (~np.isnan(y)).T.astype(np.intp)
+    n_models = (~np.isnan(x)).astype(np.intp) @ (~np.isnan(y)).T.astype(np.intp)
     for i, j in product(*map(range, shape)):
         both = ~(np.isnan(x[i]) | np.isnan(y[j]))
         if both.sum() >= 2:
@@ -185,9 +179,7 @@ def rank_correlation(
         adjust_by_holm(p_value),
         low,
         high,
-        there,
-        x.shape[1] - there,
-        float(confidence_level),
+        n_models,
     )
 
 

@@ -35,19 +35,12 @@ class Sharpness(NamedTuple):
         Largest scale found for which the accuracy falls by at most the deviation; 0 if it
         always falls by more, infinite if it never does. The flatness 1 / sigma ** 2 ranks
         models in the opposite order.
-    sigma_above : float
-        A scale, larger by at most the tolerance, for which the accuracy falls by more.
     accuracy : float
         Accuracy without a disturbance.
-    disturbed_accuracy : float
-        Accuracy at `sigma`: the mean over the draws of noise, or the lowest over the starts
-        of the ascent.
     """
 
     sigma: float
-    sigma_above: float
     accuracy: float
-    disturbed_accuracy: float
 
 
 def sharpness(
@@ -221,18 +214,17 @@ def pac_bayes_bound(module: Module, initial: Module, sigma: float, n_rows: int) 
 
 def _largest(disturbed: _Disturbed, deviation: float, tol: float) -> Sharpness:
     """Bracket the largest scale that costs at most the deviation, then bisect."""
-    accuracy = kept = disturbed.share_right()
+    accuracy = disturbed.share_right()
     # Allow for the rounding of accuracies.
     least = accuracy - deviation - 1e-12
     good, bad, sigma = 0.0, math.inf, 2.0**-6
     while bad == math.inf or good == 0 or bad > good * (1 + tol):
         if sigma > _MOST:
-            return Sharpness(math.inf, math.inf, accuracy, kept)
+            return Sharpness(math.inf, accuracy)
         if sigma < _LEAST:
-            return Sharpness(0.0, bad, accuracy, accuracy)
-        lowered = disturbed.accuracy(sigma)
-        if lowered >= least:
-            good, kept = sigma, lowered
+            return Sharpness(0.0, accuracy)
+        if disturbed.accuracy(sigma) >= least:
+            good = sigma
         else:
             bad = sigma
         if bad == math.inf:
@@ -241,7 +233,7 @@ def _largest(disturbed: _Disturbed, deviation: float, tol: float) -> Sharpness:
             sigma /= 2
         else:
             sigma = math.sqrt(good * bad)
-    return Sharpness(good, bad, accuracy, kept)
+    return Sharpness(good, accuracy)
 
 
 def _outputs(network: nn.Module, rows: torch.Tensor) -> torch.Tensor:

@@ -124,9 +124,9 @@ class Display(ABC):
         return sum(getattr(one, "_pa_select_kind", None) is type(self) for one in artists)
 
     @staticmethod
-    def _handles(*axes: Axes) -> list[Any]:
+    def _handles(ax: Axes) -> list[Any]:
         """Return the legend's handles of what axes hold, those of registered artists first."""
-        handles = [handle for ax in axes for handle in ax.get_legend_handles_labels()[0]]
+        handles = ax.get_legend_handles_labels()[0]
         return sorted(handles, key=lambda handle: not hasattr(handle, "_pa_select_kind"))
 
     @staticmethod

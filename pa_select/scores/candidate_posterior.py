@@ -169,12 +169,13 @@ def pairs_of_parts(folds: Sequence[Ints], of_regressors: bool) -> list[tuple[Par
     Parts are single folds. For regressors they are the halves of a repetition: a few large errors
     decide which regressor is best on a single fold, so that the folds contradict each other.
     """
-    pairs = _halves_of_repetition if of_regressors else _pairs_of_folds
-    return [pair for repetition in repetitions_of(folds) for pair in pairs(repetition)]
-
-
-def _pairs_of_folds(repetition: Sequence[int]) -> list[tuple[Part, Part]]:
-    return [((i,), (j,)) for i, j in combinations(repetition, 2)]
+    found: list[tuple[Part, Part]] = []
+    for repetition in repetitions_of(folds):
+        if of_regressors:
+            found += _halves_of_repetition(repetition)
+        else:
+            found += [((i,), (j,)) for i, j in combinations(repetition, 2)]
+    return found
 
 
 def _halves_of_repetition(repetition: Sequence[int]) -> list[tuple[Part, Part]]:

@@ -79,9 +79,8 @@ def new_site_interval(
     scores : array-like of shape (n_sites,)
         The score at each of at least three sites.
     sizes : array-like of shape (n_sites,), default=None
-        The number of rows that each score was measured on. A site of few rows then counts less,
-        and scores at a bound are those of few rows. They need two finite `bounds`. A Series is
-        looked up by the index of a Series of `scores`.
+        The number of rows that each score was measured on. A site of few rows then counts less.
+        They need two finite `bounds`. A Series is looked up by the index of a Series of `scores`.
     bounds : tuple of two floats, default=(0, 1)
         The lowest and the highest score that are possible. The default fits accuracies, areas
         under curves and other shares; ``(0, inf)`` fits errors, ``(-inf, 0)`` their negatives,
@@ -124,10 +123,10 @@ def new_site_interval(
     With `sizes` half a row is added to each side of a rate, which keeps logits finite, and each
     site has the weight w = 1 / (s^2 + v), where s^2 is the weighted variance over the sites and v
     the binomial variance of the site's logit at the mean rate of all rows. k is then the
-    effective number of sites, (sum w)^2 / sum w^2. So sites of one size count alike, and a site of
-    few rows counts as a part of a site. The binomial variance is not subtracted from s^2: such
-    intervals held too few of the new sites. The interval is at least as wide as that of the rate
-    of all rows, and it reaches a bound if a site does with at least half of the largest weight.
+    effective number of sites, (sum w)^2 / sum w^2. The binomial variance is not subtracted from
+    s^2: such intervals held too few of the new sites. The interval is at least as wide as that of
+    the rate of all rows, and it reaches a bound if a site does with at least half of the largest
+    weight.
 
     Without `sizes` the logit of a score at a bound is unknown. The interval of such scores is not
     transformed, but cut at the bounds. :doc:`/environments` has what these intervals held.

@@ -51,9 +51,7 @@ def test_noise_where_the_accuracy_is_known(aware):
     found = sharpness(network, torch.eye(n), n * [0], magnitude_aware=aware, deviation=0.2)
     expected = 4 / norm.ppf(0.8) / math.sqrt(10 if aware else 2)
     assert_allclose(found.sigma, expected, rtol=0.03)
-    assert found.sigma < found.sigma_above <= 1.02 * found.sigma * (1 + 1e-9)
     assert found.accuracy == 1
-    assert 0.8 <= found.disturbed_accuracy < 0.81
 
 
 @pytest.mark.parametrize(("aware", "expected"), [(False, 2.0), (True, 1.0)])
@@ -63,7 +61,6 @@ def test_worst_disturbance_where_it_is_known(aware, expected):
         linear([3.0], [-1.0]), ONE, [0], kind="worst", magnitude_aware=aware, tol=0.001, n_draws=2
     )
     assert_allclose(found.sigma, expected, rtol=0.002)
-    assert found.sigma_above >= expected * (1 - 1e-9)
 
 
 def test_worst_disturbance_is_that_of_the_deviation():
@@ -74,7 +71,6 @@ def test_worst_disturbance_is_that_of_the_deviation():
     found = sharpness(network, rows, [0] * 10, kind="worst", deviation=0.3, tol=1e-3, n_draws=2)
     # Row k is lost where m (1 - 2 s) - 2 s < 0; of ten the fourth must stay.
     assert_allclose(found.sigma, 0.8 / (2 * 0.8 + 2), rtol=2e-3)
-    assert_allclose(found.disturbed_accuracy, 0.7)
 
 
 @pytest.mark.parametrize("kind", ["pac_bayes", "worst"])
@@ -83,9 +79,8 @@ def test_trained_network(trained, kind):
     plain = sharpness(trained, DIGITS, LABELS, **how)
     aware = sharpness(trained, DIGITS, LABELS, magnitude_aware=True, **how)
     for found in (plain, aware):
-        assert 0 < found.sigma < found.sigma_above <= found.sigma * (1.02 + 1e-9)
+        assert found.sigma > 0
         assert found.accuracy > 0.95
-        assert found.accuracy - 0.1 - 1e-9 <= found.disturbed_accuracy <= found.accuracy
     more = sharpness(trained, DIGITS, LABELS, deviation=0.4, **how)
     assert more.sigma > plain.sigma
 
@@ -123,11 +118,10 @@ def test_magnitude_aware_noise_does_not_see_the_scale():
 
 def test_ends():
     blind = sharpness(linear([1.0], [1.0]), 0 * ONE, [0])
-    assert blind.sigma == blind.sigma_above == math.inf
+    assert blind.sigma == math.inf
     # The least disturbance decides a tie.
     tied = sharpness(linear([0.0], [0.0]), ONE, [0], kind="worst", n_draws=2, n_steps=5)
-    assert tied.sigma == 0
-    assert tied.disturbed_accuracy == tied.accuracy == 1
+    assert tied == (0, 1)
 
 
 def test_seeds_and_what_is_left_alone(trained):

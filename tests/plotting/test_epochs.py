@@ -107,19 +107,6 @@ def test_other_columns(ax):
     assert DRAW(without).ax_right_ is None
 
 
-def test_several_trainings_share_their_axes(ax):
-    first = DRAW(HISTORY, ax=ax, name="ERM")
-    second = DRAW(HISTORY[:4], ax=ax, name="IRM")
-    alone = DRAW(HISTORY[:4], ax=ax, columns=["pa"], name="LISA")
-    assert second.ax_right_ is first.ax_right_ is alone.ax_right_
-    assert len(ax.figure.axes) == 2
-    labels = [text.get_text() for text in first.ax_right_.get_legend().get_texts()]
-    assert len(labels) == 8
-    assert labels[0] == "ERM: agreement"
-    assert labels[-1] == "LISA: kept, epoch 3"
-    assert len({d.line_.get_color() for d in (first, second, alone)}) == 3
-
-
 def test_a_kept_epoch_that_is_not_drawn_is_not_marked(ax):
     assert EpochsDisplay(epochs=[1, 2], agreement=[0.1, 0.2], kept=7).plot(ax).kept_ is None
 
