@@ -119,7 +119,7 @@ def prediction_measures(
         raise ValueError(f"tail: expected a share in (0, 1], got {tail!r}.")
     outputs, labels = _outputs_and_labels(scores, y, classes, "scores", "y")
     rows = np.arange(len(labels))
-    loss = _losses(outputs, labels)
+    loss = outputs.losses(labels)
     entropy = entr(np.exp(outputs.log_posterior)).sum(1)
     right = outputs.predicted == labels
     others = outputs.scores.copy()
@@ -235,7 +235,7 @@ def sample_gap(
         )
         means = {
             f"{prefix}accuracy": 1.0 * (outputs.predicted == columns),
-            f"{prefix}log_loss": _losses(outputs, columns),
+            f"{prefix}log_loss": outputs.losses(columns),
         }
         found |= with_errors(means, None)
     for name, gap, sign in (("accuracy", "accuracy_drop", -1), ("log_loss", "log_loss_gap", 1)):
@@ -262,12 +262,6 @@ def _outputs_and_labels(
         raise ValueError(f"classes: expected shape {shape[1:]}, got {known.shape}.")
     labels = check_column(y, shape[0], argument)
     return outputs, columns_of(labels, known, "the columns", argument)
-
-
-def _losses(outputs: Outputs, labels: Index) -> Floats:
-    """Return the log-loss of each row in nats."""
-    losses: Floats = -outputs.log_posterior[np.arange(len(labels)), labels]
-    return losses
 
 
 def _rejection_area(wrong: Mask, uncertainty: Floats) -> float:

@@ -53,6 +53,11 @@ class Outputs(NamedTuple):
         features = np.empty((len(values), 0)) if features is None else features
         return cls(values, log_softmax(values, axis=1), values.argmax(1), features)
 
+    def losses(self, y: Index) -> Floats:
+        """Return the log-loss of each row in nats; `y` has the columns of the labels."""
+        losses: Floats = -self.log_posterior[np.arange(len(y)), y]
+        return losses
+
     def mixed(self, other: Outputs, replaced: Mask) -> Outputs:
         """Return the outputs with some rows replaced by those of another sample."""
         rows = replaced[:, None]
@@ -97,9 +102,7 @@ class Samples:
             moved = None if shift._aimed else shift(X, y, power=power)
             for name, estimator in estimators.items():
                 with self.isolated(name, [power]):
-                    result = moved
-                    if result is None:
-                        result = shift(X, y, estimator=estimator, power=power)
+                    result = moved or shift(X, y, estimator=estimator, power=power)
                     scores, _ = comparable_scores(estimator, result.X)
                     of_rows = None
                     if features is not None:
@@ -188,8 +191,12 @@ class Samples:
             _warn_of_one_class([name for name, *_ in keys], results)
         else:
             uniform = self.solve(pairs, "uniform")
-        return [
-            {
+        rows = []
+        for (name, *_), result, papers in zip(keys, results, uniform, strict=True):
+            # The standard error of a change is of first order.
+            terms = {"pa_change": result.terms - unshifted[name].terms}
+            change = with_errors(terms, self.options["groups"])
+            rows.append({
                 "pa": result.score,
                 "pa_uniform": papers.score,
                 "beta": result.beta,
@@ -197,15 +204,9 @@ class Samples:
                 "standard_error_uniform": papers.standard_error,
                 "gap": result.gap,
                 "pa_change": result.score - unshifted[name].score,
-                "pa_change_se": self._error_of_change(result, unshifted[name]),
-            }
-            for (name, *_), result, papers in zip(keys, results, uniform, strict=True)
-        ]
-
-    def _error_of_change(self, result: PosteriorAgreement, unshifted: PosteriorAgreement) -> float:
-        """Return the standard error of a change of the agreement, to first order."""
-        terms = result.terms - unshifted.terms
-        return with_errors({"change": terms}, self.options["groups"])["change_se"]
+                "pa_change_se": change["pa_change_se"],
+            })  # fmt: skip
+        return rows
 
 
 def curve_table(
@@ -240,29 +241,43 @@ def _measures(
     replaced = samples.replaced(*key)
     shifted = samples.shifted[name, power]
     before, after = samples.pair(*key)
-    groups = samples.options["groups"]
-    row: dict[str, Any] = {"estimator": name, "power": power, "ratio": ratio}
-    accuracy: dict[str, float] = {}
+    of_rows: dict[str, Floats] = {}
+    if "agreement" in chosen:
+        of_rows["afr_pred"] = 1.0 * (before.predicted == after.predicted)
     if "accuracy" in chosen:
-        accuracy = _accuracy_measures(before, after, y, groups)
-        # A reader looks for these first.
-        row |= {name: accuracy[name] for name in ("clean_accuracy", "shifted_accuracy")}
-    row |= {
+        right, still = (1.0 * (outputs.predicted == y) for outputs in (before, after))
+        of_rows |= {"clean_accuracy": right, "shifted_accuracy": still}
+        of_rows["accuracy_drop"] = right - still
+    if "log_loss" in chosen:
+        with np.errstate(invalid="ignore"):
+            gap = after.losses(y) - before.losses(y)
+        of_rows |= {"log_loss": after.losses(y), "log_loss_gap": gap}
+    if "posterior" in chosen:
+        p, q = np.exp(before.log_posterior), np.exp(after.log_posterior)
+        of_rows |= {"kl": rel_entr(p, q).sum(1), "wasserstein": np.abs(p - q).sum(1) / 2}
+    means = with_errors(of_rows, samples.options["groups"])
+    if "accuracy" in chosen:
+        means["afr_true"] = means["shifted_accuracy"]
+        relative = quotient(means["accuracy_drop"], means["clean_accuracy"])
+        means["relative_accuracy_drop"] = relative
+    if "log_loss" in chosen:
+        relative = quotient(means["log_loss_gap"], float(before.losses(y).mean()))
+        means["relative_log_loss_gap"] = relative
+    if "features" in chosen:
+        means |= feature_discrepancy(before.features, after.features)._asdict()
+    # A reader looks for the accuracies first.
+    first = [column for column in ("clean_accuracy", "shifted_accuracy") if column in means]
+    return {
+        "estimator": name,
+        "power": power,
+        "ratio": ratio,
+        **{column: means[column] for column in first},
         "n_pairs": len(replaced),
         "mean_norm": _mean(shifted.norm[replaced]),
         "success_rate": np.nan if shifted.success is None else _mean(shifted.success[replaced]),
+        **agreement,
+        **means,
     }
-    if "agreement" in chosen:
-        kept = {"afr_pred": 1.0 * (before.predicted == after.predicted)}
-        row |= {**agreement, **with_errors(kept, groups)}
-    row |= accuracy
-    if "log_loss" in chosen:
-        row |= _log_loss_measures(before, after, y, groups)
-    if "posterior" in chosen:
-        row |= _posterior_measures(before, after, groups)
-    if "features" in chosen:
-        row |= feature_discrepancy(before.features, after.features)._asdict()
-    return row
 
 
 def _mean(values: Floats | Mask) -> float:
@@ -282,37 +297,6 @@ def with_errors(values: Mapping[str, Floats], groups: Ints | None) -> dict[str, 
         with np.errstate(invalid="ignore"):  # an infinite log-loss has the error nan
             columns[f"{name}_se"] = standard_error(of_rows, weight, objects)
     return columns
-
-
-def _accuracy_measures(
-    before: Outputs, after: Outputs, y: Index, groups: Ints | None
-) -> dict[str, float]:
-    """Return both accuracies and the accuracy lost; "afr_true" is its name in the papers."""
-    right, still = (1.0 * (outputs.predicted == y) for outputs in (before, after))
-    means = {"clean_accuracy": right, "shifted_accuracy": still, "accuracy_drop": right - still}
-    found = with_errors(means, groups)
-    relative = quotient(found["accuracy_drop"], found["clean_accuracy"])
-    return found | {"afr_true": found["shifted_accuracy"], "relative_accuracy_drop": relative}
-
-
-def _log_loss_measures(
-    before: Outputs, after: Outputs, y: Index, groups: Ints | None
-) -> dict[str, float]:
-    """Return the log-loss under the shift in nats, and its increase."""
-    rows = np.arange(len(y))
-    clean, shifted = (-outputs.log_posterior[rows, y] for outputs in (before, after))
-    with np.errstate(invalid="ignore"):
-        gap = shifted - clean
-    losses = with_errors({"log_loss": shifted, "log_loss_gap": gap}, groups)
-    relative = quotient(losses["log_loss_gap"], float(clean.mean()))
-    return losses | {"relative_log_loss_gap": relative}
-
-
-def _posterior_measures(before: Outputs, after: Outputs, groups: Ints | None) -> dict[str, float]:
-    """Return two mean distances between a row's posteriors before and under the shift."""
-    p, q = np.exp(before.log_posterior), np.exp(after.log_posterior)
-    distances = {"kl": rel_entr(p, q).sum(1), "wasserstein": np.abs(p - q).sum(1) / 2}
-    return with_errors(distances, groups)
 
 
 def quotient(part: float, whole: float) -> float:

@@ -217,7 +217,6 @@ class RobustnessCurveDisplay(Display):
         x = np.asarray(self.x)
         if self.column == "beta":
             ax.set_yscale("log")
-            self._label_inverse_temperatures(ax)
         if len(self.panels) > 1:
             from matplotlib import ticker
 
@@ -233,18 +232,6 @@ class RobustnessCurveDisplay(Display):
                 ax.set_xticks([], minor=True)
         elif len(x) == 1:
             ax.set_xticks(x, [number(x[0])])
-
-    def _label_inverse_temperatures(self, ax: Axes) -> None:
-        """Label with plain numbers, also between powers of ten if the axis spans few."""
-        from matplotlib import ticker
-
-        values = np.asarray(self.values, dtype=np.float64)
-        known = values[(values > 0) & np.isfinite(values)]
-        decades = np.log10(known.max() / known.min()) if known.size else 0.0
-        between = (1, 2, 3, 5) if decades < 1 else (1, 3) if decades < 3 else (1,)
-        ax.yaxis.set_major_locator(ticker.LogLocator(subs=between))
-        ax.yaxis.set_major_formatter("{x:g}")
-        ax.yaxis.set_minor_formatter("")
 
     def _draw_panel(self, ax: Axes, panel: int, kwargs: dict[str, Any]) -> tuple[Any, Any]:
         bars, edges = {}, {}
