@@ -144,11 +144,6 @@ def test_rows_of_one_group_are_not_independent():
     assert result.standard_error == pytest.approx(copies.table["standard_error"][0], rel=1e-3)
 
 
-def test_accuracies_come_first(curve):
-    first = ["estimator", "power", "ratio", "clean_accuracy", "shifted_accuracy", "n_pairs"]
-    assert list(curve.table)[:6] == first
-
-
 @pytest.mark.filterwarnings("error")
 def test_a_constant_model_is_last_and_the_papers_figure_shows_why():
     curve = robustness_curve(
@@ -237,8 +232,13 @@ def test_agreement_of_one_row(curve):
     row = rows_of(curve)[4]  # linear, 0.4, 0.5
     result = curve.agreement("linear", 0.4, 0.5)
     assert result.score == pytest.approx(row["pa"], abs=1e-12)
-    parts = result.decompose(np.searchsorted(LINEAR.classes_, Y[TEST]))
+    parts = result.decompose(curve.columns["linear"])
     assert sum(part.total for part in parts.values()) == pytest.approx(result.terms.sum())
+    shifted = mix(X[TEST], NOISE(X[TEST], power=0.4).X, 0.5, random_state=7)
+    right = [LINEAR.predict(rows) == Y[TEST] for rows in (X[TEST], shifted)]
+    assert parts["agree_right"].n_pairs == np.all(right, axis=0).sum()
+    rounded = curve.agreement("linear", 0.4 * (1 + 1e-12), 0.5)
+    assert rounded.score == result.score
     with pytest.raises(ValueError, match=r"estimator: expected one of \['linear', 'forest'\]"):
         curve.agreement(power=0.4)
     with pytest.raises(ValueError, match=r"power: expected one of \[0.1, 0.4\], got 0.2"):
@@ -248,6 +248,8 @@ def test_agreement_of_one_row(curve):
 def test_table_and_copies(curve):
     frame = curve.to_frame()
     assert list(frame) == list(curve.table)
+    first = ["estimator", "power", "ratio", "clean_accuracy", "shifted_accuracy", "n_pairs"]
+    assert list(frame)[:6] == first
     assert len(frame) == 12
     assert repr(curve).startswith("RobustnessCurve(2 estimators x 2 powers x 3 ratios: estimator")
     again = pickle.loads(pickle.dumps(curve))
@@ -411,13 +413,6 @@ def test_the_estimator_that_is_no_fitted_classifier_is_named():
         robustness_curve(MODELS | {"new": LogisticRegression()}, X[TEST], shift=NOISE)
     with pytest.raises(TypeError, match="^estimators: Ridge: estimator: expected a classifier"):
         robustness_curve(Ridge().fit(X, X[:, 0]), X[TEST], shift=NOISE)
-
-
-def test_columns_are_what_the_decomposition_takes(curve):
-    result = curve.agreement("forest", 0.1 + 1e-17)
-    parts = result.decompose(curve.columns["forest"])
-    predictions = [FOREST.predict(rows) for rows in (X[TEST], NOISE(X[TEST], power=0.1).X)]
-    assert parts["agree_right"].n_pairs == (np.array(predictions) == Y[TEST]).all(0).sum()
 
 
 def test_labels_in_another_order_are_refused():

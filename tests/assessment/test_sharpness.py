@@ -1,4 +1,4 @@
-"""Sharpness: where the largest harmless disturbance is known from a formula."""
+"""Sharpness where it is known from a formula, and the PAC-Bayes bound by hand."""
 
 import math
 
@@ -10,7 +10,7 @@ from scipy.stats import norm
 from sklearn.datasets import load_digits
 from torch import nn
 
-from pa_select.assessment import sharpness
+from pa_select.assessment import pac_bayes_bound, sharpness
 from pa_select.assessment.norm_measures import folded
 
 DIGITS, LABELS = load_digits(return_X_y=True)
@@ -180,3 +180,29 @@ def test_skorch_net():
 def test_errors(module, y, options, error, message):
     with pytest.raises(error, match=message):
         sharpness(module, ONE, y, **options)
+
+
+def test_the_bound_by_hand():
+    torch.manual_seed(0)
+    network, initial = nn.Linear(4, 2), nn.Linear(4, 2)
+    moved = [
+        (a - b).detach().double().square().sum()
+        for a, b in zip(network.parameters(), initial.parameters(), strict=True)
+    ]
+    expected = float(sum(moved)) / 0.3**2 + np.log(80 / 0.3) + 10
+    assert pac_bayes_bound(network, initial, 0.3, 80) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("initial", "sigma", "n_rows", "error", "message"),
+    [
+        (nn.Linear(3, 2), 0.0, 9, ValueError, "sigma: expected a positive number, got 0.0"),
+        (nn.Linear(3, 2), float("inf"), 9, ValueError, "sigma: .* got inf"),
+        (nn.Linear(3, 2), 1.0, 0, ValueError, "n_rows: expected a positive number, got 0"),
+        (nn.Linear(2, 2), 1.0, 9, ValueError, "initial: expected parameters .*3.*, got .*2"),
+        (None, 1.0, 9, TypeError, "initial: expected a torch module, got NoneType"),
+    ],
+)
+def test_what_has_no_bound(initial, sigma, n_rows, error, message):
+    with pytest.raises(error, match=message):
+        pac_bayes_bound(nn.Linear(3, 2), initial, sigma, n_rows)

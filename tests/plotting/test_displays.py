@@ -31,7 +31,7 @@ LOGITS = 3 * RNG.normal(size=(100, 10))  # ten classes
 NOISY = LOGITS + RNG.normal(size=(100, 10))
 RESULT = posterior_agreement(LOGITS, NOISY)
 MATRIX = agreement_matrix([LOGITS, NOISY], certify=False)
-HISTORY = [{"pa": 0.1, "valid_acc": 0.7}, {"pa": 0.4, "valid_acc": 0.6, "pa_best": True}]
+HISTORY = [{"pa": 0.1, "valid_acc": 0.7}, {"pa": 0.4, "valid_acc": 0.6, "pa_kept": 2}]
 
 
 def drawn(cls, **given):
