@@ -63,17 +63,15 @@ def test_the_groups_of_the_thesis(ax):
 def test_marks_are_the_average_posteriors(weight, ax):
     result = result_of("linear", sample_weight=weight)
     display = ConfidenceDisplay.from_result(result, Y[TEST], ax=ax)
-    (trained,), (best,), (line,) = display.trained_, display.best_, display.lines_
+    (trained,), (best,) = display.trained_, display.best_
     for container, beta in ((trained, 1.0), (best, result.beta)):
         values, errors = expected(result, Y[TEST], beta)
         assert_array_equal(drawn(container)[1], values)
         assert_allclose(half_lengths(container), errors, atol=1e-12)
     # The line goes from the one to the other, within each group.
-    x, y = (np.reshape(values, (3, 3)) for values in line.get_data())
-    assert_array_equal(x[:, :2], np.transpose([drawn(trained)[0], drawn(best)[0]]))
-    assert_array_equal(y[:, :2], np.transpose([drawn(trained)[1], drawn(best)[1]]))
-    assert np.isnan(y[:, 2]).all()
-    assert_array_equal(np.round(x[:, :2]), [[0, 0], [1, 1], [2, 2]])
+    lines = np.array([line.get_data() for line in display.lines_])
+    assert_array_equal(lines, np.transpose([drawn(trained), drawn(best)]))
+    assert_array_equal(np.round(lines[:, 0]), [[0, 0], [1, 1], [2, 2]])
     ticks = [label.get_text() for label in ax.get_xticklabels()]
     counts = [group.n_pairs for group in result.confidence(Y[TEST]).values()]
     words = ("agree, right", "agree, wrong", "disagree")
