@@ -115,32 +115,22 @@ def test_products_overflow_only_where_said():
     assert norm_measures(deep)["log_spectral"] == -math.inf
 
 
+TWO = nn.Linear(2, 2)
+LATE = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.BatchNorm1d(2))
+UNTRACKED = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, track_running_stats=False))
+
+
 @pytest.mark.parametrize(
     ("module", "options", "error", "message"),
     [
         (3, {}, TypeError, "module: expected a torch module, got int"),
         (nn.ReLU(), {}, ValueError, "module: expected a linear or convolutional layer, got none"),
         (nn.LSTM(2, 2), {}, TypeError, "module: expected matrices .* got one in LSTM"),
-        (
-            nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.BatchNorm1d(2)),
-            {},
-            ValueError,
-            "module: expected each batch normalisation directly after .* one after ReLU",
-        ),
-        (
-            nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, track_running_stats=False)),
-            {},
-            ValueError,
-            "module: expected batch normalisation with running statistics",
-        ),
-        (nn.Linear(2, 2), {"margin": 0.0}, ValueError, "margin: expected a finite number other"),
-        (nn.Linear(2, 2), {"margin": np.nan}, ValueError, "margin: expected a finite number"),
-        (
-            nn.Linear(2, 2),
-            {"initial": nn.Linear(2, 3)},
-            ValueError,
-            r"initial: expected layers of shapes \[\(2, 2\)\], got \[\(3, 2\)\]",
-        ),
+        (LATE, {}, ValueError, "module: expected each batch .* directly after .* after ReLU"),
+        (UNTRACKED, {}, ValueError, "module: expected batch normalisation with running stat"),
+        (TWO, {"margin": 0.0}, ValueError, "margin: expected a finite number other than 0"),
+        (TWO, {"margin": np.nan}, ValueError, "margin: expected a finite number"),
+        (TWO, {"initial": nn.Linear(2, 3)}, ValueError, r"initial: .* got \[\(3, 2\)\]"),
     ],
 )
 def test_errors(module, options, error, message):

@@ -109,12 +109,7 @@ SCORES = [[1.0, 0.0], [0.0, 1.0]]
     [
         ([1.0, 2.0], [0, 1], {}, r"scores: expected scores of shape .*got shape \(2,\)"),
         ([[1.0], [2.0]], [0, 0], {}, "scores: expected a column for each of at least 2 classes"),
-        (
-            [[1.0, 0.0], [np.nan, 0.0]],
-            [0, 0],
-            {},
-            "scores: expected finite numbers, got nan .* row 1",
-        ),
+        ([[1, 0], [np.nan, 0]], [0, 0], {}, "scores: expected finite numbers, got nan .* row 1"),
         (SCORES, [0], {}, r"y: expected shape \(2,\), got \(1,\)"),
         (SCORES, [0, 2], {}, r"y: expected classes of the columns, \[0, 1\], got .*2.* in row 1"),
         (SCORES, [0, 1], {"classes": [0, 1, 2]}, r"classes: expected shape \(2,\), got \(3,\)"),

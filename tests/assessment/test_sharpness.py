@@ -26,6 +26,9 @@ def linear(*rows):
     return layer
 
 
+BINARY = linear([1.0], [0.0])
+
+
 @pytest.fixture(scope="module")
 def trained():
     """A network with batch normalisation, trained on digits."""
@@ -155,26 +158,14 @@ def test_skorch_net():
     [
         ("net", [0], {}, TypeError, "module: expected a torch module, got str"),
         (nn.ReLU(), [0], {}, ValueError, "module: expected a network with parameters, got none"),
-        (
-            nn.Linear(1, 1),
-            [0],
-            {},
-            TypeError,
-            r"module: expected outputs of shape .* got \(1, 1\)",
-        ),
-        (
-            linear([1.0], [0.0]),
-            [2],
-            {},
-            ValueError,
-            r"y: expected classes of the module, \[0, 1\]",
-        ),
-        (linear([1.0], [0.0]), [0, 1], {}, ValueError, r"y: expected shape \(1,\), got \(2,\)"),
-        (linear([1.0]), [0], {"kind": "flat"}, ValueError, "kind: expected one of .* got 'flat'"),
-        (linear([1.0]), [0], {"deviation": 10}, ValueError, "deviation: expected a number in"),
-        (linear([1.0]), [0], {"tol": 0}, ValueError, "tol: expected a positive number, got 0"),
-        (linear([1.0]), [0], {"n_draws": 0}, ValueError, "n_draws: expected a positive integer"),
-        (linear([1.0]), [0], {"n_steps": 1.5}, ValueError, "n_steps: expected a positive integer"),
+        (nn.Linear(1, 1), [0], {}, TypeError, r"module: expected outputs .* got \(1, 1\)"),
+        (BINARY, [2], {}, ValueError, r"y: expected classes of the module, \[0, 1\]"),
+        (BINARY, [0, 1], {}, ValueError, r"y: expected shape \(1,\), got \(2,\)"),
+        (BINARY, [0], {"kind": "flat"}, ValueError, "kind: expected one of .* got 'flat'"),
+        (BINARY, [0], {"deviation": 10}, ValueError, "deviation: expected a number in"),
+        (BINARY, [0], {"tol": 0}, ValueError, "tol: expected a positive number, got 0"),
+        (BINARY, [0], {"n_draws": 0}, ValueError, "n_draws: expected a positive integer"),
+        (BINARY, [0], {"n_steps": 1.5}, ValueError, "n_steps: expected a positive integer"),
     ],
 )
 def test_errors(module, y, options, error, message):

@@ -345,35 +345,28 @@ def test_errors(search, ax):
 
 
 GOOD = np.array([[0.90, 1.0], [0.91, 1.1], [0.92, 1.05], [0.93, 1.02]])
-NONE = np.zeros((4, 2))
 
 
-def with_points(*points):
-    more = np.array(points)
-    kept = np.arange(len(GOOD) + len(more)) < len(GOOD)
-    return np.concatenate([GOOD, more]), np.zeros((len(kept), 2)), kept
-
-
-def test_no_window_where_all_is_near():
-    assert _window(GOOD, NONE, np.ones(4, dtype=bool)) is None
-    # As far from the others as these are from each other.
-    assert _window(*with_points([0.871, 1.0], [0.91, 1.19])) is None
-
-
-def test_what_is_further_away_is_outside():
-    low, high = _window(*with_points([0.871, 1.0], [0.86, 1.0], [0.9, 9.0]))
-    assert 0.86 < low[0] < 0.871
-    assert 0.93 < high[0] < 0.96
-    assert 0.9 < low[1] < 1.0
-    assert 1.1 < high[1] < 1.2
-
-
-def test_error_bars_of_what_is_kept_are_inside():
-    points, errors, kept = with_points([0.5, 1.0])
-    errors[:] = 0.02, 0.3
-    low, high = _window(points, errors, kept)
-    assert_array_equal(low < [0.88, 0.7], True)
-    assert_array_equal(high > [0.95, 1.4], True)
+@pytest.mark.parametrize(
+    ("more", "error", "inside"),
+    [
+        ([], 0, []),
+        # As far from the others as these are from each other.
+        ([[0.871, 1.0], [0.91, 1.19]], 0, [1, 1]),
+        ([[0.871, 1.0], [0.86, 1.0], [0.9, 9.0]], 0, [1, 0, 0]),
+        ([[0.5, 1.0]], [0.02, 0.3], [0]),
+    ],
+)
+def test_the_window_shows_what_is_kept_with_its_errors_and_what_is_near(more, error, inside):
+    points = np.concatenate([GOOD, np.reshape(more, (-1, 2))])
+    kept = np.arange(len(points)) < len(GOOD)
+    window = _window(points, np.broadcast_to(error, points.shape), kept)
+    assert (window is None) == all(inside)
+    if window is not None:
+        low, high = window
+        reach = error * kept[:, None]
+        shown = (low < points - reach) & (points + reach < high)
+        assert_array_equal(shown.all(axis=1), [True] * len(GOOD) + inside)
 
 
 def test_around_one_point_half_of_the_others_are_shown():
@@ -387,7 +380,7 @@ def test_around_one_point_half_of_the_others_are_shown():
 def test_only_what_is_far_below_the_most_is_terrible():
     points = np.concatenate([GOOD, [[0.1, 1.0], [0.92, -3.0], [1.0, 9.0]]])
     assert_array_equal(_far_below(points, 0 * points), [0, 0, 0, 0, 1, 1, 0])
-    assert not _far_below(GOOD, NONE).any()
+    assert not _far_below(GOOD, 0 * GOOD).any()
     # Errors as large as the distances.
     assert not _far_below(points, np.full(points.shape, 1.0)).any()
     # Scores that tie leave no deviation.

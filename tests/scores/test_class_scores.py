@@ -137,10 +137,7 @@ class Multilabel(ClassifierMixin, BaseEstimator):
         (KNeighborsClassifier().fit(X, np.column_stack([Y, Y])), "one output"),
         (OneVsRestClassifier(LinearSVC()).fit(X, np.eye(3, dtype=int)[Y]), "one output"),
         (Multilabel().fit(X, Y), "exclusive classes from Multilabel, got a sum of 2.7 in row 0"),
-        (
-            VotingClassifier([("a", GaussianNB())]).fit(X, Y),
-            "give it voting='soft'",
-        ),
+        (VotingClassifier([("a", GaussianNB())]).fit(X, Y), "give it voting='soft'"),
         (object(), "expected a classifier, got object"),
     ],
     ids=lambda x: x if isinstance(x, str) else type(x).__name__,

@@ -99,13 +99,6 @@ def test_wrong_clips_are_named(clip):
         log_probabilities(P, clip=clip)
 
 
-def test_class_scores_takes_the_same_logs():
-    X = RNG.normal(size=(60, 2))
-    model = GaussianNB().fit(X, X[:, 0] > 0)
-    expected = log_probabilities(model.predict_proba(X))
-    np.testing.assert_array_equal(class_scores(model, X)[0], expected)
-
-
 def test_neither_torch_nor_scikit_learn_is_imported():
     code = (
         "import sys; from pa_select import class_scores, log_probabilities\n"
