@@ -22,7 +22,6 @@ from pa_select.utils.typing import Axes, Floats, Line, Vector
 
 if TYPE_CHECKING:
     from pa_select.agreement import PosteriorAgreement
-    from pa_select.agreement.inputs.problem import Problem
 
 _BOUND, _TRAINED = "certified upper bound", r"$\beta = 1$, as trained"
 # A change of less than this share of the rise is not visible.
@@ -179,16 +178,9 @@ def _curve_of(result: PosteriorAgreement, betas: Floats | None) -> tuple[Floats,
 
     if betas is not None:
         return betas, kernel(betas)
-    return _sample(kernel, result, 1 / _typical_range(source))
-
-
-def _typical_range(source: Problem) -> float:
-    """Return the geometric mean over rows of the range from lowest to highest score."""
     scores = np.concatenate([x.detach().cpu().double().numpy() for x in (source.a, source.b)])
-    highest = scores.max(1)
-    lowest = np.where(np.isfinite(scores), scores, np.inf).min(1)
-    ranges = (highest - lowest)[highest > lowest]
-    return float(np.exp(np.log(ranges).mean())) if len(ranges) else 1.0
+    extent = float(np.ptp(scores[np.isfinite(scores)])) or 1.0
+    return _sample(kernel, result, 1 / extent)
 
 
 def _sample(
