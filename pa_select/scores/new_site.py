@@ -27,34 +27,24 @@ class Scale(NamedTuple):
 
     def to_line(self, scores: Floats) -> Floats:
         """Map scores between the bounds to real numbers: logits, logs, or what they are."""
-        if not self.is_bounded:
-            return scores
-        line = np.zeros_like(scores)
+        if self.is_rate:
+            return np.log(scores - self.low) - np.log(self.high - scores)
         if math.isfinite(self.low):
-            line += np.log(scores - self.low)
-        if math.isfinite(self.high):
-            line -= np.log(self.high - scores)
-        return line
+            return np.log(scores - self.low)
+        return -np.log(self.high - scores) if math.isfinite(self.high) else scores
 
     def to_scores(self, values: Floats) -> Floats:
         """Map the real numbers back to scores."""
-        if not self.is_bounded:
-            return values
-        # Imported here: scipy would slow the command line.
-        from scipy.special import expit
-
         if self.is_rate:
+            # Imported here: scipy would slow the command line.
+            from scipy.special import expit
+
             share: Floats = expit(values)
             return self.low + (self.high - self.low) * share
         with np.errstate(over="ignore"):  # few sites that differ much say nothing of one end
-            if math.isinf(self.high):
+            if math.isfinite(self.low):
                 return self.low + np.exp(values)
-            return self.high - np.exp(-values)
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether scores have an end."""
-        return math.isfinite(self.low) or math.isfinite(self.high)
+            return self.high - np.exp(-values) if math.isfinite(self.high) else values
 
     @property
     def is_rate(self) -> bool:
