@@ -134,9 +134,13 @@ def test_correlations_fit_their_cells(shape):
         assert extent.height < 1.1 * cell[1]
 
 
-def test_without_p_values_nothing_is_marked_and_no_zero_is_negative(ax):
-    display = RankCorrelationDisplay(tau=[[-0.001, -0.2]], measures=["m"], gaps=["a", "b"])
-    display.plot(ax)
-    assert [text.get_text() for text in display.texts_[0]] == ["0.00", "-0.20"]
+@pytest.mark.parametrize(
+    ("p_value", "written"), [(None, ["0.00", "-0.20"]), ([[0.06, 0.04]], ["0.00", "-0.20*"])]
+)
+def test_small_p_values_are_marked_and_no_zero_is_negative(p_value, written, ax):
+    display = RankCorrelationDisplay(
+        tau=[[-0.001, -0.2]], measures=["m"], gaps=["a", "b"], p_value=p_value
+    ).plot(ax)
+    assert [text.get_text() for text in display.texts_[0]] == written
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("gap", "measure")
-    assert ax.get_legend() is None
+    assert (ax.get_legend() is None) == (p_value is None)
