@@ -184,7 +184,7 @@ def sample_gap(
     *,
     classes: Labels | None = None,
 ) -> SampleGap:
-    """Measure what one model loses on a second sample of other rows, of any number.
+    """Measure what one model loses on a second sample of other, independent rows.
 
     New photographs of the same classes are such a sample. If rows of both samples are the same
     objects, `robustness_curve` has smaller standard errors.
@@ -206,10 +206,6 @@ def sample_gap(
     ------
     TypeError, ValueError
         As `prediction_measures`.
-
-    Notes
-    -----
-    The samples are taken as independent.
 
     References
     ----------

@@ -81,8 +81,8 @@ def class_scores(estimator: Model, X: Rows, *, batch_size: int = 1024) -> tuple[
     clipped: at half of one vote, 1 / (2 n), for an ensemble of n trees or a vote of n
     neighbours, and at 1e-8 otherwise. `log_probabilities` clips where you say.
 
-    A threshold that an estimator applies to its scores has no effect. A module
-    should return logits: probabilities would be read as logits (`posterior_agreement` warns).
+    A module should return logits: probabilities would be read as logits (`posterior_agreement`
+    warns). A threshold that an estimator applies to its scores has no effect.
 
     Examples
     --------

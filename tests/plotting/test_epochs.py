@@ -32,7 +32,7 @@ def train(callback, **options):
         lambda: torch.nn.Linear(4, 3),
         criterion=torch.nn.CrossEntropyLoss,
         callbacks=[("agreement", callback)],
-        max_epochs=12,
+        max_epochs=6,
         lr=0.05,
         verbose=0,
         **options,

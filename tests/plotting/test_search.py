@@ -19,6 +19,7 @@ from pa_select.plotting.search import _far_below, _window
 X, Y = load_wine(return_X_y=True)
 MODEL = make_pipeline(StandardScaler(), LogisticRegression())
 GRID = {"logisticregression__C": [1e-4, 1e-3, 0.01, 0.1, 1, 100]}
+FEW = {"logisticregression__C": [1e-4, 0.01, 1]}
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +106,7 @@ def test_every_rule(selection, has_threshold, ax):
 
 
 def test_the_worst_environment_in_words(ax):
-    search = PASearchCV(
-        MODEL, GRID, scoring="accuracy", selection="worst_environment", refit=False
-    )
+    search = PASearchCV(MODEL, FEW, scoring="accuracy", selection="worst_environment", refit=False)
     environments = np.arange(len(Y)) % 2
     display = PASearchDisplay.from_result(search.fit(X, Y, environments=environments), ax=ax)
     assert display.score_name == "accuracy in the worst environment"
@@ -118,7 +117,7 @@ def test_with_pairs_the_expected_score_is_drawn(ax):
     twice = X[::3], X[::3] + np.random.default_rng(0).normal(0, 0.6, (60, 13)) * X.std(0)
     rest = np.arange(len(Y)) % 3 > 0
     search = PASearchCV(
-        MODEL, GRID, scoring=["balanced_accuracy", "accuracy"], refit="accuracy", cv=3
+        MODEL, FEW, scoring=["balanced_accuracy", "accuracy"], refit="accuracy", cv=3
     )
     search.fit(X[rest], Y[rest], paired=twice)
     table = search.cv_results_
@@ -139,7 +138,7 @@ def test_with_pairs_the_expected_score_is_drawn(ax):
 
 
 def test_several_metrics_views_and_no_choice(ax):
-    search = PASearchCV(MODEL, GRID, scoring=["accuracy", "f1_macro"], refit="f1_macro", cv=3)
+    search = PASearchCV(MODEL, FEW, scoring=["accuracy", "f1_macro"], refit="f1_macro", cv=3)
     search.fit(X, Y, views=1.1 * X)
     table = search.cv_results_
     display = PASearchDisplay.from_result(search, ax=ax)
