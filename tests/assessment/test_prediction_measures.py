@@ -89,6 +89,7 @@ def test_only_margins_know_of_a_shift_of_all_scores_or_their_scale():
     assert scaled.entropy < found.entropy
 
 
+@pytest.mark.filterwarnings("error")
 def test_extremes():
     sure = np.array([[0.0, -1e4], [-1e4, 0.0]])
     assert prediction_measures(sure, [0, 1]) == (1, 0, 0, 0, 0, 1e4, 1, 1, 1, 1)

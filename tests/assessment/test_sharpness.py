@@ -88,6 +88,14 @@ def test_trained_network(trained, kind):
     assert more.sigma > plain.sigma
 
 
+def test_the_worst_of_several_starts_counts(trained):
+    one, several = (
+        sharpness(trained, DIGITS, LABELS, kind="worst", n_steps=1, n_draws=n).sigma
+        for n in (1, 6)
+    )
+    assert several < 0.98 * one
+
+
 def test_the_worst_is_worse_than_noise_of_the_same_box(trained):
     worst = sharpness(trained, DIGITS, LABELS, kind="worst", n_steps=10, n_draws=2)
     noise = sharpness(trained, DIGITS, LABELS)
