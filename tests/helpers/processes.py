@@ -32,6 +32,10 @@ NUMBERS = (
 )
 
 
+# What solves are timed on.
+MANY, CLASSES_OF_MANY = 1_000_000, 10
+
+
 def ask(n_ranks, folder, question, seconds=300):
     """What a function of (rank, n_ranks) returns on each rank; a hang fails."""
     # A server that has imported what takes long, and only that, forks a process for each rank.
@@ -61,6 +65,20 @@ def _answer(rank, n_ranks, folder, question):
     torch.save(question(rank, n_ranks), f"{folder}/{rank}.pt")
     dist.barrier()
     dist.destroy_process_group()
+
+
+def times_of_solves(rank, n_ranks, n_solves=5):
+    """How long solves of many pairs took, of which this rank has its share, by prior."""
+    a, b = noisy(MANY // n_ranks, CLASSES_OF_MANY, seed=rank, dtype=np.float32)
+    group, times = None if n_ranks == 1 else "world", {}
+    for prior in ("uniform", "marginal"):
+        times[prior] = []
+        for _ in range(n_solves):
+            dist.barrier()
+            start = time.perf_counter()
+            posterior_agreement(a, b, prior=prior, process_group=group)
+            times[prior].append(time.perf_counter() - start)
+    return times
 
 
 def noisy(n, n_classes=4, noise=1.0, seed=0, dtype=np.float64):

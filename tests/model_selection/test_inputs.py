@@ -239,7 +239,7 @@ def test_wrong_candidates_are_refused_before_any_fit():
         PASearchCV(Unfittable(), []).fit(X, Y)
     with pytest.raises(ValueError, match="non-empty sequence"):
         PASearchCV(Unfittable(), {"depth": []}).fit(X, Y)
-    with pytest.raises(ValueError, match="got Ridge. A regressor needs pairs: fit"):
+    with pytest.raises(ValueError, match="got a regressor, Ridge. A regressor needs pairs: fit"):
         PASearchCV(Ridge(), {"alpha": [1]}).fit(X, Y)
     with pytest.raises(ValueError, match="'n_iter' parameter"):
         PARandomizedSearchCV(Unfittable(), {"depth": [1]}, n_iter=0).fit(X, Y)
