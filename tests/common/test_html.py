@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
-from pa_select import PASearchCV, robustness_curve
+from pa_select import PASearchCV
 from pa_select.utils.html import bar_cell, html_table
 
 RNG = np.random.default_rng(0)
@@ -61,18 +61,6 @@ def test_names_are_escaped():
     shown = html_table("a < b", ["<i>"], [("<script>", [bar_cell(1, 1, "&")])])
     assert "<script>" not in shown
     assert text_of(shown) == "a < b <i> <script> &"
-
-
-def test_a_curve():
-    y = SCORES.argmax(1)
-    tree = DecisionTreeClassifier(random_state=0).fit(SCORES, y)
-    curve = robustness_curve({"a <tree>": tree}, SCORES, y, shift=lambda X: X + 1)
-    shown = curve._repr_html_()
-    assert "a <tree>, power" in text_of(shown)
-    expected = [1.0, curve.table["clean_accuracy"][0], curve.table["shifted_accuracy"][0]]
-    assert percents(shown) == pytest.approx(100 * np.array(expected), abs=0.1)
-    unlabelled = robustness_curve({"tree": tree}, SCORES, shift=lambda X: X + 1)
-    assert len(percents(unlabelled._repr_html_())) == 1
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -75,7 +75,7 @@ def test_a_kind_of_the_users_own_is_known_to_all_that_read_a_search():
     page = search.report()
     assert "predicts well, and alike at every visit" in page
     assert "the same person at two visits" in page
-    assert len(PASearchDisplay.from_result(search).agreement) == 4
+    assert len(PASearchDisplay.from_result(search).value) == 4
     assert search.score(X, Y) > 0.9
     again = pickle.loads(pickle.dumps(search))
     np.testing.assert_array_equal(again.predict(X), search.predict(X))

@@ -412,7 +412,7 @@ def test_an_error_that_is_not_known_is_not_promised():
     text = Page(search.fit(X, y, environments=np.arange(360) % 3).report()).text
     assert "Circle: accuracy in the worst environment. Orange" in text
     assert np.isnan(search.cv_results_["se_test_score_worst_environment"]).all()
-    display = PASearchDisplay.from_result(search, score="score_worst_environment")
+    display = PASearchDisplay.from_result(search)
     assert "standard error" not in display.ax_.get_xlabel()
 
 
