@@ -1,4 +1,4 @@
-"""A fitted search in few columns, and as a page for readers who do not program."""
+"""A fitted search as a page for readers who do not program."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from pa_select._version import __version__
-from pa_select.model_selection.choice import with_ties
+from pa_select.model_selection.choice import by_what_decides, rule_of
 from pa_select.model_selection.committee import PACommittee
-from pa_select.model_selection.new_site import new_site_interval_of, new_site_names
 from pa_select.model_selection.report_html import (
     COLOURS,
     STYLE,
@@ -24,27 +23,27 @@ from pa_select.model_selection.report_html import (
     items,
 )
 from pa_select.model_selection.results_table import (
-    by_what_decides,
     candidate_names,
     class_of_all,
     column_in_words,
-    columns_that_decide,
-    cv_results_of,
     error_column,
-    first_metric,
     in_digits,
     metric_in_words,
     objects_of_choice,
-    rule_of,
     scoring_of,
     some_names,
     table_of_candidates,
     with_error,
 )
+from pa_select.model_selection.rules import with_ties
+from pa_select.model_selection.table_columns import (
+    cv_results_of,
+    first_metric,
+    new_site_interval_of,
+)
 from pa_select.scores.new_site import FEWEST_SITES
 from pa_select.utils.html import visible
-from pa_select.utils.messages import optional_import
-from pa_select.utils.typing import Floats, Frame, Mask, Search
+from pa_select.utils.typing import Floats, Mask, Search
 
 #: Candidates that the picture shows.
 _DRAWN = 12
@@ -56,26 +55,6 @@ _LONGEST_NAME = 200
 _FIRST = 4
 #: The axis of the weights is at least as long.
 _LEAST_WEIGHT = 0.2
-
-
-def summary(search: Search) -> Frame:
-    """Return the columns of ``cv_results_`` that decided, a row for each candidate."""
-    table = cv_results_of(search)
-    pandas = optional_import("pandas", "plot")
-    metric = first_metric(search, table)
-    chosen = getattr(search, "best_index_", None)
-    order = by_what_decides(search)
-    number = np.arange(len(order))
-    columns = {"index": number, "chosen": number == chosen}
-    for value, error in columns_that_decide(search, metric, search.scoring).values():
-        columns |= {name: table[name] for name in (value, error) if name in table}
-    worst = f"worst_environment_{metric}"
-    others = ("adapted", "worst_site", "eligible", "not_told_apart", "weight")
-    for name in (worst, *new_site_names(metric), *others):
-        if name in table:
-            columns[name] = table[name]
-    names = candidate_names(table["params"], search.estimator)
-    return pandas.DataFrame(columns, index=pandas.Index(names, name="candidate")).iloc[order]
 
 
 def report(search: Search) -> str:

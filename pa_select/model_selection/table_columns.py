@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
+from sklearn.utils.validation import check_is_fitted
 
 from pa_select.model_selection.split_scores import (
     N_PARTS,
@@ -18,13 +20,32 @@ from pa_select.model_selection.split_scores import (
     PairsOfModels,
     Stacks,
 )
+from pa_select.scores.new_site import FEWEST_SITES, Scale, interval_of_new_site
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Floats
+from pa_select.utils.typing import Floats, Search
 
 if TYPE_CHECKING:
     from pa_select.agreement.pooled_agreement import PooledPairs
     from pa_select.agreement.result import PosteriorAgreement
     from pa_select.model_selection.out_of_fold import OutOfFold
+
+
+def cv_results_of(search: Search, name: str = "search") -> dict[str, Any]:
+    """Return the table of a fitted search, an argument of this name."""
+    if not hasattr(search, "refit"):
+        raise TypeError(f"{name}: expected a fitted search, got {type(search).__name__}.")
+    check_is_fitted(search, "cv_results_")
+    table: dict[str, Any] = search.cv_results_
+    return table
+
+
+def first_metric(search: Search, table: dict[str, Any]) -> str:
+    """Return the metric of ``refit``, or else the first metric."""
+    # A committee says which metric compares its candidates.
+    metric = getattr(search.refit, "metric", search.refit)
+    if isinstance(metric, str) and f"mean_test_{metric}" in table:
+        return metric
+    return next(name for name in table if name.startswith("mean_test_"))[len("mean_test_") :]
 
 
 def column(cv_results: dict[str, Any], name: str, argument: str) -> Floats:
@@ -104,6 +125,23 @@ def recorded_chance(cv_results: dict[str, Any], metric: str) -> Floats:
     return np.nan_to_num(np.asarray(chance, dtype=np.float64), nan=-np.inf)
 
 
+def new_site_names(metric: str) -> tuple[str, str]:
+    """Return the names of the columns of the two ends of a metric's interval."""
+    suffix = "" if metric == "score" else f"_{metric}"
+    return f"new_site_low{suffix}", f"new_site_high{suffix}"
+
+
+def new_site_interval_of(
+    table: Mapping[str, Any], metric: str, candidate: int
+) -> tuple[float, float]:
+    """Return a candidate's interval; nan if there is none."""
+    low, high = (
+        float(table[name][candidate]) if name in table else math.nan
+        for name in new_site_names(metric)
+    )
+    return low, high
+
+
 def ranks(values: Floats) -> NDArray[np.int32]:
     """Rank values from the best, 1; nan values tie for the last rank."""
     lowest = np.nanmin(values, initial=0.0) - 1
@@ -178,6 +216,36 @@ def environment_columns(
     columns[f"se_test_{label}"] = error_over_splits(splits, n_disjoint)
     columns[f"worst_environment_{metric}"] = named
     return columns
+
+
+def new_site_columns(
+    metric: str, scores: Floats, sizes: Floats, *, of_regressors: bool
+) -> dict[str, Floats]:
+    """Make the columns from the scores at the sites, (n_sites, n_candidates), and their rows.
+
+    Sites without a score of any candidate are left out, such as those that lack a class.
+    Candidates that lack a score at one of the others have nan. There are no columns if fewer than
+    three sites are left.
+    """
+    known = np.isfinite(scores).any(axis=1)
+    if known.sum() < FEWEST_SITES:
+        return {}
+    scores = scores[known]
+    scale = _scale_of(scores[np.isfinite(scores)], of_regressors)
+    ends = interval_of_new_site(scores.T, sizes[known] if scale.is_rate else None, scale)
+    return dict(zip(new_site_names(metric), ends, strict=True))
+
+
+def _scale_of(scores: Floats, of_regressors: bool) -> Scale:
+    """Guess the bounds of a metric from the scores of all candidates at all sites."""
+    lowest, highest = scores.min(), scores.max()
+    if highest <= 0 and lowest < 0:  # losses and errors have a minus sign
+        return Scale(-math.inf, 0.0)
+    if of_regressors:
+        return Scale(-math.inf, 1.0 if highest <= 1 else math.inf)
+    if lowest >= -1 and highest <= 1:
+        return Scale(0.0 if lowest >= 0 else -1.0, 1.0)
+    return Scale(-math.inf, math.inf)
 
 
 class ScoresOfMetric(NamedTuple):

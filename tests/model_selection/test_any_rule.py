@@ -24,7 +24,7 @@ from pa_select import (
     within_one_standard_error,
 )
 from pa_select.model_selection import Condition, Metric, SelectionRule
-from pa_select.model_selection.results_table import rule_of
+from pa_select.model_selection.choice import rule_of
 from pa_select.model_selection.rules import SELECTIONS
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -14,8 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from pa_select import PASearchCV, PASearchDisplay, new_site_interval
-from pa_select.model_selection.new_site import new_site_columns
 from pa_select.model_selection.rules import BestAtNewSite
+from pa_select.model_selection.table_columns import new_site_columns
 
 X, y = load_wine(return_X_y=True)
 SITES = np.random.default_rng(0).choice(list("abcde"), len(y), p=[0.4, 0.2, 0.2, 0.15, 0.05])

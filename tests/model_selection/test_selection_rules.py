@@ -8,13 +8,13 @@ import pytest
 from sklearn.base import clone
 
 from pa_select import GuardedSelection, PASearchCV, within_one_standard_error
+from pa_select.model_selection.choice import make_rule
 from pa_select.model_selection.rules import (
     SELECTIONS,
     BestAgreement,
     BestExpected,
     BestScore,
     BestWorstEnvironment,
-    make_rule,
 )
 
 
