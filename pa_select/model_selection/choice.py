@@ -47,6 +47,7 @@ def make_rule(
     """
     if not isinstance(selection, str):
         return named_rule(selection, score)
+    # The default alone depends on the data: who names another rule gets that one.
     is_default = selection == DEFAULT
     rule = default_rule(pairing, score) if is_default else named_rule(selection, score)
     return without_agreement(rule, score) if only_class else rule
@@ -68,6 +69,7 @@ def by_what_decides(search: Search) -> Ints:
     """Return the candidates as the rule orders them: the chosen one, then eligible ones."""
     table, chosen = search.cv_results_, getattr(search, "best_index_", None)
     eligible = np.asarray(table.get("eligible", np.ones(len(table["params"]))), dtype=bool)
+    # A function may choose one that is not the first of this order.
     order = rule_of(search, table).order(table, eligible)
     return np.array(sorted(order, key=lambda candidate: candidate != chosen))
 
@@ -127,7 +129,9 @@ def certify_choice(
     asked = np.full(len(table["eligible"]), np.inf)
     while True:
         left = contenders(table, chosen, tie)
+        # How far below the chosen one a candidate is: a gap of this size decides between the two.
         margin = np.maximum(table["agreement"][chosen] - table["agreement"][left], tol)
+        # Only candidates whose gap at least halves are asked again, so that the rounds end.
         new = left[margin < asked[left] / 2]
         if not len(new):
             return chosen, not len(left)
@@ -190,6 +194,7 @@ def indistinguishable(
         return indistinguishable_by_agreement(terms, pairs, chosen, table["eligible"])
     if differences is None or not rule.decides.startswith("expected_"):
         return None
+    # Scores other than the expected one have no paired errors.
     found: Mask = table["eligible"] & differences.not_told_from(chosen)
     return found
 

@@ -98,6 +98,7 @@ class _Report:
         self.order = by_what_decides(search)
         self.n_indistinguishable = int(np.sum(self.indistinguishable))
         n_others = len(self.names) - 1
+        # "None of the 4 others can be told" reads better than four names.
         names, can = self._some(self.indistinguishable), "cannot"
         self.all_indistinguishable = self.n_indistinguishable == n_others > 1
         if self.all_indistinguishable:
@@ -112,6 +113,7 @@ class _Report:
             same = values == values[self.chosen]
             self.tied = self._eligible & same & ~self.indistinguishable
             self.tied[self.chosen] = False
+        # They are said apart: no p-value is behind "the same".
         have = "has" if self.tied.sum() == 1 else "have"
         self.have_the_same = f"{self._some(self.tied)} {have} the same"
         start = f"{self.home}_environment_"
@@ -135,6 +137,7 @@ class _Report:
             ("What to do next", items([*self._advice(), *self._keep_several()])),
             ("How to read the numbers", definitions(self._words())),
         ]
+        # A part that has nothing to say is left out, with its head.
         body = "".join((f"<h2>{head}</h2>" if head else "") + text for head, text in parts if text)
         return (
             '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
@@ -173,6 +176,7 @@ class _Report:
                 points[0] = f"{best} {points[0]}"
             points = [*self._of_committee(self.committee), *points]
         n, planned = len(self.names), self.search._n_planned
+        # All that follows holds for the finished candidates alone.
         if n < planned:
             points.insert(0, f"Interrupted after {n} of {planned} candidates.")
         return sentence, points
@@ -180,6 +184,7 @@ class _Report:
     def _use(self, chosen: int) -> str:
         """Return a sentence that names the chosen candidate."""
         name = self.names[chosen]
+        # "max_depth=3" alone does not say what was fitted.
         if not name.startswith(self.of_class):
             name = f"{self.of_class} with {name}"
         name = f"<strong>{escape(name)}</strong>"
@@ -192,6 +197,7 @@ class _Report:
     def _who_votes(self, committee: PACommittee) -> str:
         """Return a sentence that says who predicts."""
         members, n = committee._members.candidates, committee.posterior_.n_candidates
+        # One member does not vote: say why it is alone instead.
         if len(members) == 1:
             name = f"<strong>{escape(self.names[members[0]])}</strong>"
             if len(self.names) == 1:
@@ -229,12 +235,14 @@ class _Report:
 
     def _of_chosen(self, chosen: int) -> Iterator[str]:
         """Say what is known of the chosen candidate, what matters most first."""
+        # Rounding is no reason to name another candidate than the chosen one.
         at_home = self._with_error(self.home, f"se_test_{self.metric}", chosen)
         scores = with_ties(self.table[self.home])
         usual = int(np.nanargmax(scores)) if np.isfinite(scores).any() else chosen
         usual = usual if scores[usual] > scores[chosen] else chosen
         if self.has_pairs:
             yield from self._at_the_other_site(chosen, at_home)
+            # A better score at home is no reason to take another one for elsewhere.
             better = {}
         else:
             better = self._better_of_the_indistinguishable(chosen)
@@ -320,6 +328,7 @@ class _Report:
     def _likely(self, expected: float, error: float) -> tuple[float, float]:
         """Return the expected score less and plus 1.96 standard errors, cut where scores end."""
         least, most = expected - 1.96 * error, expected + 1.96 * error
+        # No error is below 0, and no accuracy above 1.
         if self.words == "accuracy" or self.sign < 0:
             least = max(least, 0.0)
         if self.words == "accuracy":
@@ -330,6 +339,7 @@ class _Report:
         """Say that the other site is not better if it only seems so."""
         there, here = (self._number(name, chosen) for name in (self.expected, self.home))
         error = self._number(f"{self.expected}_se", chosen)
+        # What looks the same on the page needs no warning.
         if in_digits(there) != in_digits(here) and 0 < there - here <= 1.96 * error:
             yield (
                 f"Do not expect {self.where} to be better: the difference is within its "
@@ -338,6 +348,7 @@ class _Report:
 
     def _without_adapter(self) -> str:
         """Say what the best candidate is expected to have if rows of one site are not adapted."""
+        # At several sites another one may be the worst as measured: the two do not compare.
         measured = np.asarray(self.table[f"{self.expected}_as_measured"], dtype=np.float64)
         if "worst_site" in self.table:
             return ""
@@ -371,6 +382,7 @@ class _Report:
 
     def _at_a_new_place(self, chosen: int) -> str:
         """Say what is known of other sites without pairs."""
+        # Splits that mix environments say nothing of a new one.
         unseen, words = self.search._held_out, escape(self.words)
         if not unseen:
             return f"Its {words} at another site is not known."
@@ -388,6 +400,7 @@ class _Report:
     def _at_new_site(self, chosen: int) -> Iterator[str]:
         """Say what is expected at a site that nobody has seen."""
         ends = new_site_interval_of(self.table, self.metric, chosen)
+        # A minus sign swaps the ends.
         low, high = sorted(self.sign * end for end in ends)
         if not np.isfinite([low, high]).all():
             return
@@ -424,6 +437,7 @@ class _Report:
             said["Objects"] = f"{objects}, measured at both sites"
         if self.chosen is not None:
             said["Why this one"] = self._why(self.chosen)
+        # It is the same for all candidates; nan if no constant prediction can be scored.
         chance = np.ravel(self.table.get(f"chance_test_{self.metric}", np.nan))[0]
         if np.isfinite(chance):
             said["To beat"] = (
@@ -440,6 +454,7 @@ class _Report:
         if not self._eligible.any():
             return f"no candidate is eligible: {reason}"
         n, n_all = int(self._eligible.sum()), len(self.names)
+        # To be the best of one says nothing: what excluded the others does.
         if n == 1:
             return f"no other candidate is eligible{self._why_no_other(chosen)}"
         claim, values = f"it {self.rule.claim.format(value=self.value)}", self.table[self.decides]
@@ -468,6 +483,7 @@ class _Report:
     def _picture(self) -> str:
         """Draw what decides for the best candidates, with standard errors and intervals."""
         value, error = self.decides, self.error
+        # One without a value has no place on the axis.
         has_value = np.isfinite([self._number(value, candidate) for candidate in self.order])
         shown = self.order[has_value][:_DRAWN].tolist()
         if not shown:
@@ -513,6 +529,7 @@ class _Report:
         ]
         legend = "Bar: the weight of a candidate."
         if others := len(order) - len(shown):
+            # Rounding may bring the sum above 1.
             rest = max(0.0, 1 - float(np.sum(weights[shown])))
             who = "The other one has" if others == 1 else f"The {others} others together have"
             legend += f" {who} {rest:.2f}."
@@ -538,6 +555,7 @@ class _Report:
         """Return the numbers that a row of the picture shows; nan are not drawn."""
         error_or_0 = np.nan_to_num(self._number(error, candidate))
         centre, low, high, home = self._score(value, candidate), np.nan, np.nan, np.nan
+        # Agreement is never an error, whatever the sign of the score.
         if self.rule.by_agreement:
             centre = self._number(value, candidate)
         first, last = centre - error_or_0, centre + error_or_0
@@ -552,6 +570,7 @@ class _Report:
         colour = COLOURS[self._colour(candidate)]
 
         def line(start: float, end: float, width: int) -> str:
+            # A value may have no error, and no interval.
             if not np.isfinite([start, end]).all():
                 return ""
             return (
@@ -581,6 +600,7 @@ class _Report:
         n, known = posterior.n_candidates, ""
         if n < len(self.names):
             known = " that have all scores"
+        # "Can tell apart 1.0 candidates" would sound like a finding.
         if posterior.score == 0:
             return f"<p>The data cannot tell the {n} candidates{known} apart; all remain.</p>"
         left, but = f"{posterior.n_effective:.1f}", ""
@@ -601,6 +621,7 @@ class _Report:
         if chosen is None or not columns:
             return ""
         values = {name: self._number(name, chosen) for name in columns}
+        # A metric may not be defined in an environment, as that of one class.
         tested = [name for name in columns if np.isfinite(values[name])]
         worst_first = sorted(tested, key=lambda name: values[name])
         texts = [
@@ -616,6 +637,7 @@ class _Report:
 
     def _warnings(self) -> str:
         said = list(getattr(self.search, "warnings_", ()))
+        # Of the words for the report this says whether the data show another site, time or tool.
         if not self.search._said[2]:
             said.append(
                 "The search saw no rows from elsewhere. Expect a model about as good as the one "
@@ -661,6 +683,7 @@ class _Report:
         error, of_pairs = (
             self._number(f"{self.expected}_se{part}", chosen) for part in ("", "_pairs")
         )
+        # Variances add up: advise on the part that makes up more than half of it.
         if of_pairs**2 > error**2 / 2:
             n, both = objects_of_choice(self.search), "at both sites"
             if "worst_site" in self.table:
@@ -691,6 +714,7 @@ class _Report:
 
     def _words(self) -> dict[str, str]:
         """Return what the numbers of this page mean."""
+        # Only words that this page uses are explained.
         means = {"Standard error": "after ±; a number is usually wrong by less than twice this"}
         if self.search._held_out:
             means["Standard error"] += " in these environments; a new one differs more"
@@ -739,6 +763,7 @@ class _Report:
 
 def _kept(weights: Floats, committee: PACommittee | None) -> Mask:
     """Return which candidates a committee keeps."""
+    # Without a committee: those that one with the usual options would keep.
     kept: Mask = weights >= (committee or PACommittee()).min_weight * np.max(weights)
     return kept
 

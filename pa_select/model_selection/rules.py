@@ -76,20 +76,6 @@ class Condition(NamedTuple):
     words: Words
     limit: float = np.nan
 
-    def unless_nobody(self, among: Mask) -> Condition:
-        """Return a condition that all meet if none among some candidates meets this one.
-
-        Parameters
-        ----------
-        among : ndarray of shape (n_candidates,) of bool
-            The candidates that count.
-
-        Returns
-        -------
-        Condition
-        """
-        return self if (self.met & among).any() else Condition(np.ones_like(self.met), self.words)
-
 
 class Metric(NamedTuple):
     """The values of candidates, their errors, and the value of predictions by chance.
@@ -149,12 +135,7 @@ class Metric(NamedTuple):
         return cls(name, values, errors, recorded_chance(cv_results, name))
 
     def known(self) -> Condition:
-        """Return the condition that a candidate has a value.
-
-        Returns
-        -------
-        Condition
-        """
+        """Return the condition that a candidate has a value."""
         return Condition(np.isfinite(self.values), lambda _: f"no {self.name}")
 
     def above_chance(self, n_se: float = _ABOVE_CHANCE) -> Condition:
@@ -164,11 +145,8 @@ class Metric(NamedTuple):
         ----------
         n_se : float, default=2
             By how many of its standard errors.
-
-        Returns
-        -------
-        Condition
         """
+        # An error that is not known counts as 0, so that one split can choose.
         return Condition(
             self.values > self.chance + n_se * np.nan_to_num(self.errors),
             lambda candidate: (
@@ -192,6 +170,7 @@ class Metric(NamedTuple):
         Condition
             It has a limit.
         """
+        # The limit is set by one that can be chosen, or it might exclude all of these.
         top = int(np.nanargmax(np.where(among, self.values, np.nan)))
         best = self.values[top]
         lowest = float(best - n_se * self.errors[top])
@@ -213,6 +192,7 @@ def with_ties(values: Any) -> Floats:
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     new = np.ones(len(values), dtype=bool)
+    # Neighbours are compared, so that values on both sides of a rounded number tie, too.
     new[1:] = ~np.isclose(ordered[1:], ordered[:-1], rtol=1e-9, atol=0)
     tied = np.empty_like(values)
     tied[order] = ordered[new][np.cumsum(new) - 1]
@@ -314,17 +294,7 @@ class SelectionRule(BaseEstimator):
         return self.decides.startswith("agreement")
 
     def column(self, cv_results: Table) -> str:
-        """Return the name of the column that decides.
-
-        Parameters
-        ----------
-        cv_results : dict
-            ``cv_results_`` of a search.
-
-        Returns
-        -------
-        str
-        """
+        """Return the name of the column of ``cv_results_`` that decides."""
         mean = f"mean_test_{self.decides}"
         return mean if mean in cv_results else self.decides
 
@@ -342,9 +312,9 @@ class SelectionRule(BaseEstimator):
             At least one. By default: a score, a value of what decides, and a score above chance
             unless nobody's is.
         """
-        known = self._known(cv_results)
-        among = np.logical_and.reduce([condition.met for condition in known])
-        return [*known, self._against_chance(cv_results).above_chance().unless_nobody(among)]
+        known, above = self._known(cv_results), self._against_chance(cv_results).above_chance()
+        # If nobody is above chance, the best one is chosen, with a warning.
+        return [*known, above] if _all_met([*known, above]).any() else known
 
     def keys(self, cv_results: Table) -> list[Floats]:
         """Return what ranks candidates; the first key that differs decides.
@@ -363,12 +333,7 @@ class SelectionRule(BaseEstimator):
         return [Metric.read(cv_results, name).values for name in names]
 
     def why(self, cv_results: Table) -> Words | None:
-        """Return what is said of eligible candidates.
-
-        Parameters
-        ----------
-        cv_results : dict
-            ``cv_results_`` of a search.
+        """Return what is said of eligible candidates in ``cv_results_``.
 
         Returns
         -------
@@ -380,18 +345,7 @@ class SelectionRule(BaseEstimator):
         return next(with_limit, None)
 
     def threshold(self, cv_results: Table) -> float:
-        """Return the lowest score that the conditions allow, the guard.
-
-        Parameters
-        ----------
-        cv_results : dict
-            ``cv_results_`` of a search.
-
-        Returns
-        -------
-        float
-            nan if no condition has a limit.
-        """
+        """Return the lowest score that the conditions allow, the guard; nan without a limit."""
         limits = [condition.limit for condition in self.conditions(cv_results)]
         return float(max((limit for limit in limits if np.isfinite(limit)), default=np.nan))
 
@@ -415,9 +369,10 @@ class SelectionRule(BaseEstimator):
         """
         conditions, why = self.conditions(cv_results), self.why(cv_results)
         _check_lengths("conditions", [condition.met for condition in conditions], cv_results)
-        eligible: Mask = np.logical_and.reduce([condition.met for condition in conditions])
+        eligible = _all_met(conditions)
         reasons = []
         for candidate in range(len(eligible)):
+            # The first unmet condition is reason enough.
             unmet = [c.words(candidate) for c in conditions if not c.met[candidate]]
             said = unmet[0] if unmet else why(candidate) if why else ""
             reasons.append(("not " if unmet else "") + "eligible" + (f": {said}" if said else ""))
@@ -517,6 +472,11 @@ class SelectionRule(BaseEstimator):
         return Metric.read(cv_results, self.score.removesuffix("_worst_environment"))
 
 
+def _all_met(conditions: Sequence[Condition]) -> Mask:
+    met: Mask = np.logical_and.reduce([condition.met for condition in conditions])
+    return met
+
+
 def _check_lengths(name: str, values: Sequence[Any], cv_results: Table) -> None:
     """Refuse what a method of a rule returns if it has not a value for each candidate."""
     n = len(next(iter(cv_results.values())))
@@ -557,6 +517,7 @@ class BestAgreement(SelectionRule):
     """The best agreement, whatever the score; warns if the chosen candidate is trivial."""
 
     decides = "agreement"
+    # The solver ends within this many nats of a maximum: closer ones are not told apart.
     tie_tol = 1e-6
     _chosen = "The candidate of the best agreement is near-constant: its"
     _advice = ". Agreement measures stability, not truth: use selection='guarded'"
@@ -729,24 +690,7 @@ class GuardedSelection(SelectionRule):
         return True
 
     def __call__(self, cv_results: Table) -> int:
-        """Choose a candidate.
-
-        Parameters
-        ----------
-        cv_results : dict
-            ``cv_results_`` of a search with both metrics.
-
-        Returns
-        -------
-        int
-            Index of the chosen candidate.
-
-        Raises
-        ------
-        ValueError
-            If a metric was not recorded, a parameter is out of range, or every candidate
-            failed.
-        """
+        """Choose a candidate; a ValueError if the metrics or parameters are not usable."""
         eligible = self.explain(cv_results).eligible
         warn_of_one_split(cv_results, self.score)
         if eligible.any():
@@ -762,43 +706,12 @@ class GuardedSelection(SelectionRule):
         return int(self._ordered(cv_results, score.known().met, others)[0])
 
     def explain(self, cv_results: Table) -> Eligibility:
-        """Explain which candidates are eligible.
-
-        Parameters
-        ----------
-        cv_results : dict
-            As for ``__call__``.
-
-        Returns
-        -------
-        Eligibility
-            Whether each candidate is eligible, and the reason in words.
-
-        Raises
-        ------
-        ValueError
-            As ``__call__``.
-        """
+        """Explain which candidates are eligible, after checking the parameters."""
         self._check()
         return super().explain(cv_results)
 
     def conditions(self, cv_results: Table) -> list[Condition]:
-        """Return the conditions: a score, an agreement, near the best score, above chance.
-
-        Parameters
-        ----------
-        cv_results : dict
-            As for ``__call__``.
-
-        Returns
-        -------
-        list of Condition
-
-        Raises
-        ------
-        ValueError
-            As ``__call__``.
-        """
+        """Return the conditions: a score, an agreement, near the best score, above chance."""
         agreement = column(cv_results, self.agreement, "agreement")
         score = self._score_above_floor(cv_results)
         known, above = score.known(), score.above_chance(self.floor_se)
@@ -812,17 +725,7 @@ class GuardedSelection(SelectionRule):
         return [known, agrees, score.near_best(among, self.n_se), above]
 
     def keys(self, cv_results: Table) -> list[Floats]:
-        """Return the agreement, the score, the log-loss and the error of the score.
-
-        Parameters
-        ----------
-        cv_results : dict
-            As for ``__call__``.
-
-        Returns
-        -------
-        list of ndarray of shape (n_candidates,)
-        """
+        """Return the agreement, the score, the log-loss and the error of the score."""
         score = Metric.read(cv_results, self.score)
         log_loss = cv_results.get("mean_test_neg_log_loss", np.zeros_like(score.values))
         agreement = column(cv_results, self.agreement, "agreement")
@@ -836,6 +739,7 @@ class GuardedSelection(SelectionRule):
         if self.agreement == self.score:
             raise ValueError(f"score: expected another metric than agreement={self.agreement!r}.")
         known = get_scorer_names()
+        # Swapped names would guard by the agreement and rank by the score, without an error.
         if self.agreement in known and self.score not in known:
             warn_caller(
                 f"agreement: expected the name of an agreement, got {self.agreement!r}, a score "
@@ -868,6 +772,7 @@ class GuardedSelection(SelectionRule):
         elif isinstance(floor, str):
             floor = column(cv_results, floor, "floor")
         floors = np.asarray(-np.inf if floor is None else floor, dtype=float)
+        # Chance that is not known excludes nobody.
         chance = np.broadcast_to(np.nan_to_num(floors, nan=-np.inf), score.values.shape)
         return score._replace(chance=chance)
 
@@ -912,9 +817,8 @@ class _SimplestWithin(SelectionRule):
         return super().__call__(cv_results)
 
     def conditions(self, cv_results: Table) -> list[Condition]:
-        known, above = super().conditions(cv_results)
-        score = Metric.read(cv_results, self.score)
-        return [known, above, score.near_best(known.met & above.met, self.n_se)]
+        conditions, score = super().conditions(cv_results), Metric.read(cv_results, self.score)
+        return [*conditions, score.near_best(_all_met(conditions), self.n_se)]
 
     def keys(self, cv_results: Table) -> list[Floats]:
         return [-self._complexities(cv_results), *super().keys(cv_results)]
@@ -923,13 +827,15 @@ class _SimplestWithin(SelectionRule):
         super()._check_before(metrics, params)
         known = {f"{prefix}{name}" for one in params for name in one for prefix in ("", "param_")}
         if isinstance(self.complexity, str) and self.complexity not in known | _TIMES:
-            # It may be another column.
-            meant = get_close_matches(self.complexity, known, 1)
-            if meant:
-                raise ValueError(
-                    "complexity: expected a function of the parameters, or a parameter or column "
-                    f"of cv_results, got {self.complexity!r}. Did you mean {meant[0]!r}?"
-                )
+            # Another name may be that of a column, which only the fits show.
+            if meant := get_close_matches(self.complexity, known, 1):
+                raise self._unknown(f" Did you mean {meant[0]!r}?")
+
+    def _unknown(self, advice: str = "") -> ValueError:
+        return ValueError(
+            "complexity: expected a function of the parameters, or a parameter or column of "
+            f"cv_results, got {self.complexity!r}.{advice}"
+        )
 
     def _complexities(self, cv_results: Table) -> Floats:
         if callable(self.complexity):
@@ -938,10 +844,7 @@ class _SimplestWithin(SelectionRule):
             names = (self.complexity, f"param_{self.complexity}")
             key = next((name for name in names if name in cv_results), None)
             if key is None:
-                raise ValueError(
-                    "complexity: expected a function of the parameters, or a parameter or "
-                    f"column of cv_results, got {self.complexity!r}."
-                )
+                raise self._unknown()
             values = list(cv_results[key])
         try:
             return np.array(values, dtype=np.float64)

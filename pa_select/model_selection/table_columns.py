@@ -50,6 +50,7 @@ def first_metric(search: Search, table: dict[str, Any]) -> str:
 
 def column(cv_results: dict[str, Any], name: str, argument: str) -> Floats:
     """Return the mean of a metric over the splits, or else the column of this name."""
+    # A metric comes first: it may have the name of a column.
     for key in (f"mean_test_{name}", name):
         if key in cv_results:
             return np.asarray(cv_results[key], dtype=np.float64)
@@ -74,6 +75,7 @@ def scores_and_errors(
 ) -> tuple[Floats, Floats]:
     """Return mean scores and their standard errors; nan for candidates that failed a split."""
     score = column(cv_results, metric, argument).copy()
+    # A mean over the other splits is of other rows than that of the other candidates.
     score[np.asarray(cv_results.get("n_failed_splits", np.zeros(len(score)))) > 0] = np.nan
     return score, recorded_errors(cv_results, metric)
 
@@ -88,6 +90,7 @@ def split_scores_of(cv_results: Mapping[str, Any], metric: str) -> Floats:
 
 def recorded_errors(cv_results: dict[str, Any], metric: str) -> Floats:
     """Return the recorded standard errors, or else those over the splits; 0 for a single split."""
+    # Searches of scikit-learn record the scores of the splits alone.
     for name in (f"se_test_{metric}", f"{metric}_se"):
         if name in cv_results:
             error: Floats = np.asarray(cv_results[name], dtype=np.float64)
@@ -97,6 +100,7 @@ def recorded_errors(cv_results: dict[str, Any], metric: str) -> Floats:
         for key, values in cv_results.items()
         if key.startswith("split")
         and key.endswith(f"_test_{metric}")
+        # The name of another metric may end alike, such as "own_test_accuracy".
         and key[5 : -len(f"_test_{metric}")].isdigit()
     ]
     if len(splits) < 2:
@@ -144,6 +148,7 @@ def new_site_interval_of(
 
 def ranks(values: Floats) -> NDArray[np.int32]:
     """Rank values from the best, 1; nan values tie for the last rank."""
+    # All ranks are numbers, as in GridSearchCV.
     lowest = np.nanmin(values, initial=0.0) - 1
     return rankdata(-np.nan_to_num(values, nan=lowest), method="min").astype(np.int32)
 
@@ -153,13 +158,10 @@ def error_over_splits(splits: Floats, n_disjoint: float) -> Floats:
 
     ``n_disjoint`` is the effective number of disjoint test sets; see `Plan.n_disjoint`.
     """
-    known = np.isfinite(splits).sum(1)
-    share = known / splits.shape[1]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        deviations = splits - np.nanmean(np.where(known[:, None], splits, 0.0), 1)[:, None]
-        variance = np.nansum(deviations**2, 1) / (known - 1)
-        error = np.sqrt(variance / (n_disjoint * share))
-    return np.where(known > 1, error, np.nan)
+    known = np.ma.masked_invalid(splits)
+    # Splits without a score are left out, and so are their share of the test sets.
+    error = known.std(1, ddof=1) / np.sqrt(n_disjoint * known.count(1) / splits.shape[1])
+    return np.where(known.count(1) > 1, np.ma.filled(error, np.nan), np.nan)
 
 
 def error_of_rows(parts: Sequence[Floats], n_disjoint: float) -> Floats:
@@ -174,16 +176,13 @@ def error_of_rows(parts: Sequence[Floats], n_disjoint: float) -> Floats:
 
 def metric_columns(name: str, splits: Floats, *, rank: bool = False) -> dict[str, Any]:
     """Make the split, mean and std columns of a metric that may be nan in some splits."""
-    known = np.isfinite(splits)
-    counts = np.maximum(known.sum(1), 1)
-    mean = np.where(known.any(1), np.where(known, splits, 0.0).sum(1) / counts, np.nan)
-    deviations = np.where(known, splits - mean[:, None], 0.0)
+    known = np.ma.masked_invalid(splits)
+    mean = known.mean(1).filled(np.nan)
     columns: dict[str, Any] = {
         f"split{split}_test_{name}": splits[:, split] for split in range(splits.shape[1])
     }
     columns[f"mean_test_{name}"] = mean
-    std = np.sqrt((deviations**2).sum(1) / counts)
-    columns[f"std_test_{name}"] = np.where(known.any(1), std, np.nan)
+    columns[f"std_test_{name}"] = known.std(1).filled(np.nan)
     if rank:
         columns[f"rank_test_{name}"] = ranks(mean)
     return columns
@@ -205,6 +204,7 @@ def environment_columns(
     if names:
         start = f"mean_test_{metric}_environment_"
         means = np.column_stack([columns[f"{start}{environment}"] for environment in names])
+        # The worst on average: in single splits an environment may have a few rows.
         worst = np.where(np.isnan(means), np.inf, means).argmin(1)
         scores = np.stack([by_environment[environment] for environment in names])
         splits = scores[worst, np.arange(n_candidates)]
@@ -231,6 +231,7 @@ def new_site_columns(
     if known.sum() < FEWEST_SITES:
         return {}
     scores = scores[known]
+    # The numbers of rows give the error of a rate, and of no other score.
     scale = _scale_of(scores[np.isfinite(scores)], of_regressors)
     ends = interval_of_new_site(scores.T, sizes[known] if scale.is_rate else None, scale)
     return dict(zip(new_site_names(metric), ends, strict=True))
@@ -295,6 +296,7 @@ def score_columns(
 
     on_extras: dict[str, dict[str, list[Floats]]] = {metric: {} for metric in scores}
     for number, extra in enumerate(extras):
+        # A fit that failed has no scores.
         of_extra = [
             [one.extra_scores[number] if one.extra_scores else np.nan for one in of_candidate]
             for of_candidate in outcomes
@@ -332,6 +334,7 @@ def _by_metric(scores: Sequence[Sequence[Any]]) -> dict[str, Floats]:
 def _chance(by_chance: dict[str, Floats], name: str, n: int) -> Floats:
     """Return the best score of constant predictions; nan if the scorer cannot score any."""
     means = by_chance[name].mean(1) if name in by_chance else np.array([np.nan])
+    # The best constant prediction is the floor of all candidates.
     known = means[np.isfinite(means)]
     return np.full(n, known.max() if len(known) else np.nan)
 
@@ -392,6 +395,7 @@ def agreements_of(
     terms = np.full((n, len(pairs.weight)), np.nan)
     if len(stacks.classes) == 1:
         # With one class all posteriors are 1: agreement 0.
+        # The solver needs two classes.
         for name in ("agreement", "agreement_uniform", "beta", "gap"):
             columns[name][candidates] = 0.0
         columns["agreement_rate"][candidates] = 1.0
@@ -409,6 +413,7 @@ def agreements_of(
             failures[candidate] = result.failure
             continue
         _enter(result, candidate, columns, terms)
+    # The prior of the papers, to be reported beside the one that decides.
     uniform = pooled_agreement(stacks, pairs, **options | {"prior": "uniform"})
     for candidate, result in zip(candidates.tolist(), uniform, strict=True):
         columns["agreement_uniform"][candidate] = result.score
@@ -428,6 +433,7 @@ def refine(
 
     solved = pooled_agreement(stacks, pairs, certify=True, **options)
     for candidate, result in zip(stacks.candidates.tolist(), solved, strict=True):
+        # What is in the table is still a lower bound.
         if result.failure is None:
             _enter(result, candidate, table, terms)
     table["rank_agreement"] = ranks(table["agreement"])
