@@ -191,24 +191,16 @@ def indistinguishable(
     None: no comparison is known of what decides.
     """
     if rule.by_agreement and terms is not None:
-        return indistinguishable_by_agreement(terms, pairs, chosen, table["eligible"])
+        found = np.zeros(len(terms), dtype=bool)
+        for other in np.flatnonzero(table["eligible"]):
+            if other != chosen:
+                p_value = _mean_difference(terms[chosen], terms[other], pairs).p_value
+                found[other] = p_value >= LEVEL_TOLD_APART
+        return found
     if differences is None or not rule.decides.startswith("expected_"):
         return None
     # Scores other than the expected one have no paired errors.
-    found: Mask = table["eligible"] & differences.not_told_from(chosen)
-    return found
-
-
-def indistinguishable_by_agreement(
-    terms: Floats, pairs: PooledPairs, chosen: int, eligible: Mask
-) -> Mask:
-    """Find them by the agreements of the same pairs."""
-    found = np.zeros(len(terms), dtype=bool)
-    for candidate in np.flatnonzero(eligible):
-        if candidate != chosen:
-            comparison = _mean_difference(terms[chosen], terms[candidate], pairs)
-            found[candidate] = comparison.p_value >= LEVEL_TOLD_APART
-    return found
+    return np.asarray(table["eligible"] & differences.not_told_from(chosen))
 
 
 def indistinguishable_in_words(value: str, n: int) -> str:

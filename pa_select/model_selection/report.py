@@ -637,7 +637,7 @@ class _Report:
 
     def _warnings(self) -> str:
         said = list(getattr(self.search, "warnings_", ()))
-        # Of the words for the report this says whether the data show another site, time or tool.
+        # The last item says whether the data show another site, time or instrument.
         if not self.search._said[2]:
             said.append(
                 "The search saw no rows from elsewhere. Expect a model about as good as the one "

@@ -37,7 +37,7 @@ Complexity: TypeAlias = str | Callable[[dict[str, Any]], float]
 _FREQUENT = 0.6
 # The columns of times of every search.
 _TIMES = {f"{mean}_{of}_time" for mean in ("mean", "std") for of in ("fit", "score")}
-# How many standard errors above chance a candidate must be, if a rule does not say another number.
+# How many standard errors above chance a candidate must be.
 _ABOVE_CHANCE = 2
 
 
@@ -138,20 +138,14 @@ class Metric(NamedTuple):
         """Return the condition that a candidate has a value."""
         return Condition(np.isfinite(self.values), lambda _: f"no {self.name}")
 
-    def above_chance(self, n_se: float = _ABOVE_CHANCE) -> Condition:
-        """Return the condition that a candidate is better than predictions by chance.
-
-        Parameters
-        ----------
-        n_se : float, default=2
-            By how many of its standard errors.
-        """
+    def above_chance(self) -> Condition:
+        """Return the condition that a candidate is two standard errors better than chance."""
         # An error that is not known counts as 0, so that one split can choose.
         return Condition(
-            self.values > self.chance + n_se * np.nan_to_num(self.errors),
+            self.values > self.chance + _ABOVE_CHANCE * np.nan_to_num(self.errors),
             lambda candidate: (
-                f"{self.name} {self.values[candidate]:.4g} is not {errors_in_words(n_se)} above "
-                f"chance, {self.chance[candidate]:.4g}"
+                f"{self.name} {self.values[candidate]:.4g} is not "
+                f"{errors_in_words(_ABOVE_CHANCE)} above chance, {self.chance[candidate]:.4g}"
             ),
         )
 
@@ -271,7 +265,7 @@ class SelectionRule(BaseEstimator):
 
     needs: ClassVar[str] = ""
     n_unseen_sites: ClassVar[int] = 0
-    tie_tol: float = 0.0
+    tie_tol: ClassVar[float] = 0.0
     claim: ClassVar[str] = "has the best {value}"
     # Whether the order of the grid decides the last ties, as in GridSearchCV.
     _by_order: ClassVar[bool] = False
@@ -599,7 +593,7 @@ class GuardedSelection(SelectionRule):
 
     This is a ``selection`` rule of `PASearchCV`, and a ``refit`` rule for scikit-learn's
     multi-metric searches. A candidate is eligible if its mean score is within `n_se`
-    standard errors of the best score and above chance by `floor_se` standard errors. A search of
+    standard errors of the best score and above chance by two standard errors. A search of
     scikit-learn checks chance only if the metric "majority_rate" is recorded, see `floor`. The
     eligible candidate of the best agreement is chosen. Ties are decided by the score, then by the
     log-loss if it was recorded, then by the smaller standard error of the score, and never by the
@@ -616,15 +610,10 @@ class GuardedSelection(SelectionRule):
         below it. With views, `PASearchCV` uses the score on the views and 2
         standard errors. If that score was not recorded, 4 standard errors of the score on
         the rows keep more of the gain.
-    floor_se : float, default=2
-        How many of its own standard errors an eligible candidate's score must lie above
-        the floor.
-    tie_tol : float, default=1e-6
-        Agreements that differ by less than this, in nats, are tied.
-    floor : "auto", str, float or None, default="auto"
-        The score of predictions that ignore the features: the name of a recorded metric, a
-        number, or None for no floor. "auto": what `PASearchCV` measured; else a recorded
-        metric "majority_rate" (`pa_select.model_selection.majority_rate`); else no floor.
+    floor : "auto", float or None, default="auto"
+        The score of predictions that ignore the features; None for no floor. "auto": what
+        `PASearchCV` measured; else a recorded metric "majority_rate"
+        (`pa_select.model_selection.majority_rate`); else no floor.
 
     Notes
     -----
@@ -664,10 +653,9 @@ class GuardedSelection(SelectionRule):
     agreement: str = "agreement"
     score: str = "score"
     n_se: float = 1
-    floor_se: float = 2
-    tie_tol: float = 1e-6
     _: KW_ONLY
     floor: str | float | None = "auto"
+    tie_tol: ClassVar[float] = 1e-6
 
     # If no candidate is eligible, the score decides.
     _needs_eligible: ClassVar[bool] = False
@@ -698,7 +686,7 @@ class GuardedSelection(SelectionRule):
         score = self._score_above_floor(cv_results)
         warn_caller(
             f"No candidate is within {errors_in_words(self.n_se)} of the best "
-            f"{self.score!r} and {errors_in_words(self.floor_se)} above chance, with a "
+            f"{self.score!r} and {errors_in_words(_ABOVE_CHANCE)} above chance, with a "
             f"finite {self.agreement!r}: the {self.score!r} alone decides."
             f"{self._advice_on(score)}"
         )
@@ -714,7 +702,7 @@ class GuardedSelection(SelectionRule):
         """Return the conditions: a score, an agreement, near the best score, above chance."""
         agreement = column(cv_results, self.agreement, "agreement")
         score = self._score_above_floor(cv_results)
-        known, above = score.known(), score.above_chance(self.floor_se)
+        known, above = score.known(), score.above_chance()
         if not known.met.any():
             raise ValueError(f"cv_results: expected a finite {self.score!r}, got none.")
         agrees = Condition(np.isfinite(agreement), lambda _: f"no {self.agreement}")
@@ -746,10 +734,8 @@ class GuardedSelection(SelectionRule):
                 f"of scikit-learn, with score={self.score!r}. If the two are swapped, give "
                 f"GuardedSelection({self.score!r}, {self.agreement!r})."
             )
-        for name in ("n_se", "floor_se", "tie_tol"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, float, np.number)) or not value >= 0:
-                raise ValueError(f"{name}: expected a number >= 0, got {value!r}.")
+        if not isinstance(self.n_se, (int, float, np.number)) or not self.n_se >= 0:
+            raise ValueError(f"n_se: expected a number >= 0, got {self.n_se!r}.")
 
     def _advice_on(self, score: Metric) -> str:
         """Return advice on the scoring if always predicting one class scores high."""
@@ -766,11 +752,11 @@ class GuardedSelection(SelectionRule):
         """Return the score, whose chance is the floor."""
         score = Metric.read(cv_results, self.score)
         floor: Any = self.floor
-        if isinstance(floor, str) and floor == "auto":
+        if isinstance(floor, str):
+            if floor != "auto":
+                raise ValueError(f"floor: expected 'auto', a number or None, got {floor!r}.")
             recorded = (f"chance_test_{self.score}", "mean_test_majority_rate")
             floor = next((cv_results[name] for name in recorded if name in cv_results), None)
-        elif isinstance(floor, str):
-            floor = column(cv_results, floor, "floor")
         floors = np.asarray(-np.inf if floor is None else floor, dtype=float)
         # Chance that is not known excludes nobody.
         chance = np.broadcast_to(np.nan_to_num(floors, nan=-np.inf), score.values.shape)

@@ -229,7 +229,7 @@ class DataKind(ABC):
 
     @staticmethod
     def default_rule(score: str) -> SelectionRule:
-        """Return the rule of ``selection="guarded"``, the default, with this kind."""
+        """Return the rule of ``selection="guarded"``, the default, with a kind of this package."""
         return GuardedSelection(score=score)
 
     @abstractmethod
