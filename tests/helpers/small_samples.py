@@ -44,10 +44,7 @@ def coverage(exact, n, k, kind, prior, repetitions):
     samples = [draw(rng, n, k, kind) for _ in range(repetitions)]
     results = agreements(*map(list, zip(*samples, strict=True)), prior=prior, certify=False)
     limits = intervals_of_agreements(
-        [r.source for r in results],
-        [np.arange(n)] * repetitions,
-        [r.score for r in results],
-        0.95,
+        [r.source for r in results], [np.arange(n)] * repetitions, [r.score for r in results], 0.95
     )
     held = np.mean([low - 1e-9 <= exact <= high + 1e-9 for low, high in limits])
     plain = np.mean([abs(r.score - exact) <= 1.96 * r.standard_error + 1e-9 for r in results])
