@@ -269,11 +269,8 @@ class _Report:
         if "worst_site" in self.table:
             where = f"the worst site, {escape(str(self.table['worst_site'][chosen]))},"
         said = f"At {where} its {words} is expected to be {expected}."
-        value, error = (
-            self._score(self.expected, chosen),
-            self._number(f"{self.expected}_se", chosen),
-        )
-        ends = self._interval(self.expected, chosen)
+        value, ends = self._score(self.expected, chosen), self._interval(self.expected, chosen)
+        error = self._number(f"{self.expected}_se", chosen)
         # A committee has said that of itself.
         sure = self._how_sure(value, error, *ends) if self.committee is None else ()
         yield " ".join([said, *sure, *self._at_new_site(chosen)])
@@ -482,13 +479,12 @@ class _Report:
 
     def _picture(self) -> str:
         """Draw what decides for the best candidates, with standard errors and intervals."""
-        value, error = self.decides, self.error
         # One without a value has no place on the axis.
-        has_value = np.isfinite([self._number(value, candidate) for candidate in self.order])
-        shown = self.order[has_value][:_DRAWN].tolist()
+        values = np.asarray(self.table[self.decides], dtype=np.float64)[self.order]
+        shown = self.order[np.isfinite(values)][:_DRAWN].tolist()
         if not shown:
             return ""
-        marks = [self._marks(value, error, candidate) for candidate in shown]
+        marks = [self._marks(candidate) for candidate in shown]
         ends = np.array([list(row.values()) for row in marks])
         low, high = float(np.nanmin(ends)), float(np.nanmax(ends))
         axis = Axis.of_nats(low, high) if self.rule.by_agreement else Axis.around(low, high)
@@ -506,7 +502,7 @@ class _Report:
         else:
             unit = " in nats per pair" if self.rule.by_agreement else ""
             legend = f"Circle: {self.value}{unit}."
-            if np.isfinite([self._number(error, candidate) for candidate in shown]).any():
+            if np.isfinite([self._number(self.error, candidate) for candidate in shown]).any():
                 legend = f"Circle and line: {self.value}{unit}, with standard error."
         return drawn("picture", rows, axis, legend, self._key(shown))
 
@@ -551,34 +547,33 @@ class _Report:
         there = set(map(self._colour, shown))
         return {colour: words for colour, words in means.items() if colour in there}
 
-    def _marks(self, value: str, error: str, candidate: int) -> dict[str, float]:
+    def _marks(self, candidate: int) -> dict[str, float]:
         """Return the numbers that a row of the picture shows; nan are not drawn."""
-        error_or_0 = np.nan_to_num(self._number(error, candidate))
-        centre, low, high, home = self._score(value, candidate), np.nan, np.nan, np.nan
         # Agreement is never an error, whatever the sign of the score.
-        if self.rule.by_agreement:
-            centre = self._number(value, candidate)
-        first, last = centre - error_or_0, centre + error_or_0
+        sign = 1 if self.rule.by_agreement else self.sign
+        centre, error = (
+            sign * self._number(self.decides, candidate),
+            self._number(self.error, candidate),
+        )
+        low, high, home = np.nan, np.nan, np.nan
+        first, last = centre - np.nan_to_num(error), centre + np.nan_to_num(error)
         if self.by_expected:
             home = self._score(self.home, candidate)
-            low, high = self._interval(value, candidate)
-            first, last = self._likely(centre, self._number(error, candidate))
-        ends = {"first": first, "last": last}
-        return {"centre": centre, "low": low, "high": high, "home": home} | ends
+            low, high = self._interval(self.decides, candidate)
+            first, last = self._likely(centre, error)
+        ends = {"low": low, "high": high, "first": first, "last": last}
+        return {"centre": centre, "home": home} | ends
 
     def _row(self, candidate: int, marks: dict[str, float], x: Axis) -> str:
         colour = COLOURS[self._colour(candidate)]
-
-        def line(start: float, end: float, width: int) -> str:
+        drawn = ""
+        for start, end, width in (("low", "high", 1), ("first", "last", 4)):
             # A value may have no error, and no interval.
-            if not np.isfinite([start, end]).all():
-                return ""
-            return (
-                f'<line x1="{x(start)}" x2="{x(end)}" y1="50%" y2="50%" stroke="{colour}" '
-                f'stroke-width="{width}"/>'
-            )
-
-        drawn = line(marks["low"], marks["high"], 1) + line(marks["first"], marks["last"], 4)
+            if np.isfinite([marks[start], marks[end]]).all():
+                drawn += (
+                    f'<line x1="{x(marks[start])}" x2="{x(marks[end])}" y1="50%" y2="50%" '
+                    f'stroke="{colour}" stroke-width="{width}"/>'
+                )
         drawn += f'<circle cx="{x(marks["centre"])}" cy="50%" r="5" fill="{colour}"/>'
         if np.isfinite(marks["home"]):
             home = x(marks["home"])
@@ -616,18 +611,16 @@ class _Report:
 
     def _environments(self) -> str:
         """Say what the chosen candidate scores in each environment, the worst first."""
-        start, chosen = f"{self.home}_environment_", self.chosen
-        columns = [f"{start}{name}" for name in self.environments]
-        if chosen is None or not columns:
+        chosen = self.chosen
+        if chosen is None or not self.environments:
             return ""
-        values = {name: self._number(name, chosen) for name in columns}
+        start = f"{self.home}_environment_"
+        scores = {name: self._number(f"{start}{name}", chosen) for name in self.environments}
         # A metric may not be defined in an environment, as that of one class.
-        tested = [name for name in columns if np.isfinite(values[name])]
-        worst_first = sorted(tested, key=lambda name: values[name])
-        texts = [
-            f"{with_error(self._score(name, chosen), np.nan)} ({name.removeprefix(start)})"
-            for name in worst_first[:_LISTED]
-        ]
+        tested = [name for name in self.environments if np.isfinite(scores[name])]
+        worst_first = sorted(tested, key=lambda name: scores[name])
+        shown = worst_first[:_LISTED]
+        texts = [f"{in_digits(self.sign * scores[name])} ({name})" for name in shown]
         more = len(worst_first) - len(texts)
         end = f" and {more} more" if more else ""
         return (

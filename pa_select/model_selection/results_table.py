@@ -23,6 +23,7 @@ _SUFFIXES = {"_views": " on the views", "_worst_environment": " in the worst env
 
 def metric_in_words(metric: str, scoring: object) -> str:
     """Return a metric's name in words, with the name of `scoring` for "score"."""
+    # "score" alone does not say what is scored.
     if isinstance(scoring, str) and metric.split("_")[0] == "score":
         metric = scoring + metric[len("score") :]
     for suffix, words in _SUFFIXES.items():
@@ -78,6 +79,7 @@ def candidate_names(
     sometimes = [key for key in keys if key in varying or len(of_key[key]) < len(params)]
     short, long = (_names(params, some, identity) for some in (varying, sometimes))
     times = Counter(short)
+    # Short names are tried first; equal ones get the parameters that only some have.
     names = [a if a and times[a] == 1 else b for a, b in zip(short, long, strict=True)]
     names = [_cut(name or class_name(estimator), longest) for name in names]
     times = Counter(names)
@@ -167,6 +169,7 @@ def class_of_all(estimator: Estimator, params: Sequence[dict[str, Any]]) -> str:
     """Return the class that `class_name` gives of all candidates, "" if they have several."""
     if not hasattr(estimator, "steps"):
         return class_name(estimator)
+    # A candidate may replace the last step, or set a parameter of it.
     name, step = estimator.steps[-1]
     inner, classes = f"{name}__", set()
     for parameters in params:
@@ -200,13 +203,11 @@ def summary(search: Search) -> Frame:
     order = by_what_decides(search)
     number = np.arange(len(order))
     columns = {"index": number, "chosen": number == chosen}
-    for value, error in columns_that_decide(search, metric, search.scoring).values():
-        columns |= {name: table[name] for name in (value, error) if name in table}
-    worst = f"worst_environment_{metric}"
-    others = ("adapted", "worst_site", "eligible", "not_told_apart", "weight")
-    for name in (worst, *new_site_names(metric), *others):
-        if name in table:
-            columns[name] = table[name]
+    shown = columns_that_decide(search, metric, search.scoring).values()
+    wanted = [name for with_error in shown for name in with_error]
+    wanted += [f"worst_environment_{metric}", *new_site_names(metric), "adapted", "worst_site"]
+    wanted += ["eligible", "not_told_apart", "weight"]
+    columns |= {name: table[name] for name in wanted if name in table}
     names = candidate_names(table["params"], search.estimator)
     return pandas.DataFrame(columns, index=pandas.Index(names, name="candidate")).iloc[order]
 
@@ -225,6 +226,7 @@ def table_of_candidates(search: Search, longest_name: int = _LONGEST_NAME) -> st
         where = None
         if value.endswith("_worst_environment"):
             where = cv_results[f"worst_environment_{metric}"]
+        # Hardly any agreement has hardly a bar.
         longest = max(LEAST_NATS, np.nanmax(values, initial=0.0))
         if value != "agreement":
             longest = _longest(values)

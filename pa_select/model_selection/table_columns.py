@@ -161,7 +161,7 @@ def error_over_splits(splits: Floats, n_disjoint: float) -> Floats:
     known = np.ma.masked_invalid(splits)
     # Splits without a score are left out, and so are their share of the test sets.
     error = known.std(1, ddof=1) / np.sqrt(n_disjoint * known.count(1) / splits.shape[1])
-    return np.where(known.count(1) > 1, np.ma.filled(error, np.nan), np.nan)
+    return np.asarray(np.ma.filled(error, np.nan))
 
 
 def error_of_rows(parts: Sequence[Floats], n_disjoint: float) -> Floats:

@@ -61,6 +61,13 @@ def test_a_higher_maximum_changes_the_choice():
     assert [c for c, _ in refine.asked] == [[1], [0]]
 
 
+def test_a_candidate_that_comes_closer_is_refined_again():
+    table = table_of([0.5, 0.4999], [1e-3, 1e-3])
+    refine = Truth(table, [0.5, 0.49999])
+    assert certify_choice(BestAgreement("score"), table, 1e-6, refine) == (0, True)
+    assert refine.asked == [([1], pytest.approx(1e-4)), ([1], pytest.approx(1e-5))]
+
+
 def test_a_candidate_that_cannot_be_refined_leaves_the_choice_uncertified():
     table = table_of([0.5, 0.4999], [1e-3, 1e-3])
     asked = []
