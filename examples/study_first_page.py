@@ -9,7 +9,8 @@ another draw would have shown:
 - *A table*: a hundred labelled digits, seven classifiers; the committee against the winner of its
   own search.
 - *Two instruments*: sixty digits on two scanners, without labels; the choice by the expected score
-  against GridSearchCV's, on the new scanner, and whether the interval holds the accuracy.
+  against GridSearchCV's, on the new scanner, and whether the interval holds the accuracy. The same
+  with an adapter, which both choices get.
 - *Sites*: the digits of each of thirteen writers, against the interval for a new one that the
   other twelve give.
 
@@ -32,7 +33,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import shuffle
 from tqdm import tqdm
 
-from pa_select import PACommittee, PASearchCV
+from pa_select import PACommittee, PASearchCV, SiteAdapter
 
 parser = argparse.ArgumentParser(description="What would other draws have shown?")
 parser.add_argument("--draws", type=int, default=20)
@@ -50,63 +51,75 @@ MODELS = [
 
 
 def a_table(seed):
-    """Points of accuracy that a committee of a hundred digits gains over the winner."""
+    """Return the accuracy of a committee of a hundred digits, and of the winner."""
     digits, labels = shuffle(X, y, random_state=seed)
     search = GridSearchCV(make_pipeline(StandardScaler(), SVC()), {"svc": MODELS})
     committee = PACommittee(search).fit(digits[:100], labels[:100])
     others = digits[100:], labels[100:]
-    return committee.score(*others) - committee.search_.score(*others)
+    return committee.score(*others), committee.search_.score(*others)
 
 
-def two_instruments(seed):
-    """Points that the choice by expected score gains, and whether the interval holds."""
+def two_instruments(seed, adapter=None):
+    """Return the accuracy of the choice by expected score, of the usual one, and the interval.
+
+    With an adapter GridSearchCV's choice gets adapted rows, too.
+    """
     digits, labels = shuffle(X, y, random_state=seed)
-    known, new, of_new = slice(60, 1000), 0.4 * digits[1000:], labels[1000:]
-    search = PASearchCV(SVC(), GRID)
-    search.fit(digits[known], labels[known], paired=(digits[:60], 0.4 * digits[:60]))
+    old, new, known = digits[:60], 0.4 * digits[:60], slice(60, 1000)
+    others, of_others = 0.4 * digits[1000:], labels[1000:]
+    search = PASearchCV(SVC(), GRID, adapter=adapter)
+    search.fit(digits[known], labels[known], paired=(old, new))
     usual = GridSearchCV(SVC(), GRID).fit(digits[known], labels[known])
-    low, high = search.expected_interval_
-    truth = search.score(new, of_new)
-    return truth - usual.score(new, of_new), low <= truth <= high
+    if adapter is not None:
+        usual = make_pipeline(SiteAdapter(adapter).fit(new, old), usual)
+    accuracies = (model.score(others, of_others) for model in (search.best_adapted_, usual))
+    return *accuracies, search.expected_interval_
 
 
 def a_site(left_out):
-    """Whether the interval for a new writer holds the accuracy on the one that is left out."""
+    """Return the accuracy for the writer who is left out, and the interval for a new one."""
     writer = np.arange(len(X)) * 13 // len(X)
     known = writer != left_out
     search = PASearchCV(SVC(), GRID, cv=LeaveOneGroupOut())
     search.fit(X[known], y[known], environments=writer[known])
     chosen = search.best_index_
-    low, high = (search.cv_results_[f"new_site_{end}"][chosen] for end in ("low", "high"))
-    return low <= search.score(X[~known], y[~known]) <= high
+    interval = [search.cv_results_[f"new_site_{end}"][chosen] for end in ("low", "high")]
+    return search.score(X[~known], y[~known]), None, interval
 
 
-def row(example, gains, inside):
-    """Summarise the draws of an example."""
-    found = {"example": example, "draws": len(gains if len(gains) else inside)}
-    if len(gains):
-        gains = 100 * np.asarray(gains)
-        error = gains.std(ddof=1) / np.sqrt(len(gains))
-        found |= {
-            "points gained": f"{gains.mean():.1f} +- {error:.1f}",
+def row(example, found):
+    """Summarise the draws of an example: (accuracy, that of the usual choice, interval) each."""
+    accuracy, usual, intervals = (list(values) for values in zip(*found, strict=True))
+    line = {"example": example, "draws": len(found), "accuracy": f"{np.mean(accuracy):.3f}"}
+    if usual[0] is not None:
+        gains = 100 * (np.array(accuracy) - usual)
+        line |= {
+            "usual choice": f"{np.mean(usual):.3f}",
+            "points gained": f"{gains.mean():.1f} +- {gains.std(ddof=1) / len(gains) ** 0.5:.1f}",
             "better": np.sum(gains > 0),
             "equal": np.sum(gains == 0),
             "worse": np.sum(gains < 0),
         }
-    return found | ({"inside the interval": int(np.sum(inside))} if len(inside) else {})
+    if intervals[0] is not None:
+        low, high = np.transpose(intervals)
+        line["inside the interval"] = np.sum((low <= accuracy) & (accuracy <= high))
+        line["width in points"] = f"{100 * np.mean(high - low):.0f}"
+    return line
 
 
 draws = range(options.draws)
-tables = [a_table(seed) for seed in tqdm(draws, desc="a table")]
+tables = [(*a_table(seed), None) for seed in tqdm(draws, desc="a table")]
 scanners = [two_instruments(seed) for seed in tqdm(draws, desc="two instruments")]
+adapted = [two_instruments(seed, "ridge") for seed in tqdm(draws, desc="the same, adapted")]
 sites = [a_site(writer) for writer in tqdm(range(options.writers), desc="sites")]
 table = pd.DataFrame(
     [
-        row("a table: committee over the winner", tables, []),
-        row("two instruments: over GridSearchCV's choice", *zip(*scanners, strict=True)),
-        row("sites: the writer who is left out", [], sites),
+        row("a table: committee over the winner", tables),
+        row("two instruments: over GridSearchCV's choice", scanners),
+        row("two instruments, rows adapted: over GridSearchCV's choice", adapted),
+        row("sites: the writer who is left out", sites),
     ]
-).astype({"better": "Int64", "equal": "Int64", "worse": "Int64", "inside the interval": "Int64"})
+).astype(dict.fromkeys(["better", "equal", "worse", "inside the interval"], "Int64"))
 print(table.to_string(index=False))
 if options.table:
     table.to_csv(options.table, index=False)

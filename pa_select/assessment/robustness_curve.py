@@ -13,8 +13,12 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from pa_select.agreement import PosteriorAgreement
-from pa_select.agreement.inputs.validation import check_prior, check_tol, is_raise
-from pa_select.agreement.standard_errors import check_groups
+from pa_select.agreement.inputs.validation import (
+    check_groups,
+    check_prior,
+    check_tol,
+    is_raise,
+)
 from pa_select.assessment.shifted_outputs import Outputs, Samples, curve_table, table_of_curve
 from pa_select.scores.class_scores import columns_of, comparable_scores
 from pa_select.shifts import as_shift
@@ -311,7 +315,7 @@ def robustness_curve(
     check_row_order(y, X, "y")
     y = None if y is None else check_column(y, n, "y")
     check_row_order(groups, X, "groups")
-    codes = None if groups is None else check_groups(check_column(groups, n, "groups"), n)
+    codes = None if groups is None else check_groups(groups, n)
     chosen = _select_metrics(metrics, y is not None, features is not None)
     features_by_name = None
     if "features" in chosen:

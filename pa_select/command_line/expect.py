@@ -23,27 +23,23 @@ first site (a). The classifier was not fitted to any of these rows.
 _EXPECT_DETAILS = """\
 several models:
   Give --model NAME a b val for each, instead of a, b and --validation. The rows are the same
-  for all models. The most accurate models stand in for the labels of the pairs, and the
-  validation accuracies are shrunk towards what they say. The model with the highest expected
-  accuracy comes first. The last line names those that cannot be told from it: they are at most
-  1.96 standard errors of the difference below it. That error is smaller than both +- suggest,
-  since all models predict the same rows and pairs.
+  for all models. The most accurate models stand in for the labels of the pairs. The model with
+  the highest expected accuracy comes first. The last line names those that cannot be told from
+  it: they are at most 1.96 standard errors of the difference below it.
 
 what is printed:
   expected accuracy    the validation accuracy and the change to expect: the mean posterior,
                        on the row of a, of the class predicted for the row of b, less that of
                        the class predicted for the row of a. The labels calibrate them.
-                       With several models the validation accuracies are first shrunk, so
-                       it may exceed validation accuracy plus disagreement.
+                       With several models the validation accuracies are first shrunk.
   interval             95 %, also if the posteriors are not calibrated: the validation
                        accuracy minus and plus the disagreement, widened by the exact
                        intervals of both.
   validation accuracy  the accuracy on the labelled rows.
   disagreement         the share of pairs whose largest scores are in different classes.
   weight               how probable it is that the model is the best of several, as finely as
-                       parts of the data agree on it: random folds of the labelled rows, with
-                       halves of the pairs. The weights sum to 1. They are for models that
-                       predict together, not for choosing one.
+                       parts of the data agree on it. The weights sum to 1. They are for models
+                       that predict together, not for choosing one.
   beta                 the inverse temperature that calibrates the posteriors.
 
 examples:
@@ -59,12 +55,11 @@ files:
   Each file of scores holds a matrix with a row for each object and a column for each class:
   logits, log-probabilities or probabilities. The columns are in the same order in all files.
   Row i of a and row i of b are the same object.
-  The formats are npy, npz, csv and (with pandas and pyarrow) Parquet; the content decides,
-  not the name. "-" is standard input. To choose one of several arrays in an npz file,
-  write scores.npz:today, or -:today for standard input. Csv is as R's write.csv,
-  write.csv2 and write.table write it. The first line of a csv file may hold names of
-  classes. A first column without a name, as R and pandas write it, holds names of rows,
-  not a class; files that have such names must have the same.
+  The formats are npy, npz, csv (also R's) and, with pandas and pyarrow, Parquet; the content
+  decides, not the name. "-" is standard input. To choose one of several arrays in an npz
+  file, write scores.npz:today, or -:today for standard input. The first line of a csv file
+  may hold names of classes. A first column without a name, as R and pandas write it, holds
+  names of rows, not a class; files that have such names must have the same.
   A csv of labels has one column, and may have a header and unnamed row names.
   Labels that are strings are names of classes. Columns without names have those of the first
   file that has names; if none has, they are the sorted labels.
@@ -165,7 +160,7 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
 
         from pa_select.scores.precomputed import RecordedClassifier
         from pa_select.two_sites.classification import Classification
-        from pa_select.two_sites.paired_rows import FEW_PAIRS
+        from pa_select.two_sites.paired_rows import FEW_PAIRS, doubts_of_pairing
         from pa_select.two_sites.trained import doubts_of_classes, doubts_of_labels, of_outputs
 
     (first_a, first_b, first_val), *_ = tables.values()
@@ -182,6 +177,10 @@ def run(options: argparse.Namespace, own_process: bool) -> int:
                 f"{b.name}: expected scores of other measurements, got those of {a.name}. If the "
                 "objects were measured only once, the expected accuracy says nothing about b."
             )
+    # All models together say most of which object a row is.
+    sides = [np.hstack([of_model[side].values for of_model in tables.values()]) for side in (0, 1)]
+    for message in doubts_of_pairing(*sides, first_a.name, first_b.name):
+        output.warn(message)
     classes = np.arange(n_classes)
     of_a, of_b, of_val = (
         [

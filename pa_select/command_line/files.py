@@ -11,8 +11,8 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from io import BytesIO, StringIO, TextIOWrapper
-from typing import Any, BinaryIO, NamedTuple, TextIO
+from io import BytesIO, TextIOWrapper
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,9 +41,8 @@ _FIRST_ROWS = 100
 _LEAVE_OUT = "delete the column, or its name if it is the first one"
 # Decimal numbers, which R's write.csv2 writes with commas.
 _WITH_POINT, _WITH_COMMA = r"\s*[+-]?\d*\.\d+(e[+-]?\d+)?\s*", r"\s*[+-]?\d*,\d+(e[+-]?\d+)?\s*"
-# A table of one column beside unnamed names of rows, as R's write.table writes it: line 1 is the
-# name of the column alone, and in line 2 a mark stands behind the name of the row.
-_ONE_NAME, _NAMED_ROW = r"\s*(\"[^\"]*\"|[^,;\t]+)\s*", r"\s*(?:\"[^\"]*\"|\d+)\s*([,;\t ])\s*\S"
+# A row of a table that R's write.table writes with blanks: its name, and the first cell.
+_NAMED_ROW = r"\s*(\"[^\"]*\"|\d+)\s+\S"
 # What programs write for a missing value.
 _MISSING = {"", "NA", "N/A", "#N/A", "NULL", "NONE", "<NA>", "MISSING", "?", "."}
 # Largest number of names in a message.
@@ -51,6 +50,8 @@ _NAMED = 5
 
 # A matrix, the names of its columns, and those of its rows.
 _Content = tuple[Array, list[str] | None, list[str] | None]
+# The cells of the lines of a csv file.
+_Rows = list[list[str]]
 
 
 class InputError(Exception):
@@ -153,16 +154,10 @@ def _are_probabilities(tables: Sequence[Table]) -> bool:
 
 def _warn_of_numbered_rows(name: str, values: Array, columns: list[str]) -> None:
     """Warn if a column has a whole number for each row, as ids are, and so is no class."""
-    rows = np.arange(len(values))
+    if len(values) < _MANY_IDS or _are_whole(values):  # votes may differ in each row, too
+        return
     for of_class, scores in zip(columns, values.T, strict=True):
-        counts = len(rows) > 2 and any(np.array_equal(scores, rows + first) for first in (0, 1))
-        # Votes may differ in each row, too, but then all columns are whole.
-        if counts or (
-            len(rows) >= _MANY_IDS
-            and _are_whole(scores)
-            and len(np.unique(scores)) == len(rows)
-            and not _are_whole(values)
-        ):
+        if _are_whole(scores) and len(np.unique(scores)) == len(scores):
             output.warn(
                 f"{name}: column {of_class!r} has another whole number in each row, but is read "
                 f"as the scores of a class; {_LEAVE_OUT}."
@@ -287,7 +282,7 @@ def read_labels(
     any. Raises `InputError` if a label is missing or has no column; ``what`` has labels.
     """
     n, n_classes = scores.values.shape
-    table = _read(name, lambda text: _csv_labels(text, n), strings=True)
+    table = _read(name, lambda rows: _csv_labels(rows, n), strings=True)
     _check_same_names(scores, table._replace(columns=None))
     labels = table.values
     if labels.ndim == 2 and labels.shape[1] == 1:
@@ -360,10 +355,10 @@ def read_table(name: str, header: bool | None = None) -> Table:
     None: it does if it has no numbers. Raises `InputError` if the file cannot be read, whatever
     the reason.
     """
-    return _read(name, lambda text: _csv_numbers(text, header))
+    return _read(name, lambda rows: _csv_numbers(rows, header))
 
 
-def _read(name: str, read_csv: Callable[[TextIO], _Content], strings: bool = False) -> Table:
+def _read(name: str, of_rows: Callable[[_Rows], _Content], strings: bool = False) -> Table:
     """Read a file of any kind, and turn each error that reading it causes into one line."""
     named = re.fullmatch(r"(-|.*\.npz|.*?):(.+)", name, re.IGNORECASE | re.DOTALL)
     path, member = named.groups() if named and not os.path.exists(name) else (name, None)
@@ -388,7 +383,7 @@ def _read(name: str, read_csv: Callable[[TextIO], _Content], strings: bool = Fal
                 return Table(name, _npy(file))
             if kind == "Parquet":
                 return Table(name, *_parquet(file, strings))
-            return Table(name, *_csv(file, read_csv))
+            return Table(name, *_csv(file, of_rows, strings))
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
         except (UnicodeDecodeError, csv.Error) as error:
@@ -470,77 +465,88 @@ def _parquet(file: BinaryIO, strings: bool) -> _Content:
     return values, list(map(str, frame)), list(map(str, frame.index))
 
 
-def _csv(file: BinaryIO, read_csv: Callable[[TextIO], _Content]) -> _Content:
-    text = TextIOWrapper(file, encoding="utf-8-sig", newline="")
+def _csv(file: BinaryIO, of_rows: Callable[[_Rows], _Content], strings: bool) -> _Content:
+    lines = list(TextIOWrapper(file, encoding="utf-8-sig", newline=""))
+    mark = _mark_between_cells(lines, strings)
+    stripped = (line.strip() for line in lines) if mark == " " else lines
+    reader = csv.reader(stripped, delimiter=mark, skipinitialspace=mark == " ", strict=True)
+    rows = list(filter(None, reader))
+    if mark != ",":
+        rows = _with_points(rows)
     try:
-        return read_csv(text)
-    except (InputError, csv.Error):
-        text.seek(0)
-        line_1 = re.sub('"[^"]*"', "", text.readline().strip())  # names may have any character
-        # A space may also stand behind a comma, or in a name.
-        mark = next((m for m in (";\t" if "," in line_1 else ";\t ") if m in line_1), "")
-        text.seek(0)
-        commented = (n for n, line in enumerate(iter(text.readline, ""), 1) if line[:1] == "#")
+        return of_rows(rows)
+    except InputError:
+        commented = (number for number, line in enumerate(lines, 1) if line.startswith("#"))
         if number := next(commented, 0):
             raise InputError(
                 f"expected a row of cells in each line, got a comment in line {number}; delete "
                 "lines that begin with #."
             ) from None
-        if not mark:
-            raise
-    text.seek(0)
-    return read_csv(_with_commas(text, mark))
+        raise
 
 
-def _with_commas(text: TextIO, mark: str) -> TextIO:
-    """Return a table with commas between the cells, and points in decimal numbers.
+def _mark_between_cells(lines: list[str], strings: bool) -> str:
+    """Return what separates the cells of a csv file; names in quotes may have any character.
 
-    The mark separates cells of the text, as semicolons in R's ``write.csv2``. A comma in a number
-    is then the decimal one, unless others have points.
+    A decimal comma or a blank in a name is no mark if there are others. In R's tables of one
+    column line 1 has no mark. Strings have blanks, unless the names of rows are numbers or quoted.
     """
-    lines = (line.strip() if mark == " " else line for line in iter(text.readline, ""))
-    rows = list(csv.reader(lines, delimiter=mark, skipinitialspace=mark == " ", strict=True))
-    if not any(re.fullmatch(_WITH_POINT, cell) for row in rows for cell in row):
-        rows = [
-            [cell.replace(",", ".") if re.fullmatch(_WITH_COMMA, cell) else cell for cell in row]
-            for row in rows
-        ]
-    table = StringIO()
-    csv.writer(table, lineterminator="\n").writerows(row for row in rows if row)
-    table.seek(0)
-    return table
+    first = [re.sub('"[^"]*"', "", line.strip()) for line in lines[:2]]
+    for line in first:
+        for mark in ";\t,":
+            if mark in line:
+                return mark
+    if strings:
+        is_named = [re.match(_NAMED_ROW, line) is not None for line in lines[:2]]
+        return " " if is_named == [False, True] else ","
+    return " " if first and " " in first[0] else ","
 
 
-def _csv_numbers(text: TextIO, header: bool | None) -> _Content:
-    reader = filter(None, csv.reader(iter(text.readline, ""), strict=True))
-    line_1 = next(reader, None)
-    if line_1 is None:
+def _with_points(rows: _Rows) -> _Rows:
+    """Return cells with points in decimal numbers; a comma is one unless others have points."""
+    if any(re.fullmatch(_WITH_POINT, cell) for row in rows for cell in row):
+        return rows
+    return [
+        [cell.replace(",", ".") if re.fullmatch(_WITH_COMMA, cell) else cell for cell in row]
+        for row in rows
+    ]
+
+
+def _csv_numbers(rows: _Rows, header: bool | None) -> _Content:
+    if not rows:
         raise InputError("expected numbers, got an empty file.")
-    if len(line_1) == 1 and any(mark in line_1[0] for mark in ";\t"):
-        raise InputError(f"expected commas between the columns, got {line_1[0][:40]!r}.")
-    behind_line_1 = text.tell()
+    line_1 = rows[0]
     # R's write.table has no cell above the names of rows.
-    if len(next(reader, [])) == len(line_1) + 1 and header is not False:
+    is_r = len(rows) > 1 and len(rows[1]) == len(line_1) + 1 and line_1[0].strip() != ""
+    if is_r and header is not False:
         header, line_1 = True, ["", *line_1]
     has_names = _are_names(line_1) if header is None else header
-    text.seek(behind_line_1 if has_names else 0)
     # pandas leaves the name of its index empty.
     n_ids = int(has_names and not line_1[0].strip())
-    ids: list[str] = []
+    names = line_1[n_ids:] if has_names else None
+    rows = rows[int(has_names) :]
+    _check_even(rows, len(line_1))
+    values = np.empty((len(rows), len(line_1) - n_ids))
+    for number, row in enumerate(rows):
+        try:
+            values[number] = list(map(_number, row[n_ids:]))
+        except ValueError:
+            why = _why_no_numbers(row[n_ids:], number, names)
+            raise InputError(f"expected numbers separated by commas, got {why}.") from None
+    return values, names, [row[0] for row in rows] if n_ids else None
 
-    def keep(cell: str) -> float:
-        ids.append(cell)
-        return 0.0
 
-    names = line_1 if has_names else []
-    values = _cells(text, "numbers", np.float64, {0: keep} if n_ids else None, names)
-    if not values.size:
-        values = np.empty((0, len(line_1)))
-    if values.shape[1] != len(line_1):
-        raise InputError(
-            f"expected {len(line_1)} cells in each line, as in the first, got {values.shape[1]}."
-        )
-    return values[:, n_ids:], line_1[n_ids:] if has_names else None, ids if n_ids else None
+def _check_even(rows: _Rows, n_cells: int) -> None:
+    """Refuse a line with another number of cells than the first one."""
+    for number, row in enumerate(rows):
+        if len(row) != n_cells:
+            advice = ""
+            if len(row) > n_cells and not _is_number(row[0]):
+                advice = "; names of rows with blanks need quotes, or tabs between the cells"
+            raise InputError(
+                f"expected {n_cells} cells in each line, as in the first, got {len(row)} in row "
+                f"{number}{advice}."
+            )
 
 
 def _are_names(cells: list[str]) -> bool:
@@ -556,21 +562,17 @@ def _are_names(cells: list[str]) -> bool:
     return not cells[0].strip() or not any(map(_is_number, cells))
 
 
-def _csv_labels(text: TextIO, n: int) -> _Content:
+def _csv_labels(rows: _Rows, n: int) -> _Content:
     """Read labels; a line 1 of strings is the name of the column if n more lines follow."""
-    line_1, line_2 = text.readline(), text.readline()
-    text.seek(0)
-    row = re.match(_NAMED_ROW, line_2)
-    is_r = row is not None and re.fullmatch(_ONE_NAME, line_1) and not re.match(_NAMED_ROW, line_1)
-    if row is not None and is_r:
-        text = text if row[1] == "," else _with_commas(text, row[1])
-        text.readline()
-    cells = _cells(text, "labels", np.str_)
-    if not cells.size:
+    if not rows:
         raise InputError("expected labels, got an empty file.")
-    if cells.shape[1] == 1 and cells[0, 0][:1] in (";", "\t"):
-        raise InputError("expected commas between row names and labels.")
-    has_ids = cells.shape[1] == 2 and (bool(is_r) or not cells[0, 0].strip())
+    # R's write.table has no cell above the names of rows.
+    is_r = len(rows[0]) == 1 and {len(row) for row in rows[1:]} == {2}
+    if is_r:
+        rows = [["", *rows[0]], *rows[1:]]
+    _check_even(rows, len(rows[0]))
+    cells = np.array(rows)
+    has_ids = cells.shape[1] == 2 and not cells[0, 0].strip()
     if cells.shape[1] != 1 + has_ids:
         raise InputError(
             "expected one column of labels (and perhaps unnamed row names), got "
@@ -579,42 +581,15 @@ def _csv_labels(text: TextIO, n: int) -> _Content:
     labels = cells[:, -1]
     are_numbers = all(map(_is_number, np.unique(labels[len(labels) > 1 :]).tolist()))
     has_name = has_ids or (not _is_number(labels[0]) if are_numbers else len(labels) == n + 1)
-    begin = int(has_name and not is_r)
+    begin = int(has_name)
     labels, ids = labels[begin:], cells[begin:, 0].tolist() if has_ids else None
     return labels.astype(np.float64) if are_numbers else labels, None, ids
 
 
-def _cells(
-    text: TextIO, what: str, dtype: Any, converters: Any = None, names: Sequence[str] = ()
-) -> Array:
-    """Read cells that are separated by commas, as a matrix."""
-    try:
-        return np.loadtxt(
-            text, dtype, None, ",", converters, ndmin=2, quotechar='"', encoding=None
-        )
-    except UnicodeDecodeError:
-        raise
-    except ValueError as error:
-        why = str(error).split("; use `usecols`")[0].rstrip(".")
-        if uneven := re.search(r"changed from (\d+) to (\d+) at row (\d+)$", why):
-            # numpy counts these rows from 1, and all others from 0.
-            expected, got, row = map(int, uneven.groups())
-            raise InputError(
-                f"expected {expected} cells in each line, as in the first, got {got} in row "
-                f"{row - 1}."
-            ) from error
-        # numpy counts cells from 1; all other messages count columns of scores from 0.
-        first = 1 + len(converters or ())
-        found = re.search(r"string '(.*)' to \w+ at row (\d+), column (\d+)$", why, re.DOTALL)
-        if found:
-            number = int(found[3])
-            named = f" ({names[number - 1]!r})" if number <= len(names) else ""
-            why = _why_no_number(found[1], f"row {found[2]}, column {number - first}{named}")
-        raise InputError(f"expected {what} separated by commas, got {why}.") from error
-
-
-def _why_no_number(cell: str, where: str) -> str:
-    """Say what a cell has instead of a number, and what to do."""
+def _why_no_numbers(cells: list[str], row: int, names: list[str] | None) -> str:
+    """Say which cell of a row is no number, and what to do."""
+    column, cell = next((i, cell) for i, cell in enumerate(cells) if not _is_number(cell))
+    where = f"row {row}, column {column}" + (f" ({names[column]!r})" if names else "")
     if cell.strip().upper() in _MISSING:
         return (
             f"the missing value '{cell}' in {where}; leave its row out of all files, or fill it in"
@@ -631,7 +606,14 @@ def _is_whole_number(cell: str) -> bool:
 
 def _is_number(cell: str) -> bool:
     try:
-        float(cell)
+        _number(cell)
     except ValueError:
         return False
     return True
+
+
+def _number(cell: str) -> float:
+    """Return the number in a cell; Python would also take one with underscores for its own."""
+    if "_" in cell:
+        raise ValueError
+    return float(cell)

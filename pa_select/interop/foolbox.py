@@ -36,14 +36,11 @@ class FoolboxAttack(Attack):
     max_norm : float, default=np.inf
         Largest change of a row, in that norm and the units of the features; `power` overrides it.
         Attacks within a ball, such as ``LinfPGD``, need a finite one.
-    batch_size : int, default=256
-        Number of rows that are attacked together.
+    batch_size, device
+        As in `pa_select.shifts.FGSM`.
     random_state : int, RandomState instance or None, default=None
         Seed of what the attack draws from torch's generator of the CPU; None: the same draws in
         every call.
-    device : torch.device or str, default=None
-        Device for the computations of a scikit-learn model. None: the CPU. Modules and nets
-        stay on their device.
 
     Attributes
     ----------
@@ -192,9 +189,13 @@ class _Logits(torch.nn.Module):
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
         if self._attack is not None:
-            same = self._last is not None and _same_points(points, self._last)
-            self._n_same = self._n_same + 1 if same else 0
-            self._last = points.detach().clone()
+            last, self._last = self._last, points.detach().clone()
+            is_same = (
+                last is not None
+                and last.shape == points.shape
+                and torch.allclose(points, last, rtol=0, atol=0, equal_nan=True)
+            )
+            self._n_same = self._n_same + 1 if is_same else 0
             if self._n_same >= _STUCK:
                 raise RuntimeError(
                     f"attack: {type(self._attack).__name__} has evaluated the same points "
@@ -203,13 +204,6 @@ class _Logits(torch.nn.Module):
                 )
         scores: torch.Tensor = _OfInputs.apply(points, self._batch.logits)  # type: ignore[no-untyped-call]
         return scores
-
-
-def _same_points(points: torch.Tensor, others: torch.Tensor) -> bool:
-    """Whether points are the same ones; nan equals nan."""
-    if points.shape != others.shape:
-        return False
-    return bool(((points == others) | (points.isnan() & others.isnan())).all())
 
 
 class _OfInputs(torch.autograd.Function):

@@ -75,9 +75,9 @@ def agreement_objective(
 ) -> AgreementObjective:
     """Make an objective for Optuna: the agreement of a trial's cross-validated models.
 
-    A trial is evaluated like a candidate of `pa_select.PASearchCV`: with the same splits,
-    pairs and scores. The same rule chooses the best trial. With `paired` the objective is the
-    score that is expected at the other site, at the worst one of several.
+    A trial is evaluated like a candidate of `pa_select.PASearchCV`, and the same rule chooses the
+    best trial. With `paired` the objective is the score that is expected at the other site, at
+    the worst one of several.
 
     Parameters
     ----------
@@ -157,14 +157,13 @@ def agreement_objective(
 class AgreementObjective:
     """The objective that `agreement_objective` makes.
 
-    In a study of one direction the value is the agreement, in nats per pair. After each
-    split the agreement of the pairs compared so far is reported to the pruner; at one step,
-    all trials have the same pairs. In a study of two directions the values are the agreement
-    and the score. All directions must be "maximize".
+    In a study of one direction the value is the agreement, in nats per pair, or with `paired` the
+    expected score, in the unit of the score. In a study of two directions the second value is the
+    score. All directions must be "maximize".
 
-    With `paired` the value is the score that is expected at the other site, in the unit of the
-    score; higher is better. It is the first value in a study of two directions. It is
-    calibrated on the test rows of all splits together, so nothing is reported to the pruner.
+    After each split the agreement of the pairs compared so far is reported to the pruner; at one
+    step, all trials have the same pairs. An expected score is calibrated on the test rows of all
+    splits together, so nothing is reported.
 
     Each finished trial has the user attributes "agreement", "score" and "cv_results" (the
     trial's row of ``cv_results_`` of `pa_select.PASearchCV`), and with `paired`
@@ -205,7 +204,7 @@ class AgreementObjective:
             other data, splits, pairs, prior or scoring.
         """
         n_values = self._check_study(getattr(trial, "study", None))
-        parameters = self.parameters(trial)
+        parameters = self._parameters(trial)
         order, plan = self._order, self.plan
         outcomes: list[Any] = [None] * len(order)
         for step, split in enumerate(order):
@@ -238,17 +237,8 @@ class AgreementObjective:
             trial.set_user_attr(name, attribute)
         return value if n_values == 1 else (value, attributes["score"])
 
-    def parameters(self, trial: Trial | FrozenTrial) -> dict[str, Any]:
-        """Return the estimator's parameters in a running or finished trial.
-
-        Parameters
-        ----------
-        trial : optuna.trial.Trial or optuna.trial.FrozenTrial
-
-        Returns
-        -------
-        dict
-        """
+    def _parameters(self, trial: Trial | FrozenTrial) -> dict[str, Any]:
+        """Return the estimator's parameters in a running or finished trial."""
         if not callable(self.space):
             return {name: _suggest(trial, name, d) for name, d in self.space.items()}
         parameters = self.space(trial)
@@ -294,20 +284,18 @@ class AgreementObjective:
         table: dict[str, Any] = {
             name: np.array([row.get(name, np.nan) for row in rows]) for name in names
         }
-        expected = f"expected_{self.metric}"
-        for name in ("agreement", expected):
+        for name in ("agreement", f"expected_{self.metric}"):
             if name in table:
                 table[f"rank_{name}"] = ranks(table[name])
         table["trial"] = np.array([trial.number for trial in trials])
-        table["params"] = [self.parameters(trial) for trial in trials]
+        table["params"] = [self._parameters(trial) for trial in trials]
         return table | explain(self.rule, table, [None] * len(trials))
 
     def best_trial(self, study: Study) -> FrozenTrial:
         """Choose a finished trial by the selection rule; by default "guarded".
 
-        ``study.best_trial`` has the best value, whatever the score. The rule does not
-        see pruned trials: if the most accurate trials were pruned, less accurate trials are
-        eligible.
+        ``study.best_trial`` has the best value, whatever the score. The rule does not see pruned
+        trials: if the most accurate ones were pruned, less accurate ones are eligible.
 
         Parameters
         ----------
@@ -342,7 +330,7 @@ class AgreementObjective:
         -------
         estimator object
         """
-        parameters, data = self.parameters(self.best_trial(study)), self.plan.data
+        parameters, data = self._parameters(self.best_trial(study)), self.plan.data
         estimator = with_parameters(self.search.estimator, parameters)
         return estimator.fit(data.samples[0], data.y, **data.fit_params)
 
@@ -453,10 +441,8 @@ def _suggest(trial: Any, name: str, distribution: Any) -> Any:
 
 def _description(search: PASearchCV, plan: Plan) -> dict[str, Any]:
     """Describe the problem of a study, for `_same_problem`."""
-    plain = [
-        value if isinstance(value, (str, list, tuple)) else None
-        for value in (search.scoring, search.prior)
-    ]
+    given = search.scoring, search.prior
+    plain = [value if isinstance(value, (str, list, tuple)) else None for value in given]
     splits = [(task.train, task.test) for task in plan.splits]
     sites = list(plan.kind.sites)  # the columns have these names
     exact = (np.asarray(plan.data.y), splits, tuple(plan.pairs), plain, sites)

@@ -27,12 +27,8 @@ class PosteriorAgreement(_Metric):
 
     Parameters
     ----------
-    prior : {"uniform", "marginal"} or array-like of shape (n_classes,), default="uniform"
-        The class prior, as in `pa_select.posterior_agreement`.
-    tol : float, default=None
-        Largest certified gap in nats per pair, as in `pa_select.posterior_agreement`.
-    certify : bool, default=True
-        Whether to certify the maximum, as in `pa_select.posterior_agreement`.
+    prior, tol, certify
+        As in `pa_select.posterior_agreement`.
     **kwargs
         Arguments of `torchmetrics.Metric`: ``process_group``, ``dist_sync_on_step``,
         ``sync_on_compute``, ``compute_on_cpu`` and others. The scores of all ranks are
@@ -132,14 +128,13 @@ class PosteriorAgreement(_Metric):
             Agreement in nats per pair: `score` of `result_`, whatever the type of the scores or
             of the metric.
         """
-        no_rows, no_weights = torch.zeros(0, 0), torch.zeros(0)
         # After dist_sync_fn the cache holds the local scores, and the state all scores.
         together = self._is_synced and not self._cache
         self.result_ = posterior_agreement(
-            _joined(self.scores_a, no_rows),
-            _joined(self.scores_b, no_rows),
+            _joined(self.scores_a, torch.zeros(0, 0)),
+            _joined(self.scores_b, torch.zeros(0, 0)),
             prior=self.prior,
-            sample_weight=_joined(self.weight, no_weights),
+            sample_weight=_joined(self.weight, torch.zeros(0)),
             tol=self.tol,
             certify=self.certify,
             process_group=self._ranks if together else None,
@@ -174,19 +169,7 @@ class PosteriorAgreement(_Metric):
         self.result_ = None
 
     def plot(self, val: Any = None, ax: Axes | None = None) -> Any:
-        """Plot one or more values.
-
-        Parameters
-        ----------
-        val : tensor or sequence of tensors, default=None
-            Values of `compute` or ``forward``; None: the value of `compute`.
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None: a new figure.
-
-        Returns
-        -------
-        figure, axes
-        """
+        """Plot values of `compute` or ``forward``, as ``plot`` of torchmetrics does."""
         return self._plot(val, ax)
 
 

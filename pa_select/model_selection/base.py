@@ -91,11 +91,15 @@ if TYPE_CHECKING:
 
 def _of_best_estimator(name: str) -> Any:
     """Return scikit-learn's method; with an adapter its errors name `best_adapted_`."""
+    # scikit-learn's methods are kept, so that their checks and messages are those that its users
+    # know.
     inherited = getattr(BaseSearchCV, name)
 
     @wraps(inherited)
     def method(self: Any, *args: Any, **params: Any) -> Any:
         called = inherited
+        # BaseSearchCV.score takes the refit metric from `scorer_`, and `refit` need not name one
+        # here.
         if name == "score" and self._committee and hasattr(self, "best_estimator_"):
 
             def called(self: Any, *args: Any, **params: Any) -> Any:
@@ -273,6 +277,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             If the rows or pairs look wrong, or are too few to distinguish the candidates; the
             message explains.
         """
+        # A search may be fitted again with other data, which have other attributes.
         for left_by_an_earlier_fit in (
             "expected_score_",
             "expected_score_se_",
@@ -285,26 +290,31 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             self.__dict__.pop(left_by_an_earlier_fit, None)
         if metrics_of(self.scoring) == ONE_METRIC:
             check_refit_of_one_metric(self.refit, self.scoring)
+        # The plan checks all arguments, so that nothing is fitted before an error is raised.
         given = {"environments": environments, "views": views, "paired": paired}
         plan = Plan(self, X, y, params, **given, groups=groups)
         rule = make_rule(selection_of(self))
         if rule.decides != rule.score:  # other data do not change how the score chooses
             plan.kind.suggest_more_data(len(plan.splits))
+        # Drawn once: a random state that is an object would draw others the next time.
         candidate_params = list(self._candidates())
         if not candidate_params:
             name = "param_grid" if hasattr(self, "param_grid") else "n_iter"
             raise ValueError(f"{name}: expected at least one candidate, got none.")
+        # A rule of the user's own may ask for metrics or parameters that this search lacks.
         if not isinstance(selection_of(self), str):
             rule._check_before(metrics_of(self.scoring), candidate_params)
         weight = plan.sample_weight
         metadata = None if weight is None else {"sample_weight": weight}
         callbacks = Callbacks.of_fit(self, 1 + (self.refit is not False), metadata)
+        # From here on X and y are what the plan has checked and aligned.
         X, y = plan.data.samples[0], plan.data.y
         callbacks.begin(X, y)
         base_estimator = clone(self.estimator)
         outcomes = self._evaluate(candidate_params, base_estimator, plan, callbacks)
         expected = self._conclude(candidate_params, outcomes, plan)
         committee = self._committee
+        # Members are fitted after the choice, which the committee's expected score needs.
         if committee is not None:
             self._refit_members(committee, base_estimator, outcomes, plan, expected, callbacks)
             mapped = committee._mapped
@@ -342,6 +352,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
             for finished in evaluated:
                 outcomes.append(finished)
         except KeyboardInterrupt:
+            # What is left of an earlier fit would predict as if this one had finished.
             if hasattr(self, "best_estimator_"):  # left by an earlier fit
                 del self.best_estimator_
             if outcomes:
@@ -354,12 +365,14 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         self, params: list[dict[str, Any]], outcomes: list[list[Outcome]], plan: Plan
     ) -> ExpectedElsewhere:
         """Make ``cv_results_``, and choose a candidate; return what is expected elsewhere."""
+        # Set first: an interrupted search keeps what it can say about its finished candidates.
         self.n_splits_, self._n_labelled = len(plan.splits), len(plan.data.y)
         self.n_fits_ = len(outcomes) * len(plan.splits)
         kind = plan.comparison.kind
         self.pairing_ = kind.pairing
         self._said = kind.asks, kind.compares, kind.shows_elsewhere
         self._report_failures(outcomes, plan.of_regressors)
+        # What a callable `scoring` returns is known only now.
         self.multimetric_ = isinstance(outcomes[0][0].test_scores, dict)
         if self.multimetric_ and callable(self.scoring):
             self._check_refit_for_multimetric(outcomes[0][0].test_scores)
@@ -402,6 +415,8 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         check_some_succeeded(
             self.estimator, table, metric, failures[0][1], plan.data, tests, sites
         )
+        # Needs the errors of the scores, which are columns by now; the posterior needs what is
+        # expected.
         expected = plan.comparison.expected(stacks, table, metric)
         table |= expected.columns
         self._differences = expected.differences()
@@ -440,6 +455,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         refine: Callable[[Ints, float], None],
     ) -> bool:
         """Make the columns that explain the choice, and choose if that is asked for."""
+        # Made again: the metric, and whether several classes are compared, are known only now.
         rule = make_rule(selection_of(self), metric, self.pairing_, self._only_class)
         table |= explain(rule, table, failures)
         if self._only_class:
@@ -455,6 +471,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
 
     def _mark_the_indistinguishable(self, table: dict[str, Any], rule: SelectionRule) -> None:
         terms = getattr(self, "agreement_terms_", None)
+        # At "" each candidate is taken at its worst site, as the rules take it.
         differences = self._differences.get("")
         if rule.decides != f"expected_{first_metric(self, table)}":  # or of another metric
             differences = None
@@ -483,6 +500,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         fit_params: dict[str, Any],
         callbacks: Callbacks,
     ) -> None:
+        # A clone that was made before the fits, so that no fit can have changed it.
         self.best_estimator_ = with_parameters(base_estimator, self.best_params_)
         part = callbacks.subtask("refit-with-best-params")
         with part.passed_on_to(self.best_estimator_):
@@ -530,6 +548,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         )
         self.refit_time_ = time.time() - start
         self.n_fits_ += committee.n_fits_
+        # The committee is part of this search and does not hold it, too: both are saved together.
         committee.search_, committee.warnings_ = None, self.warnings_
         self.best_estimator_ = committee
         if hasattr(committee, "feature_names_in_"):
@@ -616,6 +635,7 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
                 )
         expected = f"expected_{first_metric(self, table)}"
         if expected in table and not rule_of(self, table).by_agreement:
+            # The empty name is that of the worst sites, which None stands for.
             if site not in {None, *self._differences} - {""}:
                 raise ValueError(
                     f"site: expected one of {list(self._differences)[1:]}, got {site!r}."
@@ -720,18 +740,19 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
 
         return summary(self)
 
-    def report(self, path: str | os.PathLike[str] | None = None) -> str:
+    def report(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """Write a page for readers who do not program: what was asked, chosen and expected.
 
         Parameters
         ----------
         path : str, path or None, default=None
-            The file of HTML to write, in UTF-8. None: no file is written.
+            The file of HTML to write, in UTF-8. None: the page is returned.
 
         Returns
         -------
-        str
-            The page. It is self-contained, can be printed, and runs no script.
+        str or None
+            The page, if no file is written. It is self-contained, can be printed, and runs no
+            script.
 
         Raises
         ------
@@ -752,9 +773,11 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         from pa_select.model_selection.report import report
 
         page = report(self)
-        if path is not None:
-            Path(path).write_text(page, encoding="utf-8")
-        return page
+        if path is None:
+            return page
+        # Not returned, too: a notebook would show its source.
+        Path(path).write_text(page, encoding="utf-8")
+        return None
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Get metadata routing of this search.

@@ -37,9 +37,8 @@ def candidate_posterior(
 
     Two disjoint parts X' and X'' of the labelled data, such as two test folds, each have a Gibbs
     posterior over the candidates :math:`p_\beta(c \mid X') \propto \exp(\beta R(c, X'))`, where
-    :math:`R(c, X')` is the score of candidate c on X', summed over its rows. Parts of regressors
-    are half of the folds and the others. The agreement over the candidates is the maximum over
-    :math:`\beta` of the mean, over all pairs of parts, of
+    :math:`R(c, X')` is the score of candidate c on X', summed over its rows. The agreement
+    over the candidates is the maximum over :math:`\beta` of the mean, over all pairs of parts, of
 
     .. math:: \log\Bigl(M \sum_{c=1}^M p_\beta(c \mid X')\, p_\beta(c \mid X'')\Bigr).
 
@@ -64,7 +63,8 @@ def candidate_posterior(
     parts : {"folds", "halves"}, default=None
         "folds": each part is a test fold. "halves": it is half of the test folds of a repetition.
         None: "halves" for a fitted search of regressors, since a few large errors decide which
-        one is best on a single fold; otherwise "folds". A table does not say what it is of.
+        one is best on a single fold, and for `splits` of fewer than ten test rows; otherwise
+        "folds". A table does not say what it is of.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def candidate_posterior(
     if parts not in ("folds", "halves", None):
         raise ValueError(f"parts: expected 'folds', 'halves' or None, got {parts!r}.")
     if isinstance(results, Mapping):
-        return _of_table(results, metric, splits, parts == "halves")
+        return _of_table(results, metric, splits, parts)
     if hasattr(results, "fit"):
         return _of_search(results, metric, splits, parts)
     if metric is None or isinstance(metric, str):
@@ -152,8 +152,7 @@ def _of_search(
                 "splits: expected the splits of the search, such as list(search.cv.split(X, y)), "
                 f"with cv={cv!r}, got None."
             )
-    of_halves = parts == "halves" or (parts is None and is_regressor(search.estimator))
-    return _of_table(table, metric, splits, of_halves, n_folds)
+    return _of_table(table, metric, splits, parts, is_regressor(search.estimator), n_folds)
 
 
 def _needs_groups(cv: Any) -> bool:
@@ -164,7 +163,8 @@ def _of_table(
     table: Mapping[str, Any],
     metric: Any,
     splits: Iterable[Any] | None,
-    of_halves: bool,
+    parts: str | None,
+    of_regressors: bool = False,
     n_folds: int | None = None,
 ) -> CandidatePosterior:
     """Compute the posterior of a table; each repetition has `n_folds` splits, or there is one."""
@@ -182,6 +182,8 @@ def _of_table(
     if splits is None:
         n_folds = len(scores) if n_folds is None else n_folds
         folds = [np.array([number % n_folds]) for number in range(len(scores))]
+        # How many rows they have is not known.
+        parts = parts or ("halves" if of_regressors else "folds")
     else:
         folds = folds_of(splits)
     if len(folds) != len(scores):
@@ -191,7 +193,7 @@ def _of_table(
     if "iter" in table:  # a halving search scores the other candidates on fewer rows
         rounds = np.asarray(table["iter"])
         scores = np.where(rounds == rounds.max(), scores, np.nan)
-    a, b = scores_of_pairs(scores, folds, of_halves)
+    a, b = scores_of_pairs(scores, folds, of_regressors, parts)
     if not len(a):
         raise ValueError(no_parts(len(folds)))
     return posterior_of_parts(a, b)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -157,7 +156,7 @@ def agreement_comparison(terms: Floats, others: Floats, pairs: PooledPairs) -> A
     comparison = _mean_difference(terms, others, pairs)
     warn_of_few_pairs("pairs", comparison.n_units)
     difference, error, p_value, _ = comparison
-    return AgreementComparison(difference, error, p_value, p_value, (math.nan, math.nan))
+    return AgreementComparison(difference, error, p_value, p_value)
 
 
 def _mean_difference(terms: Floats, others: Floats, pairs: PooledPairs) -> MeanDifference:
@@ -172,7 +171,7 @@ def expected_comparison(differences: Differences, i: int, j: int) -> AgreementCo
     from pa_select.agreement.bootstrap import AgreementComparison
 
     found = differences.between(i, j)
-    return AgreementComparison(*found, found.p_value, (math.nan, math.nan))
+    return AgreementComparison(*found, found.p_value)
 
 
 def indistinguishable(

@@ -26,6 +26,7 @@ from pa_select.model_selection.committee_checks import (
     ONE_METRIC,
     check_classes,
     check_metric,
+    check_params,
     check_scores,
     check_some_score,
     checked_search,
@@ -266,9 +267,12 @@ class PACommittee(
         metric = self.metric
         if metric is None and isinstance(search.refit, str) and search.refit != "committee":
             metric = None if metrics_of(search.scoring) == ONE_METRIC else search.refit
+        # The search has out-of-fold scores and knows its data, so that it makes the committee
+        # itself.
         search.set_params(refit=clone(self).set_params(search=None, metric=metric))
         with callbacks.subtask("search").passed_on_to(search):
             search.fit(X, y, **params)
+        # Only what is fitted: parameters stay what the user gave.
         fitted = vars(search.best_estimator_)
         self.__dict__.update({name: x for name, x in fitted.items() if name.endswith("_")})
 
@@ -276,7 +280,9 @@ class PACommittee(
         self, search: Any, callbacks: Callbacks, X: Any, y: Any, params: dict[str, Any]
     ) -> None:
         """Fit the search, and then the members."""
+        check_params(search, params)
         X, y = indexable(X, y)
+        # As in GridSearchCV: values for each row become arrays that splits can index.
         params = _check_method_params(X, params=params)
         routed = search._get_routed_params_for_fit(params)
         splitter = check_cv(search.cv, y, classifier=is_classifier(search.estimator))
@@ -286,6 +292,7 @@ class PACommittee(
             raise ValueError(no_parts(len(folds)))
         # The members are fitted to the same splits, also if the splitter draws them anew.
         search.set_params(cv=splits)
+        # With the splits given as a list, nobody would take what only the splitter asks for.
         elsewhere = {*routed.estimator.fit, *routed.scorer.score}
         split_alone = routed.splitter.split.keys() - elsewhere
         search_params = {name: x for name, x in params.items() if name not in split_alone}
@@ -294,6 +301,7 @@ class PACommittee(
         # The splits are not kept with the search, which they would make large.
         search.cv, search._checked_cv_orig = clone(self.search).cv, splitter
         metric = first_metric(search, search.cv_results_) if self.metric is None else self.metric
+        # Said in terms of `scoring`; the posterior would say it of parts.
         check_some_score(search.cv_results_, metric)
         posterior = candidate_posterior(search, metric, splits=splits)
         self._gather(
@@ -338,6 +346,7 @@ class PACommittee(
         of_classifiers, of_folds = is_classifier(estimator), self.members == "folds"
         if not of_folds:
             warn_of_nets(models)
+        # Regressors need no temperature, and searches of this package know it.
         asks_for_scores = of_classifiers and temperatures is None
         jobs: list[Job] = []
         for model in models:
@@ -357,6 +366,7 @@ class PACommittee(
         part.end(X, y)
         self.n_fits_ = len(jobs)
         self.estimators_ = [fit.model for fit in fits if fit.model is not None]
+        # All models of a candidate share its weight equally.
         n_models = len(splits) if of_folds else 1
         self.candidates_ = np.repeat(candidates, n_models)
         self.weights_ = np.repeat(shares / n_models, n_models)
@@ -468,9 +478,10 @@ class PACommittee(
 
         Notes
         -----
-        The parts are the pairs of five random folds of the rows, in ten repetitions; for
-        regressors ten random halves and the rest. If a metric is not defined on the rows of a
-        fold, such as the log-loss without a row of some class, the folds are stratified.
+        The parts are the pairs of five random folds of the rows, in ten repetitions, or halves of
+        these with fewer than 50 rows; for regressors ten random halves and the rest. If a metric
+        is not defined on the rows of a fold, such as the log-loss without a row of some class, the
+        folds are stratified.
 
         Examples
         --------

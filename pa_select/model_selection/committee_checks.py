@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.multiclass import check_classification_targets
 
+from pa_select.model_selection.fits import check_fit_params, takes_parameter
 from pa_select.scores.precomputed import RecordedClassifier, RecordedRegressor
 from pa_select.utils.arrays import check_column
 from pa_select.utils.estimators import named_estimators
@@ -27,6 +28,7 @@ def checked_search(search: Any, metric: str | None) -> Any:
         raise TypeError(
             f"search: expected a search such as GridSearchCV(estimator, grid), got {got}."
         )
+    # What is asked of a search; its class may be anybody's.
     if not all(hasattr(search, name) for name in ("estimator", "cv", "refit")):
         raise TypeError(
             "search: expected a search such as GridSearchCV(estimator, grid), got "
@@ -47,7 +49,21 @@ def checked_search(search: Any, metric: str | None) -> Any:
         check_only_metric(metric)
     elif known is not None and (search.refit if metric is None else metric) not in known:
         raise ValueError(f"metric: expected one of {known}, got {metric!r}.")
+    # Cloned, so that the search that was given stays as it is.
     return clone(search)
+
+
+def check_params(search: Any, params: Mapping[str, Any]) -> None:
+    """Refuse parameters of ``fit`` that the search's estimator does not take."""
+    for name in ("environments", "views", "paired"):  # of searches that look at more than X and y
+        if name in params and not takes_parameter(search.estimator, name, likely=False):
+            raise TypeError(
+                f"fit: expected parameters of {type(search).__name__}.fit, got {name!r}, which "
+                f"PASearchCV takes: PASearchCV(estimator, grid, refit='committee').fit(X, y, "
+                f"{name}=...)."
+            )
+    of_fits = {name: value for name, value in params.items() if name != "groups"}
+    check_fit_params(search.estimator, of_fits, ["groups"])
 
 
 def metrics_of(scoring: Any) -> list[str] | None:
@@ -124,6 +140,7 @@ def recorded_models(models: Estimators, X: Rows, y: Array) -> tuple[list[Any], l
     try:
         known = list(named_estimators(models).values())
         regress = {hasattr(one, "__sklearn_tags__") and is_regressor(one) for one in known}
+        # Votes and means do not mix.
         if len(regress) > 1:
             raise TypeError("models: expected either classifiers or regressors, got both.")
         if regress == {True}:
@@ -140,6 +157,7 @@ def recorded_models(models: Estimators, X: Rows, y: Array) -> tuple[list[Any], l
 
 def _all_classes(outputs: Sequence[RecordedClassifier], y: Array) -> Array:
     """Return the classes of all models and of the labels, which a model should know."""
+    # Models may have been trained on some of the classes each.
     known = {label for one in outputs for label in one.classes.tolist()}
     try:
         sorted(known)

@@ -83,6 +83,7 @@ def evaluate(
     finished: list[Outcome] = []
     # From 2 on scikit-learn prints a line for each fit.
     with tqdm(total=n_fits, unit=" fits", disable=verbose != 1) as bar:
+        # In the order of the jobs, so that the splits of a candidate come one after the other.
         for outcome in _parallel(n_jobs, pre_dispatch)(jobs()):
             bar.update()
             finished.append(outcome)
@@ -99,6 +100,7 @@ def _run(
     arguments = arguments | {"data": data}
     if key is None:
         return fit_and_score_split(**arguments)
+    # Looked up first: the callbacks hear of results that are kept, too.
     outcome = _look_up(kept, key, modules, arguments)
     if outcome is None:
         try:
@@ -196,6 +198,7 @@ def chance_scores(splits: Sequence[SplitTask], data: Data) -> list[list[Any]]:
         *(DummyClassifier(strategy="constant", constant=label) for label in frequent),
     ]
     if data.of_regressors:
+        # The best constants for the squared and for the absolute error.
         dummies = [DummyRegressor(strategy=constant) for constant in ("mean", "median")]
     with warnings.catch_warnings():
         # A metric that is not defined for constant predictions warns each time.
@@ -248,11 +251,13 @@ def check_some_succeeded(
         return
     # The error of the estimator or of the metric explains best what is wrong with the data.
     X, y = data.samples[0], data.y
+    # Fitted once more, to all rows, where its own error is raised and not caught.
     first = with_parameters(estimator, table["params"][0])
     first.fit(X, y, **data.fit_params)
     if message is None:
         scorer = data.scorer
         if isinstance(scorer, _MultimetricScorer):
+            # The search's own would turn the error into nan.
             scorer = _MultimetricScorer(scorers=scorer._scorers, raise_exc=True)
         params = _check_method_params(X, params=data.score_params)
         try:

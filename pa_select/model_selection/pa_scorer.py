@@ -382,6 +382,7 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
 
     def _chosen_pairing(self, environments: Labels | None = None) -> str | Callable[..., Any]:
         """Return the pairing; views, environments or pairs select that of their name."""
+        # A pairing of two samples pairs two environments.
         known = "environments" if callable(self.pairing) else self.pairing
         if not isinstance(known, str) or known not in PAIRINGS:
             got = repr(self.pairing)
@@ -446,6 +447,7 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
         n = _num_samples(X)
         weight = None if sample_weight is None else check_weight(sample_weight, n)
         if pairing == "views":
+            # Views are made of plain rows, and the model predicts X as it is.
             rows = stacked(X, "X")
             shown = [view_of(view, rows) for view in self._views()]
             for view in shown:
@@ -463,7 +465,10 @@ class PAScorer(_NoScorer, NoThreshold, SavedWithVersions, BaseEstimator):
                 "scorer(estimator, X, y), and needs no make_scorer."
             )
         labels = np.zeros(n) if y is None else check_column(y, n, "y")
+        # Rows without weight are not there; as partners they would take pairs away from others.
         used = np.arange(n) if weight is None else np.flatnonzero(weight)
+        # The same pairs for every candidate, also without a seed: otherwise chance would rank
+        # them.
         seed = 0 if self.random_state is None else self.random_state
         if pairing == "label":
             pairs = pair_within_label(labels[used], seed)

@@ -206,10 +206,10 @@ class PASearchCV(BasePASearch):
         `PACommittee`; the others describe the best single candidate.
     posterior_ : CandidatePosterior or None
         How many candidates the data can tell apart, and the weight of each. The parts of the data
-        that are compared are pairs of test folds; with `environments` each has the rows of half of
-        the environments, with `views` the score is the one on their rows, and with `paired` it is
-        the expected score from half of the pairs, at the candidate's worst site. None if no two
-        test folds are disjoint, or no candidate has a score in all parts.
+        that are compared are as in `candidate_posterior`; with `environments` each has the rows of
+        half of the environments, with `views` the score is the one on their rows, and with
+        `paired` it is the expected score from half of the pairs, at the candidate's worst site.
+        None if no two test folds are disjoint, or no candidate has a score in all parts.
     committee_score_ : float
         The committee's cross-validated score, by the votes of its out-of-fold models; nan if a
         member has no class scores, or the scorer looks at the features. Only with

@@ -69,7 +69,7 @@ from pa_select.scores.candidate_posterior import (
 )
 from pa_select.scores.class_scores import refuse_doubles
 from pa_select.utils.arrays import check_column, check_weight, is_dataset
-from pa_select.utils.estimators import refuse_loader
+from pa_select.utils.estimators import refuse_loader, unwrapped
 from pa_select.utils.frames import check_row_order
 from pa_select.utils.messages import warn_caller
 from pa_select.utils.sklearn_private import _check_method_params, _num_samples
@@ -117,8 +117,10 @@ class Plan:
     def __init__(
         self, search: Search, X: Rows, y: Labels | None, params: dict[str, Any], **given: Any
     ) -> None:
+        # Not data to compare, but what no split may divide.
         groups = given.pop("groups", None)
         _check_arguments(search, X, params, groups, given)
+        # Before the groups: these are looked up by the index of X.
         X, y = _check_data(search, X, y, given.get("paired"))
         of_environments = groups is None and needs_groups(search.cv)
         groups, params = _with_groups(search, X, y, groups, params, given.get("environments"))
@@ -127,6 +129,7 @@ class Plan:
         self.of_regressors = is_regressor(search.estimator)
         #: Weights of the rows, or None.
         self.sample_weight = params.get("sample_weight")
+        # What all kinds of data get; each takes what it needs.
         rows = _rows_of_x(search, X, y, groups)
         weight = None if self.sample_weight is None else check_weight(self.sample_weight, len(y))
         #: What ``fit`` was given beside X and y.
@@ -137,17 +140,20 @@ class Plan:
             self._groups = _groups_within(self.kind.strata, groups, len(rows.y))
         name = next((name for name, value in given.items() if value is not None), "X")
         samples = [("X", X), *((name, x) for x in self.kind.samples)]
+        # Torch modules fail on float64 rows at their first batch, which may be hours away.
         refuse_doubles(search.estimator, samples, y)
         #: The distinct labels; none for regressors.
         self.labels = np.unique(np.asarray(y)[: 0 if self.of_regressors else None])
         #: Parameters of `pooled_agreement`.
         self.solver = _solver_of(search, self.labels)
         data = _data_of(search, y, routed, [X, *self.kind.samples], self.labels)
+        # After the kind, whose environments stratify the folds.
         splits = _splits_of(search, rows, self.kind, routed.splitter.split)
         #: What is compared, and what follows from it.
         is_own = hasattr(search.pairing, "compare")
         compare = partial(compare_own, self.kind) if is_own else self.kind.compare
         self.comparison: Comparison = compare(splits, data, weight)
+        # Groups that divide sites are the likeliest reason why no site is left out.
         made_by_groups = (
             self.kind.strata is not None and needs_groups(search.cv) and not of_environments
         )
@@ -164,6 +170,7 @@ class Plan:
     ) -> None:
         """Decide which rows each model scores."""
         comparison = self.comparison
+        # Each row is scored once by each model, in whatever comparisons it is.
         scored = [*comparison.compared, *comparison.scored_too]
         wants_committee = search._committee is not None
         if wants_committee and not pairs_of_parts(comparison.folds, self.of_regressors):
@@ -222,6 +229,7 @@ class Plan:
         """Make the columns of the scores, and list the names of the metrics."""
         tests = [task.test for task in self.splits]
         out_of_fold = OutOfFold(stacks, self.layout, tests, self.data, self._groups)
+        # The extras of all splits have the same suffixes, in the same order.
         given = outcomes, self.chance, self.splits[0].extras, self.n_disjoint
         return score_columns(*given, out_of_fold, self.comparison.score_columns)
 
@@ -523,12 +531,14 @@ def _check_data(
     """Check that the estimator is a classifier, or a regressor with pairs, and the labels."""
     of_regressors = is_regressor(search.estimator)
     if not is_classifier(search.estimator) and not (of_regressors and paired is not None):
-        name = type(search.estimator).__name__
+        *_, inside = unwrapped(search.estimator)
+        kind = "a regressor, " if of_regressors else ""
         raise ValueError(
-            f"estimator: expected a classifier, got {name}. A regressor needs pairs: "
-            "fit(X, y, paired=(X_a, X_b)), or GridSearchCV with "
-            "scoring=expected_scorer(X_a, X_b). To predict classes by it, wrap it as a "
-            "classifier that has a decision_function."
+            f"estimator: expected a classifier, got {kind}{type(inside).__name__}. A regressor "
+            "needs pairs: fit(X, y, paired=(X_a, X_b)). Without pairs "
+            "PACommittee(GridSearchCV(...)) keeps the regressors that the data cannot tell apart, "
+            "and new_site_interval says what their scores at several sites mean for a new one. To "
+            "predict classes by a regressor, wrap it as a classifier that has a decision_function."
         )
     if y is None:
         raise ValueError(
@@ -591,6 +601,7 @@ def make_splits(
     class and environment if there are environments, or else those of GridSearchCV. With groups
     they are group folds. Those of regressors are not stratified.
     """
+    # Several splitters repeat the folds as their user wants it.
     if is_sequence_of_splitters(cv):
         return [rows for part in cv for rows in part.split(X, y, **split_params)]
     if cv is not None and not isinstance(cv, (int, np.integer)):
@@ -604,6 +615,7 @@ def make_splits(
         splitter = check_cv(cv, y, classifier=False) if groups is None else GroupKFold(n_folds)
         return list(splitter.split(X, y, groups))
     labels = y if environments is None else _cells(environments, y)
+    # Checked here: scikit-learn would name neither `cv` nor the environment.
     counts = np.unique(labels, return_counts=True)[1]
     largest, smallest = int(counts.max()), int(counts.min())
     if largest < n_folds:
@@ -639,6 +651,7 @@ def make_splits(
 
 def needs_groups(cv: Any) -> bool:
     """Whether a splitter, or one of several, requests groups, as those of scikit-learn do."""
+    # scikit-learn's splitters state in their routing whether they need groups.
     splitters = cv if is_sequence_of_splitters(cv) else [cv]
     return any(get_routing_for_object(x).consumes("split", ["groups"]) for x in splitters)
 
@@ -650,5 +663,6 @@ def is_sequence_of_splitters(cv: object) -> bool:
 
 def _cells(environments: Array, y: Labels) -> Ints:
     """Return a number for each row that stands for its environment and class."""
+    # Codes, since environments and labels may be of different types.
     codes = [np.unique(np.asarray(values), return_inverse=True)[1] for values in (environments, y)]
     return np.unique(np.column_stack(codes), axis=0, return_inverse=True)[1].ravel()

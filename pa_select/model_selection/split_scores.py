@@ -144,6 +144,7 @@ def fit_and_score_split(
     candidate: Any = estimator
     if parameters is not None and candidate.set_params(**clone(parameters, safe=False)) is None:
         parameters = None  # set already; scikit-learn would go on with what set_params returns
+    # Private, but what GridSearchCV itself calls: times, failures and messages are the same.
     result = _fit_and_score(
         estimator,
         X,
@@ -172,6 +173,7 @@ def fit_and_score_split(
     )
     if outcome.fit_error is None:
         fitted = result["estimator"]
+        # While the model is at hand: only numbers leave the worker.
         outcome.extra_scores = [_extra_scores(fitted, extra, task, data) for extra in task.extras]
         try:
             matrices, classes = _matrices(fitted, task, data)
@@ -267,6 +269,7 @@ class Layout:
         self._start: dict[tuple[int, int], int] = {}
         start = 0
         for split, sample in sorted(parts):
+            # Most samples have one block, whose rows are sorted without a copy of them all.
             first, *others = parts[split, sample]
             rows = np.unique(np.concatenate([first, *others]) if others else first)
             self.scored_rows[split][sample] = rows
@@ -289,6 +292,7 @@ class Layout:
         object_b = np.concatenate([b.rows_b for b in blocks])
         weights = np.ones(len(object_a))
         if weight is not None:
+            # Roots first: the product of two tiny weights may be 0.
             weights = np.sqrt(weight[object_a]) * np.sqrt(weight[object_b])
         return PooledPairs(
             np.concatenate(row_a),
@@ -351,6 +355,7 @@ class Stacks(Sequence[Array]):
         outcome = self._outcomes[position][split]
         assert outcome.matrices is not None
         assert outcome.classes is not None
+        # A fold may lack a class, and then its model has no column of it.
         return align_classes(outcome.matrices[sample], outcome.classes, self.classes)
 
     def recorded(
@@ -366,6 +371,7 @@ class Stacks(Sequence[Array]):
         if outcome.classes is None:
             return RecordedRegressor(outcome.matrices[sample][:, 0])
         predicted, probabilities = outcome.predictions.get(sample, (None, None))
+        # Workers send single precision where models have it, to send half.
         scores = np.asarray(outcome.matrices[sample], dtype=np.float64)
         known = RecordedClassifier(outcome.classes, scores, predicted, probabilities)
         return known.with_classes(self.classes)

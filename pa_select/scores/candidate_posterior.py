@@ -20,6 +20,8 @@ from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 _FOLDS, _REPETITIONS = 5, 10
 # Sites, paired objects, or the folds of a repetition are halved so many times.
 _HALVINGS = 10
+# Folds of fewer rows than this in the mean are joined to halves.
+_FEWEST_ROWS = 10
 # Scores of a part that differ by no more than this, relative to the larger one, are equal: sums
 # of the same numbers in another order differ by rounding.
 _ROUNDING = 1e-12
@@ -163,13 +165,19 @@ def repetitions_of(folds: Sequence[Ints]) -> list[list[int]]:
     return repetitions
 
 
-def pairs_of_parts(folds: Sequence[Ints], of_regressors: bool) -> list[tuple[Part, Part]]:
+def pairs_of_parts(
+    folds: Sequence[Ints], of_regressors: bool, parts: str | None = None
+) -> list[tuple[Part, Part]]:
     """Return the folds of both parts of each pair, all of one repetition.
 
-    Parts are single folds. For regressors they are the halves of a repetition: a few large errors
-    decide which regressor is best on a single fold, so that the folds contradict each other.
+    Parts are single folds. They are the halves of a repetition where single folds contradict each
+    other by chance: those of few rows, and those of regressors, whose few large errors decide
+    which one is best. Or they are the `parts` that are asked for, "folds" or "halves".
     """
-    pairs = _halves_of_repetition if of_regressors else _pairs_of_folds
+    are_few = sum(map(len, folds)) < _FEWEST_ROWS * len(folds)
+    if parts is None:
+        parts = "halves" if of_regressors or are_few else "folds"
+    pairs = _halves_of_repetition if parts == "halves" else _pairs_of_folds
     return [pair for repetition in repetitions_of(folds) for pair in pairs(repetition)]
 
 
@@ -192,14 +200,14 @@ def _halves_of_repetition(repetition: Sequence[int]) -> list[tuple[Part, Part]]:
 
 
 def scores_of_pairs(
-    by_fold: Floats, folds: Sequence[Ints], of_regressors: bool
+    by_fold: Floats, folds: Sequence[Ints], of_regressors: bool, parts: str | None = None
 ) -> tuple[Floats, Floats]:
     """Return the scores on both parts of all pairs of parts, summed over the rows of each.
 
     `by_fold` has the mean scores, (n_folds, n_candidates).
     """
     summed = by_fold * np.array([len(fold) for fold in folds], dtype=np.float64)[:, None]
-    return _of_parts(summed, summed, pairs_of_parts(folds, of_regressors))
+    return _of_parts(summed, summed, pairs_of_parts(folds, of_regressors, parts))
 
 
 def _of_parts(a: Floats, b: Floats, pairs: Sequence[tuple[Part, Part]]) -> tuple[Floats, Floats]:

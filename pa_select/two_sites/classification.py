@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score, check_scoring
 
 from pa_select.agreement.posteriors import posteriors as posteriors_at
 from pa_select.scores.class_scores import columns_of
-from pa_select.scores.precomputed import RecordedClassifier, row_numbers
+from pa_select.scores.precomputed import RecordedClassifier, joined, row_numbers
 from pa_select.two_sites.class_metrics import of_probabilities, value_and_gradient
 from pa_select.two_sites.score_of_units import (
     LabelledRows,
@@ -43,6 +43,14 @@ _BETAS = np.append(1e-12, np.logspace(-3, 3, 11))
 _ANY = RecordedClassifier(np.array([0, 1]), np.eye(2), np.array([0, 1]))
 
 
+def is_accuracy(scorer: object) -> bool:
+    """Whether a scorer of scikit-learn computes the accuracy; None does, for classifiers."""
+    if isinstance(scorer, _PassthroughScorer):
+        return True
+    plain = getattr(scorer, "_sign", 0) == 1 and not getattr(scorer, "_kwargs", {})
+    return plain and getattr(scorer, "_score_func", None) is accuracy_score
+
+
 class TemperatureAndBias(NamedTuple):
     """Calibrates scores by an inverse temperature and a bias of each class."""
 
@@ -62,6 +70,9 @@ class TemperatureAndBias(NamedTuple):
 
 class Classification:
     """What the engine asks of classifiers; see `engine.Engine`."""
+
+    #: Whether a metric is a share of the rows, and has an interval without calibration.
+    is_rate = has_interval = staticmethod(is_accuracy)
 
     def scorer(self, scoring: str | Scorer | None, y: Array) -> Scorer:
         """Make a scorer, and check that its metric takes sample weights."""
@@ -142,10 +153,6 @@ class Classification:
         y, every = np.tile(model.classes, len(rows)), np.repeat(rows, labels.shape[1])
         return _weighted(scorer, model, every, y, labels.ravel())
 
-    def is_rate(self, scorer: Scorer) -> bool:
-        """Whether a metric is a share of the rows."""
-        return is_accuracy(scorer)
-
     def error_of_rate(
         self,
         scorer: Scorer,
@@ -176,10 +183,6 @@ class Classification:
         differ = [a.predicted != b.predicted for a, b in zip(outputs_a, outputs_b, strict=True)]
         return float(np.mean(differ))
 
-    def has_interval(self, scorer: Scorer) -> bool:
-        """Whether there is an interval that does not assume calibrated posteriors."""
-        return is_accuracy(scorer)
-
     def interval(
         self,
         scorer: Scorer,
@@ -192,23 +195,15 @@ class Classification:
         """Return the interval of the accuracy at the other site."""
         n = float(labelled.n)
         if labelled.groups is not None:
-            right = [
-                m.predicted == labelled.y[r] for m, r in zip(outputs(), labelled.rows, strict=True)
-            ]
-            groups = labelled.groups[labelled.tested]
-            n = effective_number(np.concatenate(right), groups, labelled.n)
-        limits = accuracy_interval(
-            score, n, self.disagreement(outputs_a, outputs_b), len(outputs_a[0].predicted)
+            tested = labelled.tested
+            right = joined(outputs()).predicted == labelled.y[tested]
+            n = effective_number(right, labelled.groups[tested], labelled.n)
+        disagreement, n_pairs = (
+            self.disagreement(outputs_a, outputs_b),
+            len(outputs_a[0].predicted),
         )
-        return float(limits[0]), float(limits[1])
-
-
-def is_accuracy(scorer: object) -> bool:
-    """Whether a scorer of scikit-learn computes the accuracy; None does, for classifiers."""
-    if isinstance(scorer, _PassthroughScorer):
-        return True
-    plain = getattr(scorer, "_sign", 0) == 1 and not getattr(scorer, "_kwargs", {})
-    return plain and getattr(scorer, "_score_func", None) is accuracy_score
+        low, high = accuracy_interval(score, n, disagreement, n_pairs)
+        return float(low), float(high)
 
 
 def calibrating_beta(scores: Floats, columns: Index, weight: Floats | None = None) -> float:

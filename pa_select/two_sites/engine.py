@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from pa_select.two_sites.errors_of_scores import Differences, error_of_score, scored_rows
-from pa_select.two_sites.score_of_units import LabelledRows, ScoreOfUnits, parts_of
+from pa_select.two_sites.score_of_units import (
+    Expectation,
+    LabelledRows,
+    ScoreOfUnits,
+    parts_of,
+)
 from pa_select.utils.typing import Array, Floats, Ints, Mask, Scorer
 
 if TYPE_CHECKING:
@@ -26,6 +31,9 @@ if TYPE_CHECKING:
 N_SE_OF_NEAR, N_SE_OF_CHOICE = 2.0, 4.0
 #: The sample of the labelled rows.
 LABELLED = 0
+
+# Of a metric that fails.
+_UNKNOWN = Expectation(np.nan, np.nan, ScoreOfUnits(np.nan, np.zeros(0)))
 
 #: What a classifier or a regressor predicts for some rows, as a model of scikit-learn.
 Output: TypeAlias = Any
@@ -53,56 +61,31 @@ class Pairs(Protocol):
         """The samples of the rows at the other site: as measured, and adapted."""
 
 
-class Estimate(NamedTuple):
-    """An expected value, its standard error, and the units that it was computed from."""
-
-    score: float
-    standard_error: float
-    units: ScoreOfUnits = ScoreOfUnits(np.nan, np.zeros(0))
-
-
 class ShrunkScores(NamedTuple):
-    """Shrunk scores, and by how much posteriors are wrong about a candidate.
-
-    Attributes
-    ----------
-    scores : ndarray of shape (n_candidates,)
-    misfit : ndarray of shape (n_candidates,)
-        Root of the mean squared deviation of the residuals from that of the most accurate
-        candidates, over the candidates that may be chosen and the candidate itself; 0 for a
-        single candidate.
-    believed : ndarray of shape (n_candidates,)
-        The weight of the score itself, in [0, 1]; the rest is that of the posteriors.
-    """
+    """Shrunk scores, and by how much posteriors are wrong about each candidate."""
 
     scores: Floats
+    #: Root of the mean squared deviation of the residuals from that of the most accurate
+    #: candidates, over the candidates that may be chosen and the candidate itself; 0 for a
+    #: single candidate.
     misfit: Floats
+    #: The weight of the score itself, in [0, 1]; the rest is that of the posteriors.
     believed: Floats
 
 
 class SiteExpectation(NamedTuple):
-    """What is expected of each model at a site.
+    """What is expected of each model at a site."""
 
-    Attributes
-    ----------
-    columns : dict of str to ndarray of shape (n_models,)
-        Named as in ``cv_results_``.
-    shares : list of ndarray
-        The mean stand-in for the labels of each model.
-    believed : ndarray of shape (n_models,)
-        The weight of each model's score on labelled rows in its shrunk score.
-    contributions : ndarray of shape (n_models, n_units)
-        What each unit of the pairs contributes to the expected score of the metric that decides;
-        nan for a model without one.
-    changes : list of ScoreOfUnits
-        By how much the metric that decides is expected to change; without units for a model
-        without an expected score.
-    """
-
+    #: Named as in ``cv_results_``.
     columns: dict[str, Floats]
+    #: The mean stand-in for the labels of each model.
     shares: list[Floats]
+    #: The weight of each model's score on labelled rows in its shrunk score.
     believed: Floats
+    #: What each unit of the pairs contributes to the expected score of the metric that decides,
+    #: (n_models, n_units); nan for a model without one.
     contributions: Floats
+    #: By how much that metric is expected to change; without units if it has failed.
     changes: list[ScoreOfUnits]
 
     def change_by(self, units: Mask) -> Floats:
@@ -118,22 +101,11 @@ class Engine:
     stand-ins say, and the change from the rows of the first site to those of the other one is
     added. Trained models are models of one split.
 
-    Parameters
-    ----------
-    task : Task
-    scorers : dict of str to callable
-    labelled : LabelledRows
-    models : Models
-        Source 0 has the labelled rows.
-    validation : dict of str to (scores, errors or None)
-        The scores of all models on labelled rows, and their standard errors, by metric. None:
-        the errors are computed here; see `error_of_score`.
-    metric : str
-        It decides which models are the most accurate, and whether rows are adapted.
-    reference : {"ensemble", "self"} or dict of int to ndarray
-        What stands in for the labels; given ones by the sample of the rows at the first site.
-    errors : list of str, default=None
-        If given, metrics that fail are nan, and the errors are added to it.
+    `validation` has the scores of all models on labelled rows, and their standard errors, by
+    metric; errors that are None are computed here. `metric` decides which models are the most
+    accurate, and whether rows are adapted. A `reference` that is given is by the sample of the
+    rows at the first site. If `errors` are a list, metrics that fail are nan, and what they raise
+    is added to it.
     """
 
     def __init__(
@@ -176,7 +148,7 @@ class Engine:
         shared = self._shared_labels(site.a) if self._is_shared and n else None
         columns: dict[str, Floats] = {"disagreement": np.full(n, np.nan)}
         levels = {name: np.full((2, n), np.nan) for name in self.scorers}
-        changes: list[dict[str, list[Estimate]]] = []
+        changes: list[dict[str, list[Expectation]]] = []
         of_levels, shares = [], []
         for model in range(n):
             outputs_a = self._outputs(model, site.a)
@@ -206,8 +178,7 @@ class Engine:
             (1 - share) * level + of_model[self.metric][0].units.contributions
             for share, level, of_model in zip(believed, of_levels, changes, strict=True)
         ]
-        n_units = max((len(x) for x in units), default=0)
-        contributions = np.full((n, n_units), np.nan)
+        contributions = np.full((n, max(map(len, units), default=0)), np.nan)
         for model, of_model in enumerate(units):
             if len(of_model):  # the metric of a model may have failed
                 contributions[model] = of_model
@@ -304,9 +275,9 @@ class Engine:
     def error_of_score(self, name: str, model: int, score: float) -> float:
         """Return the standard error of a model's score on labelled rows."""
 
-        def compute() -> list[Estimate]:
+        def compute() -> list[Expectation]:
             given = self.scorers[name], score, self.labelled, self._outputs(model, LABELLED)
-            return [Estimate(score, error_of_score(self.task, *given))]
+            return [_UNKNOWN._replace(standard_error=error_of_score(self.task, *given))]
 
         return self._tried(name, 1, compute)[0].standard_error
 
@@ -317,7 +288,7 @@ class Engine:
 
     def _changes(
         self, labels: Sequence[Floats], outputs_a: Outputs, outputs_b: Sequence[Outputs]
-    ) -> tuple[dict[str, Estimate], dict[str, list[Estimate]], bool]:
+    ) -> tuple[dict[str, Expectation], dict[str, list[Expectation]], bool]:
         """Compute each metric on the rows of site a, and by how much it is expected to change.
 
         The metric that decides has a change for rows as measured, and one for adapted rows, after
@@ -335,17 +306,18 @@ class Engine:
                 )
         return levels, changes, better
 
-    def _expected(self, name: str, labels: Sequence[Floats], *sides: Outputs) -> list[Estimate]:
+    def _expected(self, name: str, labels: Sequence[Floats], *sides: Outputs) -> list[Expectation]:
         """Compute a metric on the rows of site a, and its changes on other rows."""
 
-        def compute() -> list[Estimate]:
+        def compute() -> list[Expectation]:
             first, *others = expected_scores(self.task, self.scorers[name], labels, *sides)
-            changes = [Estimate(*one.change_from(first), one.less(first)) for one in others]
-            return [Estimate(*first.expectation(), first), *changes]
+            return [first.expectation(), *(one.change_from(first) for one in others)]
 
         return self._tried(name, len(sides), compute)
 
-    def _tried(self, name: str, n: int, compute: Callable[[], list[Estimate]]) -> list[Estimate]:
+    def _tried(
+        self, name: str, n: int, compute: Callable[[], list[Expectation]]
+    ) -> list[Expectation]:
         """Compute n numbers of a metric; nan if it raises an error."""
         try:
             return compute()
@@ -353,12 +325,12 @@ class Engine:
             if self.errors is None:
                 raise
             self.errors.append(f"{name}: {type(error).__name__}: {error}")
-            return [Estimate(np.nan, np.nan)] * n
+            return [_UNKNOWN] * n
 
     def _totals(
         self,
         shrunk: Mapping[str, ShrunkScores],
-        changes: Sequence[Mapping[str, list[Estimate]]],
+        changes: Sequence[Mapping[str, list[Expectation]]],
     ) -> dict[str, Floats]:
         """Add the expected changes to the shrunk scores."""
         columns = {}
@@ -413,25 +385,18 @@ def expected_scores(
     `sides` its outputs, such as those for the rows of one site. Return for each side the mean
     score over the models. An object that several models predict is one unit.
     """
-    closed_form = [
-        [
-            task.closed_form(scorer, known, model)
-            for known, model in zip(labels, models, strict=True)
-        ]
-        for models in sides
-    ]
-    if all(scored is not None for models in closed_form for scored in models):
-        return [ScoreOfUnits.mean_of([one for one in models if one]) for models in closed_form]
+    pairs = [list(zip(labels, models, strict=True)) for models in sides]
+    scored = [[task.closed_form(scorer, *one) for one in of_side] for of_side in pairs]
+    if all(one is not None for of_side in scored for one in of_side):
+        return [ScoreOfUnits.mean_of([one for one in of_side if one]) for of_side in scored]
     outputs = [output for models in sides for one in models for output in task.all_outputs(one)]
     part = parts_of(*labels, *outputs)
 
-    def score_of(models: Outputs, rows: Ints) -> float:
-        pairs = zip(labels, models, strict=True)
-        return float(
-            np.mean([task.weighted_score(scorer, m, known[rows], rows) for known, m in pairs])
-        )
+    def score_of(side: list[tuple[Floats, Output]], rows: Ints) -> float:
+        scores = [task.weighted_score(scorer, model, known[rows], rows) for known, model in side]
+        return float(np.mean(scores))
 
-    return [ScoreOfUnits.by_leaving_out(partial(score_of, models), part) for models in sides]
+    return [ScoreOfUnits.by_leaving_out(partial(score_of, side), part) for side in pairs]
 
 
 def near_best(score: Floats, error: Floats, among: Mask, n_se: float = N_SE_OF_NEAR) -> Mask:
@@ -447,39 +412,19 @@ def near_best(score: Floats, error: Floats, among: Mask, n_se: float = N_SE_OF_N
 def shrunk_scores(
     score: Floats, error: Floats, level: Floats, level_error: Floats
 ) -> ShrunkScores:
-    r"""Shrink the scores of candidates towards what posteriors say of them (empirical Bayes).
+    """Shrink the scores of candidates towards what posteriors say of them (empirical Bayes).
 
-    Labels say that candidate c scores :math:`s_c`; posteriors of unlabelled objects of the same
-    site say :math:`l_c`. The residuals :math:`s_c - l_c` of the candidates differ for two
-    reasons: both numbers have errors, and posteriors may be wrong for some candidates more than
-    for others. Only the part of their variance that the errors do not explain is believed:
+    Labels and posteriors of unlabelled objects of the same site give two scores of each candidate.
+    Their residuals differ since both have errors, and since posteriors may be wrong for some
+    candidates more than for others. Only the part of their variance that the errors do not explain
+    is believed; :doc:`/theory` has the formula. The variance is the mean over the candidates that
+    may be chosen, within four standard errors of the best score, and the candidate itself: a bad
+    candidate does not change the others. A single candidate keeps its score, and so do all with
+    many labels.
 
-    .. math:: l_c + \bar r + \frac{\tau_c^2}{\tau_c^2 + \sigma_c^2} (s_c - l_c - \bar r), \qquad
-        \tau_c^2 = \max(0, \operatorname{mean}_k[(s_k - l_k - \bar r)^2 - \sigma_k^2]),
-
-    where :math:`\sigma_c^2` is the sum of both squared errors, and :math:`\bar r` is the mean
-    residual of the most accurate candidates. The mean is over the candidates k that may be chosen,
-    which are within four standard errors of the best score, and c itself: a bad candidate does not
-    change the others. A single candidate keeps its score, and with many labels all do.
-
-    Parameters
-    ----------
-    score, error : ndarray of shape (n_candidates,)
-        The scores on labelled rows, and their standard errors; nan for a candidate that failed.
-    level, level_error : ndarray of shape (n_candidates,)
-        The scores that posteriors expect on unlabelled objects of the same site, and their
-        standard errors.
-
-    Returns
-    -------
-    ShrunkScores
-        A score is kept where one of the other three numbers is nan. The candidates are scored on
-        the same rows, so their errors are common to them and not in the misfit.
-
-    References
-    ----------
-    .. [1] B. Efron, C. Morris, "Data analysis using Stein's estimator and its generalizations",
-       JASA 1975.
+    `score` and `error` are those on labelled rows, `level` and `level_error` those that posteriors
+    expect, each of shape (n_candidates,). Where one is nan the score is kept. The candidates are
+    scored on the same rows, so their errors are common to them and not in the misfit.
     """
     residual, noise = score - level, np.square(error) + np.square(level_error)
     known = np.isfinite(residual) & np.isfinite(noise)

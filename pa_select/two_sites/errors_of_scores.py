@@ -107,30 +107,20 @@ class Differences(NamedTuple):
     The models predict the same labelled rows and the same pairs. So the error of a difference is
     the spread of the differences of both models: over the labelled rows that of their scores, and
     over the pairs that of their changes. It does not count that the stand-ins for the labels may
-    be wrong about one of the models more than about the other.
-
-    Attributes
-    ----------
-    expected : ndarray of shape (n_models,)
-    of_rows : list of ScoreOfUnits or None
-        The scores on the labelled rows; see `scored_rows`.
-    of_pairs : list of ScoreOfUnits or None
-        The changes from the rows of the first site to those of the other one. None here or in
-        `of_rows`: the units of this model are not known, and its error counts as independent.
-    errors_of_rows, errors_of_pairs : ndarray of shape (n_models,)
-        The standard errors of both.
-    sites : ndarray of shape (n_models,)
-        The site at which each model is judged. Pairs of two sites count as independent.
-    groups : ndarray or None
-        The groups of the labelled rows.
+    be wrong about one of the models more than about the other. A model whose units are None has an
+    error that counts as independent.
     """
 
     expected: Floats
+    #: The scores on the labelled rows, and the changes to the rows of the other site.
     of_rows: Sequence[ScoreOfUnits | None]
     of_pairs: Sequence[ScoreOfUnits | None]
+    #: The standard errors of both.
     errors_of_rows: Floats
     errors_of_pairs: Floats
+    #: The site at which each model is judged. Pairs of two sites count as independent.
     sites: Ints
+    #: Those of the labelled rows.
     groups: Floats | None = None
 
     def among(self, candidates: Ints, n: int) -> Differences:

@@ -17,10 +17,11 @@ from sklearn.metrics import get_scorer
 from pa_select.scores.class_scores import cached_for_only
 from pa_select.scores.precomputed import NoProbabilitiesError
 from pa_select.two_sites.paired_rows import (
-    FEW_PAIRS,
     aligned_pairs,
     check_pairs,
+    doubts_of_pairing,
     one_pair_for_each_object,
+    warn_of_few,
     warn_of_known_rows,
     warn_of_other_rows,
 )
@@ -124,13 +125,17 @@ def expected_score(
     -----
     UserWarning
         If there are fewer than 20 pairs, the rows of X_a do not look like the labelled rows or are
-        among them,
-        the two rows of a pair resemble each other no more than rows paired at random, several
-        pairs have the same object, the paired objects seem to have other classes than the
+        among them, the two rows of a pair resemble each other no more than rows paired at random,
+        several pairs have the same object, the paired objects seem to have other classes than the
         labelled rows, labelled rows have a class that an estimator lacks (they count as missed),
         or an estimator predicts all labelled rows correctly, predicts them no better than chance,
         or starts with a `SiteAdapter`. If scores of labels are -inf or absurdly low, a regressor
         is clearly better at the other site, or an adapter gets as many columns with other names.
+
+    See Also
+    --------
+    new_site_interval : What to expect at a site without pairs, from the results at three or more.
+    PASearchCV : ``fit(X, y, paired=(X_a, X_b))`` judges candidates by cross-validation.
 
     Notes
     -----
@@ -138,52 +143,36 @@ def expected_score(
     the classes given both rows. So the posteriors must be calibrated at a, the rows
     of a must have the distribution of the labelled rows, and the row of b must carry no
     information about the label beyond the row of a. Nothing is assumed about the difference
-    between the sites. Only pairs with two different predictions change the accuracy, so the
-    accuracies at a and b differ at most by the share of these pairs.
+    between the sites. For regressors the assumptions are that the calibrated prediction is the
+    mean of the target given both rows, and that the errors do not depend on the row of b.
 
-    The interval for the accuracy holds even if the posterior is not calibrated: if a
-    prediction is right at one site and wrong at the other, the two predictions differ. It
-    combines exact intervals of the accuracy on the labelled rows and of the rate of disagreement
-    ([3]_, [4]_). Its coverage is at least 0.95 from 20 labelled rows and two pairs on. Rows in
-    groups count as fewer rows ([5]_).
+    The interval needs no such assumption: if a prediction is right at one site and wrong at the
+    other, the two predictions differ. It combines exact intervals of the accuracy on the labelled
+    rows and of the rate of disagreement ([3]_, [4]_). Its coverage is at least 0.95 from 20
+    labelled rows and two pairs on. Rows in groups count as fewer rows ([5]_). The root mean
+    squared error of a regressor changes by the root mean square of :math:`f(b) - f(a)` at most,
+    and the mean absolute error by its mean absolute value (triangle inequality).
 
     The best of several scores on labelled rows is partly luck. So the scores of several
-    estimators are first shrunk (empirical Bayes) towards the scores that the posteriors predict
-    for the rows of a. The standard error includes how wrong the posteriors are on labelled rows.
-    `PASearchCV` does the same. With ``reference="self"`` nothing is shrunk: an estimator's own
-    posteriors are calibrated on these labels and add no information.
-
-    For regressors the assumptions are that the calibrated prediction is the mean of the target
-    given both rows, and that the errors do not depend on the row of b. The mean squared error then
-    changes by the mean of :math:`(f(b) - \mu)^2 - (f(a) - \mu)^2`, where :math:`\mu` is the
-    calibrated prediction of the reference. Without these assumptions the root mean squared error
-    changes by the root mean square of :math:`f(b) - f(a)` at most, and the mean absolute error by
-    its mean absolute value (triangle inequality). This gives their intervals, which hold less
-    often if the errors have heavy tails.
+    estimators are first shrunk (empirical Bayes, [2]_) towards the scores that the posteriors
+    predict for the rows of a, as `PASearchCV` does. The standard error includes how wrong the
+    posteriors are on labelled rows. With ``reference="self"`` nothing is shrunk.
 
     No number depends on the order of the rows. The standard errors use the delta method for
     metrics of predicted classes, log-loss, Brier score, area under the curve and the usual
     regression errors. For other metrics twenty parts of the rows are left out in turn
-    (jackknife). For metrics of predicted classes two pseudo-pairs are added to the change
-    ([6]_): half a pair becomes right and half a pair becomes wrong. Their scores on labelled rows
-    get two successes and two failures. The error of the score by another metric is multiplied so
-    that 1.96 of it are the quantile of Student's t; the degrees of freedom are fewer if the
-    rows' losses have heavy tails. Two estimators predict the same rows and pairs, so the error of
-    their difference is computed from the differences (`difference_standard_error`).
+    (jackknife). Metrics of predicted classes get two pseudo-pairs, of which half a pair becomes
+    right and half a pair becomes wrong ([6]_), and two successes and two failures on labelled
+    rows. Errors of other metrics are multiplied for the quantile of Student's t.
 
-    The inverse temperature is where the agreement of the scores with the labels is highest:
-    with labels on one side, posterior agreement is the log-likelihood, and its maximisation is
-    temperature scaling. A bias of each class then makes the posteriors believe in each class as
-    often as labelled rows have it ([7]_); a normal prior of standard deviation 1 keeps the
-    biases of rare classes small.
-
-    With pairs of three or more other sites, `new_site_interval` takes the scores expected at each,
-    with the numbers of pairs as sizes, and says what to expect at a site without pairs.
+    The inverse temperature is where the agreement of the scores with the labels is highest, which
+    is temperature scaling ([1]_). A bias of each class then makes the posteriors believe in each
+    class as often as labelled rows have it ([7]_). :doc:`/theory` has the formulas.
 
     References
     ----------
     .. [1] C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On calibration of modern neural
-       networks", ICML 2017 (temperature scaling).
+       networks", ICML 2017.
     .. [2] B. Efron, C. Morris, "Data analysis using Stein's estimator and its generalizations",
        JASA 1975.
     .. [3] R. G. Newcombe, "Interval estimation for the difference between independent
@@ -216,29 +205,8 @@ def expected_score(
     >>> found.validation_score - truth > 0.1
     True
 
-    A model was rounded to whole numbers. Its new version is judged on unlabelled rows by the
-    class scores of both versions:
-
-    >>> from pa_select import class_scores
-    >>> old, rows = class_scores(model, X[pairs])[0], X[pairs]
-    >>> new = rows @ model.coef_.round(0).T + model.intercept_.round(0)
-    >>> found = expected_score(None, old, new, class_scores(model, X[700:1300])[0], y[700:1300])
-    >>> truth = np.mean(new.argmax(axis=1) == y[pairs]) - model.score(rows, y[pairs])
-    >>> bool(abs(found.change - truth) < 3 * found.change_standard_error)
-    True
-
-    A regressor predicts a content from ten measurements, and the second instrument is noisy:
-
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.linear_model import Ridge
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> again = X + np.random.default_rng(0).normal(scale=0.04, size=X.shape)
-    >>> model, pairs = Ridge(0.01).fit(X[:200], y[:200]), slice(300, 360)
-    >>> rows = X[pairs], again[pairs], X[200:300], y[200:300]
-    >>> found = expected_score(model, *rows, scoring="neg_root_mean_squared_error")
-    >>> error = float(np.sqrt(np.mean((y[360:] - model.predict(again[360:])) ** 2)))
-    >>> found.low < -error < found.high, abs(found.score + error) < 3 * found.standard_error
-    (True, True)
+    :doc:`/paired` judges a new version of a model by class scores, and :doc:`/regressors` has
+    regressors.
     """
     if estimators is None:
         return _of_class_scores(X_a, X_b, X_val, y_val, scoring, adapter, reference, groups)
@@ -252,13 +220,8 @@ def expected_score(
     for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
         warn_caller(message)
     warn_of_other_rows(X_a, X_val)
-    warn_of_known_rows(
-        X_a,
-        X_val,
-        "X_a",
-        "X_val",
-        "If these objects are labelled, score their rows of X_b itself.",
-    )
+    advice = "If these objects are labelled, score their rows of X_b itself."
+    warn_of_known_rows(X_a, X_val, "X_a", "X_val", advice)
     _warn_of_adapters(estimators)
     several = isinstance(estimators, (Mapping, list, tuple))
     return expected if several else next(iter(expected.values()))
@@ -322,13 +285,10 @@ def _of_class_scores(
     warnings: list[str] = []
     model, rows = _ScoresAsRows(classes), (a, b, val, y)
     expected = estimates([model], *rows, scoring, groups=groups, warnings=warnings)
-    for message in [*warnings, *doubts_of_labels(expected, "X_val", "y_val")]:
+    doubts = [*doubts_of_pairing(a, b, "X_a", "X_b"), *warnings]
+    for message in [*doubts, *doubts_of_labels(expected, "X_val", "y_val")]:
         warn_caller(message)
-    if len(a) < FEW_PAIRS:
-        warn_caller(
-            f"X_a and X_b: expected at least {FEW_PAIRS} rows, got {len(a)}. The expected score "
-            "says little; look at its standard error and at its interval."
-        )
+    warn_of_few(len(a), "rows")
     (one,) = expected.values()
     return one
 
@@ -407,28 +367,22 @@ def expected_scorer(
 ) -> ExpectedScorer:
     """Make a scorer that returns the expected score at another site.
 
-    In `GridSearchCV`, `cross_val_score` and wherever scikit-learn takes a scorer, the test
-    fold's labels calibrate the fold's model, and the unlabelled pairs predict its score at the
-    other site.
+    The test fold's labels calibrate the fold's model, and the unlabelled pairs predict its score
+    at the other site.
 
     Parameters
     ----------
     X_a, X_b : array-like or torch Dataset of n rows
         The same objects, measured at the labelled site and at the other one. They must not be
-        among the rows that are searched. The rows of Datasets are stacked, and their labels are
-        ignored.
-    scoring : str or callable, default=None
-        A scorer of scikit-learn, by name or as made by ``make_scorer``; for classifiers the
-        metric must take sample weights. None: as in `expected_score`.
-    adapter : None, "ridge" or estimator, default=None
-        Maps the rows of b to rows of a first, as in `expected_score`. They may then have other
-        columns.
+        among the rows that are searched. Labels of Datasets are ignored.
+    scoring, adapter
+        As in `expected_score`.
 
     Returns
     -------
     callable
         A function of estimator, X and y, whose parameters are the arguments. X and y are labelled
-        rows that the estimator was not fitted to, such as a test fold.
+        rows that the estimator was not fitted to.
 
     Raises
     ------

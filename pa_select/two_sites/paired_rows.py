@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
-from scipy.spatial.distance import pdist, squareform
+from scipy.spatial.distance import cdist, pdist, squareform
 from scipy.stats import norm, rankdata
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples
 from pa_select.utils.arrays import are_rows, as_numpy, is_slice_dataset, shape_of, stacked
 from pa_select.utils.frames import check_columns, look_up, named_like, some_of
 from pa_select.utils.messages import warn_caller
-from pa_select.utils.typing import Adapter, Array, Floats, Rows
+from pa_select.utils.typing import Adapter, Array, Floats, Ints, Rows
 
 #: Fewer pairs give an estimate that says little.
 FEW_PAIRS = 20
@@ -27,6 +27,9 @@ _MOST_ROWS = 500
 _MOST_NUMBERS = 10**8
 # Objects whose distances are compared, and random orders that they are compared with.
 _MOST_COMPARED, _ORDERS = 150, 999
+# Rows of two sites are of one object if so many rows have a partner, which is nearer than the row
+# that they are paired with by this factor.
+_RECOGNISED, _CLEARLY = 0.8, 1.5
 # The forest's area under the curve must exceed chance by this and by so many standard errors.
 _LEAST_AREA, _N_ERRORS = 0.65, 4
 # What is possible if the instruments have different columns.
@@ -46,16 +49,21 @@ def check_pairs(
     """Align both measurements of the same objects, and warn of pairs that look wrong."""
     X_a, X_b = aligned_pairs(X_a, X_b, name_a, name_b, adapter)
     n = _num_samples(X_a)
-    check_known(X_b, X_a, adapter, name_b, name_a)
-    warn_of_other_names(X_b, X_a, adapter, name_b, name_a)
+    check_for_ridge(X_b, X_a, adapter, name_b, name_a)
     _warn_of_missing_values(X_a, X_b, name_b)
-    _warn_if_unpaired(X_a, X_b, name_a, name_b)
+    for message in doubts_of_pairing(X_a, X_b, name_a, name_b):
+        warn_caller(message)
+    warn_of_few(n, "pairs", name_a, name_b)
+    return X_a, X_b
+
+
+def warn_of_few(n: int, what: str, name_a: str = "X_a", name_b: str = "X_b") -> None:
+    """Warn if there are so few pairs that the expected score says little."""
     if n < FEW_PAIRS:
         warn_caller(
-            f"{name_a} and {name_b}: expected at least {FEW_PAIRS} pairs, got {n}. The expected "
+            f"{name_a} and {name_b}: expected at least {FEW_PAIRS} {what}, got {n}. The expected "
             "score says little; look at its standard error and at its interval."
         )
-    return X_a, X_b
 
 
 def aligned_pairs(
@@ -144,16 +152,14 @@ def aligned_by_index(rows: Any, like: Any, name: str, name_of_like: str) -> Any:
     return rows
 
 
-def _is_ridge(adapter: Any) -> bool:
-    return isinstance(getattr(adapter, "regressor", adapter), str)
-
-
-def check_known(
+def check_for_ridge(
     X_b: Rows, X_a: Rows, adapter: Adapter, name_b: str = "X_b", name_a: str = "X_a"
 ) -> None:
-    """Refuse rows with missing or infinite values if the adapter is the default one."""
+    """Refuse missing or infinite values for the default adapter, and warn of other names."""
+    if not isinstance(getattr(adapter, "regressor", adapter), str):
+        return
     for rows, name in ((X_a, name_a), (X_b, name_b)):
-        values = _numbers(rows) if _is_ridge(adapter) else None
+        values = _numbers(rows)
         if values is None or np.isfinite(values).all():
             continue
         unknown = np.flatnonzero(~np.isfinite(values).all(axis=1))
@@ -164,23 +170,16 @@ def check_known(
             "sites, or impute in the adapter's pipeline, such as make_pipeline(SimpleImputer(), "
             "Ridge()); X_a must not have missing values."
         )
-
-
-def warn_of_other_names(
-    X_b: Rows, X_a: Rows, adapter: Adapter, name_b: str = "X_b", name_a: str = "X_a"
-) -> None:
-    """Warn if the default adapter learns from as many columns, which have other names."""
     b, a = (list(getattr(rows, "columns", [])) for rows in (X_b, X_a))
-    if not _is_ridge(adapter) or len(a) != len(b) or set(a) == set(b):
-        return
-    here, there = next((x, y) for x, y in zip(a, b, strict=True) if x != y)
-    warn_caller(
-        f"{name_b}: expected the columns of {name_a}, got as many with other names, such as "
-        f"{there!r} where {name_a} has {here!r}. The adapter takes them for other measurements, "
-        "and has no slope of about 1 for each column. If they measure the same, give them the "
-        f"same names: {name_b} = {name_b}.set_axis({name_a}.columns, axis=1), for spectra after "
-        "interpolation to the same wavelengths."
-    )
+    if len(a) == len(b) and set(a) != set(b):
+        here, there = next((x, y) for x, y in zip(a, b, strict=True) if x != y)
+        warn_caller(
+            f"{name_b}: expected the columns of {name_a}, got as many with other names, such as "
+            f"{there!r} where {name_a} has {here!r}. The adapter takes them for other "
+            "measurements, and has no slope of about 1 for each column. If they measure the same, "
+            f"give them the same names: {name_b} = {name_b}.set_axis({name_a}.columns, axis=1), "
+            "for spectra after interpolation to the same wavelengths."
+        )
 
 
 def _warn_of_missing_values(X_a: Rows, X_b: Rows, name_b: str) -> None:
@@ -194,18 +193,33 @@ def _warn_of_missing_values(X_a: Rows, X_b: Rows, name_b: str) -> None:
     )
 
 
-def _warn_if_unpaired(X_a: Rows, X_b: Rows, name_a: str, name_b: str) -> None:
-    """Warn if the two rows of an object resemble each other no more than those of two objects."""
+def doubts_of_pairing(X_a: Rows, X_b: Rows, name_a: str, name_b: str) -> list[str]:
+    """Return what to warn of if the two rows of objects do not seem to be of the same one.
+
+    They may resemble each other no more than those of other objects, or some were exchanged.
+    """
     a, b = _numbers(X_a), _numbers(X_b)
     if a is None or b is None or len(a) < FEW_PAIRS or np.isnan(a).any() or np.isnan(b).any():
-        return
-    some = np.random.default_rng(0).permutation(len(a))[:_MOST_COMPARED]
-    if not _resemble_pairwise(_moderate(a[some]), _moderate(b[some])):
-        warn_caller(
-            f"{name_a} and {name_b}: expected row i of both to be the same object, got rows that "
-            "resemble each other no more than rows in a random order. Either the rows are in "
-            "different orders, or the other site hardly measures what the first one does."
-        )
+        return []
+    some = np.sort(np.random.default_rng(0).permutation(len(a))[:_MOST_COMPARED])
+    a, b = _moderate(a[some]), _moderate(b[some])
+    expected = f"{name_a} and {name_b}: expected row i of both to be the same object, got"
+    if not _resemble_pairwise(a, b):
+        return [
+            f"{expected} rows that resemble each other no more than rows in a random order. "
+            "Either the rows are in different orders, or the other site hardly measures what the "
+            "first one does."
+        ]
+    strangers = _exchanged(a, b) if a.shape == b.shape else ()
+    if not len(strangers):
+        return []
+    named = [f"{i} of {name_a} with {j} of {name_b}" for i, j in some[strangers[:3]].tolist()]
+    more = f" and {len(strangers) - 3} more" if len(strangers) > 3 else ""
+    return [
+        f"{expected} {len(strangers)} of {len(some)} rows that resemble another object's row much "
+        f"more than their own ({', '.join(named)}{more}), and it resembles them. Were these "
+        "objects exchanged?"
+    ]
 
 
 def _resemble_pairwise(a: Floats, b: Floats) -> bool:
@@ -230,6 +244,24 @@ def _resemble_pairwise(a: Floats, b: Floats) -> bool:
         if float((here * there).sum()) > max(by_chance):
             return True
     return False
+
+
+def _exchanged(a: Floats, b: Floats) -> Ints:
+    """Return rows of both sites that seem to be one object, although they are not paired, (n, 2).
+
+    Each is the nearest to the other one, and clearly nearer than the rows that they are paired
+    with. That says something only where objects are recognised: where nearly all rows have such a
+    partner.
+    """
+    distances = cdist(_scaled(a), _scaled(b))
+    rows, nearest = np.arange(len(a)), distances.argmin(axis=1)
+    is_mutual = distances.argmin(axis=0)[nearest] == rows
+    if is_mutual.mean() < _RECOGNISED:
+        return np.empty((0, 2), dtype=np.int64)
+    own = np.diag(distances)
+    is_nearer = _CLEARLY * distances[rows, nearest] <= np.minimum(own, own[nearest])
+    found = np.flatnonzero(is_mutual & is_nearer & (nearest != rows))
+    return np.column_stack([found, nearest[found]])
 
 
 def _moderate(rows: Floats) -> Floats:
@@ -366,12 +398,10 @@ def same_values(one: Any, other: Any) -> bool:
         )
     if isinstance(one, Mapping) and isinstance(other, Mapping):  # skorch's SliceDict
         return set(one) == set(other) and all(same_values(one[key], other[key]) for key in one)
-    if is_slice_dataset(one) and is_slice_dataset(
-        other
-    ):  # up to the first difference, since rows may be files
-        return len(one) == len(other) and all(
-            same_values(one[row], other[row]) for row in range(len(one))
-        )
+    if is_slice_dataset(one) and is_slice_dataset(other):
+        # Up to the first difference, since rows may be files.
+        same_rows = (same_values(one[row], other[row]) for row in range(len(one)))
+        return len(one) == len(other) and all(same_rows)
     try:
         a, b = np.asarray(one), np.asarray(other)
     except (TypeError, ValueError, RuntimeError):  # lists of several lengths, a tensor on a GPU
@@ -390,40 +420,25 @@ def _same(x: Any, y: Any) -> bool:
         return False
 
 
-class ClassShift(NamedTuple):
-    """The class whose shares differ most: its column, and its two shares."""
+def doubt_of_classes(
+    found: Floats, expected: Floats, variance: Floats, name: str, classes: Array
+) -> list[str]:
+    """Return what to warn of if paired objects, which `name` has, seem to be of other classes.
 
-    column: int
-    found: float
-    expected: float
-
-    def message(self, name: str, classes: Array) -> str:
-        """Return a warning that names the rows of the pairs."""
-        return (
-            f"{name}: expected objects of the classes that y has, got objects that seem to be "
-            f"{classes.tolist()[self.column]!r} in {self.found:.0%} of the cases, which "
-            f"{self.expected:.0%} of the labels are. The score on the labelled rows, and so the "
-            "expected score, may not hold for these objects."
-        )
-
-
-def class_shift(found: Floats, expected: Floats, variance: Floats) -> ClassShift | None:
-    """Compare the shares of the classes among paired objects with those of labelled rows.
-
-    `variance` is that of the difference of each share, if there are no other objects. None if no
-    share differs clearly (normal distribution, Bonferroni).
+    Compares the shares of the classes among them with those of labelled rows. `variance` is that
+    of the difference of each share, if there are no other objects. Nothing is returned if no share
+    differs clearly (normal distribution, Bonferroni).
     """
     away = np.abs(found - expected)
     if away.sum() / 2 < _LARGE_DIFFERENCE:
-        return None
+        return []
     errors = np.divide(away, np.sqrt(variance), out=np.zeros_like(away), where=variance > 0)
     if 2 * len(away) * float(norm.sf(errors.max())) * _SELDOM > 1:
-        return None
+        return []
     most = int(away.argmax())
-    return ClassShift(most, float(found[most]), float(expected[most]))
-
-
-def class_shift_of_posteriors(of_pairs: Floats, of_labelled: Floats) -> ClassShift | None:
-    """Compare the mean posteriors of one classifier, whose bias is in both of them."""
-    variance = of_pairs.var(axis=0) / len(of_pairs) + of_labelled.var(axis=0) / len(of_labelled)
-    return class_shift(of_pairs.mean(axis=0), of_labelled.mean(axis=0), variance)
+    return [
+        f"{name}: expected objects of the classes that y has, got objects that seem to be "
+        f"{classes.tolist()[most]!r} in {found[most]:.0%} of the cases, which "
+        f"{expected[most]:.0%} of the labels are. The score on the labelled rows, and so the "
+        "expected score, may not hold for these objects."
+    ]

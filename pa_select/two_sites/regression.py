@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.stats import t
+from scipy.special import stdtrit
 from sklearn.metrics import (
     check_scoring,
     mean_absolute_error,
@@ -214,7 +214,7 @@ class Regression:
             error = error / (2 * norm) if norm else 0.0
         least, most = _limits(norm, error, labelled.n)
         n_pairs = len(outputs_a[0].predicted)
-        more_change = _limits(*change.expectation(), n_pairs)[1] - change.score
+        more_change = _limits(change.score, change.standard_error(), n_pairs)[1] - change.score
         high = norm + change.score + float(np.hypot(most - norm, more_change))
         low = max(norm - change.score - float(np.hypot(norm - least, more_change)), 0.0)
         power = 2 if metric is mean_squared_error else 1
@@ -277,5 +277,5 @@ def _limits(norm: float, error: float, n: int) -> tuple[float, float]:
     """Return the limits of a norm of n numbers; itself if it is 0 or of one number."""
     if not norm or n < 2:
         return norm, norm
-    factor = float(np.exp(t.ppf(0.975, n - 1) * error / norm))
+    factor = float(np.exp(stdtrit(n - 1, 0.975) * error / norm))
     return norm / factor, norm * factor

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import beta, norm, t
+from scipy.special import ndtri, stdtrit
+from scipy.stats import beta
 from sklearn.base import is_classifier
 
 from pa_select.utils.typing import Array, Floats, Ints, Mask
@@ -63,20 +64,21 @@ class LabelledRows(NamedTuple):
 
 
 class Expectation(NamedTuple):
-    """An expected value, and its standard error over the objects."""
+    """An expected value, its standard error, and the units that it was computed from."""
 
     score: float
     standard_error: float
+    units: ScoreOfUnits
 
 
 class ScoreOfUnits(NamedTuple):
     """A score of independent units, and the contribution of each unit to its error.
 
     To first order, a contribution is by how much the score changes if the weight of a unit
-    doubles. The units are objects, or parts of them that were left out in turn. For metrics of
-    predicted classes, `step` is the root mean square, over wrong classes, of what a unit adds to
-    the sum of all units if its prediction becomes right; 1 for the accuracy. `of_parts` says that
-    the units are parts, which differ from model to model.
+    doubles. The units are objects, or parts of them that were left out in turn, which differ from
+    model to model (`of_parts`). For metrics of predicted classes, `step` is the root mean square,
+    over wrong classes, of what a unit adds to the sum of all units if its prediction becomes
+    right; 1 for the accuracy.
     """
 
     score: float
@@ -88,10 +90,8 @@ class ScoreOfUnits(NamedTuple):
     def mean_of(cls, scores: Sequence[ScoreOfUnits]) -> ScoreOfUnits:
         """Return the mean of scores of the same units."""
         values, contributions, steps, of_parts = zip(*scores, strict=True)
-        mean_step = float(np.mean(steps))
-        return cls(
-            float(np.mean(values)), np.mean(contributions, axis=0), mean_step, any(of_parts)
-        )
+        means = float(np.mean(values)), np.mean(contributions, axis=0), float(np.mean(steps))
+        return cls(*means, any(of_parts))
 
     @classmethod
     def of_mean(cls, terms: Floats, step: float = 0.0) -> ScoreOfUnits:
@@ -111,18 +111,13 @@ class ScoreOfUnits(NamedTuple):
 
     def times(self, factor: float) -> ScoreOfUnits:
         """Return a multiple of the score."""
-        return self._replace(
-            score=factor * self.score,
-            contributions=factor * self.contributions,
-            step=abs(factor) * self.step,
-        )
+        changes, step = factor * self.contributions, abs(factor) * self.step
+        return self._replace(score=factor * self.score, contributions=changes, step=step)
 
     def less(self, other: ScoreOfUnits) -> ScoreOfUnits:
         """Return the difference from another score of the same units."""
-        return self._replace(
-            score=self.score - other.score,
-            contributions=self.contributions - other.contributions,
-        )
+        changes = self.contributions - other.contributions
+        return self._replace(score=self.score - other.score, contributions=changes)
 
     def change_from(self, other: ScoreOfUnits) -> Expectation:
         """Return the change from another score of the same units, and its standard error.
@@ -143,11 +138,11 @@ class ScoreOfUnits(NamedTuple):
         terms = n * change.contributions + change.score
         mean = float(terms.sum()) / (n + 2)
         variance = (float(terms @ terms) + self.step**2) / (n + 2) - mean**2
-        return Expectation(change.score, float(np.sqrt(variance / (n + 2))))
+        return Expectation(change.score, float(np.sqrt(variance / (n + 2))), change)
 
     def expectation(self) -> Expectation:
         """Return the score and its standard error."""
-        return Expectation(self.score, self.standard_error())
+        return Expectation(self.score, self.standard_error(), self)
 
     def standard_error(self, groups: Array | None = None) -> float:
         """Return the standard error (delta method); units of one group count as one.
@@ -157,9 +152,8 @@ class ScoreOfUnits(NamedTuple):
         """
         units, factor = self.contributions, 1.0
         if groups is not None:
-            codes = np.unique(groups, return_inverse=True)[1]
+            codes = group_codes(groups)
             units = np.bincount(codes, units).astype(np.float64)
-            check_several(len(units))
             factor = widening(len(units), len(codes))
         n = len(units)
         return factor * float(np.sqrt(n / (n - 1) * (units @ units))) if n > 1 else float("nan")
@@ -183,9 +177,7 @@ def parts_of(*content: Floats, n_parts: int = _PARTS, seed: int = 0) -> Ints:
 
 def parts_of_groups(groups: Array) -> Ints:
     """Return the numbers of parts of whole groups."""
-    codes: Ints = np.unique(groups, return_inverse=True)[1]
-    check_several(int(codes.max()) + 1)
-    return codes % _PARTS
+    return group_codes(groups) % _PARTS
 
 
 def accuracy_interval(
@@ -194,21 +186,14 @@ def accuracy_interval(
     disagreement: float | Floats,
     n_pairs: float | Floats,
 ) -> tuple[Any, Any]:
-    r"""Return the 95 % interval of the accuracy at the other site; arguments broadcast.
+    """Return the 95 % interval of the accuracy at the other site; arguments broadcast.
 
     The accuracies at the two sites differ by the rate of disagreement at most. Each of the two
-    rates has an exact interval of its own [1]_, and the two samples are
-    independent. With the limits :math:`(l_a, u_a)` of the accuracy a and the upper limit
-    :math:`u_d` of the disagreement d, the interval is
-
-    .. math:: a - d - \sqrt{(a - l_a)^2 + (u_d - d)^2} \quad\text{to}\quad
-        a + d + \sqrt{(u_a - a)^2 + (u_d - d)^2},
-
-    cut at 0 and 1. This is the method of variance estimates recovery [3]_: each limit of a sum has
-    the variance of the limits of its terms, and not that at the estimates, which is 0 where no
-    pair disagrees. Newcombe [2]_ took score limits of the rates; these cover too little here if
-    there are few pairs. The numbers of independent labelled rows and of pairs need not be
-    integers.
+    rates has an exact interval of its own [1]_, and the two samples are independent, so the
+    half-widths are added in squares [3]_: each limit of a sum has the variance of the limits of
+    its terms, and not that at the estimates, which is 0 where no pair disagrees. Newcombe [2]_
+    took score limits of the rates; these cover too little here if there are few pairs. The numbers
+    of independent labelled rows and of pairs need not be integers.
 
     References
     ----------
@@ -248,9 +233,8 @@ def effective_number(right: Mask, groups: Array, n: int) -> float:
     .. [1] E. L. Korn, B. I. Graubard, "Confidence intervals for proportions with small expected
        number of positive counts estimated from survey data", Survey Methodology 1998.
     """
-    codes = np.unique(groups, return_inverse=True)[1]
+    codes = group_codes(groups)
     rate, n_groups = float(right.mean()), int(codes.max()) + 1
-    check_several(n_groups)
     deviations = np.bincount(codes, right - rate) / len(right)
     variance = float(deviations @ deviations) * n_groups / (n_groups - 1)
     # Where all groups have the same accuracy, how alike the rows of a group are is not known.
@@ -265,8 +249,8 @@ def widening(n_groups: int, n: int) -> float:
     Plus and minus 1.96 standard errors, multiplied by this, is the 95 % interval of a mean of few
     groups.
     """
-    quantile: Floats = t.ppf(_TAILS[1], np.array([n_groups, max(n, n_groups)]) - 1)
-    return float(quantile[0] / quantile[1])
+    few, all_rows = stdtrit(np.array([n_groups, max(n, n_groups)]) - 1, _TAILS[1])
+    return float(few / all_rows)
 
 
 def student_factor(contributions: Floats) -> float:
@@ -286,16 +270,18 @@ def student_factor(contributions: Floats) -> float:
         return 1.0
     kurtosis = n * float(squares @ squares) / total**2
     degrees = n - 1 if kurtosis <= 1 else min(2 * n / (kurtosis - 1), n - 1)
-    return float(t.ppf(_TAILS[1], max(degrees, 1.0)) / norm.ppf(_TAILS[1]))
+    return float(stdtrit(max(degrees, 1.0), _TAILS[1]) / ndtri(_TAILS[1]))
 
 
-def check_several(n_groups: int) -> None:
-    """Refuse a single group, which does not show how rows vary between groups."""
-    if n_groups < 2:
+def group_codes(groups: Array) -> Ints:
+    """Number the groups; refuse a single one, which does not show how rows vary between groups."""
+    codes: Ints = np.unique(groups, return_inverse=True)[1]
+    if not codes.any():
         raise ValueError(
             "groups: expected rows of at least two groups, got rows of one group, which do not "
             "show how much groups differ. Leave groups out if the rows are independent."
         )
+    return codes
 
 
 def check_reference(reference: object, of_regressors: bool) -> None:

@@ -13,12 +13,13 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 
 from pa_select.two_sites.paired_rows import (
     aligned_by_index,
-    check_known,
+    check_for_ridge,
+    doubts_of_pairing,
     has_own_columns,
-    warn_of_other_names,
 )
 from pa_select.two_sites.score_of_units import parts_of
 from pa_select.utils.frames import check_columns, named_like
+from pa_select.utils.messages import warn_caller
 from pa_select.utils.typing import Estimator, Floats, Rows
 
 # Parts of the pairs that take turns in being mapped by an adapter learnt on the others.
@@ -41,15 +42,12 @@ class SlopesAndRidge(BaseEstimator):
 
     .. math:: w_j = \frac{s_j + c v_j}{(1 + c) v_j}.
 
-    A ridge regression of what is left, :math:`a - \bar a - w (b - \bar b)`, on all standardised
-    columns is added. Of :math:`c` and of the penalty those are taken whose errors for pairs that
-    are left out are smallest. So sites that differ without a rule keep rows as measured, but
-    for the difference of the means. Units do not matter: the slope of a column whose spreads
-    differ by a factor of more than ten is that of least squares, without shrinkage.
-
-    Without `slopes` the sites have different columns, and the ridge regression predicts all of
-    them. The attribute ``weight_`` is :math:`c`, infinite if all slopes are 1. ``penalty_`` is
-    divided by the number of columns, and infinite if the ridge regression predicts nothing.
+    A ridge regression of what is left on all standardised columns is added. Of :math:`c`
+    (``weight_``) and of the penalty (``penalty_``, divided by the number of columns) those are
+    taken whose errors for pairs that are left out are smallest; infinite ones keep rows as
+    measured, but for the difference of the means. The slope of a column whose spreads differ by a
+    factor of more than ten, as in other units, is that of least squares. Without `slopes` the
+    sites have different columns, and the ridge regression predicts all of them.
     """
 
     def __init__(self, slopes: bool = True) -> None:
@@ -138,9 +136,7 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         "ridge": a slope for each column, shrunk to 1, and a ridge regression on all columns of
         what is left. With few pairs rows stay nearly as measured. If the sites have different
         columns, by name or number, a ridge regression of the whole row. Or a regressor of several
-        outputs, or another estimator with ``fit(X_b, X_a)`` and ``predict`` or ``transform``. One
-        that ignores X_a, such as a StandardScaler, helps only if rows of the labelled site were
-        standardised as well.
+        outputs, with ``fit(X_b, X_a)`` and ``predict``.
 
     Attributes
     ----------
@@ -186,13 +182,19 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         Raises
         ------
         TypeError
-            If `regressor` has neither ``predict`` nor ``transform``.
+            If `regressor` has no ``fit`` or no ``predict``.
         ValueError
             If the rows are not numbers, or both sites have the same columns in different orders.
+
+        Warns
+        -----
+        UserWarning
+            If the rows seem to be in different orders, or some objects exchanged.
         """
         y = aligned_by_index(y, X, "X_a", "X_b")
-        warn_of_other_names(X, y, self.regressor)
-        check_known(X, y, self.regressor)
+        check_for_ridge(X, y, self.regressor)
+        for message in doubts_of_pairing(y, X, "X_a", "X_b"):
+            warn_caller(message)
         return self._learn(X, y)
 
     def _learn(self, X: Any, y: Any) -> SiteAdapter:
@@ -216,10 +218,9 @@ class SiteAdapter(TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray or DataFrame of shape (n, n_features)
-            What the labelled site would have measured. If the adapter has learnt from a DataFrame
-            of that site, a DataFrame with its columns and the index of X. The rows are dense, also
-            if X is sparse. The numbers have the floating type of the rows of the labelled site,
-            such as float32.
+            What the labelled site would have measured: dense, with the floating type of its rows.
+            If the adapter has learnt from a DataFrame of that site, a DataFrame with its columns
+            and the index of X.
 
         Raises
         ------
@@ -259,7 +260,12 @@ def _regressor(regressor: Any, X_b: Rows, X_a: Rows) -> Estimator:
         check_columns(X_b, X_a, "X_b", "X_a")
     if isinstance(regressor, str) and regressor == "ridge":
         regressor = SlopesAndRidge(slopes=not has_own)
-    _method(regressor)
+    usable = hasattr(regressor, "fit") and hasattr(regressor, "predict")
+    if not usable or isinstance(regressor, type):
+        raise TypeError(
+            "adapter: expected None, 'ridge' or an estimator with fit(X_b, X_a) and predict, got "
+            f"{regressor!r}."
+        )
     return regressor
 
 
@@ -283,7 +289,7 @@ def _fitted(regressor: Estimator, rows: Floats, wanted: Floats) -> Estimator:
 
 def _mapped(regressor: Estimator, rows: Floats, n_columns: int) -> Floats:
     """Map rows, and check that they have the columns of the labelled site."""
-    mapped = np.asarray(getattr(regressor, _method(regressor))(rows))
+    mapped = np.asarray(regressor.predict(rows))
     if mapped.ndim == 1:
         mapped = mapped[:, None]  # some regressors of one output return no columns
     if mapped.shape != (len(rows), n_columns):
@@ -292,17 +298,6 @@ def _mapped(regressor: Estimator, rows: Floats, n_columns: int) -> Floats:
             f"{mapped.shape} for {len(rows)} rows from {regressor!r}."
         )
     return mapped
-
-
-def _method(regressor: object) -> str:
-    for name in ("predict", "transform"):
-        usable = hasattr(regressor, "fit") and hasattr(regressor, name)
-        if usable and not isinstance(regressor, type):
-            return name
-    raise TypeError(
-        "adapter: expected None, 'ridge' or an estimator with fit(X_b, X_a) and predict or "
-        f"transform, got {regressor!r}."
-    )
 
 
 def _float_type(rows: Any) -> np.dtype[Any]:

@@ -22,19 +22,17 @@ from pa_select.scores.precomputed import RecordedRegressor, row_numbers
 from pa_select.two_sites.classification import Classification, calibrated, doubt_of_lapses
 from pa_select.two_sites.engine import LABELLED, Engine, Output, SiteExpectation, reference_labels
 from pa_select.two_sites.errors_of_scores import Differences
-from pa_select.two_sites.paired_rows import aligned_pairs, class_shift_of_posteriors
+from pa_select.two_sites.paired_rows import aligned_pairs, doubt_of_classes
 from pa_select.two_sites.regression import Regression, doubt_of_sites
 from pa_select.two_sites.score_of_units import LabelledRows, check_reference
 from pa_select.two_sites.site_adapter import cross_adapted
 from pa_select.utils.arrays import check_column, labels_of
 from pa_select.utils.estimators import named_estimators
 from pa_select.utils.frames import check_columns
-from pa_select.utils.messages import optional_import
 from pa_select.utils.typing import (
     Adapter,
     Array,
     Estimators,
-    Frame,
     Groups,
     Ints,
     Labels,
@@ -52,9 +50,7 @@ class ExpectedScore(NamedTuple):
         The expected value of the metric on the rows of the second sample, in its own unit.
     standard_error : float
         Standard error of `score`, from the pairs and the labelled rows; with several estimators
-        it includes how wrong the posteriors are on labelled rows. With few groups of labelled
-        rows it is larger, so that plus and minus 1.96 of it give an interval of Student's t.
-        nan for one pair.
+        it includes how wrong the posteriors are on labelled rows. nan for one pair.
     low, high : float
         For the accuracy, a 95 % interval in [0, 1] that does not assume calibrated posteriors:
         the accuracy on the labelled rows minus and plus the rate of disagreement, widened by
@@ -107,20 +103,6 @@ class ExpectedScore(NamedTuple):
     change: float = float("nan")
     change_standard_error: float = float("nan")
     difference_standard_error: float = 0.0
-
-    def to_frame(self) -> Frame:
-        """Return a table of one row.
-
-        Returns
-        -------
-        pandas.DataFrame
-
-        Raises
-        ------
-        ImportError
-            If pandas, which comes with the extra ``plot``, is missing.
-        """
-        return optional_import("pandas", "plot").DataFrame([self._asdict()])
 
 
 def estimates(
@@ -217,9 +199,10 @@ def doubts_of_classes(
     a, val = (
         calibrated(outputs[sample][best].scores, models[best].beta) for sample in (1, LABELLED)
     )
-    other = class_shift_of_posteriors(a, val)
+    # The bias of the classifier is in both of its mean posteriors.
+    variance = a.var(axis=0) / len(a) + val.var(axis=0) / len(val)
     names = outputs[LABELLED][best].classes if classes is None else np.array(classes)
-    return [] if other is None else [other.message(name, names)]
+    return doubt_of_classes(a.mean(axis=0), val.mean(axis=0), variance, name, names)
 
 
 def doubts_of_labels(expected: Mapping[str, ExpectedScore], rows: str, labels: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -43,23 +44,8 @@ def files(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def run(capsys):
-    def run(*arguments):
-        status = main(["expect", *arguments])
-        return (status, *capsys.readouterr())
-
-    return run
-
-
-@pytest.fixture
-def refused(run):
-    def refused(*arguments):
-        status, out, error = run(*arguments)
-        assert (status, out) == (2, "")
-        assert error.count("\n") == 1
-        return error.removeprefix("pa-select: error: ").rstrip()
-
-    return refused
+def run(run):
+    return partial(run, "expect")
 
 
 def replaced(position, name):
@@ -67,8 +53,10 @@ def replaced(position, name):
 
 
 def test_text_says_what_expected_score_says(run):
+    before = Path("a.npy").read_bytes()
     status, out, error = run(*FILES)
     assert (status, error) == (0, "")
+    assert Path("a.npy").read_bytes() == before
     for line in (
         f"expected accuracy   {EXPECTED.score:.4f} \\+- {EXPECTED.standard_error:.2g} at",
         f"interval            {EXPECTED.low:.4f} to {EXPECTED.high:.4f}, also",
@@ -399,12 +387,6 @@ def test_a_computation_that_fails(run, monkeypatch):
 
     monkeypatch.setattr("pa_select.two_sites.classification.calibrating_beta", out_of_memory)
     assert run(*FILES) == (1, "", "pa-select: error: the computation failed: out of memory\n")
-
-
-def test_nothing_is_changed():
-    before = Path("a.npy").read_bytes()
-    assert main(["expect", *FILES]) == 0
-    assert Path("a.npy").read_bytes() == before
 
 
 @pytest.mark.parametrize("low", [-np.inf, -9999.0])

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from pa_select import posterior_agreement
-from pa_select.command_line.command import main
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(60, 3))
@@ -132,21 +131,13 @@ def test_only_the_process_of_the_command_is_changed(found):
     assert still_enabled
 
 
-def test_constant_predictions_are_noticed(capsys):
+def test_constant_predictions_are_noticed(run):
     scores = B.copy()
     scores[:58, 1] = 9
     np.save("constant.npy", scores)
     with pytest.warns(UserWarning, match="of one class"):
         posterior_agreement(scores, scores)
-    assert main(["score", "constant.npy", "constant.npy", "--prior", "uniform"]) == 0
-    assert capsys.readouterr().err.startswith(
-        "pa-select: warning: constant.npy and constant.npy: 9"
-    )
-    assert main(["score", "constant.npy", "constant.npy"]) == 0
-    assert capsys.readouterr().err == ""
-
-
-def test_decisions_are_no_probabilities(capsys):
-    np.save("decisions.npy", np.eye(3)[A.argmax(axis=1)])
-    assert main(["score", "decisions.npy", "b.npy"]) == 0
-    assert capsys.readouterr().err == ""
+    status, _, error = run("score", "constant.npy", "constant.npy", "--prior", "uniform")
+    assert status == 0
+    assert error.startswith("pa-select: warning: constant.npy and constant.npy: 9")
+    assert run("score", "constant.npy", "constant.npy")[::2] == (0, "")

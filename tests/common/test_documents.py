@@ -87,7 +87,7 @@ def test_snippets_of_the_readme_run(tmp_path, monkeypatch):
     truth = search.score(0.4 * X[1000:], y[1000:])
     usual = GridSearchCV(search.estimator, search.param_grid).fit(X[60:1000], y[60:1000])
     usual = usual.score(0.4 * X[1000:], y[1000:])
-    assert f"{search.expected_score_:.2f} is expected there" in text
+    assert f"# {search.expected_score_:.2f} expected" in text
     assert f"{truth:.2f} in truth; {usual:.2f} with GridSearchCV's choice" in text
     assert "at a new site" in (tmp_path / "report.html").read_text().lower()
     assert len(net["net"].history) <= 10
@@ -98,12 +98,16 @@ def test_draws_of_the_first_page_are_those_of_its_table():
     text = (ROOT / "README.md").read_text()
     table = pd.read_csv(ROOT / "docs/figures/first_page.csv").set_index("example")
     words = {16: "sixteen", 17: "seventeen", 18: "eighteen", 19: "nineteen", 20: "twenty"}
-    committee, scanners, _ = table.to_dict("records")
-    assert [table["draws"].iloc[0], table["draws"].iloc[1]] == [20, 20]
-    assert f"beat the winner in {words[committee['better']]} of twenty draws" in text
+    committee, scanners, adapted, _ = table.to_dict("records")
+    assert committee["draws"] == scanners["draws"] == adapted["draws"] == 20
+    assert f"In {words[committee['better']]} of twenty draws the committee beat" in " ".join(
+        text.split()
+    )
     assert f"In {words[scanners['better']]} of twenty draws it chose better" in text
     assert scanners["inside the interval"] == 20
-    assert "the interval held in all" in text
+    assert "the wide interval held in all" in text
+    assert f"`best_adapted_` has {adapted['accuracy']:.0%}" in text.replace(" %", "%")
+    assert f"{adapted['accuracy']:.2f}" == f"{adapted['usual choice']:.2f}"
 
 
 def test_the_readme_is_short_and_shows_the_five_ways():

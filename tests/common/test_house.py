@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -44,6 +45,7 @@ AGREEMENT = [
 ]
 
 
+@cache
 def imported(path):
     """Modules of the package that a file imports anywhere, also inside functions."""
     names = set()
@@ -145,6 +147,7 @@ def test_an_agreement_is_computed_in_few_files(prior):
     assert 0 < len(files) <= 17, sorted(path.name for path in files)
 
 
+@cache
 def names_of_rules():
     """The classes of the package's rules, and the names that `selection` takes."""
     classes = [x for x in vars(rules).values() if isinstance(x, type)]

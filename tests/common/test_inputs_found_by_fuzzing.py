@@ -164,7 +164,7 @@ REFUSED = {
     "rows with gradients": ("scores_a", lambda: pa(list(torch.tensor(A, requires_grad=True)))),
     "no samples": ("list_of_scores", lambda: agreement_matrix(None)),
     "0-d chunks": ("chunks", lambda: agreement_of_chunks(np.zeros(()))),
-    "a function without chunks": ("chunks", lambda: agreement_of_chunks(lambda: None)),
+    "a function that makes chunks": ("chunks", lambda: agreement_of_chunks(lambda: [(A, B)])),
     "0-d X of a module": ("X", lambda: class_scores(MODULE, 3)),
     "0-d tensor X of a module": ("X", lambda: class_scores(MODULE, torch.tensor(3.0))),
     "object X of a module": ("X", lambda: class_scores(MODULE, A.astype(object))),

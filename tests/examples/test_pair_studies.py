@@ -352,3 +352,17 @@ def test_differences_are_judged_by_hand_and_quoted_by_the_page():
     held = (of_40["true difference inside"], of_300["true difference inside"])
     assert "for {:.0f} % of the candidates, and with 300 pairs for {:.0f} %".format(*held) in page
     assert f"and {of_40['of these worse in truth']:.0f} % of them were" in page
+
+
+@pytest.mark.slow
+def test_few_made_shifts_look_like_exchanged_objects():
+    from pair_problems import PROBLEMS, rows_of
+
+    from pa_select.two_sites.paired_rows import _exchanged
+
+    drawn = [rows_of(name, seed, 100) for name in PROBLEMS for seed in range(5)]
+    pairs = [(rows.pairs_a[:40], rows.pairs_b[:40]) for rows in drawn]
+    assert sum(len(_exchanged(a, b)) > 0 for a, b in pairs) <= len(pairs) / 50
+    order = np.r_[1, 0, 2:40]
+    named = sum(0 in _exchanged(a, b[order]) for a, b in pairs)
+    assert named > len(pairs) / 2

@@ -110,23 +110,19 @@ def test_guard_and_wrong_input(tmp_path):
         fit(tmp_path, PAEarlyStopping((X, OTHER), guard="nothing"), Classifier())
     with pytest.raises(RuntimeError, match=r"environments\[1\]: .*shapes"):
         fit(tmp_path, PAEarlyStopping((X, OTHER[:, :1])), Classifier())
-    with pytest.raises(ValueError, match=r"environments\[1\]: .* this looks like labels"):
-        PAEarlyStopping((X, Y))
-    with pytest.raises(ValueError, match="guard: expected .* higher is better.*got 'val_loss'"):
-        PAEarlyStopping((X, OTHER), guard="val_loss")
-    with pytest.raises(ValueError, match="guard: expected .* with guard_error=0.02, got None"):
-        PAEarlyStopping((X, OTHER), guard_error=0.02)
-    with pytest.raises(ValueError, match="environments: expected two, in a tuple, got Tensor"):
-        PAEarlyStopping(X)
-    with pytest.raises(ValueError, match="environments: expected two, .* got tuple of 3"):
-        PAEarlyStopping((X, X, X))
-    shuffled = DataLoader(TensorDataset(X, Y), shuffle=True)
-    with pytest.raises(
-        ValueError, match=r"environments\[0\]: expected a DataLoader that does not"
+    shuffled, dataset = DataLoader(TensorDataset(X, Y), shuffle=True), TensorDataset(X, Y)
+    pair = X, OTHER
+    for given, options, error, message in (
+        ((X, Y), {}, ValueError, r"environments\[1\]: .* this looks like labels"),
+        (pair, {"guard": "val_loss"}, ValueError, "guard: .* higher is better.*got 'val_loss'"),
+        (pair, {"guard_error": 0.02}, ValueError, "guard: .* with guard_error=0.02, got None"),
+        (X, {}, ValueError, "environments: expected two, in a tuple, got Tensor"),
+        ((X, X, X), {}, ValueError, "environments: expected two, .* got tuple of 3"),
+        ((shuffled, X), {}, ValueError, r"environments\[0\]: expected a DataLoader that does not"),
+        ((X, dataset), {}, TypeError, r"environments\[1\]: expected .* got the Dataset Tensor"),
     ):
-        PAEarlyStopping((shuffled, shuffled))
-    with pytest.raises(TypeError, match=r"environments\[1\]: expected .* got the Dataset Tensor"):
-        PAEarlyStopping((X, TensorDataset(X, Y)))
+        with pytest.raises(error, match=message):
+            PAEarlyStopping(given, **options)
 
 
 def test_an_epoch_that_cannot_be_compared_is_not_kept(tmp_path):

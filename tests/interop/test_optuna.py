@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_wine
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import FitFailedWarning
@@ -56,14 +55,14 @@ def over_grid(objective, n_directions=1):
     return study
 
 
-class Failing(ClassifierMixin, BaseEstimator):
+class Failing(GaussianNB):
     """Naive Bayes that may fail, and counts its fits."""
 
     fits = 0
     killed_at = None
 
     def __init__(self, var_smoothing=1e-9, fails=False):
-        self.var_smoothing = var_smoothing
+        super().__init__(var_smoothing=var_smoothing)
         self.fails = fails
 
     def fit(self, X, y):
@@ -72,15 +71,7 @@ class Failing(ClassifierMixin, BaseEstimator):
             raise KeyboardInterrupt
         if self.fails:
             raise ValueError("no fit today")
-        self.model_ = GaussianNB(var_smoothing=self.var_smoothing).fit(X, y)
-        self.classes_ = self.model_.classes_
-        return self
-
-    def predict(self, X):
-        return self.model_.predict(X)
-
-    def predict_proba(self, X):
-        return self.model_.predict_proba(X)
+        return super().fit(X, y)
 
 
 @pytest.fixture(autouse=True)
@@ -291,10 +282,10 @@ def test_distributions():
     }
     objective = agreement_objective(GaussianNB(), space, X, Y, views=drift, cv=2)
     trial = study_of().ask()
-    found = objective.parameters(trial)
+    found = objective._parameters(trial)
     assert found == trial.params
     assert trial.distributions == space
-    assert objective.parameters(optuna.trial.FixedTrial(found)) == found
+    assert objective._parameters(optuna.trial.FixedTrial(found)) == found
 
 
 def test_two_directions():
@@ -473,14 +464,10 @@ def test_threads_and_copies_give_the_same():
         ({"space": [1]}, TypeError, "space: expected a dict of Optuna's distributions or a"),
         ({"space": {"a": [1]}}, TypeError, r"space\['a'\]: expected one of Optuna's distrib"),
         ({"pairing": "nothing"}, ValueError, "The 'pairing' parameter"),
-        ({"selection": "nothing"}, ValueError, "The 'selection' parameter"),
         ({"estimator": LinearRegression()}, ValueError, "estimator: expected a classifier"),
         ({"y": None}, ValueError, "y: PASearchCV requires y"),
         ({"y": np.zeros(len(Y))}, ValueError, "y: expected at least two classes, got only 0.0"),
-        ({"pairing": "views"}, ValueError, "The 'pairing' parameter of PASearchCV must be"),
         ({"prior": [0.5, 0.5]}, ValueError, "prior: expected one probability"),
-        ({"tol": 1e-20}, ValueError, "tol: expected at least"),
-        ({"groups": [1]}, ValueError, "groups"),
         ({"adapter": "ridge"}, ValueError, "adapter: expected pairs"),
         ({"selection": "expected"}, ValueError, r"paired: expected some"),
         ({"paired": X}, TypeError, "paired: expected the rows of the same objects"),

@@ -16,7 +16,6 @@ from sklearn.pipeline import make_pipeline
 from pa_select import (
     EpochSelector,
     PASearchCV,
-    agreement_matrix,
     class_scores,
     posterior_agreement,
     robustness_curve,
@@ -224,26 +223,6 @@ def test_a_classifier_without_neighbours_under_the_shift_loses_its_rows_alone():
         robustness_curve(given, X, Y, shift=shift, powers=[0.01, 20], error_score="raise")
 
 
-@pytest.mark.parametrize("bad", BAD)
-@pytest.mark.parametrize("where", [0, 1, 3])
-def test_a_matrix_keeps_the_entries_of_the_others(bad, where):
-    alone = agreement_matrix(SAMPLES)
-    given = list(SAMPLES)
-    given.insert(where, BAD[bad](SAMPLES[0]))
-    with pytest.warns(UserWarning, match=f"nan, for 1 reasons. The first, of sample {where}: "):
-        matrix = agreement_matrix(given, error_score=np.nan)
-    others = np.delete(np.arange(4), where)
-    for name in ("scores", "betas", "agreement_rates", "standard_errors"):
-        values = getattr(matrix, name)
-        np.testing.assert_array_equal(values[np.ix_(others, others)], getattr(alone, name))
-        assert np.isnan(values[where]).all()
-    assert (matrix.mean, matrix.worst) == (alone.mean, alone.worst)
-    assert matrix.worst_pair == tuple(others[list(alone.worst_pair)].tolist())
-    assert list(matrix.failures) == [where]
-    with pytest.raises((TypeError, ValueError), match="list_of_scores"):
-        agreement_matrix(given)
-
-
 @pytest.mark.parametrize("prior", ["uniform", "marginal"])
 @pytest.mark.parametrize("bad", BAD)
 def test_a_batch_keeps_the_results_of_the_others(bad, prior):
@@ -284,11 +263,6 @@ def test_a_problem_that_cannot_be_certified_does_not_lose_the_others(monkeypatch
     with pytest.warns(UserWarning, match="The agreement of problem 1 could not be certified"):
         found = posterior_agreement(*problems, tol=1e-11, error_score=np.nan)
     assert [r.failure is None for r in found] == [True, False, True]
-    samples = [SAMPLES[0], SAMPLES[0], SAMPLES[2]]
-    with pytest.warns(UserWarning, match=r"of samples \(0, 2\)"):
-        matrix = agreement_matrix(samples, tol=1e-11, error_score=np.nan)
-    assert np.isnan(matrix.scores).tolist()[0] == [False, False, True]
-    assert matrix.worst == pytest.approx(expected)
 
 
 def test_arguments_that_all_problems_share_raise_in_any_case():
@@ -297,7 +271,6 @@ def test_arguments_that_all_problems_share_raise_in_any_case():
             posterior_agreement([SAMPLES[0]], [SAMPLES[1]], error_score=np.nan, **options)
     for call in (
         lambda: posterior_agreement(*SAMPLES[:2], error_score=0.0),
-        lambda: agreement_matrix(SAMPLES, error_score="nan"),
         lambda: robustness_curve(FITTED[1.0], X, shift=GaussianNoise(), error_score=None),
         lambda: EpochSelector(error_score=1),
     ):

@@ -17,6 +17,7 @@ from sklearn.model_selection import (
     HalvingGridSearchCV,
     KFold,
     LeaveOneGroupOut,
+    LeaveOneOut,
     PredefinedSplit,
     RandomizedSearchCV,
     RepeatedStratifiedKFold,
@@ -28,7 +29,11 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from pa_select import PACommittee, PASearchCV, candidate_posterior, posterior_agreement
-from pa_select.scores.candidate_posterior import pairs_of_parts
+from pa_select.scores.candidate_posterior import (
+    pairs_of_parts,
+    posterior_of_parts,
+    scores_of_pairs,
+)
 
 X, Y = load_wine(return_X_y=True)
 TREE, GRID = DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2, 3, None]}
@@ -178,14 +183,26 @@ def test_a_single_candidate_has_all():
 
 
 def test_only_disjoint_folds_of_one_repetition_are_paired():
-    rows = np.arange(6)
-    twice = [rows[:2], rows[2:4], rows[4:], rows[::2], rows[1::2]]
+    rows = np.arange(48)
+    twice = [rows[:16], rows[16:32], rows[32:], rows[::2], rows[1::2]]
     singles = [(0, 1), (0, 2), (1, 2), (3, 4)]
     assert pairs_of_parts(twice, False) == [((i,), (j,)) for i, j in singles]
     halves = [((0,), (1, 2)), ((1,), (0, 2)), ((2,), (0, 1)), ((3,), (4,))]
     assert pairs_of_parts(twice, True) == halves
-    for alone in ([rows], [], [rows[:4], rows[2:]]):
+    for alone in ([rows], [], [rows[:32], rows[16:]]):
         assert pairs_of_parts(alone, False) == pairs_of_parts(alone, True) == []
+
+
+def test_folds_of_few_rows_are_joined_to_halves():
+    few = [test for _, test in LeaveOneOut().split(np.empty(30))]
+    assert pairs_of_parts(few, False) == pairs_of_parts(few, True)
+    assert {len(part) for pair in pairs_of_parts(few, False) for part in pair} == {15}
+    # Two candidates of three are nearly alike; by single rows folds would contradict each other.
+    right = np.ones((30, 3))
+    right[::3, 0], right[1::3, 1], right[:25, 2] = 0, 0, 0
+    found = posterior_of_parts(*scores_of_pairs(right, few, False))
+    assert found.score > 0.1
+    assert found.weights[2] < 0.1
 
 
 @pytest.mark.parametrize("n_folds", range(2, 12))

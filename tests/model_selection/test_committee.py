@@ -394,9 +394,9 @@ def test_trained_models_and_a_few_labels():
         "seven": LogisticRegression(max_iter=100).fit(digits[:400][label[:400] < 7],
                                                       label[:400][label[:400] < 7]),
     }  # fmt: skip
-    committee = PACommittee.from_models(models, digits[400:440], label[400:440], min_weight=0)
+    committee = PACommittee.from_models(models, digits[400:460], label[400:460], min_weight=0)
     weights = committee.posterior_.weights
-    assert weights[0] > weights[1] > weights[2] > 0
+    assert weights[0] > 0.9  # the others do not know three classes, or are less often right
     assert committee.estimators_[0] is models["sure"]
     assert committee.classes_.tolist() == list(range(10))
     proba = committee.predict_proba(digits[440:])
@@ -788,3 +788,15 @@ def test_a_metric_without_a_value_is_named():
     ):
         with pytest.raises(ValueError, match=r"scoring: expected a candidate .* 'score' in every"):
             PACommittee(search).fit(rows, y)
+
+
+@pytest.mark.parametrize("name", ["environments", "views", "paired"])
+def test_what_only_searches_of_this_package_take_is_refused_with_the_right_call(name):
+    committee = PACommittee(GridSearchCV(GaussianNB(), {}))
+    with pytest.raises(TypeError, match=rf"PASearchCV\(.*refit='committee'\).fit\(X, y, {name}="):
+        committee.fit(X, Y, **{name: Y})
+
+
+def test_a_parameter_that_no_fit_takes_is_refused_before_any_fit():
+    with pytest.raises(TypeError, match="got 'sample_wieght'. Did you mean 'sample_weight'"):
+        PACommittee(GridSearchCV(GaussianNB(), {})).fit(X, Y, sample_wieght=np.ones(len(Y)))

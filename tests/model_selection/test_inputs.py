@@ -197,7 +197,10 @@ def test_refused_before_any_fit(given, message):
         (PASearchCV(Unfittable(), [{"depth": [1]}, {"width": [2]}]), "Invalid parameter 'width'"),
         (PASearchCV(Unfittable(), []), "param_grid: expected at least one candidate, got none"),
         (PASearchCV(Unfittable(), {"depth": []}), "non-empty sequence"),
-        (PASearchCV(Ridge(), {"alpha": [1]}), "got Ridge. A regressor needs pairs: fit"),
+        (
+            PASearchCV(Ridge(), {"alpha": [1]}),
+            "got a regressor, Ridge. A regressor needs pairs: fit",
+        ),
         (PARandomizedSearchCV(Unfittable(), {"depth": [1]}, n_iter=0), "'n_iter' parameter"),
     ],
 )

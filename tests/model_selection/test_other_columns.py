@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
@@ -201,10 +201,20 @@ def test_an_empty_column_may_be_dropped_if_there_is_an_adapter(adapter, told):
         assert np.isfinite(searched((A, np.delete(rows, 2, axis=1))).expected_score_)
 
 
+class Unchanged(RegressorMixin, BaseEstimator):
+    """Predicts the rows themselves."""
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return X
+
+
 def test_an_adapter_must_map_to_the_columns_of_the_labelled_site():
     with pytest.raises(ValueError, match="adapter: expected rows of the 6 columns.*got shape"):
-        searched((A, MORE), adapter=StandardScaler())
-    adapter = SiteAdapter(StandardScaler()).fit(MORE, A)
+        searched((A, MORE), adapter=Unchanged())
+    adapter = SiteAdapter(Unchanged()).fit(MORE, A)
     with pytest.raises(ValueError, match="adapter: expected rows of the 6 columns.*got shape"):
         adapter.transform(MORE)
     learnt = SiteAdapter().fit(OTHER_NAMES, FRAME_A)

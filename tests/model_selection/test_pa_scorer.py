@@ -410,7 +410,7 @@ def test_wrong_parameters_and_data_are_named(scorer, data, error, message):
     [
         (np.ones(10), r"sample_weight: expected shape \(150,\), got \(10,\)"),
         (-np.ones(150), "sample_weight: expected finite non-negative weights, got -1.0 in row 0"),
-        (np.zeros(150), "sample_weight: expected a positive sum"),
+        (np.zeros(150), "sample_weight: expected a positive and finite sum"),
         (np.full(150, np.nan), "sample_weight: expected a value for each row, got nan in row 0"),
     ],
 )

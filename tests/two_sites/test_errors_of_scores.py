@@ -139,21 +139,6 @@ def test_errors_of_numbers_have_their_unit():
         assert error(metric, 1000.0) == pytest.approx(1000.0**power * error(metric, 1.0))
 
 
-@PAIRED
-@pytest.mark.parametrize("metric", METRICS)
-def test_a_search_of_one_model_and_trained_models_have_the_same_error(metric):
-    train, labelled = np.arange(60), np.arange(60, 120)
-    model = LogisticRegression().fit(X[train], Y[train])
-    found = expected_score(model, A, B, X[labelled], Y[labelled], scoring=metric)
-    cv = [(train, labelled)]
-    search = PASearchCV(LogisticRegression(), {"C": [1.0]}, cv=cv, scoring=metric)
-    search.fit(X[:120], Y[:120], paired=(A, B))
-    assert search.expected_score_se_ == pytest.approx(found.standard_error)
-    assert search.expected_score_ == pytest.approx(found.score)
-    error = search.cv_results_["se_test_score"][0]
-    assert np.hypot(error, found.change_standard_error) == pytest.approx(found.standard_error)
-
-
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.filterwarnings("ignore:fit was given no|cv tests no row")
 def test_a_search_without_pairs_has_the_error_of_its_rows(metric):
@@ -195,7 +180,7 @@ def test_scores_that_recorded_predictions_do_not_give_have_the_error_of_the_fold
 def test_groups_have_the_error_of_groups():
     groups = np.repeat(np.arange(60), 3)[:178]
     copies = X[::3][groups % 60], Y[::3][groups % 60]  # three equal rows in each group
-    model = {"estimator": LogisticRegression(), "param_grid": {"C": [1.0]}, "cv": 5}
+    model = {"estimator": LogisticRegression(), "param_grid": {"C": [1.0]}, "cv": 3}
     for scoring in ("accuracy", "neg_log_loss"):
         alone = PASearchCV(**model, scoring=scoring).fit(copies[0][::3], copies[1][::3])
         many = PASearchCV(**model, scoring=scoring).fit(*copies)
@@ -285,7 +270,7 @@ def stand_ins(reference):
 
 @PAIRED
 @pytest.mark.parametrize("metric", METRICS)
-def test_trained_models_have_the_errors_of_differences_of_a_search(metric):
+def test_trained_models_have_the_scores_and_errors_of_a_search(metric):
     train, labelled = np.arange(60), np.arange(60, 120)
     grid = [1e-3, 0.1, 1.0]
     models = [LogisticRegression(C=C).fit(X[train], Y[train]) for C in grid]
@@ -293,6 +278,9 @@ def test_trained_models_have_the_errors_of_differences_of_a_search(metric):
     search = PASearchCV(
         LogisticRegression(), {"C": grid}, cv=[(train, labelled)], scoring=metric
     ).fit(X[:120], Y[:120], paired=(A, B))
+    table = search.cv_results_
+    for name, column in (("score", "expected_score"), ("standard_error", "expected_score_se")):
+        np.testing.assert_allclose([getattr(one, name) for one in trained], table[column])
     best = int(np.argmax([one.score for one in trained]))
     for c, one in enumerate(trained):
         found = search.compare(best, c)
@@ -300,6 +288,8 @@ def test_trained_models_have_the_errors_of_differences_of_a_search(metric):
     assert trained[best].difference_standard_error == 0
     single = expected_score(models[0], A, B, X[labelled], Y[labelled], scoring=metric)
     assert single.difference_standard_error == 0
+    both = np.hypot(table["se_test_score"][0], single.change_standard_error)
+    assert single.standard_error == pytest.approx(both)
 
 
 @PAIRED

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.stats import t
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.datasets import load_diabetes
 from sklearn.dummy import DummyRegressor
@@ -173,15 +174,10 @@ def test_a_search_of_scikit_learn_over_regressors():
     assert adapted.n_pairs == 60
 
 
-def test_frames_are_aligned():
+def test_frames_of_a_scorer_are_aligned_and_adapted():
     X, there, y = spectra()
     model = Ridge().fit(X[:200], y[:200])
     frames = [pd.DataFrame(x[300:340], index=np.arange(40) + 7) for x in (X, there)]
-    plain = expected_score(model, X[300:340], there[300:340], X[200:300], y[200:300], scoring=RMSE)
-    turned = expected_score(
-        model, frames[0], frames[1].iloc[::-1], pd.DataFrame(X[200:300]), y[200:300], scoring=RMSE
-    )
-    assert turned == pytest.approx(plain)
     scorer = expected_scorer(frames[0], frames[1].iloc[::-1], scoring=RMSE, adapter="ridge")
     of_arrays = expected_scorer(X[300:340], there[300:340], scoring=RMSE, adapter="ridge")
     labelled = X[200:300], y[200:300]
@@ -194,17 +190,18 @@ def test_bad_input_is_named():
     model = Ridge().fit(X[:200], y[:200])
     rows = X[300:360], there[300:360], X[200:300]
     two = Ridge().fit(X[:200], np.column_stack([y, y])[:200])
-    with pytest.raises(ValueError, match="expected regressors of one output, got Ridge, .* 2 val"):
-        expected_score(two, *rows, y[200:300])
     classifier = LogisticRegression().fit(X[:200], y[:200] > 150)
-    with pytest.raises(TypeError, match="Ridge is a regressor, and LogisticRegression is not"):
-        expected_score([model, classifier], *rows, y[200:300])
-    with pytest.raises(TypeError, match="y_val: expected numbers for regressors, got dtype <U"):
-        expected_score(model, *rows, y[200:300].astype(str))
-    with pytest.raises(ValueError, match="scoring: expected a metric of numbers, got 'accuracy'"):
-        expected_score(model, *rows, y[200:300], scoring="accuracy")
-    with pytest.raises(TypeError, match="reference: expected a regressor, got LogisticRegression"):
-        expected_score(model, *rows, y[200:300], reference=classifier)
+    y_val, words = y[200:300], y[200:300].astype(str)
+    by_accuracy, by_classifier = {"scoring": "accuracy"}, {"reference": classifier}
+    for models, labels, options, error, message in (
+        (two, y_val, {}, ValueError, "expected regressors of one output, got Ridge, .* 2 val"),
+        ([model, classifier], y_val, {}, TypeError, "Ridge is a regressor, and Logis.* is not"),
+        (model, words, {}, TypeError, "y_val: expected numbers for regressors, got dtype <U"),
+        (model, y_val, by_accuracy, ValueError, "scoring: expected a metric of numbers, got 'acc"),
+        (model, y_val, by_classifier, TypeError, "reference: expected a regressor, got Logistic"),
+    ):
+        with pytest.raises(error, match=message):
+            expected_score(models, *rows, labels, **options)
     far = line(1.0)
     far.coef_ = np.full(10, np.inf)
     with pytest.raises(ValueError, match="expected finite predictions, got LinearRegression"):
@@ -240,17 +237,15 @@ def held_truths(scoring, tails):
     Errors at the first site are of Student's t, and twice as large at the other one.
     """
     rng, scorer = np.random.default_rng(0), get_scorer(scoring)
-    many = rng.standard_t(tails, 10**6)
-    truth = 2 * (np.abs(many).mean() if scoring == MAE else np.sqrt(tails / (tails - 2)))
+    truth = 2 * (t(tails).expect(np.abs) if scoring == MAE else t(tails).std())
     found = []
     for n_labelled, n_pairs in ((40, 20), (40, 100), (300, 20)):
         held = 0
         for _ in range(300):
             y, difference = (rng.standard_t(tails, n) for n in (n_labelled, n_pairs))
             model = RecordedRegressor(np.zeros(n_labelled))
-            rows = np.arange(n_labelled)
-            score = scorer(model, rows[:, None], y)
-            labelled = LabelledRows(y, [rows])
+            score = -np.mean(np.abs(y)) if scoring == MAE else -np.sqrt(np.mean(y**2))
+            labelled = LabelledRows(y, [np.arange(n_labelled)])
             sides = [RecordedRegressor(np.zeros(n_pairs))], [RecordedRegressor(difference)]
             low, high = Regression().interval(scorer, score, labelled, lambda m=model: [m], *sides)
             held += low <= -truth <= high

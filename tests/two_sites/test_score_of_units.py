@@ -75,14 +75,15 @@ def check_formula(scorer, labels, model):
     assert found.standard_error() == pytest.approx(error, rel=0.08)
 
 
-@pytest.mark.parametrize("name", [*LABEL_METRICS, *OF_PROBABILITIES])
-def test_a_formula_gives_the_metric_and_the_error_of_leaving_out_each_object(name):
-    check_formula(LABEL_METRICS.get(name) or get_scorer(name), *objects())
-
-
-@pytest.mark.parametrize("name", BINARY)
-def test_so_it_does_with_two_classes(name):
-    check_formula(get_scorer(name), *objects(n_classes=2))
+@pytest.mark.parametrize(
+    ("name", "n_classes"),
+    [
+        *((name, 3) for name in (*LABEL_METRICS, *OF_PROBABILITIES)),
+        *((name, 2) for name in BINARY),
+    ],
+)
+def test_a_formula_gives_the_metric_and_the_error_of_leaving_out_each_object(name, n_classes):
+    check_formula(LABEL_METRICS.get(name) or get_scorer(name), *objects(n_classes=n_classes))
 
 
 @pytest.mark.parametrize("name", ["f1_macro", "balanced_accuracy", "neg_log_loss", "roc_auc"])

@@ -28,7 +28,7 @@ def candidates(draw):
 
 
 def by_hand(score, error, level, level_error):
-    """The formula of the docstring, one candidate after the other."""
+    """The formula of the page of theory, one candidate after the other."""
     n = len(score)
     best = max(zip(score, error, strict=True))  # of equal scores the one with the larger error
     near = [c for c in range(n) if score[c] >= best[0] - 2 * best[1]]
@@ -52,13 +52,6 @@ def test_the_formula(given):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@given(candidates(), st.floats(-1, 1))
-def test_only_differences_of_levels_count(given, shift):
-    score, error, level, level_error = given
-    moved = shrunk_scores(score, error, level + shift, level_error)
-    np.testing.assert_allclose(moved, shrunk_scores(*given), atol=1e-9)
-
-
 @given(candidates())
 def test_a_shrunk_score_lies_between_the_score_and_what_posteriors_say(given):
     score, error, level, _ = given
@@ -66,27 +59,6 @@ def test_a_shrunk_score_lies_between_the_score_and_what_posteriors_say(given):
     found, ends = shrunk_scores(*given), np.sort([score, level + centre], axis=0)
     assert np.all(found >= ends[0] - 1e-12)
     assert np.all(found <= ends[1] + 1e-12)
-
-
-@given(candidates(), st.permutations(range(6)))
-def test_the_order_of_the_candidates_is_of_no_account(given, order):
-    order = [i for i in order if i < len(given[0])]
-    there = shrunk_scores(*(column[order] for column in given))
-    np.testing.assert_allclose(there, shrunk_scores(*given)[order], atol=1e-9)
-
-
-def test_a_single_candidate_keeps_its_score():
-    one = [np.array([x]) for x in (0.7, 0.05, 0.9, 0.02)]
-    np.testing.assert_allclose(shrunk_scores(*one), 0.7)
-    assert shrink(*one).misfit == 0
-
-
-@given(candidates())
-def test_candidates_that_are_alike_have_no_misfit(given):
-    score, error, level, level_error = given
-    alike = shrink(score, error, score - 0.1, level_error)
-    np.testing.assert_allclose(alike.misfit, 0, atol=1e-12)
-    np.testing.assert_allclose(alike.scores, score, atol=1e-12)
 
 
 def test_known_scores_are_kept_and_unknown_differences_are_not_believed():

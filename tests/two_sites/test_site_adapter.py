@@ -1,7 +1,6 @@
 """The adapter between sites: what it learns, what it has not seen, and bad input."""
 
 import re
-import time
 
 import numpy as np
 import pandas as pd
@@ -134,9 +133,7 @@ def test_ten_thousand_columns():
     rng = np.random.default_rng(0)
     a = rng.normal(size=(60, 5)) @ rng.normal(size=(5, 10_000))
     b = np.roll(a, 1, axis=1) + 0.01 * rng.normal(size=a.shape)
-    start = time.perf_counter()
     adapted = SiteAdapter().fit(b[:40], a[:40]).transform(b[40:])
-    assert time.perf_counter() - start < 20
     assert np.square(adapted - a[40:]).mean() < 0.05 * np.square(b[40:] - a[40:]).mean()
 
 
@@ -219,32 +216,27 @@ def test_a_net_of_single_precision_reads_adapted_rows():
     assert search.best_adapted_.predict(0.5 * X).shape == (300,)
 
 
-def test_frames_are_aligned_and_transformers_are_taken():
+def test_frames_are_aligned_and_an_adapter_is_taken_for_its_regressor():
     a, b = (pd.DataFrame(x, columns=list("vwxyz")) for x in pairs())
     learnt = [SiteAdapter().fit(b, rows).transform(b) for rows in (a, a.iloc[::-1])]
     assert np.allclose(*learnt)
-    scaled = cross_adapted(StandardScaler(), b, a, 0)
-    assert np.allclose(scaled.std(), 1, atol=0.2)
     again = cross_adapted(SiteAdapter(), b, a, 0)
     assert np.allclose(again, a, atol=0.1 * a.std().to_numpy())
 
 
 def test_bad_input_is_named():
     a, b = pairs(10)
-    with pytest.raises(TypeError, match="adapter: expected None, 'ridge' or an estimator"):
-        SiteAdapter(LinearRegression).fit(b, a)
+    for unusable in (LinearRegression, "lasso", StandardScaler()):
+        with pytest.raises(TypeError, match="adapter: expected None, 'ridge' or an estimator"):
+            SiteAdapter(unusable).fit(b, a)
     with pytest.raises(ValueError, match="adapter: expected a regressor of several outputs"):
         SiteAdapter(SVR()).fit(b, a)
-    with pytest.raises(TypeError, match="adapter: expected None, 'ridge' or an estimator"):
-        SiteAdapter("lasso").fit(b, a)
     with pytest.raises(ValueError, match="adapter: expected rows of numbers in X_b"):
         SiteAdapter().fit(np.array([["x"]] * 10), a)
     with pytest.raises(ValueError, match="adapter: expected rows of numbers in X_a"):
         SiteAdapter().fit(b, a.reshape(10, 5, 1))
     with pytest.raises(ValueError, match="at least two pairs"):
         cross_adapted("ridge", b[:1], a[:1], 0)
-    # A transformer that looks at one side only is taken as it is.
-    assert SiteAdapter(StandardScaler()).fit(b, a).transform(b).std() == pytest.approx(1)
 
 
 def wavelengths(n, shift=0.0):
@@ -258,14 +250,15 @@ def test_as_many_columns_of_other_names_are_noticed_by_every_door(shift):
     a, (b, _) = X[:40], wavelengths(200, shift)
     b = 1.1 * b[:40]
     X, y = X[40:], y[40:]
-    model, name = LogisticRegression(), re.escape(repr(600.0 + shift))
+    model, name = LogisticRegression().fit(X[:80], y[:80]), re.escape(repr(600.0 + shift))
     match = f"expected the columns of .*, got as many with other names, such as {name} where"
-    with pytest.warns(UserWarning, match=match):
-        PASearchCV(model, {}, adapter="ridge", cv=2).fit(X, y, paired=(a, b))
-    with pytest.warns(UserWarning, match=match):
-        expected_score(model.fit(X[:80], y[:80]), a, b, X[80:], y[80:], adapter="ridge")
-    with pytest.warns(UserWarning, match=match):
-        expected_scorer(a, b, adapter=SiteAdapter())
+    for call in (
+        lambda: PASearchCV(model, {}, adapter="ridge", cv=2).fit(X, y, paired=(a, b)),
+        lambda: expected_score(model, a, b, X[80:], y[80:], adapter="ridge"),
+        lambda: expected_scorer(a, b, adapter=SiteAdapter()),
+    ):
+        with pytest.warns(UserWarning, match=match):
+            call()
 
 
 @pytest.mark.parametrize("names", [[""], ["p", "q"]])
@@ -293,13 +286,14 @@ def test_missing_values_of_a_side_are_named(side):
         ValueError, match=rf"paired\[{side}\].* got nan in row 3, .* Leave these 2"
     ):
         PASearchCV(model, {}, adapter="ridge", cv=2).fit(X, y, paired=tuple(sides))
-    name = ("X_a", "X_b")[side]
-    with pytest.raises(ValueError, match=f"{name}: {message}"):
-        expected_score(model.fit(X[:80], y[:80]), *sides, X[80:], y[80:], adapter="ridge")
-    with pytest.raises(ValueError, match=f"{name}: {message}"):
-        expected_scorer(*sides, adapter="ridge")
-    with pytest.raises(ValueError, match=f"{name}: {message}"):
-        SiteAdapter().fit(*sides[::-1])
+    model.fit(X[:80], y[:80])
+    for call in (
+        lambda: expected_score(model, *sides, X[80:], y[80:], adapter="ridge"),
+        lambda: expected_scorer(*sides, adapter="ridge"),
+        lambda: SiteAdapter().fit(*sides[::-1]),
+    ):
+        with pytest.raises(ValueError, match=f"{('X_a', 'X_b')[side]}: {message}"):
+            call()
     with pytest.raises(
         ValueError, match="adapter: expected a regressor that takes missing values"
     ):

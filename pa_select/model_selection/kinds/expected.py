@@ -68,7 +68,7 @@ class ExpectedScores:
         from pa_select.two_sites.score_of_units import (
             LabelledRows,
             check_reference,
-            check_several,
+            group_codes,
         )
 
         self.sites, self._error_score = sites, data.error_score
@@ -78,7 +78,7 @@ class ExpectedScores:
         y = np.asarray(data.y, dtype=np.float64 if data.of_regressors else None)
         self.labelled = LabelledRows(y, rows, groups, weight)
         if groups is not None:
-            check_several(len(np.unique(groups[self.labelled.tested])))
+            group_codes(groups[self.labelled.tested])  # refuses a single one
         several = isinstance(data.scorer, _MultimetricScorer)
         #: By the metric's name, as in ``mean_test_<metric>``.
         self.scorers = dict(data.scorer._scorers) if several else {"score": data.scorer}
@@ -312,7 +312,7 @@ class ExpectedAtSites(ExpectedElsewhere):
 
     def _doubts_of_classes(self, chosen: int) -> Iterator[str]:
         """Say if a candidate expects other class shares of the pairs than the labels have."""
-        from pa_select.two_sites.paired_rows import class_shift
+        from pa_select.two_sites.paired_rows import doubt_of_classes
 
         position, y = self._position(chosen), self.made_by.labelled.y
         if self.made_by.of_regressors or position is None:
@@ -325,10 +325,8 @@ class ExpectedAtSites(ExpectedElsewhere):
                 continue
             # Posteriors vary less than labels, so that the test is conservative.
             variance = shares * (1 - shares) * (1 / site.n_pairs + 1 / len(y))
-            other = class_shift(at_site, shares, variance)
-            if other is not None:
-                where = f"paired[{site.name!r}]" if site.name else "paired"
-                yield other.message(where, classes)
+            where = f"paired[{site.name!r}]" if site.name else "paired"
+            yield from doubt_of_classes(at_site, shares, variance, where, classes)
 
     def _doubts_of_scores(self, chosen: int) -> Iterable[str]:
         """Say if a candidate's scores of some labels are missing, or absurdly low."""

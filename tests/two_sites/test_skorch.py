@@ -1,4 +1,4 @@
-"""Rows in skorch's SliceDict and SliceDataset, torch's Datasets and DataLoaders: every door."""
+"""Nets of skorch: its cache, its SliceDict and SliceDataset, torch's Datasets and DataLoaders."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils import shuffle
-from skorch import NeuralNetClassifier
+from skorch import NeuralNetClassifier, NeuralNetRegressor
+from skorch.callbacks import EpochScoring
 from skorch.helper import SliceDataset, SliceDict
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -20,6 +21,7 @@ from pa_select import (
     expected_score,
     expected_scorer,
 )
+from pa_select.scores.class_scores import cached_for_only
 
 X, Y = shuffle(*load_wine(return_X_y=True), random_state=0)
 X = ((X - X.mean(0)) / X.std(0)).astype(np.float32)
@@ -54,8 +56,14 @@ def net(module=Whole, **params):
     return Seeded(module, criterion=torch.nn.CrossEntropyLoss, **defaults | params)
 
 
+def dataset(rows, labels=None):
+    """Return rows as a Dataset; no labels are zeros, as skorch expects a second entry."""
+    labels = np.zeros(len(rows)) if labels is None else labels
+    return TensorDataset(torch.tensor(rows), torch.tensor(labels))
+
+
 def in_dataset(rows):
-    return SliceDataset(TensorDataset(torch.tensor(rows), torch.zeros(len(rows))))
+    return SliceDataset(dataset(rows))
 
 
 def in_dict(rows):
@@ -161,14 +169,14 @@ class Untouched(Seeded):
     [(lambda data: data, "SliceDataset\\(X\\)"), (DataLoader, "loader.dataset")],
 )
 def test_a_dataset_and_a_loader_as_rows_are_refused_before_a_fit(kind, advice):
-    data = TensorDataset(torch.tensor(V), torch.tensor(LABELS))
+    data = dataset(V, LABELS)
     search = PASearchCV(Untouched(Whole), {}, cv=3)
     with pytest.raises(TypeError, match=f"^X: .*{advice}"):
         search.fit(kind(data), LABELS, paired=(A, B))
 
 
 def test_loaders_are_refused_in_every_door():
-    loader = DataLoader(TensorDataset(torch.tensor(A), torch.zeros(len(A))), batch_size=10)
+    loader = DataLoader(dataset(A), batch_size=10)
     fitted = net().fit(V, LABELS)
     calls = {
         "environments\\[1\\]": lambda: net(callbacks=[PAEarlyStopping((A, loader))]).fit(
@@ -195,3 +203,73 @@ def test_a_missing_device_is_refused_before_the_first_epoch():
         EpochSelector(device="cuda")
     with pytest.raises(ValueError, match="device: got 'cuda'"):
         GridSearchCV(net(), {}, scoring=PAScorer(device="cuda"), cv=3).fit(V, LABELS)
+
+
+def history(scorer, *fitted_to, use_caching=True, model=None):
+    """Train a small net and return the scorer's column of its history."""
+    scoring = EpochScoring(scorer, name="score", lower_is_better=False, use_caching=use_caching)
+    fitted = (model or net(lr=0.02)).set_params(callbacks=[("score", scoring)]).fit(*fitted_to)
+    return fitted.history[:, "score"]
+
+
+@pytest.mark.parametrize("scoring", [None, "neg_log_loss"])
+def test_an_epoch_has_the_same_score_with_skorchs_cache_and_with_datasets(scoring):
+    arrays = expected_scorer(A, B, scoring=scoring)
+    plain = history(arrays, V, LABELS, use_caching=False)
+    assert len(set(plain)) == 3
+    lazy = expected_scorer(dataset(A), dataset(B), scoring=scoring)
+    for scorer, rows, use_caching in (  # each two of the three together
+        (arrays, V, True),
+        (arrays, dataset(V, LABELS), False),
+        (lazy, V, False),
+        (lazy, dataset(V, LABELS), True),
+    ):
+        found = history(scorer, rows, LABELS, use_caching=use_caching)
+        assert found == pytest.approx(plain, rel=1e-5)
+
+
+def test_the_epochs_of_a_regressor_are_scored_from_the_cache():
+    def epochs(use_caching):
+        torch.manual_seed(0)
+        model = NeuralNetRegressor(torch.nn.Linear(13, 1), lr=0.02, max_epochs=3, verbose=0)
+        given = expected_scorer(A, B), V, 2 * V[:, :1]
+        return history(*given, use_caching=use_caching, model=model)
+
+    one, other = map(epochs, (True, False))
+    assert one == pytest.approx(other, rel=1e-5)
+    assert len(set(one)) == 3
+
+
+@pytest.mark.parametrize(
+    "scorer", [PAScorer("paired", paired=(A, B)), PAScorer("views", views=lambda X: 2 * X + 1)]
+)
+def test_the_agreement_of_an_epoch_is_the_same_with_skorchs_cache(scorer):
+    one, other = (history(scorer, V, LABELS, use_caching=cached) for cached in (True, False))
+    assert one == pytest.approx(other, rel=1e-5)
+    assert len(set(one)) == 3
+
+
+def test_expected_scores_of_datasets_are_those_of_their_rows():
+    module, rows, y = net().fit(V[:60], LABELS[:60]).module_, V[60:], LABELS[60:]
+    plain = pytest.approx(expected_score(module, A, B, rows, y), rel=1e-5)
+    assert expected_score(module, dataset(A), dataset(B), dataset(rows, y), None) == plain
+    assert expected_score(module, A, dataset(B), dataset(rows), y) == plain
+
+
+def test_only_the_rows_that_were_cached_are_read_from_the_cache():
+    class Doubling:
+        def forward_iter(self, X):
+            return iter([2 * X])
+
+    net, rows = Doubling(), np.ones(2)
+    with cached_for_only(rows, net):
+        assert next(net.forward_iter(rows)).tolist() == [2, 2]
+    cached = iter([np.zeros(2)])  # skorch's own cache can be read once
+    net.forward_iter = lambda *_: cached
+    with cached_for_only(rows, net):
+        for _ in range(2):
+            assert next(net.forward_iter(rows)).tolist() == [0, 0]
+        assert next(net.forward_iter(np.ones(2))).tolist() == [2, 2]
+    assert next(net.forward_iter(np.ones(3))).tolist() == [0, 0]  # for the next scorer
+    with cached_for_only(rows, object()):
+        pass
