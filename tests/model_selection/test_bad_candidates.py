@@ -272,7 +272,6 @@ def test_arguments_that_all_problems_share_raise_in_any_case():
     for call in (
         lambda: posterior_agreement(*SAMPLES[:2], error_score=0.0),
         lambda: robustness_curve(FITTED[1.0], X, shift=GaussianNoise(), error_score=None),
-        lambda: EpochSelector(error_score=1),
     ):
         with pytest.raises(ValueError, match="error_score: expected 'raise' or nan"):
             call()
