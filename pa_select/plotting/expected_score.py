@@ -10,12 +10,10 @@ import numpy as np
 
 from pa_select.model_selection.results_table import (
     candidate_names,
-    cv_results_of,
-    first_metric,
     metric_in_words,
     sites_of,
 )
-from pa_select.model_selection.table_columns import scores_and_errors
+from pa_select.model_selection.table_columns import cv_results_of, first_metric, scores_and_errors
 from pa_select.plotting.axes import (
     GREY,
     Display,

@@ -9,16 +9,20 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import is_regressor
 
-from pa_select.model_selection.new_site import new_site_names
+from pa_select.model_selection.choice import rule_of
 from pa_select.model_selection.results_table import (
     LEAST_NATS,
     candidate_names,
+    metric_in_words,
+)
+from pa_select.model_selection.table_columns import (
+    column,
     cv_results_of,
     first_metric,
-    metric_in_words,
-    rule_of,
+    new_site_names,
+    recorded_errors,
+    scores_and_errors,
 )
-from pa_select.model_selection.table_columns import column, recorded_errors, scores_and_errors
 from pa_select.plotting.axes import (
     AGREEMENT,
     GREY,
