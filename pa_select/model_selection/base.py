@@ -714,9 +714,9 @@ class BasePASearch(SavedWithVersions, BaseSearchCV):
         pandas.DataFrame
             A row is named by the parameters that differ. The chosen candidate is first, then
             come the other eligible ones; the value that decides orders them. The columns are
-            ``index``, which `compare` takes, ``chosen``, and the columns of ``cv_results_`` that
-            decide: scores and agreement with their standard errors, for each site if there are
-            several, the worst environment's name, ``eligible``, ``not_told_apart``, ``weight``.
+            those of ``cv_results_`` that decide: scores and agreement with their standard errors,
+            for each site if there are several, the worst environment's name, ``eligible``,
+            ``not_told_apart``, ``weight``; then ``chosen``, and ``index``, which `compare` takes.
             Print it with ``to_string()``.
 
         Raises

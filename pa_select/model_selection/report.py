@@ -179,6 +179,10 @@ class _Report:
         # All that follows holds for the finished candidates alone.
         if n < planned:
             points.insert(0, f"Interrupted after {n} of {planned} candidates.")
+        # Wrong pairs make all numbers wrong, so that this is not left for the end.
+        if warned := len(getattr(self.search, "warnings_", ())):
+            what = "a warning" if warned == 1 else f"{warned} warnings"
+            points.insert(0, f"The search gave {what}: first read what to be careful about.")
         return sentence, points
 
     def _use(self, chosen: int) -> str:
@@ -588,7 +592,7 @@ class _Report:
         return table + self._environments()
 
     def _remaining(self) -> str:
-        """Say how many candidates the data can tell apart, and how many remain."""
+        """Say how many candidates remain by their weights."""
         posterior = getattr(self.search, "posterior_", None)
         if posterior is None or posterior.n_candidates == 1:
             return ""
@@ -605,8 +609,8 @@ class _Report:
                 "standard errors count them in full, and tell fewer candidates apart."
             )
         return (
-            f"<p>The data can tell apart {np.exp(posterior.score):.1f} of {n} candidates{known}; "
-            f"{left} remain{'s' if left == '1.0' else ''}, by their weights.{but}</p>"
+            f"<p>By their weights {left} of {n} candidates{known} remain{'s' * (left == '1.0')}: "
+            f"the weights are spread as over so many equal ones.{but}</p>"
         )
 
     def _environments(self) -> str:

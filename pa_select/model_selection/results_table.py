@@ -202,12 +202,13 @@ def summary(search: Search) -> Frame:
     chosen = getattr(search, "best_index_", None)
     order = by_what_decides(search)
     number = np.arange(len(order))
-    columns = {"index": number, "chosen": number == chosen}
     shown = columns_that_decide(search, metric, search.scoring).values()
     wanted = [name for with_error in shown for name in with_error]
     wanted += [f"worst_environment_{metric}", *new_site_names(metric), "adapted", "worst_site"]
     wanted += ["eligible", "not_told_apart", "weight"]
-    columns |= {name: table[name] for name in wanted if name in table}
+    # What decides stands first: a narrow screen leaves out columns in the middle.
+    columns = {name: table[name] for name in wanted if name in table}
+    columns |= {"chosen": number == chosen, "index": number}
     names = candidate_names(table["params"], search.estimator)
     return pandas.DataFrame(columns, index=pandas.Index(names, name="candidate")).iloc[order]
 
@@ -232,7 +233,7 @@ def table_of_candidates(search: Search, longest_name: int = _LONGEST_NAME) -> st
             longest = _longest(values)
         columns[words] = values, cv_results.get(error), longest, where
     if "weight" in cv_results:
-        columns["weight"] = cv_results["weight"], None, 1.0, None
+        columns["weight"] = np.round(cv_results["weight"], 3), None, 1.0, None
     n, chosen = len(cv_results["params"]), getattr(search, "best_index_", None)
     names = candidate_names(cv_results["params"], search.estimator, longest_name)
     adapted = cv_results.get("adapted", np.zeros(n))

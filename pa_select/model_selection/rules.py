@@ -272,7 +272,8 @@ class SelectionRule(BaseEstimator):
     # Whether it is an error if no candidate is eligible.
     _needs_eligible: ClassVar[bool] = True
     # The ends of the warning that the chosen candidate is no better than chance.
-    _chosen, _advice = "The chosen candidate may have learnt nothing: its", ", nor is any other's"
+    _chosen = "The chosen candidate may be no better than chance: its"
+    _advice = ", nor is any other's"
 
     def __init__(self, score: str = "score") -> None:
         self.score = score

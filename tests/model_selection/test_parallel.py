@@ -259,7 +259,7 @@ class Heavy(ClassifierMixin, BaseEstimator):
         return np.tile([0.7] + [0.3 / 9] * 9, (X.shape[0], 1))
 
 
-@pytest.mark.filterwarnings("ignore:The chosen candidate may have learnt nothing")
+@pytest.mark.filterwarnings("ignore:The chosen candidate may be no better than chance")
 @pytest.mark.slow
 def test_memory_grows_by_score_matrices_only():
     data, labels = load_digits(return_X_y=True)
